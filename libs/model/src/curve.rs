@@ -1,0 +1,234 @@
+//! Scaling curves: what a trainer achieves at each node count.
+
+use serde::{Deserialize, Serialize};
+
+/// One measured point of a scaling curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// Node count, at least 1.
+    pub nodes: u32,
+    /// Rate at that count: samples/s for throughput, any unit for an objective.
+    pub rate: f64,
+}
+
+/// A rate for each node count: piecewise linear through measured points, from (0, 0)
+/// to the last point, and constant beyond it (reference model of BFTrainer,
+/// arXiv 2106.12091).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<CurvePoint>", into = "Vec<CurvePoint>")]
+pub struct ScalingCurve {
+    /// Strictly increasing in `nodes`; the origin is implied.
+    points: Vec<CurvePoint>,
+}
+
+/// Why a scaling curve was refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CurveError {
+    /// There is no point beyond the origin.
+    #[error("a scaling curve needs at least one measured point with one node or more")]
+    Empty,
+    /// Node counts do not strictly increase.
+    #[error("node counts must strictly increase: {after} comes after {before}")]
+    Unsorted {
+        /// The earlier count.
+        before: u32,
+        /// The count that follows it.
+        after: u32,
+    },
+    /// A rate is not a positive finite number.
+    #[error("the rate at {nodes} nodes is {rate}: expected a positive finite number")]
+    Rate {
+        /// Where.
+        nodes: u32,
+        /// What was given.
+        rate: f64,
+    },
+    /// More nodes give less than the smallest measured count does.
+    #[error(
+        "the rate falls to {rate} at {nodes} nodes, below {first} at the first point: \
+         limit max_nodes or measure again"
+    )]
+    Collapses {
+        /// Where.
+        nodes: u32,
+        /// The rate there.
+        rate: f64,
+        /// The rate at the first point.
+        first: f64,
+    },
+    /// Counts and rates are lists of different length.
+    #[error("{nodes} node counts but {rates} rates")]
+    Lengths {
+        /// How many counts.
+        nodes: usize,
+        /// How many rates.
+        rates: usize,
+    },
+}
+
+impl ScalingCurve {
+    /// Checks the points and makes a curve of them. A leading (0, 0) is accepted and dropped.
+    ///
+    /// # Errors
+    /// [`CurveError`] for anything but strictly increasing counts with positive rates that
+    /// stay at or above that of the first point.
+    pub fn new(points: impl IntoIterator<Item = (u32, f64)>) -> Result<Self, CurveError> {
+        let mut kept: Vec<CurvePoint> = Vec::new();
+        for (nodes, rate) in points {
+            if nodes == 0 && rate == 0.0 && kept.is_empty() {
+                continue;
+            }
+            if !rate.is_finite() || rate <= 0.0 || nodes == 0 {
+                return Err(CurveError::Rate { nodes, rate });
+            }
+            if let Some(last) = kept.last().filter(|last| last.nodes >= nodes) {
+                return Err(CurveError::Unsorted {
+                    before: last.nodes,
+                    after: nodes,
+                });
+            }
+            if let Some(first) = kept.first().filter(|first| rate < first.rate) {
+                return Err(CurveError::Collapses {
+                    nodes,
+                    rate,
+                    first: first.rate,
+                });
+            }
+            kept.push(CurvePoint { nodes, rate });
+        }
+        if kept.is_empty() {
+            Err(CurveError::Empty)
+        } else {
+            Ok(Self { points: kept })
+        }
+    }
+
+    /// From parallel lists, as recordings have them.
+    ///
+    /// # Errors
+    /// As [`ScalingCurve::new`], and when the lists differ in length.
+    pub fn from_lists(nodes: &[u32], rates: &[f64]) -> Result<Self, CurveError> {
+        if nodes.len() != rates.len() {
+            return Err(CurveError::Lengths {
+                nodes: nodes.len(),
+                rates: rates.len(),
+            });
+        }
+        Self::new(nodes.iter().copied().zip(rates.iter().copied()))
+    }
+
+    /// Linear scaling: `rate` for each node up to `max_nodes`.
+    ///
+    /// # Errors
+    /// As [`ScalingCurve::new`].
+    pub fn linear(rate: f64, max_nodes: u32) -> Result<Self, CurveError> {
+        let mut points = vec![(1, rate)];
+        if max_nodes > 1 {
+            points.push((max_nodes, rate * f64::from(max_nodes)));
+        }
+        Self::new(points)
+    }
+
+    /// The measured points, without the origin.
+    #[must_use]
+    pub fn points(&self) -> &[CurvePoint] {
+        &self.points
+    }
+
+    /// The largest measured count.
+    #[must_use]
+    pub fn last_nodes(&self) -> u32 {
+        self.points.last().map_or(0, |p| p.nodes)
+    }
+
+    /// The rate at a (possibly fractional) node count.
+    #[must_use]
+    pub fn rate(&self, nodes: f64) -> f64 {
+        let mut before = CurvePoint {
+            nodes: 0,
+            rate: 0.0,
+        };
+        for &point in &self.points {
+            if nodes <= f64::from(point.nodes) {
+                let width = f64::from(point.nodes - before.nodes);
+                let share = (nodes - f64::from(before.nodes)) / width;
+                return before.rate + (point.rate - before.rate) * share;
+            }
+            before = point;
+        }
+        before.rate
+    }
+
+    /// The rate at a whole node count.
+    #[must_use]
+    pub fn at(&self, nodes: u32) -> f64 {
+        self.rate(f64::from(nodes))
+    }
+
+    /// The rates at `0..=max` nodes, as a table.
+    #[must_use]
+    pub fn table(&self, max: u32) -> Vec<f64> {
+        (0..=max).map(|n| self.at(n)).collect()
+    }
+
+    /// The same curve over its rate at one node (scaling efficiency: speed-up over one node).
+    #[must_use]
+    pub fn speedup(&self) -> Self {
+        let one = self.at(1);
+        let points = self
+            .points
+            .iter()
+            .map(|p| CurvePoint {
+                nodes: p.nodes,
+                rate: p.rate / one,
+            })
+            .collect();
+        Self { points }
+    }
+}
+
+impl TryFrom<Vec<CurvePoint>> for ScalingCurve {
+    type Error = CurveError;
+    fn try_from(points: Vec<CurvePoint>) -> Result<Self, CurveError> {
+        Self::new(points.into_iter().map(|p| (p.nodes, p.rate)))
+    }
+}
+
+impl From<ScalingCurve> for Vec<CurvePoint> {
+    fn from(curve: ScalingCurve) -> Self {
+        curve.points
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interpolates_from_the_origin_and_is_flat_beyond() {
+        let curve = ScalingCurve::new([(0, 0.0), (2, 20.0), (4, 30.0)]).unwrap();
+        assert_eq!(curve.table(5), vec![0.0, 10.0, 20.0, 25.0, 30.0, 30.0]);
+        assert_eq!(curve.rate(3.5), 27.5);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert_eq!(ScalingCurve::new([]), Err(CurveError::Empty));
+        assert!(matches!(
+            ScalingCurve::new([(2, 1.0), (2, 2.0)]),
+            Err(CurveError::Unsorted { .. })
+        ));
+        assert!(matches!(
+            ScalingCurve::new([(1, f64::NAN)]),
+            Err(CurveError::Rate { .. })
+        ));
+        assert!(matches!(
+            ScalingCurve::new([(1, 5.0), (8, 1.0)]),
+            Err(CurveError::Collapses { .. })
+        ));
+        assert!(matches!(
+            ScalingCurve::from_lists(&[1], &[]),
+            Err(CurveError::Lengths { .. })
+        ));
+    }
+}

@@ -1,0 +1,29 @@
+//! The words of Lacuna as types: ids, time, holes, scaling curves, trainers, leases and plans.
+//!
+//! Everything here is plain data with validation at construction; nothing does I/O and
+//! nothing reads a clock. All other crates speak in these types.
+
+mod curve;
+mod event;
+mod hole;
+mod id;
+mod lease;
+mod life;
+mod plan;
+mod pool;
+mod time;
+mod trainer;
+
+pub use curve::{CurveError, CurvePoint, ScalingCurve};
+pub use event::{EventKind, NodeEvent, NodeState};
+pub use hole::{Hole, HoleRecord};
+pub use id::{ClusterId, IdError, NodeId, TrainerId};
+pub use lease::{Epoch, Lease, RunId};
+pub use life::{Phase, TrainerRecord};
+pub use plan::{
+    Allocation, Generation, HoleVerdict, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve,
+    TrainerVerdict, Verdict,
+};
+pub use pool::{Forecast, ForecastPoint, Pool, PooledHole};
+pub use time::{Span, SpanError, Timestamp};
+pub use trainer::{Launch, RescaleCost, SpecError, TrainerSpec, Work};

@@ -1,0 +1,178 @@
+//! Plans: which node trains which trainer, and why.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{NodeId, Timestamp, TrainerId};
+
+/// The number of a plan. It only grows; a receiver rejects an older one.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Generation(pub u64);
+
+/// How plans are made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// The allocation problem solved exactly as a mixed-integer programme.
+    #[default]
+    Milp,
+    /// The allocation problem solved exactly by dynamic programming.
+    Dp,
+    /// Equal share, first-come-first-served: the baseline.
+    EqualShare,
+}
+
+/// Which of several equal nodes a trainer gets or gives up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeChoice {
+    /// At random, seeded: the published model, which leaves it open.
+    Random,
+    /// Nodes released together stay together, so that one departure hits few trainers.
+    #[default]
+    Together,
+}
+
+/// How a solve ended.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Proven optimal within the gap that was asked for.
+    Optimal,
+    /// Feasible; the bound is this far away, relative to the objective.
+    Feasible {
+        /// Relative gap between bound and objective.
+        gap: f64,
+    },
+    /// Time ran out before any solution was found; the last plan stands.
+    NoIncumbent,
+    /// There is no solution. Cannot happen: giving nothing to all is one.
+    Infeasible,
+    /// The solver failed; the last plan stands.
+    Failed,
+}
+
+/// What a solve did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Solve {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Objective reached: objective units x seconds of horizon, less rescale costs.
+    pub objective: f64,
+    /// Which solver answered: `highs`, `dp`, `equal-share`.
+    pub solver: String,
+    /// The short cut that made the solver unnecessary, by name, if one did.
+    #[serde(default)]
+    pub shortcut: Option<String>,
+}
+
+/// What was decided for a trainer, and why.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It starts on its first nodes.
+    Start,
+    /// It grows; `gain` and `cost` in objective units over the horizon.
+    Grow {
+        /// What the new size brings.
+        gain: f64,
+        /// What the change costs.
+        cost: f64,
+    },
+    /// It shrinks so that others gain more.
+    Shrink {
+        /// What it gives up over the horizon.
+        loss: f64,
+        /// What the change costs it.
+        cost: f64,
+    },
+    /// It keeps its size, being at its maximum or taking all that is free.
+    Keep,
+    /// It keeps its size although nodes are free: growing would cost more than it brings.
+    RescaleNotWorthIt {
+        /// What the best larger size would bring.
+        gain: f64,
+        /// What the change would cost.
+        cost: f64,
+    },
+    /// It has no nodes: fewer are free than its minimum.
+    TooFewNodes {
+        /// How many are in the pool.
+        pool: u32,
+        /// How many it needs.
+        min: u32,
+    },
+    /// It has no nodes: others bring more for the same nodes.
+    Outbid,
+}
+
+/// What was decided for one trainer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainerVerdict {
+    /// Which trainer.
+    pub trainer: TrainerId,
+    /// Its node count before.
+    pub before: u32,
+    /// Its node count in this plan.
+    pub after: u32,
+    /// Why.
+    pub verdict: Verdict,
+}
+
+/// What was decided for one hole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HoleVerdict {
+    /// It stays with the trainer that had it.
+    Kept {
+        /// Which trainer.
+        trainer: TrainerId,
+    },
+    /// It goes to this trainer.
+    Assigned {
+        /// Which trainer.
+        trainer: TrainerId,
+    },
+    /// Nobody takes it: every trainer is at its maximum or there is none.
+    NoTaker,
+    /// Nobody takes it: for each trainer the rescale costs more than the node brings.
+    NotWorthIt,
+}
+
+/// The explanation of a plan.
+#[must_use]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanReport {
+    /// What the solve did.
+    pub solve: Solve,
+    /// A verdict for each trainer, in the order of the problem.
+    pub trainers: Vec<TrainerVerdict>,
+    /// A verdict for each hole, sorted by node.
+    pub holes: Vec<(NodeId, HoleVerdict)>,
+}
+
+/// The nodes of one trainer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allocation {
+    /// Which trainer.
+    pub trainer: TrainerId,
+    /// Its nodes, sorted; never empty.
+    pub nodes: Vec<NodeId>,
+}
+
+/// Which node trains which trainer. Immutable and numbered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Its number.
+    pub generation: Generation,
+    /// The moment of the pool that it was made for, in the cluster's time.
+    pub as_of: Timestamp,
+    /// The last event that it takes into account.
+    pub seq: u64,
+    /// The nodes of each trainer that has any.
+    pub allocations: Vec<Allocation>,
+    /// Why it is as it is.
+    pub report: PlanReport,
+}

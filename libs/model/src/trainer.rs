@@ -1,0 +1,190 @@
+//! Trainers as their owners describe them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CurveError, ScalingCurve, Timestamp, TrainerId};
+
+/// Seconds of lost training when a trainer changes size, lost at the rate before the change.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RescaleCost {
+    /// When it grows, seconds.
+    pub up_s: f64,
+    /// When it shrinks or loses nodes, seconds.
+    pub down_s: f64,
+}
+
+impl RescaleCost {
+    /// Both costs times `factor`.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            up_s: self.up_s * factor,
+            down_s: self.down_s * factor,
+        }
+    }
+}
+
+/// How much there is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// This many samples.
+    Samples(f64),
+    /// Until the program ends with exit code 0.
+    UntilExit,
+}
+
+/// How a trainer's processes are started on its nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "launcher")]
+pub enum Launch {
+    /// No process: progress by the scaling curve, rescale costs as pauses.
+    Simulated,
+    /// Any program, one process per node; progress read from a file of JSON lines.
+    Command {
+        /// The program, looked up in `PATH`.
+        program: String,
+        /// Its arguments.
+        #[serde(default)]
+        args: Vec<String>,
+        /// Environment in addition to what the agent sets (`LACUNA_*`).
+        #[serde(default)]
+        env: BTreeMap<String, String>,
+        /// Where checkpoints live, if the program makes any.
+        #[serde(default)]
+        checkpoint_dir: Option<String>,
+    },
+}
+
+/// A malleable training job: what its owner submits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainerSpec {
+    /// Its name, unique in the cluster.
+    pub id: TrainerId,
+    /// Who submitted it.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// Higher goes first; equal priorities go first-come-first-served.
+    #[serde(default)]
+    pub priority: i32,
+    /// When it was submitted, in the cluster's time.
+    pub submit: Timestamp,
+    /// Fewest nodes that it can run on, at least 1.
+    pub min_nodes: u32,
+    /// Most nodes that it can use.
+    pub max_nodes: u32,
+    /// Throughput in samples/s by node count.
+    pub throughput: ScalingCurve,
+    /// What the planner maximises, by node count; throughput if absent.
+    #[serde(default)]
+    pub objective: Option<ScalingCurve>,
+    /// Cost of growing and of shrinking.
+    pub rescale: RescaleCost,
+    /// How much there is to do.
+    pub work: Work,
+    /// How it is started.
+    pub launch: Launch,
+}
+
+/// Why a trainer was refused.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SpecError {
+    /// Bounds on nodes make no sense.
+    #[error(
+        "trainer {id}: min_nodes {min} and max_nodes {max}: expected 1 <= min_nodes <= max_nodes"
+    )]
+    Bounds {
+        /// Which trainer.
+        id: TrainerId,
+        /// Its minimum.
+        min: u32,
+        /// Its maximum.
+        max: u32,
+    },
+    /// The curve ends before the maximum.
+    #[error(
+        "trainer {id}: max_nodes is {max} but the scaling curve ends at {last} nodes: \
+         measure further or lower max_nodes"
+    )]
+    CurveTooShort {
+        /// Which trainer.
+        id: TrainerId,
+        /// Its maximum.
+        max: u32,
+        /// The last measured count.
+        last: u32,
+    },
+    /// A cost is negative or not a number.
+    #[error("trainer {id}: {what} is {value}: expected a finite number, zero or more")]
+    Number {
+        /// Which trainer.
+        id: TrainerId,
+        /// Which field.
+        what: &'static str,
+        /// What was given.
+        value: f64,
+    },
+    /// The curve itself is unusable.
+    #[error("trainer {id}: {source}")]
+    Curve {
+        /// Which trainer.
+        id: TrainerId,
+        /// What is wrong with it.
+        source: CurveError,
+    },
+}
+
+impl TrainerSpec {
+    /// Checks what the types do not say.
+    ///
+    /// # Errors
+    /// [`SpecError`] names the trainer, the field and what was expected.
+    pub fn check(&self) -> Result<(), SpecError> {
+        let id = || self.id.clone();
+        if self.min_nodes == 0 || self.min_nodes > self.max_nodes {
+            return Err(SpecError::Bounds {
+                id: id(),
+                min: self.min_nodes,
+                max: self.max_nodes,
+            });
+        }
+        let objective_end = self
+            .objective
+            .as_ref()
+            .map_or(u32::MAX, ScalingCurve::last_nodes);
+        let last = self.throughput.last_nodes().min(objective_end);
+        if last < self.max_nodes {
+            return Err(SpecError::CurveTooShort {
+                id: id(),
+                max: self.max_nodes,
+                last,
+            });
+        }
+        let samples = match self.work {
+            Work::Samples(samples) => samples,
+            Work::UntilExit => 0.0,
+        };
+        for (what, value) in [
+            ("rescale.up_s", self.rescale.up_s),
+            ("rescale.down_s", self.rescale.down_s),
+            ("work.samples", samples),
+        ] {
+            if !value.is_finite() || value < 0.0 {
+                return Err(SpecError::Number {
+                    id: id(),
+                    what,
+                    value,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The curve that the planner maximises.
+    #[must_use]
+    pub fn objective_curve(&self) -> &ScalingCurve {
+        self.objective.as_ref().unwrap_or(&self.throughput)
+    }
+}

@@ -1,0 +1,441 @@
+//! The messages, version 1. Each travels on the subject that its [`Message`] names.
+
+use serde::{Deserialize, Serialize};
+
+use lacuna_model::{
+    Epoch, Launch, NodeEvent, NodeId, Plan, Pool, RescaleCost, RunId, ScalingCurve, Timestamp,
+    TrainerId, TrainerRecord, TrainerSpec, Work,
+};
+
+/// A message type with its address on the bus: the kind that goes into `ce-type` and the
+/// version of its fields.
+pub trait Message: Serialize + for<'de> Deserialize<'de> {
+    /// Kind, e.g. `lacuna.pool`.
+    const KIND: &'static str;
+    /// Version of the fields; a receiver refuses any other.
+    const VERSION: u16;
+}
+
+macro_rules! message {
+    ($type:ty, $kind:literal, $version:literal) => {
+        impl Message for $type {
+            const KIND: &'static str = $kind;
+            const VERSION: u16 = $version;
+        }
+    };
+}
+
+message!(Clock, "lacuna.clock", 1);
+message!(NodeEvent, "lacuna.event", 1);
+message!(PoolState, "lacuna.pool", 1);
+message!(TrainersState, "lacuna.trainers", 1);
+message!(PlanState, "lacuna.plan", 1);
+message!(Command, "lacuna.command", 1);
+message!(AgentStatus, "lacuna.agent", 1);
+message!(Progress, "lacuna.progress", 1);
+message!(Renewal, "lacuna.renewal", 1);
+message!(Settled, "lacuna.settled", 1);
+message!(TrainerRecord, "lacuna.trainer", 1);
+message!(LeaseRecord, "lacuna.lease", 1);
+message!(Request, "lacuna.request", 1);
+message!(Reply, "lacuna.reply", 1);
+message!(DeadLetter, "lacuna.deadletter", 1);
+
+/// How the cluster's time runs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "mode")]
+pub enum Pace {
+    /// The cluster's time is the wall clock's.
+    Real,
+    /// A recording at `rate` seconds a second: cluster time is
+    /// `now + (wall - wall_at) * rate`.
+    Scaled {
+        /// Recorded seconds per second.
+        rate: f64,
+        /// The wall clock's time at which the cluster's time was [`Clock::now`].
+        wall_at: Timestamp,
+    },
+    /// A recording that advances when the loop has settled: time stands at [`Clock::now`]
+    /// until the next tick.
+    LockStep,
+}
+
+/// The cluster's time, sent by ingest: at start, at every change of pace, and in lock step
+/// twice for every moment of the recording: once when time has advanced (`events_upto` is
+/// still that of the step before), and once more when the step's events have been published.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Clock {
+    /// The cluster's time.
+    pub now: Timestamp,
+    /// How it goes on.
+    pub pace: Pace,
+    /// Number of the moment, from 1; grows by one for each.
+    pub step: u64,
+    /// The last event published so far.
+    pub events_upto: u64,
+    /// Whether the events of this step are out (the second of the two ticks).
+    pub complete: bool,
+    /// Whether the recording has ended: nothing follows.
+    pub ended: bool,
+}
+
+/// The pool with its forecasts, sent by forecast at every change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PoolState {
+    /// The pool.
+    pub pool: Pool,
+    /// Which predictor made the forecasts.
+    pub predictor: String,
+}
+
+/// The admitted trainers and what they hold, sent by control at every change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainersState {
+    /// Grows with every change.
+    pub version: u64,
+    /// The moment, in the cluster's time.
+    pub as_of: Timestamp,
+    /// Trainers in phase `Active`, in order of admission.
+    pub trainers: Vec<TrainerRecord>,
+    /// Nodes that must not be given to anyone (quarantined, or their agent is silent).
+    pub unusable: Vec<NodeId>,
+}
+
+/// A plan and the states that it was made from, sent by planner.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanState {
+    /// The plan.
+    pub plan: Plan,
+    /// [`TrainersState::version`] that it was made from; control refuses a plan made from
+    /// another than the present one.
+    pub trainers_version: u64,
+    /// Wall-clock seconds from the arrival of the newest input to this plan.
+    pub latency_s: f64,
+}
+
+/// One member of a run: a node and the epoch of the lease on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// The node.
+    pub node: NodeId,
+    /// The fencing token of its lease.
+    pub epoch: Epoch,
+}
+
+/// All that an agent needs to run its part of a trainer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// Which trainer.
+    pub trainer: TrainerId,
+    /// Which membership.
+    pub run: RunId,
+    /// This node's place in `members`; rank 0 reports the trainer's progress.
+    pub rank: u32,
+    /// All members, in order of rank.
+    pub members: Vec<Member>,
+    /// How to start it.
+    pub launch: Launch,
+    /// Throughput by node count (the simulated launcher goes by it).
+    pub throughput: ScalingCurve,
+    /// Rescale costs of the trainer.
+    pub rescale: RescaleCost,
+    /// How much there is to do in all.
+    pub work: Work,
+    /// Samples done before this run.
+    pub samples_before: f64,
+    /// Samples' worth of rescale cost to sit out before this run makes progress.
+    pub owed: f64,
+    /// When this membership began, in the cluster's time.
+    pub since: Timestamp,
+    /// Newest checkpoint known.
+    pub checkpoint: Option<String>,
+}
+
+/// What an agent is told to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "do")]
+pub enum Action {
+    /// Run this membership (a later run of the same trainer replaces an earlier one).
+    Run(Box<Assignment>),
+    /// Stop what runs, and give the node back.
+    Release {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// A command to the agent of one node. It is obeyed only if its epoch is the newest seen for
+/// that node, and only once per `(epoch, seq)`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// Which node.
+    pub node: NodeId,
+    /// The epoch of the lease.
+    pub epoch: Epoch,
+    /// Number of the command within the epoch.
+    pub seq: u64,
+    /// What to do.
+    pub action: Action,
+}
+
+/// What an agent is doing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum Activity {
+    /// Nothing runs.
+    Free,
+    /// A member of this run is up.
+    Running {
+        /// Which trainer.
+        trainer: TrainerId,
+        /// Which membership.
+        run: RunId,
+    },
+    /// The program ended by itself.
+    Exited {
+        /// Which trainer.
+        trainer: TrainerId,
+        /// Which membership.
+        run: RunId,
+        /// Exit code, or 128 + signal number.
+        code: i32,
+        /// Last words, if any.
+        reason: String,
+    },
+}
+
+/// What an agent says of its node: after every command, and every few seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentStatus {
+    /// Which node.
+    pub node: NodeId,
+    /// The newest epoch seen.
+    pub epoch: Epoch,
+    /// The newest command obeyed within it.
+    pub seq: u64,
+    /// What it does.
+    pub activity: Activity,
+    /// Why the node was last given back without a command: `dead man`, `wanted`, or nothing.
+    #[serde(default)]
+    pub released: Option<String>,
+}
+
+/// How far one run of a trainer has come. Cumulative within the run, so that a report that
+/// comes twice or late counts nothing twice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Which trainer.
+    pub trainer: TrainerId,
+    /// Which membership.
+    pub run: RunId,
+    /// At which moment, in the cluster's time.
+    pub at: Timestamp,
+    /// Samples of this run so far.
+    pub samples: f64,
+    /// Samples' worth of rescale cost not yet sat out.
+    pub owed: f64,
+    /// Optimiser step, if the program reports it.
+    pub step: Option<u64>,
+    /// How many nodes took part.
+    pub world_size: u32,
+    /// Training loss, if the program reports it.
+    #[serde(default)]
+    pub loss: Option<f64>,
+    /// A complete checkpoint, if the program has written one.
+    #[serde(default)]
+    pub checkpoint: Option<String>,
+}
+
+/// Control lives and these leases stand: an agent whose lease is not renewed for its dead-man
+/// time gives the node back by itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Renewal {
+    /// Every lease that stands.
+    pub leases: Vec<Member>,
+}
+
+/// The loop has settled for a step of a lock-step clock, sent by control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
+    /// The step.
+    pub step: u64,
+    /// [`Clock::complete`] of the tick that this answers.
+    pub complete: bool,
+}
+
+/// A lease in its bucket, under the key of its node. The entry's revision is the epoch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseRecord {
+    /// Who may use the node; nobody after a release.
+    pub trainer: Option<TrainerId>,
+}
+
+/// What the command line asks of control (request and reply).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "ask")]
+pub enum Request {
+    /// Take these trainers into the queue.
+    Submit {
+        /// What their owner wrote.
+        trainers: Vec<TrainerSpec>,
+        /// Only check, do not queue.
+        test_only: bool,
+    },
+    /// End a trainer.
+    Cancel {
+        /// Which.
+        trainer: TrainerId,
+    },
+    /// All trainers, with the finished ones if `all`.
+    Trainers {
+        /// Whether finished ones are wanted too.
+        all: bool,
+    },
+    /// All nodes that control knows of.
+    Nodes,
+    /// The last lines of a trainer's output, from the agent that runs its rank 0.
+    Logs {
+        /// Which trainer.
+        trainer: TrainerId,
+        /// How many lines.
+        lines: u32,
+    },
+    /// Totals since control first started.
+    Totals,
+}
+
+/// One node as control sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeView {
+    /// Which node.
+    pub node: NodeId,
+    /// Whether it is in the pool, and since when.
+    pub idle_since: Option<Timestamp>,
+    /// Who holds its lease.
+    pub trainer: Option<TrainerId>,
+    /// The fencing token.
+    pub epoch: Epoch,
+    /// What its agent last said, if it ever did.
+    pub activity: Option<Activity>,
+    /// Wall-clock seconds since the agent's last word.
+    pub silent_s: Option<f64>,
+}
+
+/// What has come of it all.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// Cluster time of the first event or submission.
+    pub since: Timestamp,
+    /// Cluster time now.
+    pub now: Timestamp,
+    /// Node-seconds in the pool so far.
+    pub idle_node_s: f64,
+    /// Node-seconds under a lease so far.
+    pub harvested_node_s: f64,
+    /// Samples done by all trainers.
+    pub samples: f64,
+    /// Rescale cost, in samples.
+    pub rescale_cost: f64,
+    /// Cost of preemptions, in samples.
+    pub preempt_cost: f64,
+    /// Times that a trainer lost nodes unasked.
+    pub preemptions: u64,
+    /// Times that the planner changed a trainer's size.
+    pub rescales: u64,
+    /// Trainers that have done their work.
+    pub trainers_done: u64,
+    /// Nodes in the pool now.
+    pub pool_nodes: u32,
+    /// Nodes under a lease now.
+    pub leased_nodes: u32,
+    /// Trainers waiting.
+    pub queued: u32,
+    /// Trainers admitted.
+    pub active: u32,
+}
+
+/// An answer of control.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "answer")]
+pub enum Reply {
+    /// Done.
+    Accepted {
+        /// The trainers concerned.
+        trainers: Vec<TrainerId>,
+    },
+    /// Refused; nothing was changed.
+    Refused {
+        /// A code with a page, e.g. `L0007`.
+        code: String,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// Trainers.
+    Trainers {
+        /// Cluster time now.
+        now: Timestamp,
+        /// The records, in order of arrival.
+        trainers: Vec<TrainerRecord>,
+    },
+    /// Nodes.
+    Nodes {
+        /// Cluster time now.
+        now: Timestamp,
+        /// The nodes, sorted.
+        nodes: Vec<NodeView>,
+    },
+    /// Lines of output.
+    Logs {
+        /// The lines, oldest first.
+        lines: Vec<String>,
+    },
+    /// Totals.
+    Totals(Totals),
+}
+
+/// A message that could not be understood, kept for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadLetter {
+    /// The subject that it came on.
+    pub subject: String,
+    /// Which service refused it.
+    pub service: String,
+    /// Why.
+    pub reason: String,
+    /// The payload, as it came (cut at 64 KiB).
+    #[serde(with = "bytes")]
+    pub payload: Vec<u8>,
+}
+
+/// Binary payloads as MessagePack binaries.
+mod bytes {
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Vec<u8>;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("bytes")
+            }
+            fn visit_bytes<E: serde::de::Error>(self, v: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(v.to_vec())
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(
+                self,
+                mut s: A,
+            ) -> Result<Vec<u8>, A::Error> {
+                let mut v = Vec::new();
+                while let Some(b) = s.next_element()? {
+                    v.push(b);
+                }
+                Ok(v)
+            }
+        }
+        from.deserialize_byte_buf(Visitor)
+    }
+}
