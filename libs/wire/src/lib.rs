@@ -3,5 +3,21 @@
 //!
 //! Payloads are MessagePack with named fields; external schedulers may send JSON. CloudEvents
 //! attributes travel in headers. Nothing here does I/O.
+//!
+//! - [`address`]: subjects, streams and buckets as functions of the cluster's id
+//! - [`token`]: names of nodes and trainers as subject tokens, and back
+//! - [`msg`]: the messages, each with its kind and version ([`Message`])
+//! - [`codec`]: bytes and headers to messages, and back
+//! - [`external`]: the lenient form in which other programs may send events
 
+pub mod address;
+pub mod codec;
+pub mod external;
 pub mod msg;
+pub mod time_text;
+pub mod token;
+
+pub use address::{BucketDef, Durability, Retention, StreamDef, Subject};
+pub use codec::{ContentType, DecodeError, EncodeError, Envelope};
+pub use external::{External, ExternalError};
+pub use msg::Message;

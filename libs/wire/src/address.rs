@@ -1,0 +1,344 @@
+//! Every subject, stream and bucket, as functions of the cluster's id.
+//!
+//! A [`Subject`] carries the type of its message, so that nothing else can be published or
+//! read there by accident, and the name of the stream that keeps it, if one does.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use lacuna_model::{ClusterId, NodeEvent, NodeId, Span, TrainerId, TrainerRecord};
+
+use crate::msg::{
+    AgentStatus, Clock, Command, DeadLetter, LeaseRecord, PlanState, PoolState, Progress, Renewal,
+    Reply, Request, Settled, TrainersState,
+};
+use crate::token::escape;
+
+/// A subject (or a pattern of subjects) with the type of its messages.
+pub struct Subject<M> {
+    text: String,
+    stream: Option<String>,
+    message: PhantomData<fn() -> M>,
+}
+
+impl<M> Subject<M> {
+    fn new(text: String, stream: Option<String>) -> Self {
+        Self {
+            text,
+            stream,
+            message: PhantomData,
+        }
+    }
+
+    /// The subject as NATS knows it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The stream that keeps its messages, if one does.
+    #[must_use]
+    pub fn stream(&self) -> Option<&str> {
+        self.stream.as_deref()
+    }
+}
+
+impl<M> Clone for Subject<M> {
+    fn clone(&self) -> Self {
+        Self::new(self.text.clone(), self.stream.clone())
+    }
+}
+
+impl<M> fmt::Display for Subject<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl<M> fmt::Debug for Subject<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Subject").field(&self.text).finish()
+    }
+}
+
+/// Bytes that external programs publish: JSON or MessagePack, read by [`crate::external`].
+#[derive(Debug)]
+pub enum Foreign {}
+
+/// Plain text, without an envelope.
+#[derive(Debug)]
+pub enum Text {}
+
+fn base(cluster: &ClusterId, rest: &str) -> String {
+    format!("lacuna.v1.{cluster}.{rest}")
+}
+
+fn stream_name(cluster: &ClusterId, what: &str) -> String {
+    format!("lac_{cluster}_{what}")
+}
+
+macro_rules! subjects {
+    ($($(#[$doc:meta])* $name:ident: $message:ty = $text:literal $(in $stream:literal)?;)*) => {
+        $($(#[$doc])*
+        #[must_use]
+        pub fn $name(cluster: &ClusterId) -> Subject<$message> {
+            let stream: Option<&str> = None $(.or(Some($stream)))?;
+            Subject::new(base(cluster, $text), stream.map(|s| stream_name(cluster, s)))
+        })*
+    };
+}
+
+subjects! {
+    /// All events of external schedulers.
+    incoming: Foreign = "in.>" in "in";
+    /// Numbered node events, from ingest.
+    event: NodeEvent = "event" in "events";
+    /// The newest full state, as a `NodeEvent` of kind snapshot, from ingest.
+    snapshot: NodeEvent = "state.snapshot" in "state";
+    /// The cluster's time, from ingest.
+    clock: Clock = "state.clock" in "state";
+    /// The pool with its forecasts, from forecast.
+    pool: PoolState = "state.pool" in "state";
+    /// The admitted trainers, from control.
+    trainers: TrainersState = "state.trainers" in "state";
+    /// The newest plan, from planner.
+    plan: PlanState = "state.plan" in "plan";
+    /// Commands to all nodes.
+    commands: Command = "cmd.*" in "cmds";
+    /// What all agents say.
+    agents: AgentStatus = "agent.*";
+    /// Progress of all trainers.
+    progress_all: Progress = "progress.*" in "progress";
+    /// Which leases stand, from control.
+    renewal: Renewal = "renewal";
+    /// The loop has settled, from control.
+    settled: Settled = "settled";
+    /// Requests to control, answered by a [`Reply`].
+    requests: Request = "req";
+    /// Requests for lines of output, to any node.
+    logs_all: Text = "logs.*";
+    /// What Lacuna tells the main scheduler: nodes given back.
+    released: NodeEvent = "out.released";
+    /// Dead letters of all services.
+    dead_all: DeadLetter = "dead.*" in "dead";
+    /// One inbox of replies; only the type is of use.
+    reply: Reply = "reply";
+}
+
+/// Where an external program publishes its events; `source` names the program.
+#[must_use]
+pub fn incoming_from(cluster: &ClusterId, source: &str) -> Subject<Foreign> {
+    let text = base(cluster, &format!("in.{}", escape(source)));
+    Subject::new(text, Some(stream_name(cluster, "in")))
+}
+
+/// Commands to one node.
+#[must_use]
+pub fn command(cluster: &ClusterId, node: &NodeId) -> Subject<Command> {
+    let text = base(cluster, &format!("cmd.{}", escape(node.as_str())));
+    Subject::new(text, Some(stream_name(cluster, "cmds")))
+}
+
+/// What the agent of one node says.
+#[must_use]
+pub fn agent(cluster: &ClusterId, node: &NodeId) -> Subject<AgentStatus> {
+    Subject::new(
+        base(cluster, &format!("agent.{}", escape(node.as_str()))),
+        None,
+    )
+}
+
+/// Progress of one trainer.
+#[must_use]
+pub fn progress(cluster: &ClusterId, trainer: &TrainerId) -> Subject<Progress> {
+    let text = base(cluster, &format!("progress.{}", escape(trainer.as_str())));
+    Subject::new(text, Some(stream_name(cluster, "progress")))
+}
+
+/// Requests for lines of output, to the agent of one node.
+#[must_use]
+pub fn logs(cluster: &ClusterId, node: &NodeId) -> Subject<Text> {
+    Subject::new(
+        base(cluster, &format!("logs.{}", escape(node.as_str()))),
+        None,
+    )
+}
+
+/// Where a service sends what it could not understand.
+#[must_use]
+pub fn dead(cluster: &ClusterId, service: &str) -> Subject<DeadLetter> {
+    let text = base(cluster, &format!("dead.{}", escape(service)));
+    Subject::new(text, Some(stream_name(cluster, "dead")))
+}
+
+/// What becomes of messages in a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retention {
+    /// Kept until a limit is reached.
+    Limits,
+    /// Kept until the one consumer has acknowledged them.
+    WorkQueue,
+}
+
+/// What an acknowledged write has survived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Power failure, if the server runs with `sync_interval: always`.
+    Synced,
+    /// Nothing yet: the server writes it a moment later. For what is repaired from newer
+    /// messages anyway.
+    Buffered,
+}
+
+/// A stream as plain data. All streams are files: a restarted server still has them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamDef {
+    /// Its name: no dots, fewer than 32 characters.
+    pub name: String,
+    /// What it keeps.
+    pub subjects: Vec<String>,
+    /// Messages older than this go; zero means no limit.
+    pub max_age: Span,
+    /// The oldest messages go beyond this many bytes.
+    pub max_bytes: i64,
+    /// How many messages are kept for each subject; -1 means no limit.
+    pub max_per_subject: i64,
+    /// What becomes of messages.
+    pub retention: Retention,
+    /// What an acknowledged write has survived.
+    pub durability: Durability,
+}
+
+/// A key-value bucket as plain data; its stream is `KV_<name>`, each key a subject, and the
+/// revision of an entry is the sequence number of its message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketDef<M> {
+    /// Its name: no dots, fewer than 32 characters.
+    pub name: String,
+    /// The bucket is full beyond this many bytes.
+    pub max_bytes: i64,
+    message: PhantomData<fn() -> M>,
+}
+
+impl<M> BucketDef<M> {
+    fn new(name: String, max_bytes: i64) -> Self {
+        Self {
+            name,
+            max_bytes,
+            message: PhantomData,
+        }
+    }
+
+    /// The stream behind it.
+    #[must_use]
+    pub fn stream(&self) -> String {
+        format!("KV_{}", self.name)
+    }
+
+    /// The subject of one key; the key is escaped.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Subject<M> {
+        let text = format!("$KV.{}.{}", self.name, escape(key));
+        Subject::new(text, Some(self.stream()))
+    }
+
+    /// All keys.
+    #[must_use]
+    pub fn all(&self) -> Subject<M> {
+        Subject::new(format!("$KV.{}.>", self.name), Some(self.stream()))
+    }
+}
+
+/// The records of all trainers, by trainer.
+#[must_use]
+pub fn trainers_bucket(cluster: &ClusterId) -> BucketDef<TrainerRecord> {
+    BucketDef::new(stream_name(cluster, "trainers"), 256 << 20)
+}
+
+/// The leases, by node.
+#[must_use]
+pub fn leases_bucket(cluster: &ClusterId) -> BucketDef<LeaseRecord> {
+    BucketDef::new(stream_name(cluster, "leases"), 64 << 20)
+}
+
+/// All streams but those behind buckets.
+#[must_use]
+pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
+    let hour = Span::from_secs(3600);
+    let day = Span::from_secs(86_400);
+    let limits = |what, subject: &str, max_age, mib: i64, per_subject, durability| StreamDef {
+        name: stream_name(cluster, what),
+        subjects: vec![base(cluster, subject)],
+        max_age,
+        max_bytes: mib << 20,
+        max_per_subject: per_subject,
+        retention: Retention::Limits,
+        durability,
+    };
+    let state = StreamDef {
+        subjects: vec![
+            snapshot(cluster).text,
+            clock(cluster).text,
+            pool(cluster).text,
+            trainers(cluster).text,
+        ],
+        ..limits("state", "", Span::ZERO, 64, 1, Durability::Buffered)
+    };
+    let incoming = StreamDef {
+        retention: Retention::WorkQueue,
+        ..limits("in", "in.>", hour, 256, -1, Durability::Buffered)
+    };
+    vec![
+        incoming,
+        limits("events", "event", day, 512, -1, Durability::Buffered),
+        state,
+        limits("plan", "state.plan", Span::ZERO, 64, 1, Durability::Synced),
+        limits("cmds", "cmd.*", Span::ZERO, 256, 1, Durability::Synced),
+        limits("progress", "progress.*", day, 64, 1, Durability::Buffered),
+        limits("dead", "dead.*", day, 64, -1, Durability::Buffered),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_and_streams_are_named_as_the_design_says() {
+        let c = ClusterId::new("c").unwrap();
+        assert_eq!(event(&c).as_str(), "lacuna.v1.c.event");
+        assert_eq!(event(&c).stream(), Some("lac_c_events"));
+        assert_eq!(renewal(&c).stream(), None);
+        let node = NodeId::new("a01.x").unwrap();
+        assert_eq!(command(&c, &node).as_str(), "lacuna.v1.c.cmd.a01_2Ex");
+        assert_eq!(
+            leases_bucket(&c).key("a01.x").as_str(),
+            "$KV.lac_c_leases.a01_2Ex"
+        );
+    }
+
+    #[test]
+    fn names_of_streams_are_short_and_their_subjects_disjoint() {
+        let longest = ClusterId::new("sixteen-chars-id").unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for stream in streams(&longest) {
+            assert!(stream.name.len() < 32, "{}", stream.name);
+            assert!(!stream.name.contains('.'));
+            assert!(stream.max_bytes > 0, "{} is unbounded", stream.name);
+            for subject in stream.subjects {
+                assert!(seen.insert(subject.clone()), "{subject} is in two streams");
+            }
+        }
+        for name in [trainers_bucket(&longest).name, leases_bucket(&longest).name] {
+            assert!(name.len() < 32, "{name}");
+        }
+        for kept in [
+            snapshot(&longest).stream(),
+            plan(&longest).stream(),
+            progress_all(&longest).stream(),
+        ] {
+            let name = kept.unwrap();
+            assert!(streams(&longest).iter().any(|s| s.name == name), "{name}");
+        }
+    }
+}

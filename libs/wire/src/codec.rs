@@ -1,0 +1,301 @@
+//! Messages as bytes and headers, and back.
+//!
+//! The payload is MessagePack with named fields, or JSON if the content type says so. Fields
+//! that are not known are ignored; a version that is not known is refused.
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+use lacuna_model::Timestamp;
+
+use crate::msg::Message;
+use crate::time_text;
+
+/// `ce-specversion`: the version of CloudEvents.
+const SPEC_VERSION: &str = "1.0";
+
+/// What CloudEvents asks to escape in header values (NATS protocol binding 1.0.2, 3.1.3.2):
+/// space, double quote, percent, and all outside printable ASCII.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
+
+/// How a payload is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ContentType {
+    /// `application/msgpack`, with named fields.
+    #[default]
+    MessagePack,
+    /// `application/json`.
+    Json,
+}
+
+impl ContentType {
+    /// As it stands in the header.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MessagePack => "application/msgpack",
+            Self::Json => "application/json",
+        }
+    }
+
+    /// Reads a header value; parameters (`; charset=utf-8`) and suffixes (`+json`) are seen
+    /// through.
+    #[must_use]
+    pub fn parse(value: &str) -> Option<Self> {
+        let essence = value.split(';').next().unwrap_or(value).trim();
+        match essence.to_ascii_lowercase().as_str() {
+            "application/msgpack" | "application/x-msgpack" | "application/vnd.msgpack" => {
+                Some(Self::MessagePack)
+            }
+            "application/json" | "text/json" => Some(Self::Json),
+            other if other.ends_with("+json") => Some(Self::Json),
+            other if other.ends_with("+msgpack") => Some(Self::MessagePack),
+            _ => None,
+        }
+    }
+}
+
+/// What stands in the headers of a message: CloudEvents attributes, binary mode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Envelope {
+    /// `ce-id`: unique for the source.
+    pub id: String,
+    /// `ce-source`: who sent it, e.g. `lacuna/planner`.
+    pub source: String,
+    /// `ce-type`: the kind of the message.
+    pub kind: String,
+    /// `ce-dataversion`: the version of its fields.
+    pub version: u16,
+    /// `ce-time`: when it was sent, by the sender's wall clock.
+    pub time: Timestamp,
+    /// `ce-correlationid`: id of the newest event that led to it; empty if none did.
+    pub correlation: String,
+    /// `content-type`.
+    pub content_type: ContentType,
+}
+
+/// Why a message was not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// A header that every message must have is missing.
+    #[error("header {header} is missing")]
+    MissingHeader {
+        /// Which.
+        header: &'static str,
+    },
+    /// A header makes no sense.
+    #[error("header {header} is {value:?}: expected {expected}")]
+    BadHeader {
+        /// Which.
+        header: &'static str,
+        /// What it says.
+        value: String,
+        /// What would have been accepted.
+        expected: &'static str,
+    },
+    /// The message is of another kind than the subject carries.
+    #[error("message of kind {found:?} where {expected:?} was expected")]
+    Kind {
+        /// What came.
+        found: String,
+        /// What the subject carries.
+        expected: &'static str,
+    },
+    /// The message has a version that this program does not know.
+    #[error(
+        "{kind} has version {found}; this program knows version {known}: upgrade the older side"
+    )]
+    Version {
+        /// Of which kind.
+        kind: &'static str,
+        /// What came.
+        found: u16,
+        /// What is known.
+        known: u16,
+    },
+    /// The payload is not what its kind and version say.
+    #[error("payload of {kind} is not valid: {reason}")]
+    Payload {
+        /// Of which kind.
+        kind: &'static str,
+        /// What the decoder said.
+        reason: String,
+    },
+}
+
+/// Why a message could not be written. Cannot happen for the messages of [`crate::msg`].
+#[derive(Debug, thiserror::Error)]
+#[error("message of kind {kind} cannot be encoded: {source}")]
+pub struct EncodeError {
+    /// Of which kind.
+    pub kind: &'static str,
+    /// What the encoder said.
+    pub source: rmp_serde::encode::Error,
+}
+
+impl Envelope {
+    /// The envelope of a message of type `M`.
+    #[must_use]
+    pub fn of<M: Message>(id: String, source: String, time: Timestamp, correlation: &str) -> Self {
+        Self {
+            id,
+            source,
+            kind: M::KIND.to_owned(),
+            version: M::VERSION,
+            time,
+            correlation: correlation.to_owned(),
+            content_type: ContentType::MessagePack,
+        }
+    }
+
+    /// As headers: names and values, values escaped.
+    #[must_use]
+    pub fn headers(&self) -> Vec<(&'static str, String)> {
+        let escape = |value: &str| utf8_percent_encode(value, ESCAPED).to_string();
+        let mut headers = vec![
+            ("ce-specversion", SPEC_VERSION.to_owned()),
+            ("ce-id", escape(&self.id)),
+            ("ce-source", escape(&self.source)),
+            ("ce-type", escape(&self.kind)),
+            ("ce-time", time_text::format(self.time)),
+            ("ce-dataversion", self.version.to_string()),
+            ("content-type", self.content_type.as_str().to_owned()),
+        ];
+        if !self.correlation.is_empty() {
+            headers.push(("ce-correlationid", escape(&self.correlation)));
+        }
+        headers
+    }
+
+    /// From headers. Names are compared without regard to case; `ce-source`, `ce-time` and
+    /// `ce-correlationid` may be missing.
+    ///
+    /// # Errors
+    /// [`DecodeError::MissingHeader`] or [`DecodeError::BadHeader`].
+    pub fn read<'h>(
+        headers: impl IntoIterator<Item = (&'h str, &'h str)>,
+    ) -> Result<Self, DecodeError> {
+        let mut found = Attributes::default();
+        for (name, value) in headers {
+            found.take(name, value);
+        }
+        let version = found.version.ok_or(DecodeError::MissingHeader {
+            header: "ce-dataversion",
+        })?;
+        let version = version.parse().map_err(|_| DecodeError::BadHeader {
+            header: "ce-dataversion",
+            value: version.clone(),
+            expected: "a number from 1 to 65535",
+        })?;
+        let time = match found.time {
+            None => Timestamp::default(),
+            Some(text) => time_text::parse(&text).map_err(|_| DecodeError::BadHeader {
+                header: "ce-time",
+                value: text.clone(),
+                expected: "a time as in 2021-02-10T00:08:00Z",
+            })?,
+        };
+        let content_type = match found.content_type {
+            None => ContentType::MessagePack,
+            Some(text) => ContentType::parse(&text).ok_or_else(|| DecodeError::BadHeader {
+                header: "content-type",
+                value: text.clone(),
+                expected: "application/msgpack or application/json",
+            })?,
+        };
+        Ok(Self {
+            id: found
+                .id
+                .ok_or(DecodeError::MissingHeader { header: "ce-id" })?,
+            source: found.source.unwrap_or_default(),
+            kind: found
+                .kind
+                .ok_or(DecodeError::MissingHeader { header: "ce-type" })?,
+            version,
+            time,
+            correlation: found.correlation.unwrap_or_default(),
+            content_type,
+        })
+    }
+}
+
+/// CloudEvents attributes as they stand in headers, unescaped, all optional.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// `ce-id`.
+    pub id: Option<String>,
+    /// `ce-source`.
+    pub source: Option<String>,
+    /// `ce-type`.
+    pub kind: Option<String>,
+    /// `ce-dataversion`.
+    pub version: Option<String>,
+    /// `ce-time`.
+    pub time: Option<String>,
+    /// `ce-correlationid`.
+    pub correlation: Option<String>,
+    /// `content-type`.
+    pub content_type: Option<String>,
+}
+
+impl Attributes {
+    /// Takes note of a header, if it is one of ours.
+    pub fn take(&mut self, name: &str, value: &str) {
+        let slot = match name.to_ascii_lowercase().as_str() {
+            "ce-id" => &mut self.id,
+            "ce-source" => &mut self.source,
+            "ce-type" => &mut self.kind,
+            "ce-dataversion" => &mut self.version,
+            "ce-time" => &mut self.time,
+            "ce-correlationid" => &mut self.correlation,
+            "content-type" => &mut self.content_type,
+            _ => return,
+        };
+        *slot = Some(percent_decode_str(value).decode_utf8_lossy().into_owned());
+    }
+}
+
+/// The payload of a message: MessagePack with named fields.
+///
+/// # Errors
+/// [`EncodeError`]; cannot happen for the messages of [`crate::msg`].
+pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, EncodeError> {
+    let mut bytes = Vec::with_capacity(256);
+    let mut writer = rmp_serde::Serializer::new(&mut bytes).with_struct_map();
+    message
+        .serialize(&mut writer)
+        .map_err(|source| EncodeError {
+            kind: M::KIND,
+            source,
+        })?;
+    Ok(bytes)
+}
+
+/// The message in a payload, after a look at its envelope.
+///
+/// # Errors
+/// [`DecodeError`] for another kind, an unknown version, or a payload that does not decode.
+pub fn decode<M: Message>(envelope: &Envelope, payload: &[u8]) -> Result<M, DecodeError> {
+    if envelope.kind != M::KIND {
+        return Err(DecodeError::Kind {
+            found: envelope.kind.clone(),
+            expected: M::KIND,
+        });
+    }
+    if envelope.version != M::VERSION {
+        return Err(DecodeError::Version {
+            kind: M::KIND,
+            found: envelope.version,
+            known: M::VERSION,
+        });
+    }
+    let refuse = |reason: String| DecodeError::Payload {
+        kind: M::KIND,
+        reason,
+    };
+    match envelope.content_type {
+        ContentType::MessagePack => {
+            rmp_serde::from_slice(payload).map_err(|e| refuse(e.to_string()))
+        }
+        ContentType::Json => serde_json::from_slice(payload).map_err(|e| refuse(e.to_string())),
+    }
+}
