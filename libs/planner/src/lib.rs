@@ -1,1 +1,13 @@
-//! Stub.
+//! Which node trains which trainer: the allocation problem, solved, checked and explained.
+//!
+//! The way from domain to answer and back: [`translate`] turns pool and trainers into an
+//! ordinal-indexed [`Problem`]; [`dp`], [`counts`] or [`equal_share`] turn it into [`Sizes`];
+//! [`choose`] turns sizes into nodes; [`check`] judges the plan; [`explain`] words it.
+//! [`Planner`] does all of it at every change.
+
+pub mod choose;
+pub mod dp;
+pub mod equal_share;
+mod problem;
+
+pub use problem::{Item, Problem, Sizes};

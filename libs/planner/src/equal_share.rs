@@ -1,0 +1,92 @@
+//! The baseline: an equal share for each, the rest first-come-first-served.
+
+use crate::{Problem, Sizes};
+
+/// How the published code treats a trainer whose share equals its minimum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AtMinimum {
+    /// It runs on its minimum.
+    #[default]
+    Runs,
+    /// It gets nothing in the first round, as in the published code (a quirk kept for
+    /// comparison).
+    GetsNothing,
+}
+
+/// Gives each of J trainers `floor(nodes / J)` (none below its minimum, none above its
+/// maximum), then what is left in order of arrival, each up to its maximum.
+#[must_use]
+pub fn solve(problem: &Problem, at_minimum: AtMinimum) -> Sizes {
+    let trainers = problem.trainers.len() as u32;
+    let share = problem.nodes.checked_div(trainers).unwrap_or(0);
+    let runs = |min: u32| match at_minimum {
+        AtMinimum::Runs => share >= min,
+        AtMinimum::GetsNothing => share > min,
+    };
+    let mut left = problem.nodes;
+    let mut counts: Vec<u32> = problem
+        .trainers
+        .iter()
+        .map(|item| {
+            let count = if runs(item.min) {
+                share.min(item.max)
+            } else {
+                0
+            };
+            left -= count;
+            count
+        })
+        .collect();
+    for (item, count) in problem.trainers.iter().zip(&mut counts) {
+        let take = left.min(item.max - *count);
+        if *count + take >= item.min {
+            *count += take;
+            left -= take;
+        }
+    }
+    problem.sizes(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Item;
+
+    fn problem(nodes: u32, bounds: &[(u32, u32)]) -> Problem {
+        let trainers = bounds
+            .iter()
+            .map(|&(min, max)| Item {
+                current: 0,
+                min,
+                max,
+                value: (0..=max).map(f64::from).collect(),
+                rate_now: 0.0,
+                up_s: 0.0,
+                down_s: 0.0,
+            })
+            .collect();
+        Problem {
+            nodes,
+            horizon_s: 10.0,
+            trainers,
+            max_change: None,
+        }
+    }
+
+    #[test]
+    fn what_is_left_goes_to_the_first_comers() {
+        let sizes = solve(&problem(11, &[(1, 4), (1, 8), (1, 8)]), AtMinimum::Runs);
+        assert_eq!(sizes.counts, [4, 4, 3]);
+        assert_eq!(sizes.objective, 110.0);
+        let sizes = solve(&problem(2, &[(1, 1), (1, 8), (1, 8)]), AtMinimum::Runs);
+        assert_eq!(sizes.counts, [1, 1, 0]);
+        assert_eq!(solve(&problem(5, &[]), AtMinimum::Runs).counts, []);
+    }
+
+    #[test]
+    fn a_share_at_the_minimum_is_lost_only_with_the_quirk() {
+        let two = problem(4, &[(2, 3), (2, 3)]);
+        assert_eq!(solve(&two, AtMinimum::Runs).counts, [2, 2]);
+        assert_eq!(solve(&two, AtMinimum::GetsNothing).counts, [3, 0]);
+    }
+}

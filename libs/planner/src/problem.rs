@@ -1,0 +1,129 @@
+//! The allocation problem as ordinal-indexed, serialisable data.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// How many nodes each trainer gets: maximise the sum of [`Item::gain`] over the trainers
+/// while the node counts sum to at most `nodes` (arXiv 2106.12091; the maths stand in
+/// [`crate::counts`]). A saved problem can be solved again as a test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Problem {
+    /// Nodes in the pool that may be used.
+    pub nodes: u32,
+    /// Forward-looking time T, seconds.
+    pub horizon_s: f64,
+    /// The admitted trainers.
+    pub trainers: Vec<Item>,
+    /// Largest change of one trainer in one solve; the published big-M has it at
+    /// `floor((nodes + 1) / 2)`, see [`Problem::published_max_change`]. No limit if absent.
+    pub max_change: Option<u32>,
+}
+
+/// One trainer of a [`Problem`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// Nodes that it holds now, C.
+    pub current: u32,
+    /// Fewest nodes that it can run on, at least 1.
+    pub min: u32,
+    /// Most nodes that it can use.
+    pub max: u32,
+    /// Objective rate O(n) for n = 0..=max, objective units per second.
+    pub value: Arc<[f64]>,
+    /// Rate that a change stalls: O(C) if `current >= min`, else 0. Objective units per second.
+    pub rate_now: f64,
+    /// Cost of growing, seconds at `rate_now`.
+    pub up_s: f64,
+    /// Cost of shrinking, seconds at `rate_now`.
+    pub down_s: f64,
+}
+
+/// An answer to a [`Problem`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Node count of each trainer.
+    pub counts: Vec<u32>,
+    /// Sum of the gains, objective units.
+    pub objective: f64,
+}
+
+impl Item {
+    /// What `n` nodes bring over the horizon less the cost of changing to them:
+    /// `T * O(n) - rate_now * (up_s * [n > C] + down_s * [n < C])`, in objective units.
+    /// Beyond `max`, minus infinity.
+    #[must_use]
+    pub fn gain(&self, horizon_s: f64, n: u32) -> f64 {
+        let Some(value) = self.value.get(n as usize) else {
+            return f64::NEG_INFINITY;
+        };
+        horizon_s * value - self.change_cost(n)
+    }
+
+    /// What changing from the present size to `n` nodes costs, objective units.
+    #[must_use]
+    pub fn change_cost(&self, n: u32) -> f64 {
+        match n.cmp(&self.current) {
+            std::cmp::Ordering::Greater => self.rate_now * self.up_s,
+            std::cmp::Ordering::Less => self.rate_now * self.down_s,
+            std::cmp::Ordering::Equal => 0.0,
+        }
+    }
+
+    /// Whether a trainer may have this size at all: none, or between its bounds.
+    #[must_use]
+    pub fn is_size(&self, n: u32) -> bool {
+        n == 0 || (self.min <= n && n <= self.max)
+    }
+
+    /// Whether it may go to `n` nodes in one solve under a limit on changes. A trainer whose
+    /// present size is not allowed to it may always give up everything.
+    #[must_use]
+    pub fn may_become(&self, n: u32, max_change: Option<u32>) -> bool {
+        self.is_size(n)
+            && max_change.is_none_or(|limit| {
+                n.abs_diff(self.current) <= limit || (n == 0 && !self.is_size(self.current))
+            })
+    }
+}
+
+impl Problem {
+    /// The limit on changes that the published model's big-M of `nodes + 1` amounts to.
+    #[must_use]
+    pub const fn published_max_change(nodes: u32) -> u32 {
+        nodes.saturating_add(1) / 2
+    }
+
+    /// The objective of these sizes, objective units.
+    #[must_use]
+    pub fn objective(&self, counts: &[u32]) -> f64 {
+        self.trainers
+            .iter()
+            .zip(counts)
+            .map(|(item, &n)| item.gain(self.horizon_s, n))
+            .sum()
+    }
+
+    /// Whether these sizes are allowed: one for each trainer, each allowed to it, and no more
+    /// nodes in all than there are.
+    #[must_use]
+    pub fn is_feasible(&self, counts: &[u32]) -> bool {
+        let total: u64 = counts.iter().map(|&n| u64::from(n)).sum();
+        counts.len() == self.trainers.len()
+            && total <= u64::from(self.nodes)
+            && self
+                .trainers
+                .iter()
+                .zip(counts)
+                .all(|(item, &n)| item.may_become(n, self.max_change))
+    }
+
+    /// The sizes with their objective.
+    #[must_use]
+    pub fn sizes(&self, counts: Vec<u32>) -> Sizes {
+        Sizes {
+            objective: self.objective(&counts),
+            counts,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Random problems for property tests.
+
+#![expect(dead_code, reason = "each test binary uses its own part")]
+
+use std::sync::Arc;
+
+use lacuna_planner::{Item, Problem};
+use proptest::prelude::*;
+
+/// A trainer with an arbitrary (not concave, not even monotone) curve, a minimum that may
+/// exceed one, and rescale costs that make a notch at its present size.
+pub(crate) fn item(most: u32) -> impl Strategy<Value = Item> {
+    (1..=most, any::<prop::sample::Index>(), 0..=most, 0..3_u32).prop_flat_map(
+        move |(max, min, current, roughness)| {
+            let min = 1 + min.index(max as usize) as u32;
+            let current = current.min(max);
+            let steps = proptest::collection::vec(0.0_f64..10.0, max as usize);
+            (steps, 0.0_f64..20.0, 0.0_f64..20.0, 0..4_u32).prop_map(
+                move |(steps, up_s, down_s, free)| {
+                    let mut value = vec![0.0];
+                    let mut sum = 0.0;
+                    for (n, step) in steps.iter().enumerate() {
+                        sum += step;
+                        value.push(match roughness {
+                            0 => sum,
+                            // Whole numbers make ties.
+                            1 => sum.round(),
+                            _ => step * (n + 1) as f64,
+                        });
+                    }
+                    let rate_now = if current >= min {
+                        value[current as usize]
+                    } else {
+                        0.0
+                    };
+                    let scale = if free == 0 { 0.0 } else { 1.0 };
+                    Item {
+                        current,
+                        min,
+                        max,
+                        value: value.into(),
+                        rate_now,
+                        up_s: up_s * scale,
+                        down_s: down_s * scale,
+                    }
+                },
+            )
+        },
+    )
+}
+
+/// A problem whose trainers hold no more than the pool; scarce or plentiful.
+pub(crate) fn problem(trainers: usize, most: u32) -> impl Strategy<Value = Problem> {
+    (
+        proptest::collection::vec(item(most), 0..=trainers),
+        0..=2 * most * trainers as u32 / 2,
+        0.5_f64..40.0,
+        any::<bool>(),
+        proptest::option::weighted(0.25, 1..=most),
+    )
+        .prop_map(|(mut trainers, extra, horizon_s, equal, max_change)| {
+            if equal {
+                // Some trainers are interchangeable, as in a stream of equal jobs.
+                if let Some(first) = trainers.first().cloned() {
+                    for item in trainers.iter_mut().skip(1).step_by(2) {
+                        let current = item.current.min(first.max);
+                        let stalls = current >= first.min;
+                        *item = first.clone();
+                        item.current = current;
+                        item.rate_now = if stalls {
+                            first.value[current as usize]
+                        } else {
+                            0.0
+                        };
+                    }
+                }
+            }
+            let held: u32 = trainers.iter().map(|t| t.current).sum();
+            let room: u32 = trainers.iter().map(|t| t.max).sum();
+            let nodes = held + extra % (room - held.min(room) + 2);
+            Problem {
+                nodes,
+                horizon_s,
+                trainers,
+                max_change,
+            }
+        })
+}
+
+/// The ShuffleNet curve of the paper's trainers (points of `hpo-1000`), up to 64 nodes.
+pub(crate) fn shufflenet() -> Arc<[f64]> {
+    let points = [
+        (1, 2831.0),
+        (2, 5259.0),
+        (4, 9988.0),
+        (8, 20379.2),
+        (16, 38895.3),
+        (32, 74125.1),
+        (64, 145_081.5),
+    ];
+    lacuna_model::ScalingCurve::new(points)
+        .expect("the points are sound")
+        .table(64)
+        .into()
+}
+
+/// A trainer of `hpo-1000` that holds `current` nodes.
+pub(crate) fn hpo(value: &Arc<[f64]>, current: u32) -> Item {
+    Item {
+        current,
+        min: 1,
+        max: 64,
+        value: value.clone(),
+        rate_now: value[current as usize],
+        up_s: 18.0,
+        down_s: 12.0,
+    }
+}
+
+/// Whether two objectives agree to `relative` of the larger.
+pub(crate) fn agree(a: f64, b: f64, relative: f64) -> bool {
+    (a - b).abs() <= relative * a.abs().max(b.abs()).max(1e-6)
+}
