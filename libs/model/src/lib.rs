@@ -3,6 +3,7 @@
 //! Everything here is plain data with validation at construction; nothing does I/O and
 //! nothing reads a clock. All other crates speak in these types.
 
+mod command;
 mod curve;
 mod event;
 mod hole;
@@ -14,6 +15,7 @@ mod pool;
 mod time;
 mod trainer;
 
+pub use command::{Action, Activity, AgentStatus, Assignment, Command, Member, Progress};
 pub use curve::{CurveError, CurvePoint, ScalingCurve};
 pub use event::{EventKind, NodeEvent, NodeState};
 pub use hole::{Hole, HoleRecord};

@@ -1,0 +1,141 @@
+//! What control tells an agent to do, and what the agent says back.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Epoch, Launch, NodeId, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work};
+
+/// One member of a run: a node and the epoch of the lease on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// The node.
+    pub node: NodeId,
+    /// The fencing token of its lease.
+    pub epoch: Epoch,
+}
+
+/// All that an agent needs to run its part of a trainer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// Which trainer.
+    pub trainer: TrainerId,
+    /// Which membership.
+    pub run: RunId,
+    /// This node's place in `members`; rank 0 reports the trainer's progress.
+    pub rank: u32,
+    /// All members, in order of rank.
+    pub members: Vec<Member>,
+    /// How to start it.
+    pub launch: Launch,
+    /// Throughput by node count (the simulated launcher goes by it).
+    pub throughput: ScalingCurve,
+    /// Rescale costs of the trainer.
+    pub rescale: RescaleCost,
+    /// How much there is to do in all.
+    pub work: Work,
+    /// Samples done before this run.
+    pub samples_before: f64,
+    /// Samples' worth of rescale cost to sit out before this run makes progress.
+    pub owed: f64,
+    /// When this membership began, in the cluster's time.
+    pub since: Timestamp,
+    /// Newest checkpoint known.
+    pub checkpoint: Option<String>,
+}
+
+/// What an agent is told to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "do")]
+pub enum Action {
+    /// Run this membership (a later run of the same trainer replaces an earlier one).
+    Run(Box<Assignment>),
+    /// Stop what runs, and give the node back.
+    Release {
+        /// Why.
+        reason: String,
+        /// When the run ended for this node, in the cluster's time.
+        #[serde(default)]
+        at: Option<Timestamp>,
+    },
+}
+
+/// A command to the agent of one node. It is obeyed only if its epoch is the newest seen for
+/// that node, and only once per `(epoch, seq)`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Command {
+    /// Which node.
+    pub node: NodeId,
+    /// The epoch of the lease.
+    pub epoch: Epoch,
+    /// Number of the command within the epoch.
+    pub seq: u64,
+    /// What to do.
+    pub action: Action,
+}
+
+/// What an agent is doing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "state")]
+pub enum Activity {
+    /// Nothing runs.
+    Free,
+    /// A member of this run is up.
+    Running {
+        /// Which trainer.
+        trainer: TrainerId,
+        /// Which membership.
+        run: RunId,
+    },
+    /// The program ended by itself.
+    Exited {
+        /// Which trainer.
+        trainer: TrainerId,
+        /// Which membership.
+        run: RunId,
+        /// Exit code, or 128 + signal number.
+        code: i32,
+        /// Last words, if any.
+        reason: String,
+    },
+}
+
+/// What an agent says of its node: after every command, and every few seconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentStatus {
+    /// Which node.
+    pub node: NodeId,
+    /// The newest epoch seen.
+    pub epoch: Epoch,
+    /// The newest command obeyed within it.
+    pub seq: u64,
+    /// What it does.
+    pub activity: Activity,
+    /// Why the node was last given back without a command: `dead man`, `wanted`, or nothing.
+    #[serde(default)]
+    pub released: Option<String>,
+}
+
+/// How far one run of a trainer has come. Cumulative within the run, so that a report that
+/// comes twice or late counts nothing twice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Which trainer.
+    pub trainer: TrainerId,
+    /// Which membership.
+    pub run: RunId,
+    /// At which moment, in the cluster's time.
+    pub at: Timestamp,
+    /// Samples of this run so far.
+    pub samples: f64,
+    /// Samples' worth of rescale cost not yet sat out.
+    pub owed: f64,
+    /// Optimiser step, if the program reports it.
+    pub step: Option<u64>,
+    /// How many nodes took part.
+    pub world_size: u32,
+    /// Training loss, if the program reports it.
+    #[serde(default)]
+    pub loss: Option<f64>,
+    /// A complete checkpoint, if the program has written one.
+    #[serde(default)]
+    pub checkpoint: Option<String>,
+}
