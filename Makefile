@@ -1,0 +1,94 @@
+# What can be done with Lacuna's sources. `make help` lists it.
+#
+# One profile, release, for binaries, tests, lints and benchmarks, and always the whole
+# workspace: so HiGHS, which takes minutes, is compiled once. `make verify` counts.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+CARGO := cargo
+ARGS ?=
+
+# The pinned nats-server, for tests and for `lacuna up`, unless the caller has chosen one.
+export LACUNA_NATS_SERVER ?= $(CURDIR)/.cache/bin/nats-server
+export RUSTDOCFLAGS := -D warnings
+
+.PHONY: help
+help: ## list what can be done
+	@echo "Lacuna: trains neural networks in the holes of a supercomputer's schedule"
+	@echo
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14 | sed 's/^/  make /'
+	@echo
+	@echo "ARGS=... passes arguments on, as in: make demo ARGS='--wall 60s'"
+
+.PHONY: setup
+setup: ## install what is missing: packages (root or sudo), toolchain, nats-server
+	@deploy/setup/setup.sh
+
+.PHONY: build
+build: ## build the command and the services
+	$(CARGO) build --release --locked --workspace --bins
+
+.PHONY: demo
+demo: ## set up, build, and watch a recorded machine at 600 times its speed (about 2 min)
+	@deploy/setup/demo.sh $(ARGS)
+
+.PHONY: replay
+replay: setup build ## the same machine in virtual time, without NATS; needs LACUNA_DATA or ARGS
+	@deploy/setup/replay.sh $(ARGS)
+
+.PHONY: test
+test: setup ## all tests, as CI runs them: unit, property, golden, architecture, end to end
+	$(CARGO) build --release --locked --workspace --bins
+	$(CARGO) test --release --locked --workspace $(ARGS)
+
+.PHONY: verify
+verify: lint test highs-once ## lint and test, and check that HiGHS was compiled once
+
+.PHONY: highs-once
+highs-once:
+	@n=$$(ls -d target/release/build/highs-sys-*/out 2>/dev/null | wc -l); \
+	if [ "$$n" -le 1 ]; then echo "HiGHS was compiled once"; \
+	else echo "HiGHS was compiled $$n times: a command uses other features or another profile" >&2; exit 1; fi
+
+.PHONY: fmt
+fmt: ## format the sources
+	$(CARGO) fmt --all
+
+.PHONY: lint
+lint: ## format, clippy, documentation and licences, warnings as errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+	$(CARGO) doc --release --locked --workspace --no-deps --quiet
+	@$(MAKE) deny
+
+.PHONY: docs
+docs: ## the developers' documentation, into target/doc
+	$(CARGO) doc --release --locked --workspace --no-deps
+
+.PHONY: deny
+deny: ## licences and sources of all dependencies (full check if cargo-deny is installed)
+	@deploy/setup/deny.sh
+
+.PHONY: bench
+bench: ## benchmarks; ARGS names one, as in ARGS='solve'
+	$(CARGO) bench --profile release --locked --workspace --benches -- $(ARGS)
+
+.PHONY: up
+up: setup ## Lacuna in containers, with Prometheus and Grafana (Docker)
+	@deploy/up.sh up
+
+.PHONY: down
+down: ## stop the containers; ARGS=--volumes forgets their data too
+	@deploy/up.sh down $(ARGS)
+
+.PHONY: logs
+logs: ## follow the containers' logs; ARGS names a service
+	@deploy/up.sh logs $(ARGS)
+
+.PHONY: base-image
+base-image: ## make the base image with debootstrap, for places without a container registry
+	@deploy/up.sh base-image

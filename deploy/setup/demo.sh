@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# `make demo`: set up, build, run the demonstration, and say where the time went.
+# Arguments go to `lacuna demo`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+now() { date +%s; }
+began=$(now)
+deploy/setup/setup.sh
+set_up=$(now)
+echo "build: cargo build --release (HiGHS is compiled once; some minutes the first time)"
+cargo build --release --locked --workspace --bins
+built=$(now)
+code=0
+target/release/lacuna demo "$@" || code=$?
+ended=$(now)
+cat <<END
+
+Where the time went, in seconds
+  set-up            $((set_up - began))
+  build             $((built - set_up))
+  start and replay  $((ended - built))   (divided in the summary above)
+  in all            $((ended - began))
+END
+exit "$code"

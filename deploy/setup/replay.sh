@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# `make replay`: replays a machine in virtual time. With arguments they go to `lacuna replay`;
+# without, the recorded machine under LACUNA_DATA, or else a generated one.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+lacuna=target/release/lacuna
+data=${LACUNA_DATA:-../shared/data}/summit-2021-02
+if [ "$#" -gt 0 ]; then
+    exec "$lacuna" replay "$@"
+fi
+if [ -r "$data/holes.csv.gz" ]; then
+    echo "replay: the recorded machine in $data, first 1024 nodes"
+    exec "$lacuna" replay "$data/holes.csv.gz" --trainers "$data/hpo-1000.jsonl.gz" \
+        --first-nodes 1024 --policy dp --report lacuna-replay.html
+fi
+echo "replay: no recorded data (LACUNA_DATA is '${LACUNA_DATA:-}'); give arguments, as in" >&2
+echo "  make replay ARGS='holes.csv.gz --trainers trainers.jsonl --first-nodes 1024'" >&2
+exit 64
