@@ -1,1 +1,15 @@
-//! Stub.
+//! A solver-neutral mixed-integer programme, solved by HiGHS.
+//!
+//! The only crate that knows HiGHS. A [`Model`] is plain data; [`solve`] hands it to the
+//! solver, bounded in time, and maps every way in which the solver can end to an
+//! [`Outcome`]. [`SolverThread`] keeps solves off the threads that must stay responsive.
+
+mod highs_backend;
+mod model;
+mod solution;
+mod thread;
+
+pub use highs_backend::solve;
+pub use model::{ColumnId, Kind, Model, Options, Sense, Violation};
+pub use solution::{Outcome, Solution};
+pub use thread::SolverThread;

@@ -1,0 +1,192 @@
+//! HiGHS behind the neutral model.
+//!
+//! Facts that shape this file: an instance is bound to its thread, and destroying one resets
+//! a scheduler that all instances share (HiGHS pull request 3141), so a process has at most
+//! one instance at a time. HiGHS stops at a relative gap of 1e-4 unless told otherwise, and
+//! takes half of the machine's threads. The binding panics on statuses that it does not know.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+
+use highs::{HighsModelStatus as Status, RowProblem};
+
+use crate::{Kind, Model, Options, Outcome, Sense, Solution};
+
+/// One instance at a time in the whole process.
+static ONE_INSTANCE: Mutex<()> = Mutex::new(());
+
+/// How far an answer may break a bound before it is refused, relative to the larger of 1 and
+/// the bound (HiGHS itself works to 1e-6).
+const TOLERANCE: f64 = 1e-5;
+
+/// Solves a model. Blocks for the time limit at most (plus a little), and waits for another
+/// solve of this process to end first. Never panics, and never throws an answer away that was
+/// found before a limit was reached.
+#[must_use]
+pub fn solve(model: &Model, options: &Options) -> Solution {
+    let _alone = ONE_INSTANCE.lock().unwrap_or_else(PoisonError::into_inner);
+    catch_unwind(AssertUnwindSafe(|| run(model, options)))
+        .unwrap_or_else(|_| Solution::failed("the solver's binding panicked"))
+}
+
+fn run(model: &Model, options: &Options) -> Solution {
+    if model.columns.is_empty() {
+        return trivial(model);
+    }
+    let Ok(mut highs) = problem(model).try_optimise(match model.sense {
+        Sense::Maximise => highs::Sense::Maximise,
+        Sense::Minimise => highs::Sense::Minimise,
+    }) else {
+        return Solution::failed("the solver refused the model");
+    };
+    if let Err(option) = set_options(&mut highs, options) {
+        return Solution::failed(format!("the solver refused the option {option}"));
+    }
+    if let Some(warm) = &options.warm {
+        // A start that does not fit costs time only.
+        let _ = highs.try_set_solution(Some(warm), None, None, None);
+    }
+    match highs.try_solve() {
+        Ok(solved) => read(model, options, &solved),
+        Err(status) => Solution::failed(format!("the solver ended with status {status:?}")),
+    }
+}
+
+fn problem(model: &Model) -> RowProblem {
+    let mut problem = RowProblem::new();
+    let ids: Vec<highs::Col> = model
+        .columns
+        .iter()
+        .map(|column| {
+            let bounds = column.lower..=column.upper;
+            match column.kind {
+                Kind::Continuous => problem.add_column(column.cost, bounds),
+                Kind::Integer => problem.add_integer_column(column.cost, bounds),
+            }
+        })
+        .collect();
+    for row in &model.rows {
+        let terms: Vec<(highs::Col, f64)> = row
+            .terms
+            .iter()
+            .filter_map(|(id, factor)| Some((*ids.get(id.index())?, *factor)))
+            .collect();
+        problem.add_row(row.lower..=row.upper, terms);
+    }
+    problem
+}
+
+/// Names the option that was refused.
+fn set_options(highs: &mut highs::Model, options: &Options) -> Result<(), &'static str> {
+    let mut refused = None;
+    let mut note = |name: &'static str, result: Result<(), highs::TrySetOptionError>| {
+        if result.is_err() {
+            refused.get_or_insert(name);
+        }
+    };
+    note("output_flag", highs.try_set_option("output_flag", false));
+    let seconds = options.time_limit.as_secs_f64();
+    note("time_limit", highs.try_set_option("time_limit", seconds));
+    note(
+        "mip_rel_gap",
+        highs.try_set_option("mip_rel_gap", options.gap),
+    );
+    note("mip_abs_gap", highs.try_set_option("mip_abs_gap", 0.0));
+    let threads = i32::try_from(options.threads.max(1)).unwrap_or(i32::MAX);
+    note("threads", highs.try_set_option("threads", threads));
+    if let Some(limit) = options.node_limit {
+        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+        note(
+            "mip_max_nodes",
+            highs.try_set_option("mip_max_nodes", limit),
+        );
+    }
+    refused.map_or(Ok(()), Err)
+}
+
+/// A model without columns: HiGHS calls it empty, and its rows may still not hold.
+fn trivial(model: &Model) -> Solution {
+    if model.check(&[], TOLERANCE).is_err() {
+        return Solution::without_values(Outcome::Infeasible);
+    }
+    Solution {
+        outcome: Outcome::Optimal,
+        objective: 0.0,
+        bound: 0.0,
+        values: Vec::new(),
+    }
+}
+
+fn read(model: &Model, options: &Options, solved: &highs::SolvedModel) -> Solution {
+    let status = solved.status();
+    let limit = match status {
+        Status::Optimal => false,
+        Status::Infeasible => return Solution::without_values(Outcome::Infeasible),
+        Status::Unbounded | Status::UnboundedOrInfeasible => {
+            return Solution::without_values(Outcome::Unbounded);
+        }
+        Status::ReachedTimeLimit
+        | Status::ReachedIterationLimit
+        | Status::ReachedSolutionLimit
+        | Status::ReachedInterrupt
+        | Status::ReachedMemoryLimit
+        | Status::ObjectiveBound
+        | Status::ObjectiveTarget
+        | Status::Unknown => true,
+        // The statuses that remain are failures, and so is any that is added later.
+        other => return Solution::failed(format!("the solver ended as {other:?}")),
+    };
+    // 2 is HiGHS' "feasible"; without an incumbent it is 0 or 1.
+    let incumbent = solved.int_info_value(c"primal_solution_status") == Ok(2);
+    if !incumbent {
+        return if limit {
+            Solution::without_values(Outcome::NoIncumbent)
+        } else {
+            Solution::failed("the solver proved an optimum and has no solution")
+        };
+    }
+    let mut values = solved.get_solution().columns().to_vec();
+    let rounded = values.iter_mut().zip(&model.columns);
+    for (value, _) in rounded.filter(|(_, c)| c.kind == Kind::Integer) {
+        if (*value - value.round()).abs() <= TOLERANCE {
+            *value = value.round();
+        }
+    }
+    if let Err(violation) = model.check(&values, TOLERANCE) {
+        return Solution::failed(format!("the solver's answer breaks the model: {violation}"));
+    }
+    let objective = model.objective(&values);
+    let bound = if model.integers() > 0 {
+        solved
+            .double_info_value(c"mip_dual_bound")
+            .unwrap_or(f64::NAN)
+    } else if limit {
+        f64::NAN
+    } else {
+        objective
+    };
+    let gap = relative_gap(objective, bound);
+    let outcome = if !limit || gap <= options.gap {
+        Outcome::Optimal
+    } else {
+        Outcome::Feasible { gap }
+    };
+    Solution {
+        outcome,
+        objective,
+        bound,
+        values,
+    }
+}
+
+/// Distance of bound and objective over the objective, as HiGHS defines its gap.
+fn relative_gap(objective: f64, bound: f64) -> f64 {
+    let distance = (bound - objective).abs();
+    if distance == 0.0 {
+        0.0
+    } else if distance.is_finite() && objective != 0.0 {
+        distance / objective.abs()
+    } else {
+        f64::INFINITY
+    }
+}
