@@ -6,8 +6,10 @@
 //! [`Planner`] does all of it at every change.
 
 pub mod choose;
+pub mod counts;
 pub mod dp;
 pub mod equal_share;
+pub mod node_binary;
 mod problem;
 
 pub use problem::{Item, Problem, Sizes};
