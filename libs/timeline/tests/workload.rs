@@ -1,0 +1,114 @@
+//! Generated machines.
+
+use lacuna_timeline::batch::{BatchJob, simulate};
+use lacuna_timeline::workload::{Workload, WorkloadError, calibrate, generated_machine, machine};
+
+const SEED: u64 = 11;
+
+#[test]
+fn the_load_is_the_wanted_one() {
+    for (nodes, seed) in [(64, 1), (256, 2), (1024, 3)] {
+        println!("seed {seed}");
+        let workload = Workload {
+            nodes,
+            days: 4,
+            seed,
+            utilisation: 0.93,
+        };
+        let found = calibrate(&workload).unwrap();
+        println!(
+            "{nodes} nodes: utilisation {:.4}, scale {:.3}, {} jobs, {} holes",
+            found.utilisation,
+            found.scale,
+            found.jobs.len(),
+            found.schedule.window(found.from, found.until).len()
+        );
+        assert!((0.90..=0.96).contains(&found.utilisation), "{nodes} nodes");
+    }
+}
+
+#[test]
+fn a_generated_machine_is_the_same_each_time_and_differs_by_seed() {
+    let first = generated_machine(128, 2, SEED).unwrap();
+    assert_eq!(first, generated_machine(128, 2, SEED).unwrap());
+    assert_ne!(first, generated_machine(128, 2, SEED + 1).unwrap());
+}
+
+#[test]
+fn its_holes_lie_within_its_days_and_never_overlap() {
+    println!("seed {SEED}");
+    let workload = Workload {
+        nodes: 200,
+        days: 3,
+        seed: SEED,
+        utilisation: 0.93,
+    };
+    let machine = machine(&workload).unwrap();
+    let mut holes = machine.holes.clone();
+    holes.sort_by(|a, b| (&a.node, a.from).cmp(&(&b.node, b.from)));
+    for pair in holes.windows(2) {
+        assert!(pair[0].node != pair[1].node || pair[0].until < pair[1].from);
+    }
+    for hole in &holes {
+        assert!(machine.from <= hole.from && hole.from < hole.until && hole.until <= machine.until);
+        assert!(machine.nodes.contains(&hole.node));
+        assert!(!hole.censored || hole.until == machine.until);
+    }
+    let offered = machine.until.since(machine.from).as_secs_f64() * 200.0;
+    let idle: f64 = holes.iter().map(|hole| hole.length().as_secs_f64()).sum();
+    assert!((1.0 - idle / offered - machine.utilisation).abs() < 1e-9);
+}
+
+#[test]
+fn senseless_machines_are_refused() {
+    let workload = Workload {
+        nodes: 1,
+        days: 1,
+        seed: 0,
+        utilisation: 0.9,
+    };
+    assert!(matches!(
+        calibrate(&workload),
+        Err(WorkloadError::Size { .. })
+    ));
+    let workload = Workload {
+        nodes: 10,
+        utilisation: f64::NAN,
+        ..workload
+    };
+    assert!(matches!(
+        calibrate(&workload),
+        Err(WorkloadError::Utilisation { .. })
+    ));
+}
+
+#[test]
+fn a_lighter_load_leaves_more_idle() {
+    let at = |utilisation| {
+        calibrate(&Workload {
+            nodes: 100,
+            days: 3,
+            seed: SEED,
+            utilisation,
+        })
+        .unwrap()
+    };
+    let (light, heavy) = (at(0.5), at(0.9));
+    assert!(
+        (light.utilisation - 0.5).abs() < 0.02,
+        "{}",
+        light.utilisation
+    );
+    assert!(heavy.utilisation > light.utilisation + 0.3);
+    // The same jobs, only closer together.
+    let shape = |job: &BatchJob| (job.nodes, job.runtime, job.walltime);
+    assert!(
+        light
+            .jobs
+            .iter()
+            .zip(&heavy.jobs)
+            .all(|(a, b)| shape(a) == shape(b))
+    );
+    let again = simulate(100, &heavy.jobs, Some(heavy.until)).unwrap();
+    assert_eq!(again, heavy.schedule);
+}
