@@ -1,1 +1,75 @@
-//! Stub.
+//! The shell of every service: arguments, configuration, telemetry, bus, clock, supervision,
+//! shutdown and exit codes. Cores know nothing of this crate.
+//!
+//! A service is a `main.rs` of a few lines:
+//!
+//! ```no_run
+//! use lacuna_runtime::{Context, NoArgs, ServiceError, Start, service_main};
+//! use lacuna_wire::address;
+//!
+//! fn main() -> std::process::ExitCode {
+//!     service_main("watcher", run)
+//! }
+//!
+//! async fn run(ctx: Context, _args: NoArgs) -> Result<(), ServiceError> {
+//!     let seen = lacuna_runtime::metrics::counter(
+//!         &ctx.registry, "lacuna_watcher_pools_total", "pools seen")?;
+//!     // Health: `/healthz` answers 503 if this check is not renewed within 30 s.
+//!     let alive = ctx.health.check("loop", Some(lacuna_model::Span::from_secs(30)));
+//!     // State: the last value first, then every newer one; survives restarts of NATS.
+//!     let mut pools = ctx.bus.follow(&address::pool(&ctx.cluster), Start::Last).await?;
+//!     let mut timer = tokio::time::interval(std::time::Duration::from_secs(5));
+//!     loop {
+//!         tokio::select! {
+//!             () = ctx.shutdown.cancelled() => return Ok(()),
+//!             pool = pools.next() => {
+//!                 let pool = pool?; // the end of a subscription is an error
+//!                 seen.inc();
+//!                 tracing::info!(seq = pool.message.pool.seq,
+//!                     correlation = %pool.envelope.correlation, "pool");
+//!             }
+//!             _ = timer.tick() => {} // every loop also runs on a timer
+//!         }
+//!         alive.ok();
+//!     }
+//! }
+//! ```
+//!
+//! | Wanted | Use |
+//! |---|---|
+//! | publish, nobody need keep it | [`Bus::publish`] |
+//! | publish into a stream, acknowledged | [`Bus::store`]; many at a time: [`Bus::store_later`] |
+//! | hear a subject that no stream keeps | [`Bus::subscribe`] |
+//! | hear a subject that a stream keeps | [`Bus::follow`] |
+//! | newest value now | [`Bus::last`] |
+//! | ask and answer | [`Bus::request`], [`Bus::respond`] |
+//! | compare-and-set, list, watch | [`Bus::bucket`] |
+//! | each message once, acknowledged when done | [`Bus::work_queue`] |
+//! | know of an outage | [`Bus::link`] |
+//!
+//! All receivers decode, send what does not decode to the dead letters and go on; all are safe
+//! to drop in `select!`; all survive `kill -9` and restart of nats-server. After a
+//! reconnection [`Start::Last`] delivers the newest values again, so receivers must not mind
+//! repetition.
+
+pub mod args;
+pub mod bus;
+pub mod clock;
+pub mod config;
+pub mod http;
+pub mod metrics;
+pub mod nats_server;
+pub mod service;
+pub mod supervise;
+pub mod telemetry;
+
+pub use args::{CommonArgs, NoArgs};
+pub use bus::{
+    Bucket, Bus, BusError, Delivery, Entry, Follow, Link, PendingAck, Received, Start,
+    Subscription, TextRequest, WorkQueue,
+};
+pub use clock::{ClusterClock, Stopwatch};
+pub use config::{Config, ConfigError};
+pub use http::{Health, HealthCheck};
+pub use service::{Context, ServiceError, exit, service_main};
+pub use supervise::{OnError, Tasks};

@@ -1,0 +1,69 @@
+//! Arguments that all services share.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use lacuna_model::ClusterId;
+
+use crate::config::{Config, ConfigError, LogFormat};
+
+/// Arguments that all services share. An argument goes before the configuration file.
+#[derive(Debug, Clone, Default, Args)]
+pub struct CommonArgs {
+    /// Configuration file (TOML); without one, defaults hold
+    #[arg(long, value_name = "FILE", env = "LACUNA_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Address of the nats-server, e.g. nats://127.0.0.1:4222
+    #[arg(long, value_name = "URL", env = "LACUNA_NATS")]
+    pub nats: Option<String>,
+    /// Name of the cluster
+    #[arg(long, value_name = "ID", env = "LACUNA_CLUSTER")]
+    pub cluster: Option<ClusterId>,
+    /// Address for /metrics and /healthz; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+    /// Check the configuration and exit
+    #[arg(long)]
+    pub check_config: bool,
+    /// Print the configuration in force, with all defaults, and exit
+    #[arg(long)]
+    pub print_config: bool,
+    /// What to log: a level, or directives as in info,lacuna_planner=debug
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<String>,
+    /// How to log
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+}
+
+/// No arguments beyond the common ones.
+#[derive(Debug, Clone, Default, Args)]
+pub struct NoArgs {}
+
+impl CommonArgs {
+    /// The configuration in force: the file, overridden by arguments.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with file, line and key.
+    pub fn load(&self) -> Result<Config, ConfigError> {
+        let mut config = match &self.config {
+            Some(path) => Config::load(path)?,
+            None => Config::default().with_secrets(),
+        };
+        if let Some(url) = &self.nats {
+            config.bus.url.clone_from(url);
+        }
+        if let Some(cluster) = &self.cluster {
+            config.cluster.id = cluster.clone();
+        }
+        if let Some(level) = &self.log_level {
+            config.telemetry.log.clone_from(level);
+        }
+        if let Some(format) = self.log_format {
+            config.telemetry.format = format;
+        }
+        config.check()?;
+        Ok(config)
+    }
+}

@@ -1,0 +1,200 @@
+//! Key-value buckets with compare-and-set. The values are messages with envelopes, so that
+//! their version can be seen; the layout on the server is that of NATS' own buckets.
+
+use std::marker::PhantomData;
+
+use async_nats::HeaderMap;
+use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+use async_nats::jetstream::consumer::DeliverPolicy;
+use async_nats::jetstream::consumer::pull::OrderedConfig;
+use futures::StreamExt;
+use lacuna_wire::{BucketDef, Message, token};
+
+use super::{Bus, BusError, Follow, Start};
+
+/// A value with its key and revision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry<M> {
+    /// The key, unescaped.
+    pub key: String,
+    /// The value.
+    pub value: M,
+    /// Its revision: grows with every write to the bucket.
+    pub revision: u64,
+}
+
+/// A key-value bucket. Clones are cheap.
+#[derive(Debug, Clone)]
+pub struct Bucket<M> {
+    bus: Bus,
+    def: BucketDef<M>,
+    message: PhantomData<fn() -> M>,
+}
+
+impl Bus {
+    /// A bucket of [`lacuna_wire::address`].
+    #[must_use]
+    pub fn bucket<M: Message>(&self, def: BucketDef<M>) -> Bucket<M> {
+        Bucket {
+            bus: self.clone(),
+            def,
+            message: PhantomData,
+        }
+    }
+}
+
+impl<M: Message + Send + 'static> Bucket<M> {
+    /// Writes whatever was there before. Gives the new revision.
+    ///
+    /// # Errors
+    /// [`BusError::Timeout`] leaves open whether the write was kept.
+    pub async fn put(&self, key: &str, value: &M, correlation: &str) -> Result<u64, BusError> {
+        self.write(key, value, correlation, None).await
+    }
+
+    /// Writes only if the key has never been written (or its value was deleted, and then only
+    /// through [`Bucket::update`] with the revision of the deletion).
+    ///
+    /// # Errors
+    /// [`BusError::Conflict`] if there is a value; else as [`Bucket::put`].
+    pub async fn create(&self, key: &str, value: &M, correlation: &str) -> Result<u64, BusError> {
+        self.write(key, value, correlation, Some(0)).await
+    }
+
+    /// Writes only if the newest revision is `revision` (0: never written).
+    ///
+    /// # Errors
+    /// [`BusError::Conflict`] if another write came first; else as [`Bucket::put`].
+    pub async fn update(
+        &self,
+        key: &str,
+        value: &M,
+        revision: u64,
+        correlation: &str,
+    ) -> Result<u64, BusError> {
+        self.write(key, value, correlation, Some(revision)).await
+    }
+
+    async fn write(
+        &self,
+        key: &str,
+        value: &M,
+        correlation: &str,
+        expected: Option<u64>,
+    ) -> Result<u64, BusError> {
+        let (mut headers, payload) = self.bus.pack(value, correlation)?;
+        if let Some(revision) = expected {
+            headers.insert(
+                NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
+                revision.to_string().as_str(),
+            );
+        }
+        let subject = self.def.key(key);
+        self.bus
+            .store_packed(subject.as_str(), headers, payload)
+            .await?
+            .wait()
+            .await
+    }
+
+    /// Deletes the value, leaving a marker.
+    ///
+    /// # Errors
+    /// As [`Bucket::put`].
+    pub async fn delete(&self, key: &str) -> Result<u64, BusError> {
+        let mut headers = HeaderMap::new();
+        headers.insert("KV-Operation", "DEL");
+        let subject = self.def.key(key);
+        self.bus
+            .store_packed(subject.as_str(), headers, Vec::new())
+            .await?
+            .wait()
+            .await
+    }
+
+    /// The value of a key, if it has one.
+    ///
+    /// # Errors
+    /// [`BusError::Timeout`] or [`BusError::Stream`].
+    pub async fn get(&self, key: &str) -> Result<Option<Entry<M>>, BusError> {
+        let found = self.bus.last(&self.def.key(key)).await?;
+        Ok(found.map(|found| Entry {
+            key: key.to_owned(),
+            value: found.message,
+            revision: found.sequence,
+        }))
+    }
+
+    /// All values, by the time of their last write. What does not decode is buried.
+    ///
+    /// # Errors
+    /// [`BusError::Stream`] if the bucket cannot be read to its end.
+    pub async fn list(&self) -> Result<Vec<Entry<M>>, BusError> {
+        let name = self.def.stream();
+        let failed = |reason: String| BusError::Stream {
+            stream: name.clone(),
+            reason,
+        };
+        let stream = self
+            .bus
+            .jetstream()
+            .get_stream_no_info(&name)
+            .await
+            .map_err(|e| failed(e.to_string()))?;
+        let consumer = stream
+            .create_consumer(OrderedConfig {
+                deliver_policy: DeliverPolicy::LastPerSubject,
+                ..OrderedConfig::default()
+            })
+            .await
+            .map_err(|e| failed(e.to_string()))?;
+        let mut entries = Vec::new();
+        if consumer.cached_info().num_pending == 0 {
+            return Ok(entries);
+        }
+        let mut messages = consumer
+            .messages()
+            .await
+            .map_err(|e| failed(e.to_string()))?;
+        let limit = self.bus.0.limit;
+        loop {
+            let next = tokio::time::timeout(limit, messages.next()).await;
+            let message = match next {
+                Ok(Some(Ok(message))) => message,
+                Ok(Some(Err(e))) => return Err(failed(e.to_string())),
+                Ok(None) | Err(_) => return Err(failed("no answer in time".to_owned())),
+            };
+            let info = message.info().map_err(|e| failed(e.to_string()))?;
+            let (revision, pending) = (info.stream_sequence, info.pending);
+            let deleted = message
+                .headers
+                .as_ref()
+                .is_some_and(|h| h.get("KV-Operation").is_some());
+            if !deleted {
+                let subject = message.subject.as_str();
+                let opened = self
+                    .bus
+                    .open(subject, message.headers.as_ref(), &message.payload);
+                if let (Some((_, value)), Some(key)) = (opened, token::last_name(subject)) {
+                    entries.push(Entry {
+                        key,
+                        value,
+                        revision,
+                    });
+                }
+            }
+            if pending == 0 {
+                return Ok(entries);
+            }
+        }
+    }
+
+    /// All values, then every newer write. The revision is the sequence number; the key is
+    /// [`token::last_name`] of the subject.
+    ///
+    /// # Errors
+    /// As [`Bus::follow`].
+    pub async fn watch(&self) -> Result<Follow<M>, BusError> {
+        self.bus.follow(&self.def.all(), Start::Last).await
+    }
+}

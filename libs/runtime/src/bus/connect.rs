@@ -1,0 +1,228 @@
+//! Connecting, and staying connected.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use async_nats::{ConnectErrorKind, ConnectOptions, Event};
+use lacuna_model::{ClusterId, Span};
+use prometheus::Registry;
+use tokio::sync::watch;
+
+use super::{Bus, BusError, BusMetrics, Inner, Link};
+use crate::clock::Stopwatch;
+use crate::config::BusSettings;
+use crate::http::Health;
+use crate::metrics;
+
+/// Unacknowledged writes in flight before a writer waits.
+const ACKS_IN_FLIGHT: usize = 4096;
+
+impl Bus {
+    /// Connects, waiting for the server up to the limit of the settings, and puts all streams
+    /// in place. Afterwards the connection is restored for ever, and missing streams are made
+    /// again after every reconnection.
+    ///
+    /// # Errors
+    /// [`BusError::Unreachable`] or [`BusError::Refused`] with a remedy; [`BusError::Stream`] if
+    /// a stream cannot be made.
+    pub async fn connect(
+        settings: &BusSettings,
+        cluster: &ClusterId,
+        service: &str,
+        registry: &Registry,
+        health: &Health,
+    ) -> Result<Self, BusError> {
+        let (link_in, link) = watch::channel(Link::default());
+        let metrics = declare(registry, service).map_err(|e| BusError::other("metrics", e))?;
+        let check = health.check("bus", None);
+        let gauge = metrics.connected.clone();
+        let slow = metrics.slow.clone();
+        let lost = metrics.disconnects.clone();
+        let limit = settings.request_limit.to_std();
+        let link_in = Arc::new(link_in);
+        let on_event = move |event: Event| {
+            match &event {
+                Event::Connected => {
+                    gauge.set(1);
+                    check.ok();
+                    link_in.send_modify(|link| {
+                        link.up = true;
+                        link.generation += 1;
+                    });
+                }
+                Event::Disconnected | Event::Closed => {
+                    gauge.set(0);
+                    lost.inc();
+                    check.fail("not connected");
+                    link_in.send_modify(|link| link.up = false);
+                }
+                Event::SlowConsumer(_) => slow.inc(),
+                _ => {}
+            }
+            match event {
+                Event::SlowConsumer(id) => {
+                    tracing::error!(subscription = id, "messages dropped: consumer too slow");
+                }
+                Event::Connected => tracing::debug!("bus connected"),
+                other => tracing::warn!(event = %other, "bus"),
+            }
+            std::future::ready(())
+        };
+        let options = credentials(settings)
+            .await?
+            .name(format!("lacuna-{service}"))
+            .connection_timeout(Duration::from_secs(5))
+            .request_timeout(Some(limit))
+            .ping_interval(Duration::from_secs(10))
+            .max_reconnects(None)
+            .reconnect_delay_callback(|attempt| {
+                let ms = u64::try_from(attempt)
+                    .unwrap_or(u64::MAX)
+                    .saturating_mul(50);
+                Duration::from_millis(ms.min(1000))
+            })
+            .event_callback(on_event);
+        let client = first_connection(settings, options).await?;
+        let jetstream = async_nats::jetstream::context::ContextBuilder::new()
+            .timeout(limit)
+            .ack_timeout(limit)
+            .max_ack_inflight(ACKS_IN_FLIGHT)
+            .backpressure_on_inflight(true)
+            .build(client.clone());
+        let instance = uuid::Uuid::new_v4().simple().to_string();
+        let bus = Self(Arc::new(Inner {
+            client,
+            jetstream,
+            cluster: cluster.clone(),
+            service: service.to_owned(),
+            source: format!("lacuna/{service}"),
+            instance: instance.get(..12).unwrap_or(&instance).to_owned(),
+            sent: AtomicU64::new(1),
+            link,
+            limit,
+            metrics: BusMetrics {
+                dead_letters: metrics.dead_letters,
+                failed: metrics.failed,
+            },
+        }));
+        bus.ensure_streams().await?;
+        bus.keep_streams();
+        Ok(bus)
+    }
+}
+
+async fn credentials(settings: &BusSettings) -> Result<ConnectOptions, BusError> {
+    let unreadable = |path: &std::path::Path, source| BusError::Credentials {
+        path: path.display().to_string(),
+        source,
+    };
+    let mut options = ConnectOptions::new();
+    if let Some(path) = &settings.credentials {
+        options = options
+            .credentials_file(path)
+            .await
+            .map_err(|e| unreadable(path, e))?;
+    }
+    if let Some(user) = &settings.user {
+        let password = match (&settings.password, &settings.password_file) {
+            (Some(password), _) => password.clone(),
+            (None, Some(path)) => std::fs::read_to_string(path)
+                .map_err(|e| unreadable(path, e))?
+                .trim_end()
+                .to_owned(),
+            (None, None) => String::new(),
+        };
+        options = options.user_and_password(user.clone(), password);
+    }
+    Ok(options)
+}
+
+async fn first_connection(
+    settings: &BusSettings,
+    options: ConnectOptions,
+) -> Result<async_nats::Client, BusError> {
+    let url = settings.url.clone();
+    let servers = url
+        .split(',')
+        .map(|part| part.trim().parse::<async_nats::ServerAddr>())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|e| BusError::Unreachable {
+            url: url.clone(),
+            reason: e.to_string(),
+        })?;
+    let waiting = Stopwatch::start();
+    let mut said = false;
+    loop {
+        let error = match options.clone().connect(&servers).await {
+            Ok(client) => return Ok(client),
+            Err(error) => error,
+        };
+        let reason = error.to_string();
+        if matches!(
+            error.kind(),
+            ConnectErrorKind::Authentication
+                | ConnectErrorKind::AuthorizationViolation
+                | ConnectErrorKind::Tls
+        ) {
+            return Err(BusError::Refused { url, reason });
+        }
+        if waiting.span() >= settings.connect_limit {
+            return Err(BusError::Unreachable { url, reason });
+        }
+        if !std::mem::replace(&mut said, true) {
+            let limit: Span = settings.connect_limit;
+            tracing::warn!(url, reason, %limit, "no nats-server answers yet, waiting");
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+struct Declared {
+    connected: prometheus::IntGauge,
+    disconnects: prometheus::IntCounter,
+    slow: prometheus::IntCounter,
+    failed: prometheus::IntCounter,
+    dead_letters: prometheus::IntCounter,
+}
+
+fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::Error> {
+    let dead = metrics::counters(
+        registry,
+        "lacuna_bus_dead_letters_total",
+        "messages that could not be understood",
+        &["service"],
+    )?;
+    Ok(Declared {
+        connected: metrics::gauge(
+            registry,
+            "lacuna_bus_connected",
+            "whether the connection to nats-server stands",
+        )?,
+        disconnects: metrics::counter(
+            registry,
+            "lacuna_bus_disconnects_total",
+            "connections to nats-server lost",
+        )?,
+        slow: metrics::counter(
+            registry,
+            "lacuna_bus_slow_consumers_total",
+            "times that the client dropped messages because a receiver was too slow",
+        )?,
+        failed: metrics::counter(
+            registry,
+            "lacuna_bus_publish_failures_total",
+            "messages that could not be published or were not acknowledged",
+        )?,
+        dead_letters: dead.with_label_values(&[service]),
+    })
+}
+
+/// Declares the metrics of the bus alone, so that a service's golden exposition can include
+/// them without a connection.
+///
+/// # Errors
+/// If a name is taken.
+pub fn declare_metrics(registry: &Registry, service: &str) -> Result<(), prometheus::Error> {
+    declare(registry, service).map(|_| ())
+}

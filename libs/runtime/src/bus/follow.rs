@@ -1,0 +1,280 @@
+//! Hearing subjects that a stream keeps, across reconnections and restarts of the server.
+
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
+use async_nats::jetstream::consumer::{DeliverPolicy, ReplayPolicy};
+use futures::StreamExt;
+use lacuna_wire::{Message, Subject};
+use tokio::sync::mpsc;
+
+use super::{Bus, BusError, Received};
+use crate::clock::Stopwatch;
+
+/// Messages decoded ahead of the receiver; beyond it the stream waits.
+const AHEAD: usize = 1024;
+
+/// Where to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// The newest message of each subject, then all that come. After a reconnection the
+    /// newest come again: for states, commands and progress.
+    Last,
+    /// Only what comes from now on; after a reconnection it goes on where it was.
+    New,
+    /// The newest so many messages of the stream, then all that come.
+    Newest(u64),
+    /// From this sequence number of the stream.
+    Sequence(u64),
+    /// All that the stream holds.
+    All,
+}
+
+/// The messages of a subject in a stream, in order.
+#[derive(Debug)]
+pub struct Follow<M> {
+    subject: String,
+    messages: mpsc::Receiver<Received<M>>,
+}
+
+impl<M> Follow<M> {
+    /// The next message that decodes. Safe to drop in `select!`.
+    ///
+    /// # Errors
+    /// [`BusError::Closed`] when the connection has been closed for good.
+    pub async fn next(&mut self) -> Result<Received<M>, BusError> {
+        self.messages.recv().await.ok_or_else(|| BusError::Closed {
+            subject: self.subject.clone(),
+        })
+    }
+
+    /// The next message, if it has already come: to catch up with the newest.
+    pub fn try_next(&mut self) -> Option<Received<M>> {
+        self.messages.try_recv().ok()
+    }
+}
+
+impl Bus {
+    /// Follows a subject (or a pattern) that a stream keeps. Survives everything that the
+    /// server does, except that messages which the server lost are not heard.
+    ///
+    /// # Errors
+    /// [`BusError::NotKept`] if no stream keeps the subject, [`BusError::Stream`] if the
+    /// stream cannot be read at first.
+    pub async fn follow<M: Message + Send + 'static>(
+        &self,
+        subject: &Subject<M>,
+        start: Start,
+    ) -> Result<Follow<M>, BusError> {
+        let stream = subject.stream().ok_or_else(|| BusError::NotKept {
+            subject: subject.to_string(),
+        })?;
+        let (into, messages) = mpsc::channel(AHEAD);
+        let mut follower = Follower {
+            bus: self.clone(),
+            stream: stream.to_owned(),
+            subject: subject.to_string(),
+            start,
+            seen: None,
+            into,
+        };
+        let first = follower.open().await?;
+        tokio::spawn(follower.run(first));
+        Ok(Follow {
+            subject: subject.to_string(),
+            messages,
+        })
+    }
+
+    /// The newest message of a subject, if the stream holds one.
+    ///
+    /// # Errors
+    /// [`BusError::NotKept`], [`BusError::Timeout`] or [`BusError::Stream`].
+    pub async fn last<M: Message>(
+        &self,
+        subject: &Subject<M>,
+    ) -> Result<Option<Received<M>>, BusError> {
+        use async_nats::jetstream::stream::DirectGetErrorKind as Kind;
+        let name = subject.stream().ok_or_else(|| BusError::NotKept {
+            subject: subject.to_string(),
+        })?;
+        let failed = |reason: String| BusError::Stream {
+            stream: name.to_owned(),
+            reason,
+        };
+        let stream = self
+            .jetstream()
+            .get_stream_no_info(name)
+            .await
+            .map_err(|e| failed(e.to_string()))?;
+        match stream.direct_get_last_for_subject(subject.as_str()).await {
+            Ok(found) => {
+                let at = found.subject.to_string();
+                let opened = self.open(&at, Some(&found.headers), &found.payload);
+                Ok(opened.map(|(envelope, message)| Received {
+                    message,
+                    envelope,
+                    subject: at,
+                    sequence: found.sequence,
+                    pending: 0,
+                    arrived: Stopwatch::start(),
+                    reply: None,
+                }))
+            }
+            Err(e) if e.kind() == Kind::NotFound => Ok(None),
+            Err(e) if e.kind() == Kind::TimedOut => Err(BusError::Timeout {
+                subject: subject.to_string(),
+            }),
+            Err(e) => Err(failed(e.to_string())),
+        }
+    }
+}
+
+struct Follower<M> {
+    bus: Bus,
+    stream: String,
+    subject: String,
+    start: Start,
+    /// Sequence number of the newest message handed on, or skipped at first.
+    seen: Option<u64>,
+    into: mpsc::Sender<Received<M>>,
+}
+
+impl<M: Message + Send + 'static> Follower<M> {
+    async fn run(mut self, first: (Ordered, u64)) {
+        let mut current = Some(first);
+        let mut wait = Duration::from_millis(20);
+        loop {
+            let opened = match current.take() {
+                Some(opened) => Ok(opened),
+                None => self.open().await,
+            };
+            match opened {
+                Ok((messages, generation)) => {
+                    wait = Duration::from_millis(20);
+                    if self.pump(messages, generation).await.is_none() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(stream = self.stream, %error, "stream cannot be read, retrying");
+                    let mut link = self.bus.link();
+                    tokio::select! {
+                        () = self.into.closed() => return,
+                        changed = link.changed() => if changed.is_err() { return },
+                        () = tokio::time::sleep(wait) => {}
+                    }
+                    wait = (wait * 2).min(Duration::from_secs(1));
+                }
+            }
+        }
+    }
+
+    /// Hands messages on until the consumer must be made anew; nothing when all is over.
+    async fn pump(&mut self, mut messages: Ordered, generation: u64) -> Option<()> {
+        let mut link = self.bus.link();
+        loop {
+            tokio::select! {
+                biased;
+                () = self.into.closed() => return None,
+                changed = link.changed() => {
+                    changed.ok()?;
+                    if link.borrow().generation != generation {
+                        // The server may have restarted and forgotten the consumer; waiting
+                        // for its heartbeat to fail would take half a minute.
+                        return Some(());
+                    }
+                }
+                next = messages.next() => match next {
+                    Some(Ok(message)) => self.hand_on(&message).await?,
+                    Some(Err(error)) => {
+                        tracing::debug!(stream = self.stream, %error, "consumer failed, making it anew");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        return Some(());
+                    }
+                    None => return Some(()),
+                }
+            }
+        }
+    }
+
+    async fn hand_on(&mut self, message: &async_nats::jetstream::Message) -> Option<()> {
+        let (sequence, pending) = match message.info() {
+            Ok(info) => (info.stream_sequence, info.pending),
+            Err(_) => return Some(()),
+        };
+        self.seen = Some(sequence);
+        let subject = message.subject.to_string();
+        let opened = self
+            .bus
+            .open::<M>(&subject, message.headers.as_ref(), &message.payload);
+        let Some((envelope, decoded)) = opened else {
+            return Some(());
+        };
+        let received = Received {
+            message: decoded,
+            envelope,
+            subject,
+            sequence,
+            pending,
+            arrived: Stopwatch::start(),
+            reply: None,
+        };
+        self.into.send(received).await.ok()
+    }
+
+    /// Makes a consumer that begins where this follower is; gives it with the generation of
+    /// the connection that it was made on.
+    async fn open(&mut self) -> Result<(Ordered, u64), BusError> {
+        let generation = self.bus.link().borrow().generation;
+        let failed = |reason: String| BusError::Stream {
+            stream: self.stream.clone(),
+            reason,
+        };
+        let stream = self
+            .bus
+            .jetstream()
+            .get_stream(&self.stream)
+            .await
+            .map_err(|e| failed(e.to_string()))?;
+        let last = stream.cached_info().state.last_sequence;
+        // A stream that ends before what was seen has lost its tail, or is a new one: all
+        // that comes is new.
+        let seen = self.seen.map(|seen| seen.min(last));
+        let deliver_policy = match (self.start, seen) {
+            (Start::Last, _) => DeliverPolicy::LastPerSubject,
+            (_, Some(seen)) => DeliverPolicy::ByStartSequence {
+                start_sequence: seen + 1,
+            },
+            (Start::All, None) => DeliverPolicy::All,
+            (Start::New, None) => DeliverPolicy::ByStartSequence {
+                start_sequence: last + 1,
+            },
+            (Start::Newest(count), None) => DeliverPolicy::ByStartSequence {
+                start_sequence: (last + 1).saturating_sub(count).max(1),
+            },
+            (Start::Sequence(first), None) => DeliverPolicy::ByStartSequence {
+                start_sequence: first.max(1),
+            },
+        };
+        let config = OrderedConfig {
+            filter_subject: self.subject.clone(),
+            deliver_policy,
+            replay_policy: ReplayPolicy::Instant,
+            ..OrderedConfig::default()
+        };
+        let consumer = stream
+            .create_consumer(config)
+            .await
+            .map_err(|e| failed(e.to_string()))?;
+        let messages = consumer
+            .messages()
+            .await
+            .map_err(|e| failed(e.to_string()))?;
+        if self.start == Start::New && self.seen.is_none() {
+            // So that a reconnection before the first message skips nothing.
+            self.seen = Some(last);
+        }
+        Ok((messages, generation))
+    }
+}

@@ -1,0 +1,189 @@
+//! NATS as the services see it: typed messages in, typed messages out, and no message that
+//! does not decode goes unnoticed.
+
+mod bucket;
+mod connect;
+mod error;
+mod follow;
+mod queue;
+mod send;
+mod streams;
+mod subscription;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lacuna_model::ClusterId;
+use lacuna_wire::msg::DeadLetter;
+use lacuna_wire::{Envelope, Message, address, codec};
+use prometheus::IntCounter;
+use tokio::sync::watch;
+
+use crate::clock;
+
+pub use bucket::{Bucket, Entry};
+pub use connect::declare_metrics;
+pub use error::BusError;
+pub use follow::{Follow, Start};
+pub use queue::{Delivery, WorkQueue};
+pub use send::PendingAck;
+pub use subscription::{Received, Subscription, TextRequest};
+
+/// A payload in a dead letter is cut at this many bytes.
+const DEAD_LETTER_BYTES: usize = 64 << 10;
+
+/// Whether the server is there, and how often it has been found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Whether the connection stands.
+    pub up: bool,
+    /// Grows with every connection made.
+    pub generation: u64,
+}
+
+/// The connection of one service. Clones share it.
+#[derive(Clone)]
+pub struct Bus(Arc<Inner>);
+
+struct Inner {
+    client: async_nats::Client,
+    jetstream: async_nats::jetstream::Context,
+    cluster: ClusterId,
+    service: String,
+    source: String,
+    /// Unique for this process; ids of messages are this and a number.
+    instance: String,
+    sent: AtomicU64,
+    link: watch::Receiver<Link>,
+    limit: Duration,
+    metrics: BusMetrics,
+}
+
+/// What the bus counts.
+#[derive(Debug, Clone)]
+struct BusMetrics {
+    dead_letters: IntCounter,
+    failed: IntCounter,
+}
+
+impl std::fmt::Debug for Bus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bus")
+            .field("cluster", &self.0.cluster)
+            .field("service", &self.0.service)
+            .field("link", &*self.0.link.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Bus {
+    /// Which cluster.
+    #[must_use]
+    pub fn cluster(&self) -> &ClusterId {
+        &self.0.cluster
+    }
+
+    /// The name of the service, as in `lacuna-<service>`.
+    #[must_use]
+    pub fn service(&self) -> &str {
+        &self.0.service
+    }
+
+    /// Whether the server is there; changes can be awaited.
+    #[must_use]
+    pub fn link(&self) -> watch::Receiver<Link> {
+        self.0.link.clone()
+    }
+
+    /// Whether the server is there now.
+    #[must_use]
+    pub fn connected(&self) -> bool {
+        self.0.link.borrow().up
+    }
+
+    /// The client of NATS, for what this handle does not offer.
+    #[must_use]
+    pub fn client(&self) -> &async_nats::Client {
+        &self.0.client
+    }
+
+    /// The JetStream context, for what this handle does not offer.
+    #[must_use]
+    pub fn jetstream(&self) -> &async_nats::jetstream::Context {
+        &self.0.jetstream
+    }
+
+    /// A new message id, unique for this process.
+    #[must_use]
+    pub fn new_id(&self) -> String {
+        let number = self.0.sent.fetch_add(1, Ordering::Relaxed);
+        format!("{}-{number}", self.0.instance)
+    }
+
+    /// Keeps what could not be understood, for the operator, and counts it. Returns at once.
+    pub fn bury(&self, subject: &str, reason: &str, payload: &[u8]) {
+        self.0.metrics.dead_letters.inc();
+        tracing::warn!(subject, reason, "message refused");
+        let kept = payload.get(..DEAD_LETTER_BYTES).unwrap_or(payload);
+        let letter = DeadLetter {
+            subject: subject.to_owned(),
+            service: self.0.service.clone(),
+            reason: reason.to_owned(),
+            payload: kept.to_owned(),
+        };
+        let bus = self.clone();
+        tokio::spawn(async move {
+            let grave = address::dead(bus.cluster(), bus.service());
+            if let Err(error) = bus.publish(&grave, &letter, "").await {
+                tracing::warn!(%error, "dead letter lost");
+            }
+        });
+    }
+
+    /// Sends what is still buffered and closes the connection.
+    pub async fn close(&self) {
+        let drain = async {
+            let _ = self.0.client.flush().await;
+            let _ = self.0.client.drain().await;
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(2), drain).await;
+    }
+
+    /// Decodes, or buries and returns nothing.
+    fn open<M: Message>(
+        &self,
+        subject: &str,
+        headers: Option<&async_nats::HeaderMap>,
+        payload: &[u8],
+    ) -> Option<(Envelope, M)> {
+        let pairs = headers.into_iter().flat_map(pairs);
+        let decoded = Envelope::read(pairs)
+            .and_then(|envelope| codec::decode(&envelope, payload).map(|m| (envelope, m)));
+        match decoded {
+            Ok(opened) => Some(opened),
+            Err(e) => {
+                self.bury(subject, &e.to_string(), payload);
+                None
+            }
+        }
+    }
+
+    /// The envelope of a message to be sent now.
+    fn envelope<M: Message>(&self, correlation: &str) -> Envelope {
+        Envelope::of::<M>(
+            self.new_id(),
+            self.0.source.clone(),
+            clock::wall(),
+            correlation,
+        )
+    }
+}
+
+/// Headers as names and values.
+fn pairs(headers: &async_nats::HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    headers.iter().flat_map(|(name, values)| {
+        let name: &str = name.as_ref();
+        values.iter().map(move |value| (name, value.as_str()))
+    })
+}

@@ -1,0 +1,221 @@
+//! Work queues: each message until it is acknowledged, by one consumer that the server
+//! remembers.
+
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::pull;
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
+use futures::StreamExt;
+use lacuna_wire::Subject;
+use tokio::sync::mpsc;
+
+use super::{Bus, BusError, pairs};
+use crate::clock::Stopwatch;
+
+/// A message is delivered again if it is not acknowledged within this time.
+const ACK_WAIT: Duration = Duration::from_secs(30);
+
+/// Unacknowledged messages in flight at most.
+const IN_FLIGHT: i64 = 8192;
+
+/// A message out of a work queue. It comes again until it is acknowledged.
+#[derive(Debug)]
+pub struct Delivery {
+    inner: async_nats::jetstream::Message,
+    /// Measures the time since its arrival.
+    pub arrived: Stopwatch,
+    /// Messages that wait behind it.
+    pub pending: u64,
+    /// Its sequence number in the stream.
+    pub sequence: u64,
+    /// How often it has been delivered, from 1.
+    pub delivered: i64,
+}
+
+impl Delivery {
+    /// The subject that it came on.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        self.inner.subject.as_str()
+    }
+
+    /// The headers, names and values.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.inner.headers.iter().flat_map(pairs)
+    }
+
+    /// The payload.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.inner.payload
+    }
+
+    /// Says that it is done with. If the word is lost, the message comes again.
+    ///
+    /// # Errors
+    /// If the connection is closed.
+    pub async fn ack(&self) -> Result<(), BusError> {
+        self.inner
+            .ack()
+            .await
+            .map_err(|e| BusError::other(self.subject(), e))
+    }
+}
+
+/// The consumer of a work queue.
+#[derive(Debug)]
+pub struct WorkQueue {
+    subject: String,
+    messages: mpsc::Receiver<Delivery>,
+}
+
+impl WorkQueue {
+    /// The next message. Safe to drop in `select!`.
+    ///
+    /// # Errors
+    /// [`BusError::Closed`] when the connection has been closed for good.
+    pub async fn next(&mut self) -> Result<Delivery, BusError> {
+        self.messages.recv().await.ok_or_else(|| BusError::Closed {
+            subject: self.subject.clone(),
+        })
+    }
+
+    /// The next message, if it has already come.
+    pub fn try_next(&mut self) -> Option<Delivery> {
+        self.messages.try_recv().ok()
+    }
+}
+
+impl Bus {
+    /// Reads the stream of a subject as a work queue, with a consumer of this name that the
+    /// server remembers.
+    ///
+    /// # Errors
+    /// [`BusError::NotKept`] or [`BusError::Stream`].
+    pub async fn work_queue<T>(
+        &self,
+        subject: &Subject<T>,
+        name: &str,
+    ) -> Result<WorkQueue, BusError> {
+        let stream = subject.stream().ok_or_else(|| BusError::NotKept {
+            subject: subject.to_string(),
+        })?;
+        let (into, messages) = mpsc::channel(1024);
+        let worker = Worker {
+            bus: self.clone(),
+            stream: stream.to_owned(),
+            name: name.to_owned(),
+            into,
+        };
+        let first = worker.open().await?;
+        tokio::spawn(worker.run(first));
+        Ok(WorkQueue {
+            subject: subject.to_string(),
+            messages,
+        })
+    }
+}
+
+struct Worker {
+    bus: Bus,
+    stream: String,
+    name: String,
+    into: mpsc::Sender<Delivery>,
+}
+
+impl Worker {
+    async fn run(self, first: (pull::Stream, u64)) {
+        let mut current = Some(first);
+        loop {
+            let opened = match current.take() {
+                Some(opened) => Ok(opened),
+                None => self.open().await,
+            };
+            match opened {
+                Ok((messages, generation)) => {
+                    if self.pump(messages, generation).await.is_none() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(stream = self.stream, %error, "queue cannot be read, retrying");
+                    tokio::select! {
+                        () = self.into.closed() => return,
+                        () = tokio::time::sleep(Duration::from_millis(200)) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    async fn pump(&self, mut messages: pull::Stream, generation: u64) -> Option<()> {
+        let mut link = self.bus.link();
+        loop {
+            tokio::select! {
+                biased;
+                () = self.into.closed() => return None,
+                changed = link.changed() => {
+                    changed.ok()?;
+                    if link.borrow().generation != generation {
+                        return Some(());
+                    }
+                }
+                next = messages.next() => match next {
+                    Some(Ok(inner)) => {
+                        let (sequence, pending, delivered) = match inner.info() {
+                            Ok(info) => (info.stream_sequence, info.pending, info.delivered),
+                            Err(_) => continue,
+                        };
+                        let delivery = Delivery {
+                            inner,
+                            arrived: Stopwatch::start(),
+                            pending,
+                            sequence,
+                            delivered,
+                        };
+                        self.into.send(delivery).await.ok()?;
+                    }
+                    Some(Err(error)) => {
+                        tracing::debug!(stream = self.stream, %error, "queue failed, reading anew");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                        return Some(());
+                    }
+                    None => return Some(()),
+                }
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<(pull::Stream, u64), BusError> {
+        let generation = self.bus.link().borrow().generation;
+        let failed = |reason: String| BusError::Stream {
+            stream: self.stream.clone(),
+            reason,
+        };
+        let config = pull::Config {
+            durable_name: Some(self.name.clone()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: ACK_WAIT,
+            max_ack_pending: IN_FLIGHT,
+            deliver_policy: DeliverPolicy::All,
+            ..pull::Config::default()
+        };
+        let stream = self
+            .bus
+            .jetstream()
+            .get_stream_no_info(&self.stream)
+            .await
+            .map_err(|e| failed(e.to_string()))?;
+        let consumer = stream
+            .get_or_create_consumer(&self.name, config)
+            .await
+            .map_err(|e| failed(e.to_string()))?;
+        let messages = consumer
+            .stream()
+            .max_messages_per_batch(500)
+            .messages()
+            .await
+            .map_err(|e| failed(e.to_string()))?;
+        Ok((messages, generation))
+    }
+}

@@ -1,0 +1,251 @@
+//! Sending: unacknowledged, acknowledged, and requests.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::context::PublishAckFuture;
+use async_nats::jetstream::message::PublishMessage;
+use lacuna_wire::{Envelope, Message, Subject, codec};
+
+use super::{Bus, BusError, Received, pairs};
+
+/// A write on its way: [`PendingAck::wait`] for its acknowledgement.
+#[must_use = "a write is only known to be kept once its acknowledgement has come"]
+pub struct PendingAck {
+    subject: String,
+    bytes: usize,
+    future: PublishAckFuture,
+    bus: Bus,
+}
+
+impl std::fmt::Debug for PendingAck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PendingAck")
+            .field("subject", &self.subject)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PendingAck {
+    /// Waits for the acknowledgement; gives the sequence number in the stream.
+    ///
+    /// # Errors
+    /// [`BusError::Timeout`] leaves open whether the write was kept.
+    pub async fn wait(self) -> Result<u64, BusError> {
+        match self.future.into_future().await {
+            Ok(ack) => Ok(ack.sequence),
+            Err(e) => {
+                self.bus.0.metrics.failed.inc();
+                Err(BusError::publish(&self.subject, self.bytes, &e))
+            }
+        }
+    }
+}
+
+impl Bus {
+    /// Publishes without acknowledgement: for messages that are repeated, or that a stream may
+    /// lose. `correlation` is the id of the newest event that led to the message, or empty.
+    ///
+    /// # Errors
+    /// [`BusError::TooLarge`], or if the connection is closed.
+    pub async fn publish<M: Message>(
+        &self,
+        subject: &Subject<M>,
+        message: &M,
+        correlation: &str,
+    ) -> Result<(), BusError> {
+        let (headers, payload) = self.pack(message, correlation)?;
+        let bytes = payload.len();
+        self.client()
+            .publish_with_headers(subject.as_str().to_owned(), headers, payload.into())
+            .await
+            .map_err(|e| {
+                self.0.metrics.failed.inc();
+                if e.kind() == async_nats::PublishErrorKind::MaxPayloadExceeded {
+                    BusError::TooLarge {
+                        subject: subject.to_string(),
+                        bytes,
+                    }
+                } else {
+                    BusError::other(subject.as_str(), e)
+                }
+            })
+    }
+
+    /// Publishes into the stream that keeps the subject, and waits for the acknowledgement.
+    /// Gives the sequence number in the stream.
+    ///
+    /// # Errors
+    /// [`BusError::Timeout`] if no acknowledgement comes (the message may have been kept).
+    pub async fn store<M: Message>(
+        &self,
+        subject: &Subject<M>,
+        message: &M,
+        correlation: &str,
+    ) -> Result<u64, BusError> {
+        self.store_later(subject, message, correlation)
+            .await?
+            .wait()
+            .await
+    }
+
+    /// Like [`Bus::store`], but the acknowledgement is awaited later, so that many writes can
+    /// be on their way. Writes of one caller arrive in their order. Waits if thousands of
+    /// writes are unacknowledged.
+    ///
+    /// # Errors
+    /// [`BusError::TooLarge`], or if the connection is closed.
+    pub async fn store_later<M: Message>(
+        &self,
+        subject: &Subject<M>,
+        message: &M,
+        correlation: &str,
+    ) -> Result<PendingAck, BusError> {
+        let (headers, payload) = self.pack(message, correlation)?;
+        self.store_packed(subject.as_str(), headers, payload).await
+    }
+
+    /// Publishes JSON or other foreign bytes into a stream, with the headers as given.
+    ///
+    /// # Errors
+    /// As [`Bus::store_later`].
+    pub async fn store_raw(
+        &self,
+        subject: &str,
+        headers: &[(&str, &str)],
+        payload: Vec<u8>,
+    ) -> Result<PendingAck, BusError> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, *value);
+        }
+        self.store_packed(subject, map, payload).await
+    }
+
+    pub(super) async fn store_packed(
+        &self,
+        subject: &str,
+        headers: HeaderMap,
+        payload: Vec<u8>,
+    ) -> Result<PendingAck, BusError> {
+        let bytes = payload.len();
+        let message = PublishMessage::build()
+            .payload(payload.into())
+            .headers(headers);
+        let future = self
+            .jetstream()
+            .send_publish(subject.to_owned(), message)
+            .await
+            .map_err(|e| {
+                self.0.metrics.failed.inc();
+                BusError::publish(subject, bytes, &e)
+            })?;
+        Ok(PendingAck {
+            subject: subject.to_owned(),
+            bytes,
+            future,
+            bus: self.clone(),
+        })
+    }
+
+    /// Asks, and waits for one answer.
+    ///
+    /// # Errors
+    /// [`BusError::NoResponders`] if nobody listens, [`BusError::Timeout`],
+    /// [`BusError::Decode`].
+    pub async fn request<Q: Message, A: Message>(
+        &self,
+        subject: &Subject<Q>,
+        question: &Q,
+        limit: Duration,
+    ) -> Result<A, BusError> {
+        let (headers, payload) = self.pack(question, "")?;
+        let answer = self
+            .request_packed(subject.as_str(), headers, payload, limit)
+            .await?;
+        let pairs = answer.headers.iter().flat_map(pairs);
+        Envelope::read(pairs)
+            .and_then(|envelope| codec::decode(&envelope, &answer.payload))
+            .map_err(|source| BusError::Decode {
+                subject: subject.to_string(),
+                source,
+            })
+    }
+
+    /// Asks with plain text, and waits for a plain answer.
+    ///
+    /// # Errors
+    /// [`BusError::NoResponders`] if nobody listens, or [`BusError::Timeout`].
+    pub async fn request_text<T>(
+        &self,
+        subject: &Subject<T>,
+        question: &str,
+        limit: Duration,
+    ) -> Result<String, BusError> {
+        let answer = self
+            .request_packed(
+                subject.as_str(),
+                HeaderMap::new(),
+                question.as_bytes().to_vec(),
+                limit,
+            )
+            .await?;
+        Ok(String::from_utf8_lossy(&answer.payload).into_owned())
+    }
+
+    async fn request_packed(
+        &self,
+        subject: &str,
+        headers: HeaderMap,
+        payload: Vec<u8>,
+        limit: Duration,
+    ) -> Result<async_nats::Message, BusError> {
+        let request = async_nats::Request::new()
+            .headers(headers)
+            .payload(payload.into())
+            .timeout(Some(limit));
+        let subject = subject.to_owned();
+        self.client()
+            .send_request(subject.clone(), request)
+            .await
+            .map_err(|e| match e.kind() {
+                async_nats::RequestErrorKind::NoResponders => BusError::NoResponders { subject },
+                async_nats::RequestErrorKind::TimedOut => BusError::Timeout { subject },
+                _ => BusError::other(&subject, e),
+            })
+    }
+
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// If the message was no request, or as [`Bus::publish`].
+    pub async fn respond<Q, A: Message>(
+        &self,
+        request: &Received<Q>,
+        answer: &A,
+    ) -> Result<(), BusError> {
+        let Some(reply) = &request.reply else {
+            return Err(BusError::other(&request.subject, "no answer was asked for"));
+        };
+        let (headers, payload) = self.pack(answer, &request.envelope.correlation)?;
+        self.client()
+            .publish_with_headers(reply.clone(), headers, payload.into())
+            .await
+            .map_err(|e| BusError::other(&request.subject, e))
+    }
+
+    /// Headers and payload of a message.
+    pub(super) fn pack<M: Message>(
+        &self,
+        message: &M,
+        correlation: &str,
+    ) -> Result<(HeaderMap, Vec<u8>), BusError> {
+        let payload = codec::encode(message)?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in self.envelope::<M>(correlation).headers() {
+            headers.insert(name, value.as_str());
+        }
+        Ok((headers, payload))
+    }
+}

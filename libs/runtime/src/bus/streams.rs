@@ -1,0 +1,133 @@
+//! Streams and buckets: made if missing, again after every reconnection.
+
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType,
+};
+use lacuna_wire::{BucketDef, Durability, Message, Retention, StreamDef, address};
+
+use super::{Bus, BusError};
+
+impl Bus {
+    /// Makes all streams and buckets of the cluster, or brings them up to date. Does nothing to
+    /// those that are as they should be.
+    ///
+    /// # Errors
+    /// [`BusError::Stream`] or [`BusError::NoJetStream`].
+    pub async fn ensure_streams(&self) -> Result<(), BusError> {
+        let cluster = self.cluster();
+        let mut wanted: Vec<Config> = address::streams(cluster).iter().map(stream).collect();
+        wanted.push(bucket(&address::trainers_bucket(cluster)));
+        wanted.push(bucket(&address::leases_bucket(cluster)));
+        futures::future::try_join_all(wanted.into_iter().map(|config| self.ensure(config)))
+            .await
+            .map(|_| ())
+    }
+
+    async fn ensure(&self, config: Config) -> Result<(), BusError> {
+        let name = config.name.clone();
+        let js = self.jetstream();
+        if let Ok(present) = js.get_stream(&name).await {
+            let now = &present.cached_info().config;
+            if same(now, &config) {
+                return Ok(());
+            }
+            // What cannot be changed (the persistence mode) must not keep a service from
+            // running with the stream that is there.
+            if let Err(error) = js.update_stream(config).await {
+                tracing::warn!(stream = name, %error, "stream differs and cannot be changed");
+            }
+            return Ok(());
+        }
+        match js.create_stream(config).await {
+            Ok(_) => {
+                tracing::info!(stream = name, "stream made");
+                Ok(())
+            }
+            // Another service may have been faster.
+            Err(_) if js.get_stream(&name).await.is_ok() => Ok(()),
+            Err(e) => {
+                let reason = e.to_string();
+                if reason.contains("no responders") || reason.contains("not enabled") {
+                    let info = self.client().server_info();
+                    let url = format!("{}:{}", info.host, info.port);
+                    return Err(BusError::NoJetStream { url });
+                }
+                Err(BusError::Stream {
+                    stream: name,
+                    reason,
+                })
+            }
+        }
+    }
+
+    /// Makes missing streams again after every reconnection: the server may have lost its disk.
+    pub(super) fn keep_streams(&self) {
+        let bus = self.clone();
+        let mut link = self.link();
+        tokio::spawn(async move {
+            let mut seen = link.borrow_and_update().generation;
+            while link.changed().await.is_ok() {
+                let now = *link.borrow_and_update();
+                if !now.up || now.generation == seen {
+                    continue;
+                }
+                seen = now.generation;
+                if let Err(error) = bus.ensure_streams().await {
+                    tracing::warn!(%error, "streams not in place after reconnection");
+                }
+            }
+        });
+    }
+}
+
+/// Whether the settings that we make are the same.
+fn same(present: &Config, wanted: &Config) -> bool {
+    present.subjects == wanted.subjects
+        && present.max_bytes == wanted.max_bytes
+        && present.max_age == wanted.max_age
+        && present.max_messages_per_subject == wanted.max_messages_per_subject
+        && present.retention == wanted.retention
+        && present.persist_mode.unwrap_or_default() == wanted.persist_mode.unwrap_or_default()
+}
+
+fn stream(def: &StreamDef) -> Config {
+    Config {
+        name: def.name.clone(),
+        subjects: def.subjects.clone(),
+        max_age: def.max_age.to_std(),
+        max_bytes: def.max_bytes,
+        max_messages: -1,
+        max_messages_per_subject: def.max_per_subject,
+        retention: match def.retention {
+            Retention::Limits => RetentionPolicy::Limits,
+            Retention::WorkQueue => RetentionPolicy::WorkQueue,
+        },
+        persist_mode: match def.durability {
+            Durability::Synced => None,
+            Durability::Buffered => Some(PersistenceMode::Async),
+        },
+        storage: StorageType::File,
+        discard: DiscardPolicy::Old,
+        allow_direct: true,
+        num_replicas: 1,
+        ..Config::default()
+    }
+}
+
+/// As the key-value convention of NATS has it, so that its tools can read it.
+fn bucket<M: Message>(def: &BucketDef<M>) -> Config {
+    Config {
+        name: def.stream(),
+        subjects: vec![def.all().as_str().to_owned()],
+        max_bytes: def.max_bytes,
+        max_messages: -1,
+        max_messages_per_subject: 1,
+        storage: StorageType::File,
+        discard: DiscardPolicy::New,
+        allow_rollup: true,
+        deny_delete: true,
+        allow_direct: true,
+        num_replicas: 1,
+        ..Config::default()
+    }
+}

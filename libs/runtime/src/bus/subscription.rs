@@ -1,0 +1,149 @@
+//! Hearing subjects that no stream keeps.
+
+use std::marker::PhantomData;
+
+use futures::StreamExt;
+use lacuna_wire::{Envelope, Message, Subject};
+
+use super::{Bus, BusError};
+use crate::clock::Stopwatch;
+
+/// A message as it came.
+#[derive(Debug, Clone)]
+pub struct Received<M> {
+    /// The message.
+    pub message: M,
+    /// Its envelope.
+    pub envelope: Envelope,
+    /// The subject that it came on.
+    pub subject: String,
+    /// Its sequence number in the stream that keeps it; 0 if none does.
+    pub sequence: u64,
+    /// Messages that the stream still holds after it: 0 for the newest.
+    pub pending: u64,
+    /// Measures the time since its arrival.
+    pub arrived: Stopwatch,
+    pub(super) reply: Option<async_nats::Subject>,
+}
+
+/// A subscription to a subject that no stream keeps. What is published while nobody listens,
+/// or while the server is away, is not heard.
+#[derive(Debug)]
+pub struct Subscription<M> {
+    bus: Bus,
+    subject: String,
+    inner: async_nats::Subscriber,
+    message: PhantomData<fn() -> M>,
+}
+
+/// Plain text as it came, and how to answer it.
+#[derive(Debug, Clone)]
+pub struct TextRequest {
+    /// The subject that it came on.
+    pub subject: String,
+    /// The text.
+    pub text: String,
+    bus: Bus,
+    reply: Option<async_nats::Subject>,
+}
+
+impl TextRequest {
+    /// Answers with plain text.
+    ///
+    /// # Errors
+    /// If no answer was asked for, or the connection is closed.
+    pub async fn respond(&self, answer: String) -> Result<(), BusError> {
+        let Some(reply) = &self.reply else {
+            return Err(BusError::other(&self.subject, "no answer was asked for"));
+        };
+        self.bus
+            .client()
+            .publish(reply.clone(), answer.into())
+            .await
+            .map_err(|e| BusError::other(&self.subject, e))
+    }
+}
+
+impl Bus {
+    /// Subscribes to a subject that no stream keeps. When this returns, the server knows of
+    /// the subscription.
+    ///
+    /// # Errors
+    /// If the connection is closed.
+    pub async fn subscribe<M: Message>(
+        &self,
+        subject: &Subject<M>,
+    ) -> Result<Subscription<M>, BusError> {
+        Ok(Subscription {
+            bus: self.clone(),
+            subject: subject.to_string(),
+            inner: self.listen(subject.as_str()).await?,
+            message: PhantomData,
+        })
+    }
+
+    /// Subscribes to plain text.
+    ///
+    /// # Errors
+    /// If the connection is closed.
+    pub async fn subscribe_text<T>(
+        &self,
+        subject: &Subject<T>,
+    ) -> Result<futures::stream::BoxStream<'static, TextRequest>, BusError> {
+        let bus = self.clone();
+        let inner = self.listen(subject.as_str()).await?;
+        Ok(inner
+            .map(move |m| TextRequest {
+                subject: m.subject.to_string(),
+                text: String::from_utf8_lossy(&m.payload).into_owned(),
+                bus: bus.clone(),
+                reply: m.reply,
+            })
+            .boxed())
+    }
+
+    async fn listen(&self, subject: &str) -> Result<async_nats::Subscriber, BusError> {
+        let inner = self
+            .client()
+            .subscribe(subject.to_owned())
+            .await
+            .map_err(|e| BusError::other(subject, e))?;
+        // Without the flush, what is published next might overtake the subscription.
+        self.client()
+            .flush()
+            .await
+            .map_err(|e| BusError::other(subject, e))?;
+        Ok(inner)
+    }
+}
+
+impl<M: Message> Subscription<M> {
+    /// The next message that decodes. Safe to drop in `select!`.
+    ///
+    /// # Errors
+    /// [`BusError::Closed`] when the connection has been closed for good.
+    pub async fn next(&mut self) -> Result<Received<M>, BusError> {
+        loop {
+            let Some(message) = self.inner.next().await else {
+                return Err(BusError::Closed {
+                    subject: self.subject.clone(),
+                });
+            };
+            let subject = message.subject.to_string();
+            let opened = self
+                .bus
+                .open(&subject, message.headers.as_ref(), &message.payload);
+            if let Some((envelope, decoded)) = opened {
+                return Ok(Received {
+                    message: decoded,
+                    envelope,
+                    subject,
+                    sequence: 0,
+                    pending: 0,
+                    arrived: Stopwatch::start(),
+                    reply: message.reply,
+                });
+            }
+        }
+    }
+}

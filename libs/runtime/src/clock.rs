@@ -1,0 +1,159 @@
+//! The only place that reads clocks.
+
+use std::sync::{Arc, RwLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use lacuna_model::{Span, Timestamp};
+use lacuna_wire::msg::{Clock, Pace};
+
+/// The wall clock's time.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this is the clock module")]
+pub fn wall() -> Timestamp {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Timestamp::from_unix_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Measures lengths of time with the monotonic clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts now.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Seconds since the start.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+
+    /// Time since the start, to the millisecond.
+    #[must_use]
+    pub fn span(&self) -> Span {
+        Span::from_ms(i64::try_from(self.0.elapsed().as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// The start on the monotonic clock, for timers of tokio.
+    #[must_use]
+    pub fn instant(&self) -> Instant {
+        self.0
+    }
+}
+
+/// The cluster's time, kept up to date with the [`Clock`] messages of ingest. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterClock(Arc<RwLock<Option<Clock>>>);
+
+impl ClusterClock {
+    /// A clock that shows wall time until it is told otherwise.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a tick. In lock step an older step than the present one is ignored.
+    pub fn update(&self, tick: &Clock) {
+        let mut latest = self.0.write().unwrap_or_else(|e| e.into_inner());
+        let older = latest.is_some_and(|now| {
+            tick.pace == Pace::LockStep && now.pace == Pace::LockStep && tick.step < now.step
+        });
+        if !older {
+            *latest = Some(*tick);
+        }
+    }
+
+    /// The newest tick.
+    #[must_use]
+    pub fn latest(&self) -> Option<Clock> {
+        *self.0.read().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The cluster's time now; wall time before the first tick.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        at(self.latest().as_ref(), wall())
+    }
+
+    /// How much cluster time passes in a second: 1 in real time, 0 in lock step.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        match self.latest().map(|c| c.pace) {
+            None | Some(Pace::Real) => 1.0,
+            Some(Pace::Scaled { rate, .. }) => rate,
+            Some(Pace::LockStep) => 0.0,
+        }
+    }
+
+    /// Whether time stands until the loop has settled.
+    #[must_use]
+    pub fn lock_step(&self) -> bool {
+        self.latest().is_some_and(|c| c.pace == Pace::LockStep)
+    }
+}
+
+/// The cluster's time at a moment of the wall clock, by the newest tick.
+#[must_use]
+pub fn at(tick: Option<&Clock>, wall: Timestamp) -> Timestamp {
+    match tick {
+        None => wall,
+        Some(clock) if clock.ended => clock.now,
+        Some(clock) => match clock.pace {
+            Pace::Real => wall,
+            Pace::LockStep => clock.now,
+            Pace::Scaled { rate, wall_at } => {
+                let passed = wall.since(wall_at).as_secs_f64() * rate;
+                clock.now + Span::from_secs_f64(passed)
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tick(pace: Pace, step: u64, now: i64) -> Clock {
+        Clock {
+            now: Timestamp::from_unix(now),
+            pace,
+            step,
+            events_upto: 0,
+            complete: false,
+            ended: false,
+        }
+    }
+
+    #[test]
+    fn each_pace_has_its_time() {
+        let wall = Timestamp::from_unix(1_000);
+        assert_eq!(at(None, wall), wall);
+        let lock = tick(Pace::LockStep, 3, 77);
+        assert_eq!(at(Some(&lock), wall), Timestamp::from_unix(77));
+        let scaled = Pace::Scaled {
+            rate: 600.0,
+            wall_at: Timestamp::from_unix(998),
+        };
+        let mut clock = tick(scaled, 0, 50);
+        assert_eq!(at(Some(&clock), wall), Timestamp::from_unix(50 + 1200));
+        clock.ended = true;
+        assert_eq!(at(Some(&clock), wall), Timestamp::from_unix(50));
+    }
+
+    #[test]
+    fn an_older_step_does_not_turn_time_back() {
+        let clock = ClusterClock::new();
+        clock.update(&tick(Pace::LockStep, 5, 500));
+        clock.update(&tick(Pace::LockStep, 4, 400));
+        assert_eq!(clock.now(), Timestamp::from_unix(500));
+        assert!(clock.lock_step());
+        clock.update(&tick(Pace::Real, 1, 1));
+        assert_eq!(clock.rate(), 1.0);
+    }
+}

@@ -1,0 +1,279 @@
+//! Reading and checking.
+
+use std::path::{Path, PathBuf};
+
+use super::sections::Config;
+
+/// Why a configuration was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read configuration {path}: {source}", path = path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is not what was expected.
+    #[error("{path}:{line}:{column}: {key}: {reason}", path = path.display())]
+    Parse {
+        /// Which file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// Key path, e.g. `planner.horizon`.
+        key: String,
+        /// What is wrong and what was expected.
+        reason: String,
+    },
+    /// A value makes no sense.
+    #[error("configuration: {key} is {value}: expected {expected}")]
+    Value {
+        /// Key path.
+        key: &'static str,
+        /// What it says.
+        value: String,
+        /// What would have been accepted.
+        expected: &'static str,
+    },
+}
+
+impl Config {
+    /// Reads and checks a file, and takes secrets from the environment.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with file, line and key.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let config = Self::parse(&text, path)?.with_secrets();
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Reads text; `path` is only for errors.
+    ///
+    /// # Errors
+    /// [`ConfigError::Parse`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|e| {
+            let offset = e.span().map_or(0, |s| s.start).min(text.len());
+            let before = text.get(..offset).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+            ConfigError::Parse {
+                path: path.to_owned(),
+                line,
+                column,
+                key: key_at(text, line),
+                reason: e.message().to_owned(),
+            }
+        })
+    }
+
+    /// With the secrets of the environment (`LACUNA_NATS_PASSWORD`).
+    #[must_use]
+    pub fn with_secrets(mut self) -> Self {
+        if let Ok(password) = std::env::var("LACUNA_NATS_PASSWORD") {
+            self.bus.password = Some(password);
+        }
+        self
+    }
+
+    /// The configuration in force as TOML, with all defaults and no secrets.
+    ///
+    /// # Errors
+    /// If it cannot be written as TOML, which cannot happen for a checked one.
+    pub fn print(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string_pretty(self)
+    }
+
+    /// Checks what the types do not say.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`] with key and expectation.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let check = |ok: bool, key, value: String, expected| {
+            if ok {
+                Ok(())
+            } else {
+                Err(ConfigError::Value {
+                    key,
+                    value,
+                    expected,
+                })
+            }
+        };
+        let positive = "a length of time above zero, as in 10s";
+        for (key, span) in [
+            ("bus.connect_limit", self.bus.connect_limit),
+            ("bus.request_limit", self.bus.request_limit),
+            ("ingest.snapshot_every", self.ingest.snapshot_every),
+            ("forecast.constant", self.forecast.constant),
+            ("planner.horizon", self.planner.horizon),
+            ("planner.time_limit", self.planner.time_limit),
+            ("control.renew_every", self.control.renew_every),
+            ("control.reconcile_every", self.control.reconcile_every),
+            ("control.silent_after", self.control.silent_after),
+            ("agent.dead_man", self.agent.dead_man),
+            ("agent.report_every", self.agent.report_every),
+        ] {
+            check(span.as_ms() > 0, key, span.to_string(), positive)?;
+        }
+        let gap = self.planner.gap;
+        check(
+            (0.0..1.0).contains(&gap),
+            "planner.gap",
+            gap.to_string(),
+            "a number from 0 to below 1",
+        )?;
+        check(
+            self.control.max_parallel > 0,
+            "control.max_parallel",
+            "0".to_owned(),
+            "1 or more",
+        )?;
+        check(
+            self.control.renew_every.as_ms() * 2 <= self.agent.dead_man.as_ms(),
+            "control.renew_every",
+            self.control.renew_every.to_string(),
+            "at most half of agent.dead_man, so that one lost renewal stops nothing",
+        )?;
+        check(
+            self.ingest.dedup_window > 0,
+            "ingest.dedup_window",
+            "0".to_owned(),
+            "1 or more",
+        )?;
+        if let Some(recording) = &self.ingest.recording {
+            let rate = recording.rate;
+            check(
+                rate.is_finite() && rate > 0.0,
+                "ingest.recording.rate",
+                rate.to_string(),
+                "a number above zero",
+            )?;
+            if let (Some(start), Some(end)) = (recording.start, recording.end) {
+                check(
+                    start < end,
+                    "ingest.recording.end",
+                    lacuna_wire::time_text::format(end),
+                    "a time after ingest.recording.start",
+                )?;
+            }
+        }
+        let filter = crate::telemetry::filter(&self.telemetry.log);
+        check(
+            filter.is_ok(),
+            "telemetry.log",
+            format!("{:?}", self.telemetry.log),
+            "a level (info) or directives (info,lacuna_planner=debug)",
+        )
+    }
+}
+
+/// The key path at a line: the last table header before it, and the key on it.
+fn key_at(text: &str, line: usize) -> String {
+    let mut table = String::new();
+    let mut key = String::new();
+    for (number, content) in text.lines().enumerate().take(line) {
+        let content = content.trim();
+        if let Some(header) = content.strip_prefix('[') {
+            let end = header.find(']').unwrap_or(header.len());
+            table = header.get(..end).unwrap_or_default().trim().to_owned();
+        } else if number + 1 == line
+            && let Some((name, _)) = content.split_once('=')
+        {
+            key = name.trim().to_owned();
+        }
+    }
+    match (table.is_empty(), key.is_empty()) {
+        (true, true) => "(top)".to_owned(),
+        (true, false) => key,
+        (false, true) => table,
+        (false, false) => format!("{table}.{key}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lacuna_model::Span;
+
+    fn refused(text: &str) -> String {
+        Config::parse(text, Path::new("lacuna.toml"))
+            .and_then(|c| c.check())
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn an_empty_file_means_defaults_and_print_reads_back() {
+        let config = Config::parse("", Path::new("x")).unwrap();
+        assert_eq!(config, Config::default());
+        config.check().unwrap();
+        let printed = config.print().unwrap();
+        assert_eq!(Config::parse(&printed, Path::new("x")).unwrap(), config);
+    }
+
+    #[test]
+    fn a_recording_prints_and_reads_back() {
+        let text = "[ingest.recording]\npath = \"holes.csv\"\nrate = 600\nstart = 1613347732\n\
+                    end = \"2021-02-16T00:00:00Z\"\n";
+        let config = Config::parse(text, Path::new("x")).unwrap();
+        let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
+        assert_eq!(again, config);
+        assert_eq!(config.ingest.recording.unwrap().rate, 600.0);
+    }
+
+    #[test]
+    fn an_unknown_key_names_file_line_and_key() {
+        let error = refused("[planner]\npolicy = \"dp\"\nhorizn = \"120s\"\n");
+        assert!(
+            error.starts_with("lacuna.toml:3:1: planner.horizn: "),
+            "{error}"
+        );
+        assert!(
+            error.contains("unknown field") && error.contains("`horizon`"),
+            "{error}"
+        );
+        let error = refused("[plannr]\n");
+        assert!(
+            error.contains("plannr") && error.contains("`planner`"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_bare_number_is_no_length_of_time() {
+        let error = refused("[planner]\nhorizon = \"120\"\n");
+        assert!(error.starts_with("lacuna.toml:2:"), "{error}");
+        assert!(
+            error.contains("planner.horizon") && error.contains("as in 10s"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn values_are_checked_together() {
+        let error = refused("[control]\nrenew_every = \"50s\"\n");
+        assert!(error.contains("control.renew_every is 50s"), "{error}");
+        let error = refused("[ingest.recording]\npath = \"x\"\nrate = -1.0\n");
+        assert!(error.contains("ingest.recording.rate is -1"), "{error}");
+        let error = refused("[planner]\nhorizon = \"0s\"\n");
+        assert!(error.contains("planner.horizon"), "{error}");
+    }
+
+    #[test]
+    fn the_password_is_never_printed() {
+        let mut config = Config::default();
+        config.bus.password = Some("geheim".to_owned());
+        assert!(!config.print().unwrap().contains("geheim"));
+        assert_eq!(config.planner.horizon, Span::from_secs(120));
+    }
+}

@@ -1,0 +1,13 @@
+//! One configuration file for all services (TOML). Unknown keys are errors; everything has a
+//! default; lengths of time are written `120s`, `15m`. Secrets come from files or from the
+//! environment, never from this file.
+
+mod load;
+mod sections;
+mod text;
+
+pub use load::ConfigError;
+pub use sections::{
+    Agent, BusSettings, Cluster, Config, Control, Forecast, Http, Ingest, LogFormat, Planner,
+    Predictor, Recording, RecordingPace, Telemetry,
+};

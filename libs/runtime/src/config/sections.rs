@@ -1,0 +1,382 @@
+//! The sections and their defaults.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use lacuna_model::{ClusterId, NodeChoice, NodeId, Policy, Span, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::text;
+
+/// The whole configuration.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Which cluster.
+    pub cluster: Cluster,
+    /// The nats-server.
+    pub bus: BusSettings,
+    /// Where each service answers `/metrics` and `/healthz`.
+    pub http: Http,
+    /// Logs.
+    pub telemetry: Telemetry,
+    /// Where events come from.
+    pub ingest: Ingest,
+    /// How remaining hole lengths are predicted.
+    pub forecast: Forecast,
+    /// How plans are made.
+    pub planner: Planner,
+    /// How trainers are admitted and leases kept.
+    pub control: Control,
+    /// How nodes run training.
+    pub agent: Agent,
+}
+
+/// Which cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cluster {
+    /// Its name: 1 to 16 of A-Z a-z 0-9 _ -, part of every subject.
+    pub id: ClusterId,
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        // The name is valid, so that the other branch is never taken.
+        match ClusterId::new("main") {
+            Ok(id) => Self { id },
+            Err(e) => unreachable!("{e}"),
+        }
+    }
+}
+
+/// The nats-server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BusSettings {
+    /// Its address; several are separated by commas.
+    pub url: String,
+    /// A credentials file (`.creds`).
+    pub credentials: Option<PathBuf>,
+    /// User name; the password comes from `LACUNA_NATS_PASSWORD` or `password_file`.
+    pub user: Option<String>,
+    /// A file that holds the password alone.
+    pub password_file: Option<PathBuf>,
+    /// The password, out of the environment; never in the file and never printed.
+    #[serde(skip)]
+    pub password: Option<String>,
+    /// How long to wait for the server at start before giving up.
+    #[serde(with = "text::span")]
+    pub connect_limit: Span,
+    /// How long to wait for an answer or an acknowledgement.
+    #[serde(with = "text::span")]
+    pub request_limit: Span,
+}
+
+impl Default for BusSettings {
+    fn default() -> Self {
+        Self {
+            url: "nats://127.0.0.1:4222".to_owned(),
+            credentials: None,
+            user: None,
+            password_file: None,
+            password: None,
+            connect_limit: Span::from_secs(30),
+            request_limit: Span::from_secs(5),
+        }
+    }
+}
+
+/// Where each service answers `/metrics` and `/healthz`; port 0 takes a free one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http {
+    /// Of ingest.
+    pub ingest: SocketAddr,
+    /// Of forecast.
+    pub forecast: SocketAddr,
+    /// Of planner.
+    pub planner: SocketAddr,
+    /// Of control.
+    pub control: SocketAddr,
+    /// Of agent.
+    pub agent: SocketAddr,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Self {
+            ingest: local(9471),
+            forecast: local(9472),
+            planner: local(9473),
+            control: local(9474),
+            agent: local(9475),
+        }
+    }
+}
+
+impl Http {
+    /// The address of a service, by its name; a free port for one that is not listed.
+    #[must_use]
+    pub fn of(&self, service: &str) -> SocketAddr {
+        match service {
+            "ingest" => self.ingest,
+            "forecast" => self.forecast,
+            "planner" => self.planner,
+            "control" => self.control,
+            "agent" => self.agent,
+            _ => SocketAddr::from(([127, 0, 0, 1], 0)),
+        }
+    }
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Logs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Telemetry {
+    /// A level, or directives as in `info,lacuna_planner=debug`.
+    pub log: String,
+    /// How lines look.
+    pub format: LogFormat,
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self {
+            log: "info".to_owned(),
+            format: LogFormat::Text,
+        }
+    }
+}
+
+/// Where events come from. Events of external programs are always read; a recording is read
+/// in addition, if one is given.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ingest {
+    /// A full snapshot goes out this often.
+    #[serde(with = "text::span")]
+    pub snapshot_every: Span,
+    /// How many ids of external events are remembered to find duplicates.
+    pub dedup_window: usize,
+    /// Events may be stamped this far ahead of the cluster's time; further ones are refused.
+    #[serde(with = "text::span")]
+    pub max_ahead: Span,
+    /// A recorded machine to play.
+    pub recording: Option<Recording>,
+}
+
+impl Default for Ingest {
+    fn default() -> Self {
+        Self {
+            snapshot_every: Span::from_secs(5),
+            dedup_window: 65_536,
+            max_ahead: Span::from_secs(300),
+            recording: None,
+        }
+    }
+}
+
+/// How a recording is played.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecordingPace {
+    /// At `rate` recorded seconds a second.
+    #[default]
+    Scaled,
+    /// Recorded time advances when the loop has settled.
+    LockStep,
+}
+
+/// A recorded machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recording {
+    /// The hole list (CSV, plain or gzip).
+    pub path: PathBuf,
+    /// The order of nodes, one a line; without it, the order of first appearance.
+    #[serde(default)]
+    pub nodes_file: Option<PathBuf>,
+    /// Play only so many nodes.
+    #[serde(default)]
+    pub first_nodes: Option<usize>,
+    /// How time runs.
+    #[serde(default)]
+    pub pace: RecordingPace,
+    /// Recorded seconds a second, if the pace is `scaled`.
+    #[serde(default = "one")]
+    pub rate: f64,
+    /// Where to begin; at the recording's beginning if absent.
+    #[serde(default, with = "text::time", skip_serializing_if = "Option::is_none")]
+    pub start: Option<Timestamp>,
+    /// Where to end; at the recording's end if absent.
+    #[serde(default, with = "text::time", skip_serializing_if = "Option::is_none")]
+    pub end: Option<Timestamp>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// Which predictor of remaining hole length.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Predictor {
+    /// Every hole stays open for the same time.
+    Constant,
+    /// A survival curve by age, learnt online (Kaplan-Meier).
+    #[default]
+    Survival,
+}
+
+/// How remaining hole lengths are predicted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Forecast {
+    /// Which predictor.
+    pub predictor: Predictor,
+    /// The length that the constant predictor says.
+    #[serde(with = "text::span")]
+    pub constant: Span,
+    /// The pool is published at most this often; zero: at every event.
+    #[serde(with = "text::span")]
+    pub publish_every: Span,
+}
+
+impl Default for Forecast {
+    fn default() -> Self {
+        Self {
+            predictor: Predictor::default(),
+            constant: Span::from_secs(120),
+            publish_every: Span::from_ms(10),
+        }
+    }
+}
+
+/// How plans are made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Planner {
+    /// How sizes are chosen.
+    pub policy: Policy,
+    /// Over how long a time gains are counted.
+    #[serde(with = "text::span")]
+    pub horizon: Span,
+    /// Changes that come within this time of the first are planned together.
+    #[serde(with = "text::span")]
+    pub debounce: Span,
+    /// Relative gap at which the solver may stop.
+    pub gap: f64,
+    /// Time at which the solver must stop.
+    #[serde(with = "text::span")]
+    pub time_limit: Span,
+    /// Which of several equal nodes a trainer gets.
+    pub node_choice: NodeChoice,
+    /// Seed of random choices.
+    pub seed: u64,
+    /// Whether short cuts that provably keep the optimum may be taken.
+    pub shortcuts: bool,
+    /// Where a plan that fails its check is saved; nowhere if absent.
+    pub rejected_dir: Option<PathBuf>,
+}
+
+impl Default for Planner {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            horizon: Span::from_secs(120),
+            debounce: Span::from_ms(10),
+            gap: 0.0,
+            time_limit: Span::from_secs(2),
+            node_choice: NodeChoice::default(),
+            seed: 1,
+            shortcuts: true,
+            rejected_dir: None,
+        }
+    }
+}
+
+/// How trainers are admitted and leases kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Control {
+    /// How many trainers are admitted at a time.
+    pub max_parallel: u32,
+    /// Leases are renewed this often.
+    #[serde(with = "text::span")]
+    pub renew_every: Span,
+    /// Everything is compared with reality this often.
+    #[serde(with = "text::span")]
+    pub reconcile_every: Span,
+    /// An agent that says nothing for this long is silent.
+    #[serde(with = "text::span")]
+    pub silent_after: Span,
+    /// A trainer whose program fails so often in a row is given up.
+    pub max_failures: u32,
+    /// A failed trainer is started again after this time, doubled with each failure.
+    #[serde(with = "text::span")]
+    pub retry_after: Span,
+    /// A node whose agent fails repeatedly is left alone for this time, doubled each time.
+    #[serde(with = "text::span")]
+    pub quarantine: Span,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self {
+            max_parallel: 10,
+            renew_every: Span::from_secs(10),
+            reconcile_every: Span::from_secs(5),
+            silent_after: Span::from_secs(30),
+            max_failures: 3,
+            retry_after: Span::from_secs(10),
+            quarantine: Span::from_secs(300),
+        }
+    }
+}
+
+/// How nodes run training.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Agent {
+    /// The nodes that this process plays.
+    pub nodes: Vec<NodeId>,
+    /// Whether it plays every node that it hears of (demonstrations).
+    pub all_nodes: bool,
+    /// Without a renewal of its lease for this long, an agent gives its node back by itself.
+    #[serde(with = "text::span")]
+    pub dead_man: Span,
+    /// Status and progress are reported this often.
+    #[serde(with = "text::span")]
+    pub report_every: Span,
+    /// From the request to stop until the kill.
+    #[serde(with = "text::span")]
+    pub grace: Span,
+    /// Where output and progress files live.
+    pub work_dir: PathBuf,
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self {
+            nodes: Vec::new(),
+            all_nodes: false,
+            dead_man: Span::from_secs(60),
+            report_every: Span::from_secs(5),
+            grace: Span::from_secs(20),
+            work_dir: PathBuf::from("lacuna-work"),
+        }
+    }
+}

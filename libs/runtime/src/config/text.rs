@@ -1,0 +1,69 @@
+//! Lengths of time and points in time as text.
+
+/// `Span` as `120s`, `250ms`.
+pub(super) mod span {
+    use lacuna_model::Span;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        span: &Span,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let ms = span.as_ms();
+        if ms % 1000 == 0 {
+            to.serialize_str(&format!("{}s", ms / 1000))
+        } else {
+            to.serialize_str(&format!("{ms}ms"))
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Span, D::Error> {
+        String::deserialize(from)?
+            .parse()
+            .map_err(de::Error::custom)
+    }
+}
+
+/// `Option<Timestamp>` as ISO 8601 text or seconds since 1970.
+pub(super) mod time {
+    use std::fmt;
+
+    use lacuna_model::Timestamp;
+    use lacuna_wire::time_text;
+    use serde::{Deserializer, Serializer, de};
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        time: &Option<Timestamp>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => to.serialize_str(&time_text::format(*time)),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Timestamp>, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = Timestamp;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time as in \"2021-02-15T00:08:52Z\", or seconds since 1970")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Timestamp, E> {
+                time_text::parse(text).map_err(E::custom)
+            }
+            fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<Timestamp, E> {
+                self.visit_f64(seconds as f64)
+            }
+            fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Timestamp, E> {
+                time_text::from_seconds(seconds)
+                    .ok_or_else(|| E::invalid_value(de::Unexpected::Float(seconds), &self))
+            }
+        }
+        from.deserialize_any(Visitor).map(Some)
+    }
+}

@@ -1,0 +1,258 @@
+//! `/metrics` and `/healthz` of a service.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use lacuna_model::Span;
+use prometheus::Registry;
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Stopwatch;
+use crate::metrics;
+
+/// The health of a service: a set of named checks, each of which its owner keeps alive.
+/// Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Health(Arc<Mutex<BTreeMap<String, Entry>>>);
+
+#[derive(Debug)]
+struct Entry {
+    max_age: Option<Span>,
+    since: Stopwatch,
+    failure: Option<String>,
+}
+
+/// One check: say [`HealthCheck::ok`] again and again, or [`HealthCheck::fail`].
+#[derive(Debug, Clone)]
+pub struct HealthCheck {
+    name: String,
+    health: Health,
+}
+
+/// What one check says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CheckReport {
+    /// Its name.
+    pub name: String,
+    /// Whether it holds.
+    pub ok: bool,
+    /// Seconds since its owner last said anything.
+    pub age_s: f64,
+    /// Why it does not hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What `/healthz` answers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HealthReport {
+    /// `ok` or `failing`.
+    pub status: &'static str,
+    /// All checks, by name.
+    pub checks: Vec<CheckReport>,
+}
+
+impl Health {
+    /// Adds a check. It fails until its owner first says ok, and, if there is a `max_age`,
+    /// whenever its owner has said nothing for longer.
+    #[must_use]
+    pub fn check(&self, name: &str, max_age: Option<Span>) -> HealthCheck {
+        let entry = Entry {
+            max_age,
+            since: Stopwatch::start(),
+            failure: Some("not yet ready".to_owned()),
+        };
+        self.lock().insert(name.to_owned(), entry);
+        HealthCheck {
+            name: name.to_owned(),
+            health: self.clone(),
+        }
+    }
+
+    /// What all checks say now.
+    #[must_use]
+    pub fn report(&self) -> HealthReport {
+        let mut checks = Vec::new();
+        for (name, entry) in self.lock().iter() {
+            let age_s = entry.since.seconds();
+            let reason = entry.failure.clone().or_else(|| {
+                let limit = entry.max_age?;
+                (age_s > limit.as_secs_f64()).then(|| format!("no sign of life for over {limit}"))
+            });
+            checks.push(CheckReport {
+                name: name.clone(),
+                ok: reason.is_none(),
+                age_s: (age_s * 1000.0).round() / 1000.0,
+                reason,
+            });
+        }
+        let ok = checks.iter().all(|c| c.ok);
+        HealthReport {
+            status: if ok { "ok" } else { "failing" },
+            checks,
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl HealthCheck {
+    /// All is well, now.
+    pub fn ok(&self) {
+        self.set(None);
+    }
+
+    /// Something is wrong, until the next ok.
+    pub fn fail(&self, reason: impl Into<String>) {
+        self.set(Some(reason.into()));
+    }
+
+    fn set(&self, failure: Option<String>) {
+        if let Some(entry) = self.health.lock().get_mut(&self.name) {
+            entry.since = Stopwatch::start();
+            entry.failure = failure;
+        }
+    }
+}
+
+/// Why the address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot listen on {address}: {source}: give another with --listen ADDR (port 0 takes a free one)"
+)]
+pub struct ListenError {
+    /// Which address.
+    pub address: SocketAddr,
+    /// Why.
+    pub source: std::io::Error,
+}
+
+/// Binds the address, so that a busy port is found at once.
+///
+/// # Errors
+/// [`ListenError`] with a remedy.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ListenError { address, source })
+}
+
+/// Serves until `stop`.
+///
+/// # Errors
+/// If the listener fails.
+pub async fn serve(
+    listener: TcpListener,
+    registry: Registry,
+    health: Health,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let router = Router::new()
+        .route("/metrics", get(show_metrics))
+        .route("/healthz", get(show_health))
+        .with_state((registry, health));
+    axum::serve(listener, router)
+        .with_graceful_shutdown(stop.cancelled_owned())
+        .await
+}
+
+async fn show_metrics(State((registry, _)): State<(Registry, Health)>) -> Response {
+    match metrics::expose(&registry) {
+        Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
+        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()).into_response(),
+    }
+}
+
+async fn show_health(State((_, health)): State<(Registry, Health)>) -> Response {
+    let report = health.report();
+    let status = if report.status == "ok" {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    let body = serde_json::to_string(&report).unwrap_or_default();
+    (status, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_fails_until_ready_and_when_it_grows_old() {
+        let health = Health::default();
+        let check = health.check("loop", Some(Span::from_ms(20)));
+        assert_eq!(health.report().status, "failing");
+        check.ok();
+        assert_eq!(health.report().status, "ok");
+        std::thread::sleep(std::time::Duration::from_millis(40));
+        let report = health.report();
+        assert_eq!(report.status, "failing");
+        assert!(
+            report.checks[0]
+                .reason
+                .as_ref()
+                .unwrap()
+                .contains("no sign of life")
+        );
+        check.fail("disk full");
+        assert_eq!(
+            health.report().checks[0].reason.as_deref(),
+            Some("disk full")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_busy_port_is_a_clear_error() {
+        let first = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let error = bind(first.local_addr().unwrap())
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("in use") && error.contains("--listen"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn metrics_and_health_are_served() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let registry = Registry::new();
+        metrics::counter(&registry, "lacuna_test_total", "a test")
+            .unwrap()
+            .inc();
+        let health = Health::default();
+        let check = health.check("bus", None);
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let server = tokio::spawn(serve(listener, registry, health, stop.clone()));
+        let get = async |path: &str| {
+            let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+            let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        let answer = get("/healthz").await;
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        assert!(answer.contains("\"name\":\"bus\",\"ok\":false"), "{answer}");
+        check.ok();
+        assert!(get("/healthz").await.starts_with("HTTP/1.1 200"));
+        assert!(get("/metrics").await.contains("lacuna_test_total 1"));
+        stop.cancel();
+        server.await.unwrap().unwrap();
+    }
+}

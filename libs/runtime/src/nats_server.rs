@@ -1,0 +1,250 @@
+//! A nats-server as a child process: found, configured, started, stopped.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::clock::Stopwatch;
+
+/// Environment variable that names the program.
+pub const VARIABLE: &str = "LACUNA_NATS_SERVER";
+
+/// How long a start may take.
+const START: Duration = Duration::from_secs(20);
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum NatsServerError {
+    /// The program is not there.
+    #[error(
+        "no nats-server found: looked at {VARIABLE}, in PATH and at {looked}: run `make setup`, \
+         or install nats-server 2.12.3 or newer and name it in {VARIABLE}",
+        looked = looked.display()
+    )]
+    NotFound {
+        /// The last place looked at.
+        looked: PathBuf,
+    },
+    /// A file or folder cannot be written.
+    #[error("cannot write {path}: {source}", path = path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The program does not start.
+    #[error("{program} does not start: {reason}", program = program.display())]
+    Start {
+        /// Which.
+        program: PathBuf,
+        /// Why; the end of its log, if it wrote one.
+        reason: String,
+    },
+}
+
+/// Finds the program: the environment variable, `PATH`, then `.cache/bin` of a folder above
+/// this program or above the present folder.
+///
+/// # Errors
+/// [`NatsServerError::NotFound`] with a remedy.
+pub fn find() -> Result<PathBuf, NatsServerError> {
+    if let Some(path) = std::env::var_os(VARIABLE).filter(|v| !v.is_empty()) {
+        return Ok(PathBuf::from(path));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let in_path = std::env::split_paths(&path).map(|dir| dir.join("nats-server"));
+    let exe = std::env::current_exe().unwrap_or_default();
+    let here = std::env::current_dir().unwrap_or_default();
+    let above = exe
+        .ancestors()
+        .chain(here.ancestors())
+        .map(|dir| dir.join(".cache/bin/nats-server"));
+    let looked = here.join(".cache/bin/nats-server");
+    in_path
+        .chain(above)
+        .find(|candidate| candidate.is_file())
+        .ok_or(NatsServerError::NotFound { looked })
+}
+
+/// A running server. It is stopped when this is dropped.
+#[derive(Debug)]
+pub struct NatsServer {
+    program: PathBuf,
+    dir: PathBuf,
+    port: u16,
+    child: Child,
+}
+
+impl NatsServer {
+    /// Starts a server with JetStream in `dir`, on `port` of the loopback address, or on a free
+    /// port if it is 0, and waits until it answers.
+    ///
+    /// # Errors
+    /// [`NatsServerError`] with the end of the server's log.
+    pub fn start(program: &Path, dir: &Path, port: u16) -> Result<Self, NatsServerError> {
+        let write = |path: &Path| {
+            let path = path.to_owned();
+            move |source| NatsServerError::Write { path, source }
+        };
+        std::fs::create_dir_all(dir).map_err(write(dir))?;
+        let mut last = None;
+        // Between the choice of a free port and its use another program may take it.
+        for _ in 0..5 {
+            let chosen = if port == 0 { free_port() } else { Ok(port) }.map_err(|source| {
+                NatsServerError::Start {
+                    program: program.to_owned(),
+                    reason: source.to_string(),
+                }
+            })?;
+            let path = dir.join("nats.conf");
+            let mut file = std::fs::File::create(&path).map_err(write(&path))?;
+            file.write_all(configuration(dir, chosen).as_bytes())
+                .map_err(write(&path))?;
+            let mut server = Self {
+                program: program.to_owned(),
+                dir: dir.to_owned(),
+                port: chosen,
+                child: launch(program, dir)?,
+            };
+            match server.wait_ready() {
+                Ok(()) => return Ok(server),
+                Err(error) if port != 0 => return Err(error),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or(NatsServerError::NotFound {
+            looked: program.to_owned(),
+        }))
+    }
+
+    /// Its address, as `--nats` takes it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Kills it at once, as a power failure of its process would (`kill -9`).
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again on the same port with the same files, after it has ended.
+    ///
+    /// # Errors
+    /// As [`NatsServer::start`].
+    pub fn restart(&mut self) -> Result<(), NatsServerError> {
+        self.kill();
+        self.child = launch(&self.program, &self.dir)?;
+        self.wait_ready()
+    }
+
+    /// Asks it to stop, and kills it if it has not after 5 s.
+    pub fn stop(&mut self) {
+        if let Ok(pid) = i32::try_from(self.child.id())
+            && self.is_running()
+        {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        let waiting = Stopwatch::start();
+        while self.is_running() && waiting.seconds() < 5.0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.kill();
+    }
+
+    fn wait_ready(&mut self) -> Result<(), NatsServerError> {
+        let address = SocketAddr::from(([127, 0, 0, 1], self.port));
+        let waiting = Stopwatch::start();
+        while waiting.seconds() < START.as_secs_f64() {
+            if !self.is_running() {
+                break;
+            }
+            if greets(address) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.kill();
+        let log = std::fs::read_to_string(self.dir.join("nats.log")).unwrap_or_default();
+        let tail: Vec<&str> = log.lines().rev().take(3).collect();
+        Err(NatsServerError::Start {
+            program: self.program.clone(),
+            reason: if tail.is_empty() {
+                "it ended at once".to_owned()
+            } else {
+                tail.into_iter().rev().collect::<Vec<_>>().join(" | ")
+            },
+        })
+    }
+}
+
+impl Drop for NatsServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn launch(program: &Path, dir: &Path) -> Result<Child, NatsServerError> {
+    Command::new(program)
+        .arg("-c")
+        .arg(dir.join("nats.conf"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|source| NatsServerError::Start {
+            program: program.to_owned(),
+            reason: source.to_string(),
+        })
+}
+
+/// Whether a nats-server says hello there.
+fn greets(address: SocketAddr) -> bool {
+    let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) else {
+        return false;
+    };
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(500)));
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).is_ok() && line.starts_with("INFO ")
+}
+
+fn free_port() -> std::io::Result<u16> {
+    TcpListener::bind(("127.0.0.1", 0))?
+        .local_addr()
+        .map(|a| a.port())
+}
+
+/// JetStream in files, every write synced but in streams that ask otherwise.
+fn configuration(dir: &Path, port: u16) -> String {
+    let dir = dir.display().to_string().replace('\\', "/");
+    format!(
+        "host: \"127.0.0.1\"\nport: {port}\nlog_file: \"{dir}/nats.log\"\n\
+         max_payload: 8MB\nmax_pending: 256MB\n\
+         jetstream {{\n  store_dir: \"{dir}/jetstream\"\n  sync_interval: always\n  \
+         max_memory_store: 256MB\n  max_file_store: 8GB\n}}\n"
+    )
+}

@@ -1,0 +1,259 @@
+//! The recipe of every service: arguments, configuration, telemetry, bind, bus, ready, run.
+//! The first signal drains, the second exits.
+
+use std::future::Future;
+use std::io::Read;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
+use lacuna_model::ClusterId;
+use prometheus::Registry;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::CommonArgs;
+use crate::bus::Bus;
+use crate::clock::ClusterClock;
+use crate::config::Config;
+use crate::http::{self, Health};
+use crate::supervise::Tasks;
+use crate::telemetry;
+
+/// Any error that ends a service or a task.
+pub type ServiceError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Exit codes, as in sysexits.h.
+pub mod exit {
+    /// All went well.
+    pub const OK: u8 = 0;
+    /// The command line is wrong.
+    pub const USAGE: u8 = 2;
+    /// The configuration is wrong, or an address of it cannot be used.
+    pub const CONFIG: u8 = 64;
+    /// No nats-server answers.
+    pub const UNAVAILABLE: u8 = 69;
+    /// The service failed.
+    pub const INTERNAL: u8 = 70;
+    /// Stopped by a second signal.
+    pub const INTERRUPTED: u8 = 130;
+}
+
+/// How long a service may take to stop after the first signal.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What a service is given to work with.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The configuration in force.
+    pub config: Arc<Config>,
+    /// Which cluster.
+    pub cluster: ClusterId,
+    /// The bus, connected, with all streams in place.
+    pub bus: Bus,
+    /// For metrics.
+    pub registry: Registry,
+    /// For health checks.
+    pub health: Health,
+    /// The cluster's time; whoever follows [`lacuna_wire::address::clock`] keeps it up to date.
+    pub clock: ClusterClock,
+    /// Further tasks, supervised.
+    pub tasks: Tasks,
+    /// Says when to stop.
+    pub shutdown: CancellationToken,
+    /// Where `/metrics` and `/healthz` are served.
+    pub listening: std::net::SocketAddr,
+}
+
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Line<A: Args> {
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    own: A,
+}
+
+/// Runs a service; call it from `main`. `service` is its short name (`planner`); `A` are its
+/// own arguments ([`crate::NoArgs`] if it has none).
+pub fn service_main<A, F, Fut>(service: &'static str, run: F) -> ExitCode
+where
+    A: Args,
+    F: FnOnce(Context, A) -> Fut,
+    Fut: Future<Output = Result<(), ServiceError>>,
+{
+    let command = Line::<A>::command()
+        .name(service)
+        .bin_name(format!("lacuna-{service}"))
+        .display_name(format!("lacuna-{service}"))
+        .about(format!("Lacuna's {service} service"));
+    let line = match Line::<A>::from_arg_matches(&command.get_matches()) {
+        Ok(line) => line,
+        Err(e) => e.exit(),
+    };
+    let config = match line.common.load() {
+        Ok(config) => config,
+        Err(e) => return fail(service, exit::CONFIG, &e),
+    };
+    if line.common.print_config {
+        return match config.print() {
+            Ok(text) => {
+                print!("{text}");
+                ExitCode::from(exit::OK)
+            }
+            Err(e) => fail(service, exit::CONFIG, &e),
+        };
+    }
+    if line.common.check_config {
+        return ExitCode::from(exit::OK);
+    }
+    if let Err(e) = telemetry::init(&config.telemetry) {
+        return fail(service, exit::CONFIG, &e);
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(e) => return fail(service, exit::INTERNAL, &e),
+    };
+    let code = runtime.block_on(live(service, &line.common, config, line.own, run));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    ExitCode::from(code)
+}
+
+/// Says on standard error why the service does not run.
+fn fail(service: &str, code: u8, error: &dyn std::fmt::Display) -> ExitCode {
+    eprintln!("lacuna-{service}: {error}");
+    ExitCode::from(code)
+}
+
+async fn live<A, F, Fut>(
+    service: &'static str,
+    common: &CommonArgs,
+    config: Config,
+    own: A,
+    run: F,
+) -> u8
+where
+    F: FnOnce(Context, A) -> Fut,
+    Fut: Future<Output = Result<(), ServiceError>>,
+{
+    let registry = Registry::new();
+    let health = Health::default();
+    let shutdown = CancellationToken::new();
+    watch_signals(shutdown.clone());
+    watch_parent(shutdown.clone());
+    let listener = match http::bind(common.listen.unwrap_or_else(|| config.http.of(service))).await
+    {
+        Ok(listener) => listener,
+        Err(e) => {
+            tracing::error!("{e}");
+            return exit::CONFIG;
+        }
+    };
+    let Ok(listening) = listener.local_addr() else {
+        return exit::INTERNAL;
+    };
+    tracing::info!(service, address = %listening, "listening");
+    let tasks = Tasks::new(shutdown.clone());
+    // Health and metrics outlive the shutdown of the service by a little.
+    let http_stop = CancellationToken::new();
+    let server = tokio::spawn(http::serve(
+        listener,
+        registry.clone(),
+        health.clone(),
+        http_stop.clone(),
+    ));
+    let bus = Bus::connect(&config.bus, &config.cluster.id, service, &registry, &health);
+    let bus = tokio::select! {
+        bus = bus => bus,
+        () = shutdown.cancelled() => return exit::OK,
+    };
+    let bus = match bus {
+        Ok(bus) => bus,
+        Err(e) => {
+            tracing::error!("{e}");
+            return exit::UNAVAILABLE;
+        }
+    };
+    let context = Context {
+        cluster: config.cluster.id.clone(),
+        config: Arc::new(config),
+        bus: bus.clone(),
+        registry,
+        health,
+        clock: ClusterClock::new(),
+        tasks: tasks.clone(),
+        shutdown: shutdown.clone(),
+        listening,
+    };
+    tracing::info!(service, cluster = %context.cluster, "ready");
+    let ended = tokio::select! {
+        ended = run(context, own) => Some(ended),
+        () = async { shutdown.cancelled().await; tokio::time::sleep(GRACE).await } => None,
+    };
+    shutdown.cancel();
+    let mut code = exit::OK;
+    match ended {
+        Some(Ok(())) => {}
+        Some(Err(error)) => {
+            tracing::error!(service, %error, "service failed");
+            code = exit::INTERNAL;
+        }
+        None => {
+            tracing::error!(service, "service did not stop in time");
+            code = exit::INTERNAL;
+        }
+    }
+    tasks.finish(GRACE).await;
+    if tasks.failure().is_some() {
+        code = exit::INTERNAL;
+    }
+    bus.close().await;
+    http_stop.cancel();
+    let _ = tokio::time::timeout(Duration::from_secs(1), server).await;
+    tracing::info!(service, code, "stopped");
+    code
+}
+
+/// The first SIGINT or SIGTERM drains, the second exits.
+fn watch_signals(shutdown: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
+        tracing::warn!("signals cannot be handled");
+        return;
+    };
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            if shutdown.is_cancelled() {
+                tracing::warn!("second signal, exiting at once");
+                std::process::exit(i32::from(exit::INTERRUPTED));
+            }
+            tracing::info!("signal, stopping");
+            shutdown.cancel();
+        }
+    });
+}
+
+/// With `LACUNA_PARENT_PIPE=1`, the end of standard input means that the parent is gone.
+fn watch_parent(shutdown: CancellationToken) {
+    if std::env::var_os("LACUNA_PARENT_PIPE").is_none_or(|v| v != "1") {
+        return;
+    }
+    std::thread::spawn(move || {
+        let mut buffer = [0; 64];
+        let mut input = std::io::stdin().lock();
+        while input.read(&mut buffer).is_ok_and(|n| n > 0) {}
+        tracing::info!("parent is gone, stopping");
+        shutdown.cancel();
+    });
+}

@@ -1,0 +1,52 @@
+//! Structured logs, to standard error.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt;
+
+use crate::config::{LogFormat, Telemetry};
+
+/// Why logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter cannot be read.
+    #[error(
+        "telemetry.log is {filter:?}: {reason}: expected a level (info) or directives (info,lacuna_planner=debug)"
+    )]
+    Filter {
+        /// The filter as it was given.
+        filter: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Logging was set up before.
+    #[error("logging was set up twice")]
+    Twice,
+}
+
+/// Checks a filter without installing it.
+///
+/// # Errors
+/// [`TelemetryError::Filter`].
+pub fn filter(text: &str) -> Result<EnvFilter, TelemetryError> {
+    EnvFilter::try_new(text).map_err(|e| TelemetryError::Filter {
+        filter: text.to_owned(),
+        reason: e.to_string(),
+    })
+}
+
+/// Sends logs of the whole process to standard error.
+///
+/// # Errors
+/// [`TelemetryError`]; also if logging was set up before.
+pub fn init(settings: &Telemetry) -> Result<(), TelemetryError> {
+    let filter = filter(&settings.log)?;
+    let base = fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(true);
+    match settings.format {
+        LogFormat::Text => base.with_ansi(false).try_init(),
+        LogFormat::Json => base.json().flatten_event(true).try_init(),
+    }
+    .map_err(|_| TelemetryError::Twice)
+}

@@ -1,0 +1,134 @@
+//! Builders for what tests need again and again.
+
+use lacuna_model::{
+    EventKind, Forecast, ForecastPoint, Hole, Launch, NodeEvent, NodeId, Phase, Pool, PooledHole,
+    RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+};
+
+/// A node by name.
+///
+/// # Panics
+/// If the name is not usable.
+#[must_use]
+#[expect(clippy::panic, reason = "for tests alone")]
+pub fn node(name: &str) -> NodeId {
+    match NodeId::new(name) {
+        Ok(node) => node,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A hole of a node since `since` (Unix seconds).
+#[must_use]
+pub fn hole(name: &str, since: i64) -> Hole {
+    Hole {
+        node: node(name),
+        since: Timestamp::from_unix(since),
+    }
+}
+
+/// A pool of these nodes, idle since time 0, each expected to stay open for 120 s.
+#[must_use]
+pub fn pool(seq: u64, as_of: i64, names: &[&str]) -> Pool {
+    let mut holes: Vec<PooledHole> = names
+        .iter()
+        .map(|name| PooledHole {
+            hole: hole(name, 0),
+            forecast: 0,
+        })
+        .collect();
+    holes.sort_by(|a, b| a.hole.cmp(&b.hole));
+    let forecast = Forecast {
+        points: vec![
+            ForecastPoint {
+                after_s: 120.0,
+                open: 1.0,
+            },
+            ForecastPoint {
+                after_s: 121.0,
+                open: 0.0,
+            },
+        ],
+    };
+    Pool {
+        as_of: Timestamp::from_unix(as_of),
+        seq,
+        holes,
+        forecasts: vec![forecast],
+    }
+}
+
+/// A simulated trainer that scales linearly from 1 to `max_nodes` nodes at 100 samples/s each.
+///
+/// # Panics
+/// If the name is not usable or `max_nodes` is 0.
+#[must_use]
+#[expect(clippy::panic, reason = "for tests alone")]
+pub fn spec(name: &str, max_nodes: u32) -> TrainerSpec {
+    let (Ok(id), Ok(throughput)) = (
+        TrainerId::new(name),
+        ScalingCurve::linear(100.0, max_nodes.max(1)),
+    ) else {
+        panic!("trainer {name:?} with {max_nodes} nodes is not usable");
+    };
+    TrainerSpec {
+        id,
+        owner: None,
+        priority: 0,
+        submit: Timestamp::from_unix(0),
+        min_nodes: 1,
+        max_nodes,
+        throughput,
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 20.0,
+            down_s: 5.0,
+        },
+        work: Work::Samples(1e9),
+        launch: Launch::Simulated,
+    }
+}
+
+/// A trainer, admitted, on these nodes.
+#[must_use]
+pub fn record(spec: TrainerSpec, order: u64, nodes: &[&str]) -> TrainerRecord {
+    let mut nodes: Vec<NodeId> = nodes.iter().map(|n| node(n)).collect();
+    nodes.sort();
+    TrainerRecord {
+        spec,
+        order,
+        phase: Phase::Active,
+        nodes,
+        run: RunId(0),
+        samples_before: 0.0,
+        samples_run: 0.0,
+        owed: 0.0,
+        rescale_cost: 0.0,
+        preempt_cost: 0.0,
+        preemptions: 0,
+        rescales: 0,
+        started: None,
+        ended: None,
+        reason: String::new(),
+        failures: 0,
+        loss: None,
+        checkpoint: None,
+    }
+}
+
+/// Events numbered from `first`, one second apart, from (`idle` or `busy`, node) pairs.
+#[must_use]
+pub fn events(first: u64, changes: &[(&str, &str)]) -> Vec<NodeEvent> {
+    changes
+        .iter()
+        .zip(first..)
+        .map(|((what, name), seq)| NodeEvent {
+            seq,
+            at: Timestamp::from_unix(i64::try_from(seq).unwrap_or(0)),
+            kind: match *what {
+                "idle" => EventKind::NodeIdle { node: node(name) },
+                _ => EventKind::NodeBusy { node: node(name) },
+            },
+        })
+        .collect()
+}

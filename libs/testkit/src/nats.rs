@@ -1,0 +1,96 @@
+//! A nats-server of one's own, with JetStream in a temporary folder, on a free port.
+
+use std::path::PathBuf;
+
+use lacuna_model::{ClusterId, Span};
+use lacuna_runtime::config::BusSettings;
+use lacuna_runtime::nats_server::{NatsServer, find};
+use lacuna_runtime::{Bus, Health, metrics::Registry};
+
+/// A nats-server that ends with the test.
+#[derive(Debug)]
+pub struct TestNats {
+    server: NatsServer,
+    // After the server, so that the folder goes last.
+    _dir: tempfile::TempDir,
+}
+
+impl TestNats {
+    /// Starts one.
+    ///
+    /// # Panics
+    /// If no nats-server is found, with a remedy.
+    #[must_use]
+    #[expect(clippy::panic, reason = "for tests alone")]
+    pub fn start() -> Self {
+        let started = (|| -> Result<Self, Box<dyn std::error::Error>> {
+            let program = find()?;
+            let dir = tempfile::Builder::new().prefix("lacuna-nats-").tempdir()?;
+            let server = NatsServer::start(&program, dir.path(), 0)?;
+            Ok(Self { server, _dir: dir })
+        })();
+        match started {
+            Ok(nats) => nats,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Its address, as `--nats` takes it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.server.kill();
+    }
+
+    /// Starts it again on the same port with the same files.
+    ///
+    /// # Panics
+    /// If it does not start.
+    #[expect(clippy::panic, reason = "for tests alone")]
+    pub fn restart(&mut self) {
+        if let Err(error) = self.server.restart() {
+            panic!("{error}");
+        }
+    }
+
+    /// Settings for [`Bus::connect`].
+    #[must_use]
+    pub fn settings(&self) -> BusSettings {
+        BusSettings {
+            url: self.url(),
+            connect_limit: Span::from_secs(10),
+            ..BusSettings::default()
+        }
+    }
+}
+
+/// A connection to it, as a service of this name.
+///
+/// # Panics
+/// If the server does not answer.
+#[expect(clippy::panic, reason = "for tests alone")]
+pub async fn connect(nats: &TestNats, cluster: &ClusterId, service: &str) -> Bus {
+    let (registry, health) = (Registry::new(), Health::default());
+    match Bus::connect(&nats.settings(), cluster, service, &registry, &health).await {
+        Ok(bus) => bus,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The folder of recorded data: `LACUNA_DATA`, or `../shared/data` beside the workspace.
+/// Without one, prints that the test is skipped, and gives nothing.
+#[must_use]
+pub fn data_dir(test: &str) -> Option<PathBuf> {
+    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
+    let dir = std::env::var_os("LACUNA_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
+    if dir.is_dir() {
+        Some(dir)
+    } else {
+        println!("skipped: {test}: no recorded data (LACUNA_DATA)");
+        None
+    }
+}
