@@ -108,16 +108,19 @@ prometheus_image() {
 }
 
 wait_healthy() {
-    local deadline=$((SECONDS + 120)) container bad
+    local deadline=$((SECONDS + 120)) container health restarts name bad hopeless=
     while :; do
         bad=
         for container in $(compose ps -q); do
-            [ "$(docker inspect -f '{{.State.Health.Status}}' "$container")" = healthy ] || bad+=" $(docker inspect -f '{{.Name}}' "$container")"
+            read -r health restarts name < <(docker inspect -f '{{.State.Health.Status}} {{.RestartCount}} {{.Name}}' "$container")
+            [ "$health" = healthy ] || bad+=" ${name#/}"
+            # What has died so often will not live if we wait.
+            [ "$restarts" -lt 5 ] || hopeless=yes
         done
-        [ -z "$bad" ] && return
-        if [ "$SECONDS" -ge "$deadline" ]; then
+        [ -n "$bad" ] || return 0
+        if [ -n "$hopeless" ] || [ "$SECONDS" -ge "$deadline" ]; then
             compose ps >&2
-            die 1 "not healthy after two minutes:$bad; see: make logs"
+            die 1 "not healthy:$bad; see: make logs"
         fi
         sleep 1
     done

@@ -1,0 +1,11 @@
+//! The integration tests, in one binary. Each module is one subject; the README beside this
+//! folder says which promise each test guards.
+
+#[cfg(test)]
+mod architecture;
+#[cfg(test)]
+mod compose;
+#[cfg(test)]
+mod dashboards;
+#[cfg(test)]
+mod support;

@@ -1,0 +1,6 @@
+//! The house keeps its plan: which crate may know which, how files look, what licences come in.
+
+mod arrows;
+mod licences;
+mod metadata;
+mod shape;

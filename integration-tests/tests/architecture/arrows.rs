@@ -1,0 +1,142 @@
+//! The arrows that ARCHITECTURE.md allows between crates.
+
+use std::collections::BTreeSet;
+
+use super::metadata::Graph;
+
+/// Which of our crates each library may know.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("lacuna-model", &[]),
+    ("lacuna-milp", &["lacuna-model"]),
+    ("lacuna-wire", &["lacuna-model"]),
+    ("lacuna-schedlog", &["lacuna-model"]),
+    ("lacuna-timeline", &["lacuna-model"]),
+    ("lacuna-forecast", &["lacuna-model"]),
+    ("lacuna-trainer", &["lacuna-model"]),
+    ("lacuna-planner", &["lacuna-model", "lacuna-milp"]),
+    (
+        "lacuna-sim",
+        &[
+            "lacuna-model",
+            "lacuna-schedlog",
+            "lacuna-timeline",
+            "lacuna-forecast",
+            "lacuna-planner",
+            "lacuna-trainer",
+            "lacuna-milp",
+        ],
+    ),
+    ("lacuna-runtime", &["lacuna-model", "lacuna-wire"]),
+    (
+        "lacuna-testkit",
+        &["lacuna-model", "lacuna-wire", "lacuna-runtime"],
+    ),
+];
+
+/// What a core never reaches: threads of control, the bus, telemetry and our shell.
+const SHELL: &[&str] = &[
+    "tokio",
+    "async-nats",
+    "prometheus",
+    "axum",
+    "tracing-subscriber",
+    "lacuna-runtime",
+    "lacuna-testkit",
+];
+
+fn ours(names: &BTreeSet<&str>) -> Vec<String> {
+    let ours = names.iter().filter(|n| n.starts_with("lacuna-"));
+    ours.map(|n| (*n).to_owned()).collect()
+}
+
+#[test]
+fn cores_never_reach_the_shell() {
+    let graph = Graph::get();
+    let mut cores = 0;
+    for (name, folder) in graph.members() {
+        let core = folder.starts_with("libs/")
+            && !folder.ends_with("runtime")
+            && !folder.ends_with("testkit");
+        if !core {
+            continue;
+        }
+        cores += 1;
+        let reached = graph.reach(name);
+        for shell in SHELL {
+            assert!(
+                !reached.contains_key(shell),
+                "{name} is a core, but reaches {shell}: {}",
+                reached[shell]
+            );
+        }
+    }
+    assert!(
+        cores >= 8,
+        "only {cores} cores found: the test looks in the wrong place"
+    );
+}
+
+#[test]
+fn libraries_know_only_whom_they_may() {
+    let graph = Graph::get();
+    for (name, folder) in graph.members().filter(|(_, f)| f.starts_with("libs/")) {
+        let allowed = ALLOWED.iter().find(|(of, _)| *of == name);
+        let (_, allowed) = allowed.unwrap_or_else(|| {
+            panic!("{folder} is new: say in this test and in ARCHITECTURE.md whom {name} may know")
+        });
+        for known in ours(&graph.direct(name)) {
+            assert!(
+                allowed.contains(&known.as_str()),
+                "{name} depends on {known}, which ARCHITECTURE.md does not allow"
+            );
+        }
+    }
+}
+
+#[test]
+fn one_crate_alone_knows_highs() {
+    let graph = Graph::get();
+    assert_eq!(graph.users_of("highs"), BTreeSet::from(["lacuna-milp"]));
+    assert_eq!(graph.users_of("highs-sys"), BTreeSet::from(["highs"]));
+}
+
+#[test]
+fn no_service_depends_on_a_service() {
+    let graph = Graph::get();
+    let services: Vec<&str> = graph
+        .members()
+        .filter(|(_, f)| f.starts_with("services/"))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(services.len(), 6, "services: {services:?}");
+    for service in &services {
+        for other in &services {
+            assert!(
+                !graph.direct(service).contains(other)
+                    && !graph.direct_dev(service).contains(other),
+                "{service} depends on {other}: they talk over the bus alone"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_vocabulary_knows_only_serde_and_thiserror() {
+    let direct = Graph::get().direct("lacuna-model");
+    let expected = BTreeSet::from(["serde", "thiserror"]);
+    assert!(
+        direct.is_subset(&expected),
+        "lacuna-model depends on {direct:?}"
+    );
+}
+
+#[test]
+fn only_tests_use_the_testkit() {
+    let graph = Graph::get();
+    for (name, _) in graph.members() {
+        assert!(
+            !graph.direct(name).contains("lacuna-testkit"),
+            "{name} ships lacuna-testkit: make it a development dependency"
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! How the house looks from inside: files, lints, profiles, documents.
+
+use crate::support;
+
+use super::metadata::Graph;
+
+/// A file that is longer does two jobs.
+const LONGEST: usize = 500;
+
+fn sources() -> Vec<String> {
+    let mut all = support::files("libs", "rs");
+    all.extend(support::files("services", "rs"));
+    all.extend(support::files("integration-tests", "rs"));
+    assert!(all.len() > 40, "only {} sources found", all.len());
+    all
+}
+
+#[test]
+fn files_have_one_job() {
+    let long: Vec<String> = sources()
+        .into_iter()
+        .map(|file| (support::read(&file).lines().count(), file))
+        .filter(|(lines, _)| *lines > LONGEST)
+        .map(|(lines, file)| format!("{file}: {lines} lines"))
+        .collect();
+    assert!(long.is_empty(), "over {LONGEST} lines: {long:?}");
+}
+
+#[test]
+fn crate_roots_only_declare() {
+    let defines = |line: &str| {
+        let line = line.trim_start_matches("pub ").trim_start_matches("async ");
+        ["fn ", "struct ", "enum ", "impl ", "impl<", "trait "]
+            .iter()
+            .any(|start| line.starts_with(start))
+    };
+    for file in sources().iter().filter(|f| f.ends_with("src/lib.rs")) {
+        let text = support::read(file);
+        // Tests in a crate root are indented, and so not at the start of a line.
+        let found = text.lines().find(|line| defines(line));
+        assert!(
+            found.is_none(),
+            "{file} defines {found:?}: give it a module"
+        );
+    }
+}
+
+#[test]
+fn every_crate_takes_the_workspace_lints() {
+    for (name, folder) in Graph::get().members() {
+        let manifest: toml::Table = support::read(&format!("{folder}/Cargo.toml"))
+            .parse()
+            .unwrap();
+        let takes = manifest["lints"]["workspace"].as_bool();
+        assert_eq!(
+            takes,
+            Some(true),
+            "{name} has no `[lints] workspace = true`"
+        );
+    }
+}
+
+/// HiGHS takes minutes to compile, once for each profile: so binaries, tests and benchmarks
+/// share one, and the Makefile names no other.
+#[test]
+fn there_is_one_profile() {
+    let manifest: toml::Table = support::read("Cargo.toml").parse().unwrap();
+    let profiles = manifest["profile"].as_table().unwrap();
+    for (name, profile) in profiles {
+        let ours = profile.as_table().unwrap();
+        match name.as_str() {
+            "release" => {}
+            "bench" => assert!(
+                ours.len() == 1 && ours["inherits"].as_str() == Some("release"),
+                "profile bench differs from release"
+            ),
+            other => panic!("a third profile, {other}"),
+        }
+    }
+    for line in support::read("Makefile").lines() {
+        let cargo = line.trim_start().strip_prefix("$(CARGO) ");
+        let Some(command) = cargo.filter(|c| !c.starts_with("fmt")) else {
+            continue;
+        };
+        assert!(
+            command.contains("release") && command.contains("--workspace"),
+            "`cargo {command}` would compile HiGHS again: use release and --workspace"
+        );
+    }
+}
+
+/// Relative links in the documents lead somewhere.
+#[test]
+fn documents_exist_and_their_links_hold() {
+    let mut documents = vec![
+        "README.md".to_owned(),
+        "ARCHITECTURE.md".to_owned(),
+        "CHANGELOG.md".to_owned(),
+    ];
+    documents.extend(support::files("deploy", "md"));
+    documents.extend(support::files("integration-tests", "md"));
+    assert!(documents.iter().any(|d| d == "deploy/operations.md"));
+    for document in &documents {
+        let text = support::read(document);
+        let folder = support::root().join(document);
+        let folder = folder.parent().unwrap();
+        for piece in text.split("](").skip(1) {
+            let target = piece.split([')', '#']).next().unwrap();
+            let elsewhere = target.is_empty() || target.contains("://");
+            assert!(
+                elsewhere || folder.join(target).exists(),
+                "{document} links to {target}, which does not exist"
+            );
+        }
+    }
+}
+
+#[test]
+fn make_help_lists_every_target() {
+    let said = support::run("make", &["help"], &[]).expect("make runs");
+    assert!(said.ok, "{}", said.stderr);
+    let listed: Vec<&str> = said
+        .stdout
+        .lines()
+        .filter_map(|l| l.trim_start().strip_prefix("make "))
+        .filter_map(|l| l.split_whitespace().next())
+        .collect();
+    for target in [
+        "help", "demo", "test", "verify", "fmt", "lint", "docs", "bench", "replay", "deny", "up",
+        "down",
+    ] {
+        assert!(listed.contains(&target), "make help does not list {target}");
+        let known = support::run("make", &["--dry-run", target], &[]).expect("make runs");
+        assert!(known.ok, "make {target}: {}", known.stderr);
+    }
+}
+
+#[test]
+fn shell_scripts_parse() {
+    let mut scripts = support::files("deploy", "sh");
+    scripts.push(".ci/run".to_owned());
+    assert!(scripts.len() > 3);
+    for script in scripts {
+        let said = support::run("bash", &["-n", &script], &[]).expect("bash runs");
+        assert!(said.ok, "{script}: {}", said.stderr);
+    }
+}

@@ -1,0 +1,207 @@
+//! One composition, brought up under a name of its own and on free ports, and taken down with
+//! its volumes at the end.
+
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::http;
+use crate::support;
+
+/// Nothing here may hang a test run: images, start and the wait for health together.
+const LIMIT_S: &str = "420";
+
+pub(super) struct Stack {
+    project: String,
+    env: Vec<(String, String)>,
+    pub(super) prometheus_port: u16,
+}
+
+impl Stack {
+    /// Brings it up.
+    ///
+    /// # Errors
+    /// Why Docker cannot run it here. A composition that does not start where Docker can run
+    /// is no reason to skip: that panics.
+    pub(super) fn up() -> Result<Self, String> {
+        let info = support::run("docker", &["info"], &[]);
+        match info {
+            Ok(said) if said.ok => {}
+            Ok(said) => {
+                return Err(format!(
+                    "no Docker engine answers: {}",
+                    last_line(&said.stderr)
+                ));
+            }
+            Err(e) => return Err(format!("docker cannot be run: {e}")),
+        }
+        let works = |program, args: &[&str]| support::run(program, args, &[]).is_ok_and(|s| s.ok);
+        if !works("docker", &["compose", "version"]) && !works("docker-compose", &["--version"]) {
+            return Err("there is neither docker compose nor docker-compose".to_owned());
+        }
+        if !support::root()
+            .join("target/release/lacuna-control")
+            .exists()
+        {
+            return Err("the services are not built: make build".to_owned());
+        }
+        let project = format!("lacuna-test-{}", std::process::id());
+        let [nats, prometheus, grafana] = free_ports();
+        let env = [
+            ("COMPOSE_PROJECT_NAME", project.clone()),
+            ("LACUNA_IMAGE", "lacuna:test".to_owned()),
+            ("LACUNA_NATS_IMAGE", "lacuna-nats:test".to_owned()),
+            ("LACUNA_NATS_PORT", nats.to_string()),
+            ("LACUNA_PROMETHEUS_PORT", prometheus.to_string()),
+            ("LACUNA_GRAFANA_PORT", grafana.to_string()),
+            ("LACUNA_SKIP_CARGO", "1".to_owned()),
+        ];
+        let stack = Self {
+            project,
+            env: env.map(|(k, v)| (k.to_owned(), v)).into(),
+            prometheus_port: prometheus,
+        };
+        let said = stack.run("timeout", &[LIMIT_S, "deploy/up.sh", "up"]);
+        println!("{}", said.stdout);
+        if !said.ok && said.stderr.contains("debootstrap") {
+            return Err(format!("no base image: {}", last_line(&said.stderr)));
+        }
+        if !said.ok {
+            let logs = stack.logs();
+            panic!("the composition does not start: {}\n{logs}", said.stderr);
+        }
+        Ok(stack)
+    }
+
+    fn run(&self, program: &str, args: &[&str]) -> support::Said {
+        let env: Vec<(&str, &str)> = self
+            .env
+            .iter()
+            .map(|(k, v)| (k.as_str(), v.as_str()))
+            .collect();
+        support::run(program, args, &env).unwrap_or_else(|e| panic!("{program}: {e}"))
+    }
+
+    /// What a docker command prints.
+    pub(super) fn docker(&self, args: &[&str]) -> String {
+        let said = self.run("docker", args);
+        assert!(said.ok, "docker {args:?}: {}\n{}", said.stderr, said.stdout);
+        said.stdout
+    }
+
+    /// The id of a service's container.
+    pub(super) fn container(&self, service: &str) -> String {
+        let project = format!("label=com.docker.compose.project={}", self.project);
+        let service = format!("label=com.docker.compose.service={service}");
+        let id = self.docker(&["ps", "-aq", "--filter", &project, "--filter", &service]);
+        assert_eq!(id.lines().count(), 1, "containers of {service}: {id:?}");
+        id.trim().to_owned()
+    }
+
+    /// Runs the command line inside control's container.
+    pub(super) fn lacuna(&self, args: &[&str]) -> String {
+        let container = self.container("control");
+        let mut all = vec!["exec", container.as_str(), "lacuna"];
+        all.extend(args);
+        self.docker(&all)
+    }
+
+    /// Writes a file inside control's container.
+    pub(super) fn write(&self, path: &str, text: &str) {
+        let container = self.container("control");
+        let mut child = Command::new("docker")
+            .args([
+                "exec",
+                "-i",
+                &container,
+                "sh",
+                "-c",
+                &format!("cat > {path}"),
+            ])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("docker runs");
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+        assert!(child.wait().unwrap().success(), "cannot write {path}");
+    }
+
+    /// Kills the first process of a container, by its process id on this machine.
+    pub(super) fn kill(&self, pid: &str) {
+        assert!(
+            pid.parse::<u32>().is_ok_and(|p| p > 1),
+            "no process {pid:?}"
+        );
+        let said = self.run("kill", &["-9", pid]);
+        assert!(said.ok, "kill {pid}: {}", said.stderr);
+    }
+
+    /// The result of an instant query.
+    pub(super) fn query(&self, expression: &str) -> Result<Value, String> {
+        let path = format!("/api/v1/query?query={}", http::encode(expression));
+        let body = http::get(self.prometheus_port, &path)?;
+        let answer: Value = serde_json::from_str(&body).map_err(|e| e.to_string())?;
+        Ok(answer["data"]["result"].clone())
+    }
+
+    fn logs(&self) -> String {
+        let project = format!("label=com.docker.compose.project={}", self.project);
+        let ids = self
+            .run("docker", &["ps", "-aq", "--filter", &project])
+            .stdout;
+        let mut logs = String::new();
+        for id in ids.lines() {
+            let said = self.run("docker", &["logs", "--tail", "15", id]);
+            logs += &format!("--- {id}\n{}{}", said.stdout, said.stderr);
+        }
+        logs
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
+        let said = self.run("timeout", &["120", "deploy/up.sh", "down", "--volumes"]);
+        if !said.ok {
+            eprintln!("{} could not be taken down: {}", self.project, said.stderr);
+        }
+    }
+}
+
+/// Tries until it succeeds; panics with the last reason when the time is over.
+pub(super) fn eventually(
+    what: &str,
+    limit: Duration,
+    mut check: impl FnMut() -> Result<(), String>,
+) {
+    let pause = Duration::from_millis(500);
+    let tries = limit.as_millis() / pause.as_millis();
+    let mut reason = String::new();
+    for _ in 0..=tries {
+        match check() {
+            Ok(()) => return,
+            Err(why) => reason = why,
+        }
+        std::thread::sleep(pause);
+    }
+    panic!("{what}: not within {limit:?}: {reason}");
+}
+
+fn last_line(text: &str) -> &str {
+    text.trim().lines().next_back().unwrap_or_default()
+}
+
+/// Ports that were free a moment ago.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let held = [(); N].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"));
+    held.map(|l| l.local_addr().expect("an address").port())
+}

@@ -1,0 +1,66 @@
+//! What several subjects need: where things are, and outputs of programs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The workspace's root folder.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the crate lies in the workspace")
+        .to_path_buf()
+}
+
+/// A file of the workspace as text.
+pub(crate) fn read(path: &str) -> String {
+    let full = root().join(path);
+    std::fs::read_to_string(&full).unwrap_or_else(|e| panic!("{}: {e}", full.display()))
+}
+
+/// Files under a folder of the workspace with this extension, relative to the root, sorted.
+pub(crate) fn files(under: &str, extension: &str) -> Vec<String> {
+    fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
+        let Ok(entries) = std::fs::read_dir(dir) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            let name = entry.file_name();
+            if path.is_dir() && name != "target" && !name.to_string_lossy().starts_with('.') {
+                walk(&path, found);
+            } else if path.is_file() {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&root().join(under), &mut found);
+    let mut names: Vec<String> = found
+        .into_iter()
+        .filter(|p| p.extension().is_some_and(|e| e == extension))
+        .map(|p| p.strip_prefix(root()).unwrap().display().to_string())
+        .collect();
+    names.sort();
+    names
+}
+
+/// What a finished program said, and whether it was content.
+pub(crate) struct Said {
+    pub(crate) ok: bool,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs a program in the workspace's root and waits for it.
+pub(crate) fn run(program: &str, args: &[&str], env: &[(&str, &str)]) -> std::io::Result<Said> {
+    let output = Command::new(program)
+        .args(args)
+        .envs(env.iter().copied())
+        .current_dir(root())
+        .output()?;
+    Ok(Said {
+        ok: output.status.success(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
