@@ -61,9 +61,11 @@ pub struct Solve {
     pub outcome: Outcome,
     /// Objective reached: objective units x seconds of horizon, less rescale costs.
     pub objective: f64,
-    /// Which solver answered: `highs`, `dp`, `equal-share`.
+    /// Which solver answered: `highs`, `relaxation` (a short cut answered for HiGHS), `dp`,
+    /// `equal-share`.
     pub solver: String,
-    /// The short cut that made the solver unnecessary, by name, if one did.
+    /// The short cut that made the solver unnecessary or its problem smaller, by name, if one
+    /// did. Short cuts provably keep the optimum.
     #[serde(default)]
     pub shortcut: Option<String>,
 }
@@ -139,6 +141,8 @@ pub enum HoleVerdict {
     NoTaker,
     /// Nobody takes it: for each trainer the rescale costs more than the node brings.
     NotWorthIt,
+    /// Nobody may have it: it is quarantined, or its agent is silent.
+    Unusable,
 }
 
 /// The explanation of a plan.

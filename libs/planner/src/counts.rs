@@ -83,19 +83,24 @@ pub fn solve(problem: &Problem, options: &MilpOptions) -> (Sizes, Solve) {
     }
     let relaxed = dp::Solver::new().relax(problem);
     let incumbent = problem.sizes(relaxed.counts);
+    let gap = relaxed.gap / incumbent.objective.abs().max(f64::MIN_POSITIVE);
     if relaxed.proven {
         let solve = solved(&incumbent, Outcome::Optimal, Some(CERTIFICATE));
         return (incumbent, solve);
     }
     let programme = Programme::build(problem, Some(&relaxed.open));
-    programme.solve(problem, options, Some(incumbent))
+    programme.solve(problem, options, Some((incumbent, gap)))
 }
 
 fn solved(sizes: &Sizes, outcome: Outcome, shortcut: Option<&str>) -> Solve {
+    let solver = match shortcut {
+        Some(CERTIFICATE) => "relaxation",
+        _ => "highs",
+    };
     Solve {
         outcome,
         objective: sizes.objective,
-        solver: "highs".to_owned(),
+        solver: solver.to_owned(),
         shortcut: shortcut.map(str::to_owned),
     }
 }
@@ -148,8 +153,6 @@ struct PieceColumns {
 struct Programme {
     model: milp::Model,
     trainers: Vec<Vec<PieceColumns>>,
-    /// The objective of the model is that of the problem over this.
-    unit: f64,
     /// Whether sizes were left out.
     pegged: bool,
 }
@@ -192,18 +195,18 @@ impl Programme {
         Self {
             model,
             trainers,
-            unit,
             pegged: open.is_some(),
         }
     }
 
-    /// Solves it; `incumbent` is an answer known before.
+    /// Solves it; `known` is an answer known before, with its relative gap.
     fn solve(
         &self,
         problem: &Problem,
         options: &MilpOptions,
-        incumbent: Option<Sizes>,
+        known: Option<(Sizes, f64)>,
     ) -> (Sizes, Solve) {
+        let (incumbent, known_gap) = known.unzip();
         let solution = milp::solve(
             &self.model,
             &milp::Options {
@@ -240,7 +243,7 @@ impl Programme {
             Outcome::Optimal | Outcome::Feasible { .. } => outcome,
             // The answer of the relaxation stands; nothing is proven of it but its own bound.
             _ => Outcome::Feasible {
-                gap: (solution.bound * self.unit / sizes.objective - 1.0).max(0.0),
+                gap: known_gap.unwrap_or(f64::INFINITY),
             },
         };
         let solve = solved(&sizes, outcome, shortcut);

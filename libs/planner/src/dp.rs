@@ -90,6 +90,7 @@ impl Solver {
         }
         Relaxed {
             counts: self.greedy.counts(&self.options),
+            gap: self.greedy.gap(),
             proven: self.greedy.gap() <= self.options.tolerance(),
             open: self.core.open(&self.options, &self.greedy),
         }
@@ -100,6 +101,8 @@ impl Solver {
 pub(crate) struct Relaxed {
     /// A feasible answer.
     pub(crate) counts: Vec<u32>,
+    /// How far it may be from the optimum, objective units.
+    pub(crate) gap: f64,
     /// Whether the bound proves it optimal.
     pub(crate) proven: bool,
     /// For each trainer the node counts that may be in an optimum.

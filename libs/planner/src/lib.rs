@@ -5,11 +5,17 @@
 //! [`choose`] turns sizes into nodes; [`check`] judges the plan; [`explain`] words it.
 //! [`Planner`] does all of it at every change.
 
+pub mod check;
 pub mod choose;
 pub mod counts;
 pub mod dp;
 pub mod equal_share;
+pub mod explain;
 pub mod node_binary;
+mod planner;
 mod problem;
+pub mod translate;
+mod verdict;
 
+pub use planner::{Compat, Planner, Settings};
 pub use problem::{Item, Problem, Sizes};

@@ -41,9 +41,7 @@ impl Options {
     /// if it left no feasible choice.
     pub(super) fn build(&mut self, problem: &Problem) -> Option<u32> {
         self.fill(problem, problem.max_change);
-        if problem.max_change.is_none() {
-            return None;
-        }
+        let limit = problem.max_change?;
         let least: u64 = self
             .lists()
             .map(|list| u64::from(list.first().map_or(0, |c| c.n)))
@@ -52,7 +50,7 @@ impl Options {
             self.fill(problem, None);
             return None;
         }
-        problem.max_change
+        Some(limit)
     }
 
     fn fill(&mut self, problem: &Problem, limit: Option<u32>) {

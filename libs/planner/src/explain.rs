@@ -1,0 +1,155 @@
+//! Verdicts in words, for people who ask why.
+
+use lacuna_model::{HoleVerdict, NodeId, Outcome, Plan, Solve, TrainerId, TrainerVerdict, Verdict};
+
+/// Why a trainer has what it has. Nothing if the plan does not know it.
+#[must_use]
+pub fn trainer(plan: &Plan, id: &TrainerId) -> Option<String> {
+    let verdict = plan.report.trainers.iter().find(|v| v.trainer == *id)?;
+    Some(of_trainer(plan, verdict))
+}
+
+/// Why a node is used as it is. Nothing if the plan does not know it.
+#[must_use]
+pub fn node(plan: &Plan, id: &NodeId) -> Option<String> {
+    let (_, verdict) = plan.report.holes.iter().find(|(node, _)| node == id)?;
+    Some(match verdict {
+        HoleVerdict::Kept { trainer } => format!("hole {id}: stays with {trainer}"),
+        HoleVerdict::Assigned { trainer } => {
+            let how = plan
+                .report
+                .trainers
+                .iter()
+                .find(|v| v.trainer == *trainer)
+                .map_or_else(String::new, |v| format!(", which {}", movement(v)));
+            format!("hole {id}: given to {trainer}{how}")
+        }
+        HoleVerdict::NoTaker => {
+            format!("hole {id}: nobody takes it: no trainer can use more nodes")
+        }
+        HoleVerdict::NotWorthIt => format!(
+            "hole {id}: nobody takes it: for each trainer the rescale costs more than the \
+             free nodes bring"
+        ),
+        HoleVerdict::Unusable => {
+            format!("hole {id}: nobody may have it: it is quarantined or its agent is silent")
+        }
+    })
+}
+
+/// The whole plan: how it was found, then each trainer.
+#[must_use]
+pub fn plan(plan: &Plan) -> String {
+    let given: usize = plan.allocations.iter().map(|a| a.nodes.len()).sum();
+    let mut text = format!(
+        "plan {}: {given} of {} holes in use; {}\n",
+        plan.generation.0,
+        plan.report.holes.len(),
+        solve(&plan.report.solve)
+    );
+    for verdict in &plan.report.trainers {
+        text.push_str(&of_trainer(plan, verdict));
+        text.push('\n');
+    }
+    text
+}
+
+fn solve(solve: &Solve) -> String {
+    let by = match &solve.shortcut {
+        Some(shortcut) => format!("{}, short cut {shortcut}", solve.solver),
+        None => solve.solver.clone(),
+    };
+    match solve.outcome {
+        Outcome::Optimal if solve.solver == "equal-share" => "by equal share".to_owned(),
+        Outcome::Optimal => format!("proven optimal ({by})"),
+        Outcome::Feasible { gap } => {
+            format!("at most {:.2} % from the optimum ({by})", gap * 100.0)
+        }
+        Outcome::NoIncumbent => format!("no answer in time ({by}): the last allocation stands"),
+        Outcome::Infeasible | Outcome::Failed => {
+            format!("the solver failed ({by}): the last allocation stands")
+        }
+    }
+}
+
+/// What a trainer's size does, in a relative clause.
+fn movement(verdict: &TrainerVerdict) -> String {
+    let (before, after) = (verdict.before, verdict.after);
+    match after.cmp(&before) {
+        std::cmp::Ordering::Greater if before == 0 => format!("starts on {}", nodes(after)),
+        std::cmp::Ordering::Greater => format!("grows from {before} to {}", nodes(after)),
+        std::cmp::Ordering::Less => format!("shrinks from {before} to {}", nodes(after)),
+        std::cmp::Ordering::Equal => format!("keeps {}", nodes(after)),
+    }
+}
+
+fn of_trainer(plan: &Plan, v: &TrainerVerdict) -> String {
+    let id = &v.trainer;
+    let movement = movement(v);
+    let free = plan
+        .report
+        .holes
+        .iter()
+        .filter(|(_, verdict)| matches!(verdict, HoleVerdict::NotWorthIt))
+        .count() as u32;
+    match v.verdict {
+        Verdict::Start => format!("{id}: {movement}"),
+        Verdict::Grow { gain, cost } => {
+            format!(
+                "{id}: {movement}: brings {} and costs {}",
+                units(gain),
+                units(cost)
+            )
+        }
+        Verdict::Shrink { loss, cost } => format!(
+            "{id}: {movement}: others gain more than the {} that it gives up and the {} that \
+             the change costs",
+            units(loss),
+            units(cost)
+        ),
+        Verdict::Keep => {
+            format!("{id}: {movement}: it is at its maximum, or no node is free for it")
+        }
+        Verdict::RescaleNotWorthIt { gain, cost } => format!(
+            "{id}: {movement} although {} free: growing would bring {} and cost {}",
+            if free == 1 {
+                "1 is".to_owned()
+            } else {
+                format!("{free} are")
+            },
+            units(gain),
+            units(cost)
+        ),
+        Verdict::TooFewNodes { pool, min } => {
+            format!("{id}: no nodes: it needs at least {min} and the pool has {pool}")
+        }
+        Verdict::Outbid => {
+            format!("{id}: no nodes: others bring more with those that there are")
+        }
+    }
+}
+
+fn nodes(count: u32) -> String {
+    if count == 1 {
+        "1 node".to_owned()
+    } else {
+        format!("{count} nodes")
+    }
+}
+
+/// An amount of objective (samples, for throughput), rounded for people: three significant
+/// digits below a thousand, whole thousands, millions with a letter above.
+fn units(amount: f64) -> String {
+    let size = amount.abs();
+    if size >= 1e9 {
+        format!("{:.2}G", amount / 1e9)
+    } else if size >= 1e6 {
+        format!("{:.2}M", amount / 1e6)
+    } else if size >= 1e4 {
+        format!("{:.1}k", amount / 1e3)
+    } else if size >= 100.0 || amount.fract() == 0.0 {
+        format!("{amount:.0}")
+    } else {
+        format!("{amount:.2}")
+    }
+}

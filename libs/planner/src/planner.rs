@@ -1,0 +1,169 @@
+//! From a pool and trainers to a plan with its reasons.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use lacuna_model::{
+    Allocation, Generation, NodeChoice, NodeId, Outcome, Plan, PlanReport, Policy, Pool, Solve,
+    Span, TrainerRecord,
+};
+
+use crate::counts::{self, MilpOptions};
+use crate::translate::{Tables, Translated, translate};
+use crate::{Problem, Sizes, choose, dp, equal_share, verdict};
+
+/// Whether flaws of the published code are reproduced, for comparison with it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Compat {
+    /// None of them.
+    #[default]
+    Off,
+    /// The big-M that limits changes, and equal share that gives nothing at the minimum.
+    Published,
+}
+
+/// How a [`Planner`] plans.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// How sizes are found.
+    pub policy: Policy,
+    /// How nodes are found.
+    pub node_choice: NodeChoice,
+    /// Forward-looking time T.
+    pub horizon: Span,
+    /// Limits of the mixed-integer programme.
+    pub milp: MilpOptions,
+    /// Seed of the random choice of nodes.
+    pub seed: u64,
+    /// Flaws of the published code.
+    pub compat: Compat,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            node_choice: NodeChoice::default(),
+            horizon: Span::from_secs(120),
+            milp: MilpOptions::default(),
+            seed: 1,
+            compat: Compat::default(),
+        }
+    }
+}
+
+/// Makes plans. Two planners with equal settings make equal plans of equal inputs, whatever
+/// they planned before (short of a time limit that strikes).
+#[derive(Debug, Clone, Default)]
+pub struct Planner {
+    settings: Settings,
+    programme: dp::Solver,
+    tables: Tables,
+}
+
+impl Planner {
+    /// A planner with these settings.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            ..Self::default()
+        }
+    }
+
+    /// Its settings.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// A plan for the active among `trainers` (in order of admission) on the nodes of the pool
+    /// that are not `unusable`. When the solver has no answer in time, or fails, the present
+    /// allocation stands as far as the pool still has it.
+    #[must_use]
+    pub fn plan(
+        &mut self,
+        pool: &Pool,
+        trainers: &[TrainerRecord],
+        unusable: &[NodeId],
+        generation: Generation,
+    ) -> Plan {
+        let horizon = self.settings.horizon;
+        let mut case = translate(pool, trainers, unusable, horizon, &mut self.tables);
+        if self.settings.compat == Compat::Published {
+            let limit = Problem::published_max_change(case.problem.nodes);
+            case.problem.max_change = Some(limit);
+        }
+        let (sizes, solve) = self.solve(&case.problem);
+        // The number of the plan goes into the seed, so that a plan does not depend on those
+        // before it.
+        let seed = self.settings.seed ^ generation.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let choice = self.settings.node_choice;
+        let owners = choose::assign(choice, &case.slots, &sizes.counts, &mut rng);
+        Plan {
+            generation,
+            as_of: pool.as_of,
+            seq: pool.seq,
+            allocations: allocations(&case, trainers, &owners),
+            report: PlanReport {
+                solve,
+                trainers: verdict::of_trainers(&case, trainers, &sizes),
+                holes: verdict::of_holes(&case, pool, trainers, &sizes, &owners),
+            },
+        }
+    }
+
+    /// Finds sizes by the policy that was set.
+    fn solve(&mut self, problem: &Problem) -> (Sizes, Solve) {
+        let solved = |sizes: &Sizes, solver: &str, shortcut: Option<&str>| Solve {
+            outcome: Outcome::Optimal,
+            objective: sizes.objective,
+            solver: solver.to_owned(),
+            shortcut: shortcut.map(str::to_owned),
+        };
+        match self.settings.policy {
+            Policy::Milp => counts::solve(problem, &self.settings.milp),
+            Policy::Dp => {
+                let sizes = self.programme.solve(problem);
+                let solve = solved(&sizes, "dp", None);
+                (sizes, solve)
+            }
+            Policy::EqualShare => {
+                let at_minimum = match self.settings.compat {
+                    Compat::Off => equal_share::AtMinimum::Runs,
+                    Compat::Published => equal_share::AtMinimum::GetsNothing,
+                };
+                let sizes = equal_share::solve(problem, at_minimum);
+                let solve = solved(&sizes, "equal-share", None);
+                (sizes, solve)
+            }
+        }
+    }
+}
+
+/// The nodes of each trainer that has any, in the order of the problem; nodes sorted.
+fn allocations(
+    case: &Translated,
+    trainers: &[TrainerRecord],
+    owners: &[Option<u32>],
+) -> Vec<Allocation> {
+    let mut nodes: Vec<Vec<NodeId>> = vec![Vec::new(); case.trainers.len()];
+    for (node, owner) in case.nodes.iter().zip(owners) {
+        if let Some(list) = owner.and_then(|j| nodes.get_mut(j as usize)) {
+            list.push(node.clone());
+        }
+    }
+    let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
+    records
+        .zip(nodes)
+        .filter(|(_, nodes)| !nodes.is_empty())
+        .map(|(record, mut nodes)| {
+            nodes.sort_unstable();
+            Allocation {
+                trainer: record.spec.id.clone(),
+                nodes,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,134 @@
+//! Why a plan is as it is: a verdict for each trainer and each hole.
+
+use lacuna_model::{HoleVerdict, NodeId, Pool, TrainerId, TrainerRecord, TrainerVerdict, Verdict};
+
+use crate::translate::Translated;
+use crate::{Item, Problem, Sizes};
+
+/// A verdict for each trainer of the problem, in its order.
+pub(crate) fn of_trainers(
+    case: &Translated,
+    trainers: &[TrainerRecord],
+    sizes: &Sizes,
+) -> Vec<TrainerVerdict> {
+    let free = free_nodes(&case.problem, sizes);
+    let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
+    records
+        .zip(&case.problem.trainers)
+        .zip(&sizes.counts)
+        .map(|((record, item), &after)| TrainerVerdict {
+            trainer: record.spec.id.clone(),
+            before: item.current,
+            after,
+            verdict: of_trainer(&case.problem, item, after, free),
+        })
+        .collect()
+}
+
+fn free_nodes(problem: &Problem, sizes: &Sizes) -> u32 {
+    let used: u32 = sizes.counts.iter().sum();
+    problem.nodes.saturating_sub(used)
+}
+
+/// What sizes bring over the horizon, before the cost of changing.
+fn worth(problem: &Problem, item: &Item, n: u32) -> f64 {
+    problem.horizon_s * item.value.get(n as usize).copied().unwrap_or(0.0)
+}
+
+fn of_trainer(problem: &Problem, item: &Item, after: u32, free: u32) -> Verdict {
+    let before = item.current;
+    // Below its minimum a trainer does nothing.
+    let brings_now = if item.is_size(before) {
+        worth(problem, item, before)
+    } else {
+        0.0
+    };
+    let more = worth(problem, item, after) - brings_now;
+    let cost = item.change_cost(after);
+    if after == 0 && problem.nodes < item.min {
+        return Verdict::TooFewNodes {
+            pool: problem.nodes,
+            min: item.min,
+        };
+    }
+    if after > before {
+        return if before == 0 {
+            Verdict::Start
+        } else {
+            Verdict::Grow { gain: more, cost }
+        };
+    }
+    if after < before {
+        return Verdict::Shrink { loss: -more, cost };
+    }
+    if after == 0 {
+        return Verdict::Outbid;
+    }
+    let larger = before + 1..=item.max.min(before.saturating_add(free));
+    let best = larger
+        .max_by(|&a, &b| {
+            let gain = |n| item.gain(problem.horizon_s, n);
+            gain(a).total_cmp(&gain(b))
+        })
+        .map(|n| (worth(problem, item, n) - brings_now, item.change_cost(n)));
+    match best {
+        Some((gain, cost)) if gain <= cost => Verdict::RescaleNotWorthIt { gain, cost },
+        _ => Verdict::Keep,
+    }
+}
+
+/// A verdict for each hole of the pool, sorted by node.
+pub(crate) fn of_holes(
+    case: &Translated,
+    pool: &Pool,
+    trainers: &[TrainerRecord],
+    sizes: &Sizes,
+    owners: &[Option<u32>],
+) -> Vec<(NodeId, HoleVerdict)> {
+    let free = free_nodes(&case.problem, sizes);
+    let idle = if takers(&case.problem, sizes, free) {
+        HoleVerdict::NotWorthIt
+    } else {
+        HoleVerdict::NoTaker
+    };
+    let name = |ordinal: u32| -> Option<TrainerId> {
+        let place = case.trainers.get(ordinal as usize)?;
+        Some(trainers.get(*place)?.spec.id.clone())
+    };
+    let usable = case.nodes.iter().zip(&case.slots).zip(owners);
+    let mut verdicts: Vec<(NodeId, HoleVerdict)> = usable
+        .map(|((node, slot), owner)| {
+            let verdict = match owner.and_then(name) {
+                Some(trainer) if slot.owner == *owner => HoleVerdict::Kept { trainer },
+                Some(trainer) => HoleVerdict::Assigned { trainer },
+                None => idle.clone(),
+            };
+            (node.clone(), verdict)
+        })
+        .collect();
+    if verdicts.len() < pool.holes.len() {
+        // What is in the pool and not in the problem is unusable.
+        let mut known: Vec<&NodeId> = case.nodes.iter().collect();
+        known.sort_unstable();
+        let unknown = pool
+            .holes
+            .iter()
+            .map(|pooled| &pooled.hole.node)
+            .filter(|node| known.binary_search(node).is_err());
+        verdicts.extend(unknown.map(|node| (node.clone(), HoleVerdict::Unusable)));
+    }
+    verdicts.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    verdicts
+}
+
+/// Whether some trainer could take free nodes at all.
+fn takers(problem: &Problem, sizes: &Sizes, free: u32) -> bool {
+    problem
+        .trainers
+        .iter()
+        .zip(&sizes.counts)
+        .any(|(item, &n)| {
+            let next = (n + 1).max(item.min);
+            next <= item.max && next - n <= free
+        })
+}
