@@ -14,7 +14,6 @@ ARGS ?=
 
 # The pinned nats-server, for tests and for `lacuna up`, unless the caller has chosen one.
 export LACUNA_NATS_SERVER ?= $(CURDIR)/.cache/bin/nats-server
-export RUSTDOCFLAGS := -D warnings
 
 .PHONY: help
 help: ## list what can be done
@@ -59,6 +58,7 @@ fmt: ## format the sources
 	$(CARGO) fmt --all
 
 .PHONY: lint
+lint: export RUSTDOCFLAGS := -D warnings
 lint: ## format, clippy, documentation and licences, warnings as errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings

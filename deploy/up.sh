@@ -9,6 +9,9 @@
 #
 # LACUNA_BUILD=inside builds in a container instead (public Rust image).
 # LACUNA_BASE_IMAGE names another base, COMPOSE_PROJECT_NAME another project.
+#
+# Exit codes: 0 up and healthy, 1 it does not work, 69 something is not installed or not
+# running, 75 this place cannot give what the images need (a base image, running containers).
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -52,13 +55,14 @@ base_image() {
     local name release tree
     name=$(base_name)
     release=$(codename)
-    command -v debootstrap >/dev/null 2>&1 || die 69 "debootstrap is missing: apt-get install debootstrap"
-    [ "$(id -u)" -eq 0 ] || die 69 "debootstrap needs root"
+    command -v debootstrap >/dev/null 2>&1 \
+        || die 75 "$name cannot be had, and debootstrap is missing: apt-get install debootstrap"
+    [ "$(id -u)" -eq 0 ] || die 75 "$name cannot be had, and debootstrap needs root"
     say "making $name with debootstrap (half a minute)"
     tree=$(mktemp -d)
     # shellcheck disable=SC2064
     trap "rm -rf '$tree'" EXIT
-    debootstrap --variant=minbase "$release" "$tree/root" >"$tree/log" 2>&1 || { tail -n 5 "$tree/log" >&2; die 1 "debootstrap failed"; }
+    debootstrap --variant=minbase "$release" "$tree/root" >"$tree/log" 2>&1 || { tail -n 5 "$tree/log" >&2; die 75 "debootstrap failed"; }
     rm -f "$tree"/root/var/cache/apt/archives/*.deb
     tar -C "$tree/root" -c . | docker import -c 'CMD ["bash"]' - "$name" >/dev/null
 }
@@ -84,6 +88,8 @@ images() {
     local context
     deploy/setup/setup.sh nats
     obtain "$(base_name)" || base_image
+    # Some engines answer and yet may not start anything.
+    docker run --rm --network none "$(base_name)" true >/dev/null || die 75 "the Docker engine cannot run a container"
     if [ "${LACUNA_BUILD:-host}" = inside ]; then
         context=$(stage)
         say "building $LACUNA_IMAGE in a container"
@@ -103,7 +109,8 @@ prometheus_image() {
     if [ -z "${LACUNA_PROMETHEUS_IMAGE:-}" ] && ! obtain "$public"; then
         export LACUNA_PROMETHEUS_IMAGE=lacuna-prometheus:local
         say "$public cannot be had here: using Debian's prometheus"
-        build -f deploy/offline.Dockerfile --target prometheus -t "$LACUNA_PROMETHEUS_IMAGE" target/deploy
+        build -f deploy/offline.Dockerfile --target prometheus -t "$LACUNA_PROMETHEUS_IMAGE" target/deploy \
+            || die 75 "Debian's prometheus cannot be had either"
     fi
 }
 

@@ -47,6 +47,8 @@ pub(crate) fn files(under: &str, extension: &str) -> Vec<String> {
 /// What a finished program said, and whether it was content.
 pub(crate) struct Said {
     pub(crate) ok: bool,
+    /// The exit code; -1 if a signal ended it.
+    pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
@@ -60,6 +62,7 @@ pub(crate) fn run(program: &str, args: &[&str], env: &[(&str, &str)]) -> std::io
         .output()?;
     Ok(Said {
         ok: output.status.success(),
+        code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     })

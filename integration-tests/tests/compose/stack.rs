@@ -14,6 +14,9 @@ use crate::support;
 /// Nothing here may hang a test run: images, start and the wait for health together.
 const LIMIT_S: &str = "420";
 
+/// How `deploy/up.sh` ends where images or containers cannot be had.
+const CANNOT_HERE: i32 = 75;
+
 pub(super) struct Stack {
     project: String,
     env: Vec<(String, String)>,
@@ -66,8 +69,8 @@ impl Stack {
         };
         let said = stack.run("timeout", &[LIMIT_S, "deploy/up.sh", "up"]);
         println!("{}", said.stdout);
-        if !said.ok && said.stderr.contains("debootstrap") {
-            return Err(format!("no base image: {}", last_line(&said.stderr)));
+        if said.code == CANNOT_HERE {
+            return Err(last_line(&said.stderr).to_owned());
         }
         if !said.ok {
             let logs = stack.logs();
