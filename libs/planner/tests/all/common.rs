@@ -1,7 +1,5 @@
 //! Random problems for property tests.
 
-#![expect(dead_code, reason = "each test binary uses its own part")]
-
 use std::sync::Arc;
 
 use lacuna_planner::{Item, Problem};

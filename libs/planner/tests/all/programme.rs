@@ -1,10 +1,8 @@
 //! The mixed-integer programmes against the exact dynamic programme.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{agree, hpo, problem, shufflenet};
+use crate::common::{agree, hpo, problem, shufflenet};
 use lacuna_milp as milp;
 use lacuna_model::Outcome;
 use lacuna_planner::counts::{self, MilpOptions};

@@ -1,8 +1,6 @@
 //! Independent ways to the optimum must come to the same answer.
 
-mod common;
-
-use common::{agree, hpo, problem, shufflenet};
+use crate::common::{agree, hpo, problem, shufflenet};
 use lacuna_planner::dp::{self, Proof, reference};
 use lacuna_planner::{Item, Problem};
 use proptest::prelude::*;

@@ -1,0 +1,171 @@
+//! The checker passes sound plans and catches each way of breaking one.
+
+use lacuna_model::{
+    Allocation, Generation, HoleVerdict, NodeChoice, Plan, Policy, Timestamp, TrainerId,
+};
+use lacuna_planner::check::{Context, check};
+
+use crate::language::{Case, case, node};
+
+fn sound() -> (Case, Plan) {
+    let case = case()
+        .hole(4, "20m")
+        .hole(3, "5m")
+        .unusable([6])
+        .trainer("a")
+        .nodes(2..=3)
+        .holds([0, 1])
+        .trainer("b")
+        .nodes(1..=2)
+        .holds([2])
+        .trainer("idle")
+        .queued();
+    let plan = case.plan(Policy::Dp, NodeChoice::Together);
+    (case, plan)
+}
+
+/// The numbers of the invariants that a plan breaks after a mutation.
+fn broken(mutate: impl FnOnce(&mut Plan)) -> Vec<u32> {
+    let (case, mut plan) = sound();
+    mutate(&mut plan);
+    let found = check(&plan, &case.context());
+    for violation in &found {
+        assert!(
+            violation
+                .to_string()
+                .starts_with(&format!("I{}: ", violation.number()))
+        );
+    }
+    let mut numbers: Vec<u32> = found.iter().map(|v| v.number()).collect();
+    numbers.dedup();
+    numbers
+}
+
+fn trainer(name: &str) -> TrainerId {
+    TrainerId::new(name).unwrap()
+}
+
+#[test]
+fn a_sound_plan_passes() {
+    assert_eq!(broken(|_| {}), []);
+    let (_, plan) = sound();
+    let sizes: Vec<usize> = plan.allocations.iter().map(|a| a.nodes.len()).collect();
+    assert_eq!(sizes, [3, 2]);
+}
+
+#[test]
+fn i1_a_node_with_two_owners() {
+    let numbers = broken(|plan| {
+        let stolen = plan.allocations[1].nodes[0].clone();
+        plan.allocations[0].nodes[2] = stolen;
+        plan.allocations[0].nodes.sort();
+    });
+    assert!(numbers.contains(&1), "{numbers:?}");
+    let numbers = broken(|plan| {
+        let twice = plan.allocations[1].nodes[0].clone();
+        plan.allocations[1].nodes[1] = twice;
+    });
+    assert!(numbers.contains(&1), "{numbers:?}");
+}
+
+#[test]
+fn i2_a_node_that_is_not_in_the_pool() {
+    let numbers = broken(|plan| plan.allocations[0].nodes[2] = node(77));
+    assert!(numbers.contains(&2), "{numbers:?}");
+}
+
+#[test]
+fn i3_a_node_that_is_unusable() {
+    let numbers = broken(|plan| plan.allocations[0].nodes[2] = node(6));
+    assert!(numbers.contains(&3), "{numbers:?}");
+}
+
+#[test]
+fn i4_a_trainer_that_is_not_active() {
+    for name in ["idle", "stranger", "b"] {
+        let numbers = broken(|plan| {
+            let other = Allocation {
+                trainer: trainer(name),
+                nodes: vec![node(5)],
+            };
+            plan.allocations.push(other);
+        });
+        assert!(numbers.contains(&4), "{name}: {numbers:?}");
+    }
+}
+
+#[test]
+fn i5_a_size_outside_the_bounds() {
+    let numbers = broken(|plan| plan.allocations[0].nodes.truncate(1));
+    assert!(numbers.contains(&5), "{numbers:?}");
+    let numbers = broken(|plan| plan.allocations[1].nodes.push(node(5)));
+    assert!(numbers.contains(&5), "{numbers:?}");
+}
+
+#[test]
+fn i6_a_migration() {
+    let numbers = broken(|plan| {
+        let freed = if plan.allocations[0].nodes.contains(&node(3)) {
+            5
+        } else {
+            3
+        };
+        plan.allocations[0].nodes = vec![node(1), node(freed)];
+        plan.allocations[0].nodes.sort();
+    });
+    assert!(numbers.contains(&6), "{numbers:?}");
+}
+
+#[test]
+fn i7_a_generation_that_does_not_grow() {
+    let (case, plan) = sound();
+    for (newest, numbers) in [(0, vec![]), (1, vec![7]), (2, vec![7])] {
+        let context = Context {
+            newest: Some(Generation(newest)),
+            ..case.context()
+        };
+        let found: Vec<u32> = check(&plan, &context).iter().map(|v| v.number()).collect();
+        assert_eq!(found, numbers, "newest {newest}");
+    }
+}
+
+#[test]
+fn i8_a_plan_for_another_pool() {
+    assert_eq!(broken(|plan| plan.seq += 1), [8]);
+    assert_eq!(broken(|plan| plan.as_of = Timestamp::from_unix(1)), [8]);
+}
+
+#[test]
+fn i9_a_report_that_is_wrong_about_a_trainer() {
+    assert_eq!(broken(|plan| plan.report.trainers[0].after += 1), [9]);
+    assert_eq!(broken(|plan| plan.report.trainers[1].before += 1), [9]);
+    assert_eq!(broken(|plan| plan.report.trainers.swap(0, 1)), [9]);
+    assert_eq!(broken(|plan| drop(plan.report.trainers.pop())), [9]);
+    assert_eq!(
+        broken(|plan| plan.report.trainers.push(plan.report.trainers[0].clone())),
+        [9]
+    );
+}
+
+#[test]
+fn i10_a_report_that_is_wrong_about_a_hole() {
+    assert_eq!(
+        broken(|plan| plan.report.holes[0].1 = HoleVerdict::NoTaker),
+        [10]
+    );
+    assert_eq!(
+        broken(|plan| plan.report.holes[0].1 = HoleVerdict::Assigned {
+            trainer: trainer("a")
+        }),
+        [10]
+    );
+    assert_eq!(broken(|plan| drop(plan.report.holes.pop())), [10]);
+    assert_eq!(broken(|plan| plan.report.holes.swap(0, 1)), [10]);
+}
+
+#[test]
+fn i11_an_allocation_that_is_empty_or_not_sorted() {
+    assert_eq!(broken(|plan| plan.allocations[0].nodes.swap(0, 1)), [11]);
+    let numbers = broken(|plan| plan.allocations[1].nodes.clear());
+    assert!(numbers.contains(&11), "{numbers:?}");
+}

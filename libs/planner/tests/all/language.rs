@@ -1,0 +1,221 @@
+//! A small language for scheduling cases:
+//! `case().hole(4, "20m").trainer("a").nodes(1..=8).expect(4).check()`.
+//!
+//! Every case is planned by the mixed-integer programme and by dynamic programming, each with
+//! both ways of choosing nodes; every plan must pass the checker.
+
+use std::ops::RangeInclusive;
+
+use lacuna_model::{
+    Forecast, Generation, Hole, Launch, NodeChoice, NodeId, Phase, Plan, Policy, Pool, PooledHole,
+    RescaleCost, RunId, ScalingCurve, Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+};
+use lacuna_planner::check::{self, Context};
+use lacuna_planner::{Planner, Settings};
+
+/// Now, in every case.
+pub(crate) const NOW: Timestamp = Timestamp::from_unix(1_000_000);
+
+/// Starts a case: an empty pool, no trainers.
+pub(crate) fn case() -> Case {
+    Case {
+        horizon: Span::from_secs(120),
+        pool: Pool {
+            as_of: NOW,
+            seq: 7,
+            holes: Vec::new(),
+            forecasts: vec![Forecast::default()],
+        },
+        trainers: Vec::new(),
+        unusable: Vec::new(),
+        expected: Vec::new(),
+    }
+}
+
+/// A pool and trainers, with what should come of them.
+#[derive(Clone)]
+pub(crate) struct Case {
+    pub(crate) horizon: Span,
+    pub(crate) pool: Pool,
+    pub(crate) trainers: Vec<TrainerRecord>,
+    pub(crate) unusable: Vec<NodeId>,
+    expected: Vec<(TrainerId, u32)>,
+}
+
+/// The name of the n-th node of a case: a00, a01, ...
+pub(crate) fn node(n: usize) -> NodeId {
+    NodeId::new(format!("a{n:02}")).unwrap()
+}
+
+impl Case {
+    /// Adds holes that opened together, some time ago.
+    pub(crate) fn hole(mut self, nodes: usize, age: &str) -> Self {
+        let age: Span = age.parse().unwrap();
+        let first = self.pool.holes.len();
+        for n in first..first + nodes {
+            self.pool.holes.push(PooledHole {
+                hole: Hole {
+                    node: node(n),
+                    since: Timestamp::from_unix_ms(NOW.unix_ms() - age.as_ms()),
+                },
+                forecast: 0,
+            });
+        }
+        self
+    }
+
+    /// Adds a trainer: 1 to 8 nodes, 10 samples/s on each, 10 s to grow, 5 s to shrink.
+    pub(crate) fn trainer(mut self, name: &str) -> Self {
+        let order = self.trainers.len() as u64;
+        self.trainers.push(TrainerRecord {
+            spec: TrainerSpec {
+                id: TrainerId::new(name).unwrap(),
+                owner: None,
+                priority: 0,
+                submit: NOW,
+                min_nodes: 1,
+                max_nodes: 8,
+                throughput: ScalingCurve::linear(10.0, 8).unwrap(),
+                objective: None,
+                rescale: RescaleCost {
+                    up_s: 10.0,
+                    down_s: 5.0,
+                },
+                work: Work::Samples(1e9),
+                launch: Launch::Simulated,
+            },
+            order,
+            phase: Phase::Active,
+            nodes: Vec::new(),
+            run: RunId(0),
+            samples_before: 0.0,
+            samples_run: 0.0,
+            owed: 0.0,
+            rescale_cost: 0.0,
+            preempt_cost: 0.0,
+            preemptions: 0,
+            rescales: 0,
+            started: None,
+            ended: None,
+            reason: String::new(),
+            failures: 0,
+            loss: None,
+            checkpoint: None,
+        });
+        self
+    }
+
+    fn last(&mut self) -> &mut TrainerRecord {
+        self.trainers.last_mut().expect("name a trainer first")
+    }
+
+    /// Bounds of the last trainer, with linear scaling at 10 samples/s for each node.
+    pub(crate) fn nodes(mut self, bounds: RangeInclusive<u32>) -> Self {
+        let spec = &mut self.last().spec;
+        (spec.min_nodes, spec.max_nodes) = (*bounds.start(), *bounds.end());
+        spec.throughput = ScalingCurve::linear(10.0, *bounds.end()).unwrap();
+        self
+    }
+
+    /// The last trainer's scaling curve.
+    pub(crate) fn curve(mut self, points: &[(u32, f64)]) -> Self {
+        self.last().spec.throughput = ScalingCurve::new(points.iter().copied()).unwrap();
+        self
+    }
+
+    /// The last trainer's rescale costs, seconds.
+    pub(crate) fn costs(mut self, up_s: f64, down_s: f64) -> Self {
+        self.last().spec.rescale = RescaleCost { up_s, down_s };
+        self
+    }
+
+    /// The last trainer holds these nodes (some may have left the pool).
+    pub(crate) fn holds(mut self, nodes: impl IntoIterator<Item = usize>) -> Self {
+        self.last().nodes = nodes.into_iter().map(node).collect();
+        self
+    }
+
+    /// The last trainer waits in the queue.
+    pub(crate) fn queued(mut self) -> Self {
+        self.last().phase = Phase::Queued;
+        self
+    }
+
+    /// Nobody may have these nodes.
+    pub(crate) fn unusable(mut self, nodes: impl IntoIterator<Item = usize>) -> Self {
+        self.unusable = nodes.into_iter().map(node).collect();
+        self
+    }
+
+    /// The horizon.
+    pub(crate) fn horizon(mut self, text: &str) -> Self {
+        self.horizon = text.parse().unwrap();
+        self
+    }
+
+    /// How many nodes the last trainer should get.
+    pub(crate) fn expect(mut self, nodes: u32) -> Self {
+        let id = self.last().spec.id.clone();
+        self.expected.push((id, nodes));
+        self
+    }
+
+    /// The plan of one policy.
+    pub(crate) fn plan(&self, policy: Policy, node_choice: NodeChoice) -> Plan {
+        let mut planner = Planner::new(Settings {
+            policy,
+            node_choice,
+            horizon: self.horizon,
+            ..Settings::default()
+        });
+        planner.plan(&self.pool, &self.trainers, &self.unusable, Generation(1))
+    }
+
+    /// What the checker needs.
+    pub(crate) fn context(&self) -> Context<'_> {
+        Context {
+            pool: &self.pool,
+            trainers: &self.trainers,
+            unusable: &self.unusable,
+            newest: None,
+        }
+    }
+
+    /// The same case after a plan was carried out.
+    pub(crate) fn after(mut self, plan: &Plan) -> Self {
+        for record in &mut self.trainers {
+            let allocation = plan
+                .allocations
+                .iter()
+                .find(|a| a.trainer == record.spec.id);
+            record.nodes = allocation.map(|a| a.nodes.clone()).unwrap_or_default();
+        }
+        self
+    }
+
+    /// Plans the case in every way and compares with what was expected.
+    pub(crate) fn check(self) {
+        for policy in [Policy::Milp, Policy::Dp] {
+            for choice in [NodeChoice::Random, NodeChoice::Together] {
+                let plan = self.plan(policy, choice);
+                let violations = check::check(&plan, &self.context());
+                assert!(
+                    violations.is_empty(),
+                    "{policy:?} {choice:?}: {violations:?}"
+                );
+                for (trainer, nodes) in &self.expected {
+                    let got = count(&plan, trainer);
+                    assert_eq!(got, *nodes, "{policy:?} {choice:?}: {trainer}: {plan:#?}");
+                }
+            }
+        }
+    }
+}
+
+/// How many nodes a plan gives to a trainer.
+pub(crate) fn count(plan: &Plan, trainer: &TrainerId) -> u32 {
+    plan.allocations
+        .iter()
+        .find(|a| a.trainer == *trainer)
+        .map_or(0, |a| a.nodes.len() as u32)
+}

@@ -1,0 +1,150 @@
+//! What should come of cases that a person can work out.
+
+use crate::language::case;
+
+#[test]
+fn a_trainer_takes_what_is_free() {
+    case()
+        .hole(4, "20m")
+        .trainer("a")
+        .nodes(1..=8)
+        .expect(4)
+        .check();
+}
+
+#[test]
+fn nobody_gets_more_than_the_maximum() {
+    case()
+        .hole(9, "20m")
+        .trainer("a")
+        .nodes(1..=8)
+        .expect(8)
+        .check();
+}
+
+#[test]
+fn too_few_nodes_for_the_minimum_start_nothing() {
+    case()
+        .hole(3, "20m")
+        .trainer("a")
+        .nodes(4..=8)
+        .expect(0)
+        .check();
+}
+
+#[test]
+fn a_pool_without_trainers_and_trainers_without_a_pool_are_fine() {
+    case().hole(3, "1m").check();
+    case().trainer("a").expect(0).check();
+    case().check();
+}
+
+#[test]
+fn the_better_curve_gets_the_nodes() {
+    case()
+        .hole(4, "5m")
+        .trainer("slow")
+        .curve(&[(1, 5.0), (8, 40.0)])
+        .expect(0)
+        .trainer("fast")
+        .curve(&[(1, 50.0), (8, 400.0)])
+        .expect(4)
+        .check();
+}
+
+#[test]
+fn growing_waits_when_it_costs_more_than_it_brings() {
+    // One more node brings 10 x 120 = 1,200; stalling 4 nodes for 40 s costs 1,600.
+    case()
+        .hole(5, "5m")
+        .trainer("a")
+        .costs(40.0, 5.0)
+        .holds(0..4)
+        .expect(4)
+        .check();
+    // Two more bring 2,400.
+    case()
+        .hole(6, "5m")
+        .trainer("a")
+        .costs(40.0, 5.0)
+        .holds(0..4)
+        .expect(6)
+        .check();
+    // Over a longer horizon one is worth it.
+    case()
+        .horizon("5m")
+        .hole(5, "5m")
+        .trainer("a")
+        .costs(40.0, 5.0)
+        .holds(0..4)
+        .expect(5)
+        .check();
+}
+
+#[test]
+fn a_trainer_that_lost_nodes_goes_on_with_the_rest() {
+    case()
+        .hole(3, "5m")
+        .trainer("a")
+        .holds([0, 1, 2, 30, 31])
+        .expect(3)
+        .check();
+}
+
+#[test]
+fn a_trainer_that_fell_below_its_minimum_ends_or_is_filled_up_free_of_charge() {
+    case()
+        .hole(2, "5m")
+        .trainer("a")
+        .nodes(3..=8)
+        .holds([0, 1, 30])
+        .expect(0)
+        .check();
+    case()
+        .hole(3, "5m")
+        .trainer("a")
+        .nodes(3..=8)
+        .costs(1e6, 1e6)
+        .holds([0, 1, 30])
+        .expect(3)
+        .check();
+}
+
+#[test]
+fn an_unusable_node_is_left_alone_and_taken_from_its_trainer() {
+    case()
+        .hole(4, "5m")
+        .unusable([1])
+        .trainer("a")
+        .holds([0, 1])
+        .expect(3)
+        .check();
+}
+
+#[test]
+fn who_waits_in_the_queue_gets_nothing() {
+    case()
+        .hole(4, "5m")
+        .trainer("a")
+        .queued()
+        .trainer("b")
+        .nodes(1..=2)
+        .expect(2)
+        .check();
+}
+
+#[test]
+fn a_small_trainer_shrinks_for_one_that_gains_more() {
+    case()
+        .hole(8, "5m")
+        .trainer("a")
+        .nodes(2..=8)
+        .holds(0..8)
+        .expect(2)
+        .trainer("b")
+        .curve(&[(1, 100.0), (6, 600.0)])
+        .nodes(1..=6)
+        .curve(&[(1, 100.0), (6, 600.0)])
+        .expect(6)
+        .check();
+}
