@@ -1,5 +1,12 @@
 //! The planner's tests, in one binary so that the solver is linked once.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail as tests do"
+)]
+
 mod check;
 mod common;
 mod explain;
