@@ -1,0 +1,328 @@
+//! The survival curve by age, learnt while running.
+
+use std::collections::BTreeMap;
+
+use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, Span, Timestamp};
+
+use crate::curve::Tally;
+use crate::{Bins, Constant, Curve, Forecasts, Learning, Predictor};
+
+/// The times of a forecast's points, seconds from now: close together where decisions are
+/// made, up to a day.
+const GRID_S: [f64; 20] = [
+    30.0, 60.0, 120.0, 180.0, 300.0, 420.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0, 5400.0,
+    7200.0, 10_800.0, 14_400.0, 21_600.0, 28_800.0, 43_200.0, 86_400.0,
+];
+
+/// When weights have grown by this, all are scaled down.
+const RESCALE_AT: f64 = 1e12;
+
+/// How [`Survival`] learns and forecasts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Bins of ages.
+    pub bins: Bins,
+    /// Holes that must have been seen from start to end before the curve is used.
+    pub needed: u64,
+    /// Holes that must be at risk at an age for the curve to be believed there.
+    pub enough_at_risk: f64,
+    /// After this time an ended hole counts half; for ever if absent.
+    pub half_life: Option<Span>,
+    /// What is believed while too few holes have ended.
+    pub fallback: Span,
+    /// Up to so many starts, holes share a forecast only if they started together; beyond, all
+    /// holes of one bin of ages share one. Bounds the size of a pool message.
+    pub max_forecasts: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            bins: Bins::default(),
+            needed: 30,
+            enough_at_risk: 10.0,
+            half_life: Some(Span::from_secs(7 * 86_400)),
+            fallback: Span::from_secs(120),
+            max_forecasts: 256,
+        }
+    }
+}
+
+/// The Kaplan-Meier curve of holes by age. Ended holes are kept as weights in bins of ages;
+/// present holes are censored at their present age; holes that were first seen at some age
+/// are at risk from that age on (delayed entry), so that a start in the middle of things does
+/// not favour long holes.
+#[derive(Debug, Clone)]
+pub struct Survival {
+    settings: Settings,
+    ended: Vec<f64>,
+    censored: Vec<f64>,
+    entered: Vec<f64>,
+    /// Ended holes that were seen from their start, whatever their weight now.
+    seen: u64,
+    /// Weights are relative to an end at this moment.
+    epoch: Option<Timestamp>,
+    /// Present holes that were first seen at some age: start and that age in seconds.
+    late: BTreeMap<NodeId, (Timestamp, f64)>,
+}
+
+impl Survival {
+    /// Nothing learnt yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let bins = settings.bins.count();
+        Self {
+            settings,
+            ended: vec![0.0; bins],
+            censored: vec![0.0; bins],
+            entered: vec![0.0; bins],
+            seen: 0,
+            epoch: None,
+            late: BTreeMap::new(),
+        }
+    }
+
+    /// The curve as of `now`, with `holes` present.
+    #[must_use]
+    pub fn curve(&self, now: Timestamp, holes: &[Hole]) -> Curve {
+        let bins = &self.settings.bins;
+        let mut leaving: Vec<f64> = self
+            .ended
+            .iter()
+            .zip(&self.censored)
+            .map(|(ended, censored)| ended + censored)
+            .collect();
+        let mut entering = self.entered.clone();
+        let unit = self.weight(now);
+        for hole in holes {
+            let exit = bins.of(age(hole, now));
+            let entry = self.entry(hole).map(|age| bins.of(age));
+            if entry.is_some_and(|entry| entry >= exit) {
+                continue;
+            }
+            add(&mut leaving, exit, unit);
+            if let Some(entry) = entry {
+                add(&mut entering, entry, unit);
+            }
+        }
+        let mut at_risk = 0.0;
+        let mut tallies: Vec<Tally> = leaving
+            .iter()
+            .zip(&entering)
+            .zip(&self.ended)
+            .rev()
+            .map(|((leaving, entering), &ended)| {
+                at_risk += leaving - entering;
+                Tally { ended, at_risk }
+            })
+            .collect();
+        tallies.reverse();
+        Curve::new(bins.edges(), &tallies, self.settings.enough_at_risk * unit)
+    }
+
+    /// The age at which a present hole was first seen, if that was not at its start.
+    fn entry(&self, hole: &Hole) -> Option<f64> {
+        self.late
+            .get(&hole.node)
+            .filter(|(since, _)| *since == hole.since)
+            .map(|&(_, age)| age)
+    }
+
+    /// What an observation at a moment weighs: twice as much for each half-life.
+    fn weight(&self, at: Timestamp) -> f64 {
+        match (self.settings.half_life, self.epoch) {
+            (Some(half), Some(epoch)) if half > Span::ZERO => {
+                (at.since(epoch).as_secs_f64() / half.as_secs_f64()).exp2()
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// Scales all weights down before they grow too large.
+    fn renew_epoch(&mut self, at: Timestamp) {
+        let weight = self.weight(at);
+        if self.epoch.is_none() {
+            self.epoch = Some(at);
+        } else if weight > RESCALE_AT {
+            for weights in [&mut self.ended, &mut self.censored, &mut self.entered] {
+                for old in weights {
+                    *old /= weight;
+                }
+            }
+            self.epoch = Some(at);
+        }
+    }
+
+    /// Takes a hole that left observation at `at`; whether it was of any use.
+    fn leave(&mut self, hole: &Hole, at: Timestamp) -> Option<Left> {
+        self.renew_epoch(at);
+        let weight = self.weight(at);
+        let exit = self.settings.bins.of(age(hole, at));
+        let entry = self.entry(hole).map(|age| self.settings.bins.of(age));
+        self.late.remove(&hole.node);
+        match entry {
+            Some(entry) if entry >= exit => None,
+            Some(entry) => {
+                add(&mut self.entered, entry, weight);
+                Some(Left {
+                    exit,
+                    weight,
+                    whole: 0,
+                })
+            }
+            None => Some(Left {
+                exit,
+                weight,
+                whole: 1,
+            }),
+        }
+    }
+
+    fn is_young(&self) -> bool {
+        self.seen < self.settings.needed
+    }
+}
+
+impl Predictor for Survival {
+    fn name(&self) -> &'static str {
+        "survival"
+    }
+
+    fn label(&self) -> String {
+        if self.is_young() {
+            let fallback = Constant::new(self.settings.fallback).label();
+            let Settings { needed, .. } = self.settings;
+            format!(
+                "{fallback} (survival has seen {} of {needed} ends)",
+                self.seen
+            )
+        } else {
+            self.name().to_owned()
+        }
+    }
+
+    fn learning(&self) -> Learning {
+        if self.is_young() {
+            Learning::Young {
+                ended: self.seen,
+                needed: self.settings.needed,
+            }
+        } else {
+            Learning::Learnt { ended: self.seen }
+        }
+    }
+
+    fn opened(&mut self, hole: &Hole, seen: Timestamp) {
+        let known_from = age(hole, seen);
+        if known_from > 0.0 {
+            self.late
+                .insert(hole.node.clone(), (hole.since, known_from));
+        } else {
+            self.late.remove(&hole.node);
+        }
+    }
+
+    fn closed(&mut self, hole: &Hole, at: Timestamp) {
+        if let Some(left) = self.leave(hole, at) {
+            add(&mut self.ended, left.exit, left.weight);
+            self.seen += left.whole;
+        }
+    }
+
+    fn lost(&mut self, hole: &Hole, last_seen: Timestamp) {
+        if let Some(left) = self.leave(hole, last_seen) {
+            add(&mut self.censored, left.exit, left.weight);
+        }
+    }
+
+    fn forecast(&mut self, now: Timestamp, holes: &[Hole]) -> Forecasts {
+        if self.is_young() {
+            return Constant::new(self.settings.fallback).forecast(now, holes);
+        }
+        let curve = self.curve(now, holes);
+        if curve.reach_s() <= 0.0 {
+            // All that was learnt is too long ago.
+            return Constant::new(self.settings.fallback).forecast(now, holes);
+        }
+        let groups = self.groups(now, holes);
+        let mut index = vec![0; holes.len()];
+        let mut forecasts = Vec::with_capacity(groups.len());
+        for (number, group) in (0u32..).zip(&groups) {
+            let ages: f64 = group.holes.iter().map(|&(_, age)| age).sum();
+            let age = ages / group.holes.len().max(1) as f64;
+            forecasts.push(forecast(&curve, age));
+            for &(place, _) in &group.holes {
+                if let Some(slot) = index.get_mut(place) {
+                    *slot = number;
+                }
+            }
+        }
+        Forecasts { forecasts, index }
+    }
+}
+
+/// A hole that left observation: its bin, its weight, and how many whole lives that makes.
+struct Left {
+    exit: usize,
+    weight: f64,
+    whole: u64,
+}
+
+/// Holes that share a forecast: place in the list, and age in seconds.
+struct Group {
+    holes: Vec<(usize, f64)>,
+}
+
+impl Survival {
+    /// Holes by start, or by bin of ages if there are too many starts.
+    fn groups(&self, now: Timestamp, holes: &[Hole]) -> Vec<Group> {
+        let mut by_start: BTreeMap<Timestamp, Group> = BTreeMap::new();
+        for (place, hole) in holes.iter().enumerate() {
+            let group = by_start
+                .entry(hole.since)
+                .or_insert_with(|| Group { holes: Vec::new() });
+            group.holes.push((place, age(hole, now)));
+        }
+        if by_start.len() <= self.settings.max_forecasts {
+            return by_start.into_values().collect();
+        }
+        let mut by_bin: BTreeMap<usize, Group> = BTreeMap::new();
+        for (_, group) in by_start {
+            let bin = group
+                .holes
+                .first()
+                .map_or(0, |&(_, age)| self.settings.bins.of(age));
+            by_bin
+                .entry(bin)
+                .or_insert_with(|| Group { holes: Vec::new() })
+                .holes
+                .extend(group.holes);
+        }
+        by_bin.into_values().collect()
+    }
+}
+
+/// The remaining length of a hole of one age.
+fn forecast(curve: &Curve, age_s: f64) -> Forecast {
+    let mut least = 1.0f64;
+    let points = GRID_S
+        .iter()
+        .map(|&after_s| {
+            least = least.min(curve.open_after(age_s, after_s));
+            let open = least;
+            ForecastPoint { after_s, open }
+        })
+        .collect();
+    Forecast { points }
+}
+
+/// Age of a hole in seconds; zero for one that has yet to begin.
+fn age(hole: &Hole, now: Timestamp) -> f64 {
+    now.since(hole.since).as_secs_f64().max(0.0)
+}
+
+fn add(weights: &mut [f64], bin: usize, weight: f64) {
+    if let Some(sum) = weights.get_mut(bin) {
+        *sum += weight;
+    }
+}

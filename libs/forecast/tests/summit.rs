@@ -1,0 +1,355 @@
+//! The predictors on the recorded holes of Summit (Unix 1612915732 on, 11.5 days).
+//!
+//! Reads `LACUNA_DATA`, by default `../shared/data` beside the workspace; skipped without.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+
+use flate2::read::GzDecoder;
+use lacuna_forecast::{Calibration, Curve, Forecasts, HORIZONS_S, Predictor, Settings, Survival};
+use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, Timestamp};
+use lacuna_timeline::{Change, HoleEnd, PoolKeeper, UnknownNodes};
+
+/// Day 5 of the recording, from which on forecasts are tested.
+const DAY_5: i64 = 1_613_347_732;
+/// Every so many events of the test days are looked at.
+const EVERY: usize = 3;
+/// So many holes at each, at most: each event weighs about the same.
+const HOLES: usize = 40;
+
+struct Record {
+    node: NodeId,
+    from: i64,
+    until: i64,
+    censored: bool,
+}
+
+fn recording() -> Option<Vec<Record>> {
+    let data = std::env::var_os("LACUNA_DATA").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
+        PathBuf::from,
+    );
+    let path = data.join("summit-2021-02/holes.csv.gz");
+    let Ok(file) = File::open(&path) else {
+        println!("skipped: {} is absent (set LACUNA_DATA)", path.display());
+        return None;
+    };
+    let mut names: BTreeMap<String, NodeId> = BTreeMap::new();
+    let records = csv::Reader::from_reader(GzDecoder::new(file))
+        .into_records()
+        .map(|row| {
+            let row = row.unwrap();
+            let node = names
+                .entry(row[0].to_owned())
+                .or_insert_with(|| NodeId::new(&row[0]).unwrap())
+                .clone();
+            Record {
+                node,
+                from: row[1].parse().unwrap(),
+                until: row[2].parse().unwrap(),
+                censored: &row[3] == "1",
+            }
+        })
+        .collect();
+    Some(records)
+}
+
+/// The recording as events, grouped by moment; at each, holes end before others open.
+fn moments(records: &[Record]) -> BTreeMap<i64, Vec<NodeEvent>> {
+    let mut moments: BTreeMap<i64, Vec<(bool, NodeId)>> = BTreeMap::new();
+    for record in records {
+        moments
+            .entry(record.from)
+            .or_default()
+            .push((true, record.node.clone()));
+        if !record.censored {
+            moments
+                .entry(record.until)
+                .or_default()
+                .push((false, record.node.clone()));
+        }
+    }
+    let mut seq = 0;
+    moments
+        .into_iter()
+        .map(|(at, mut changes)| {
+            changes.sort();
+            let events = changes
+                .into_iter()
+                .map(|(opens, node)| {
+                    seq += 1;
+                    let kind = if opens {
+                        EventKind::NodeIdle { node }
+                    } else {
+                        EventKind::NodeBusy { node }
+                    };
+                    let at = Timestamp::from_unix(at);
+                    NodeEvent { seq, at, kind }
+                })
+                .collect();
+            (at, events)
+        })
+        .collect()
+}
+
+fn tell(predictor: &mut dyn Predictor, change: &Change) {
+    match change {
+        Change::Opened { hole, seen } => predictor.opened(hole, *seen),
+        Change::Closed { hole, at, end } => match end {
+            HoleEnd::Seen => predictor.closed(hole, *at),
+            HoleEnd::Unseen { last_seen } => predictor.lost(hole, *last_seen),
+        },
+    }
+}
+
+/// Runs a predictor over the recording; `look` sees every moment's pool after its events.
+fn run(
+    moments: &BTreeMap<i64, Vec<NodeEvent>>,
+    predictor: &mut dyn Predictor,
+    mut look: impl FnMut(i64, &[Change], &[Hole], &mut dyn Predictor),
+) {
+    let mut keeper = PoolKeeper::new(UnknownNodes::Accept);
+    for (&at, events) in moments {
+        let mut changes = Vec::new();
+        for event in events {
+            changes.extend(keeper.step(event).list);
+        }
+        for change in &changes {
+            tell(predictor, change);
+        }
+        look(at, &changes, &keeper.holes(), predictor);
+    }
+}
+
+/// One forecast and what came of it.
+struct Sample {
+    moment: i64,
+    expected: f64,
+    open: [f64; 4],
+    remaining: f64,
+    censored: bool,
+}
+
+/// Which pairs of samples are compared.
+#[derive(Clone, Copy)]
+enum Pairs {
+    All,
+    WithinMoment,
+}
+
+/// Which way round the remaining lengths of two holes are known to be, if at all.
+fn longer(a: &Sample, b: &Sample) -> Option<bool> {
+    if a.remaining > b.remaining && !b.censored {
+        Some(true)
+    } else if a.remaining < b.remaining && !a.censored {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// Harrell's concordance over up to `limit` pairs, drawn by a fixed sequence.
+fn concordance(samples: &[Sample], which: Pairs, limit: usize) -> f64 {
+    let (mut right, mut pairs) = (0.0, 0.0);
+    let mut state = 88_172_645_463_325_252u64;
+    let mut draw = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % below as u64) as usize
+    };
+    let mut by_moment: BTreeMap<i64, (usize, usize)> = BTreeMap::new();
+    for (place, sample) in samples.iter().enumerate() {
+        by_moment.entry(sample.moment).or_insert((place, place)).1 = place;
+    }
+    for _ in 0..limit {
+        let a = draw(samples.len());
+        let b = match which {
+            Pairs::All => draw(samples.len()),
+            Pairs::WithinMoment => {
+                let (first, last) = by_moment[&samples[a].moment];
+                first + draw(last - first + 1)
+            }
+        };
+        if let Some(a_longer) = longer(&samples[a], &samples[b]) {
+            let difference = samples[a].expected - samples[b].expected;
+            pairs += 1.0;
+            right += if difference == 0.0 {
+                0.5
+            } else if (difference > 0.0) == a_longer {
+                1.0
+            } else {
+                0.0
+            };
+        }
+    }
+    right / pairs
+}
+
+fn skills(samples: &[Sample], shares: [f64; 4]) -> [f64; 4] {
+    std::array::from_fn(|horizon| {
+        let (mut own, mut constant) = (0.0, 0.0);
+        for sample in samples {
+            let after = HORIZONS_S[horizon];
+            if sample.censored && sample.remaining < after {
+                continue;
+            }
+            let open = if sample.remaining > after { 1.0 } else { 0.0 };
+            own += (sample.open[horizon] - open).powi(2);
+            constant += (shares[horizon] - open).powi(2);
+        }
+        1.0 - own / constant
+    })
+}
+
+/// What a test of one way of learning needs to know.
+struct Trial {
+    samples: Vec<Sample>,
+    /// Share of present holes that stayed open for each horizon, days 0-5.
+    shares: [f64; 4],
+}
+
+/// Forecasts every ten minutes from day 5 on, with what was learnt until day 5 or until now.
+fn trial(records: &[Record], online: bool) -> Trial {
+    let ends: BTreeMap<(&NodeId, i64), &Record> =
+        records.iter().map(|r| ((&r.node, r.from), r)).collect();
+    let moments = moments(records);
+    let mut survival = Survival::new(Settings {
+        half_life: None,
+        ..Settings::default()
+    });
+    let mut keeper = PoolKeeper::new(UnknownNodes::Accept);
+    let mut frozen: Option<Curve> = None;
+    let mut samples = Vec::new();
+    let (mut open, mut asked) = ([0.0; 4], 0.0);
+    for (number, (&at, events)) in moments.iter().enumerate() {
+        for event in events {
+            for change in keeper.step(event).list {
+                tell(&mut survival, &change);
+            }
+        }
+        let now = Timestamp::from_unix(at);
+        let holes = keeper.holes();
+        if at >= DAY_5 && frozen.is_none() {
+            frozen = Some(survival.curve(now, &holes));
+        }
+        if number % EVERY != 0 {
+            continue;
+        }
+        let live = (at >= DAY_5 && online).then(|| survival.curve(now, &holes));
+        let curve = live.as_ref().or(frozen.as_ref());
+        let stride = holes.len().div_ceil(HOLES).max(1);
+        for hole in holes.iter().skip(number % stride).step_by(stride) {
+            let since = hole.since.unix_ms() / 1000;
+            let record = ends[&(&hole.node, since)];
+            let remaining = (record.until - at) as f64;
+            let Some(curve) = curve else {
+                asked += 1.0;
+                for (sum, after) in open.iter_mut().zip(HORIZONS_S) {
+                    *sum += if remaining > after { 1.0 } else { 0.0 };
+                }
+                continue;
+            };
+            let age = (at - since) as f64;
+            samples.push(Sample {
+                moment: at,
+                expected: (1..=48)
+                    .map(|step| curve.open_after(age, f64::from(step) * 300.0))
+                    .sum(),
+                open: HORIZONS_S.map(|after| curve.open_after(age, after)),
+                remaining,
+                censored: record.censored,
+            });
+        }
+    }
+    Trial {
+        samples,
+        shares: open.map(|sum| sum / asked),
+    }
+}
+
+#[test]
+fn kaplan_meier_ranks_and_calibrates_as_it_was_found_to() {
+    let Some(records) = recording() else {
+        return;
+    };
+    for (name, online) in [("learnt on days 0-5", false), ("learning on", true)] {
+        let Trial { samples, shares } = trial(&records, online);
+        let all = concordance(&samples, Pairs::All, 4_000_000);
+        let within = concordance(&samples, Pairs::WithinMoment, 4_000_000);
+        let skills = skills(&samples, shares);
+        println!(
+            "{name}: {} samples, concordance {all:.3} over all, {within:.3} within a moment, \
+             Brier skill over the share of days 0-5 at 1, 5, 15, 60 min: {skills:.3?}",
+            samples.len()
+        );
+        assert!((0.60..0.70).contains(&all), "{all}");
+        assert!((0.60..0.70).contains(&within), "{within}");
+        for (skill, expected) in skills.into_iter().zip([0.04, 0.09, 0.11, 0.12]) {
+            assert!((skill - expected).abs() < 0.06, "{skill} for {expected}");
+        }
+    }
+}
+
+#[test]
+fn the_online_scores_show_the_skill() {
+    let Some(records) = recording() else {
+        return;
+    };
+    let moments = moments(&records);
+    let mut calibration = Calibration::new();
+    let mut survival = Survival::new(Settings::default());
+    run(&moments, &mut survival, |at, changes, holes, predictor| {
+        for change in changes {
+            if let Change::Closed { hole, at, .. } = change {
+                calibration.closed(&hole.node, *at);
+            }
+        }
+        let now = Timestamp::from_unix(at);
+        let forecasts: Forecasts = predictor.forecast(now, holes);
+        calibration.observe(now, now, holes, &forecasts);
+    });
+    for (score, horizon) in calibration.scores().iter().zip(HORIZONS_S) {
+        println!(
+            "{horizon} s: {} answered, Brier {:.4}, constant {:.4}, skill {:.3}",
+            score.answered,
+            score.brier().unwrap(),
+            score.brier_of_constant().unwrap(),
+            score.skill().unwrap()
+        );
+        assert!(score.skill().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn nothing_of_the_future_leaks() {
+    let Some(records) = recording() else {
+        return;
+    };
+    let moments = moments(&records);
+    let cut = DAY_5 - 3 * 86_400;
+    let forecasts_until_cut = |moments: &BTreeMap<i64, Vec<NodeEvent>>| {
+        let mut survival = Survival::new(Settings::default());
+        let mut given = Vec::new();
+        run(moments, &mut survival, |at, _, holes, predictor| {
+            if at < cut && at % 50 == 0 {
+                given.push(predictor.forecast(Timestamp::from_unix(at), holes));
+            }
+        });
+        given
+    };
+    // The same with all that follows the cut taken away.
+    let past: BTreeMap<i64, Vec<NodeEvent>> = moments
+        .range(..cut)
+        .map(|(at, e)| (*at, e.clone()))
+        .collect();
+    let whole = forecasts_until_cut(&moments);
+    assert!(whole.len() > 10, "{}", whole.len());
+    assert!(whole == forecasts_until_cut(&past));
+}
