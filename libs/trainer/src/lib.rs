@@ -1,1 +1,16 @@
-//! Stub.
+//! The life of an elastic trainer, as plain state machines: time is an argument, and what
+//! must happen leaves as a list of effects.
+//!
+//! - [`account`]: how samples and costs are counted;
+//! - [`simulated`]: how far a simulated trainer has come at a moment;
+//! - [`book`]: control's side: admission, leases, runs, commands;
+//! - [`agent`]: a node's side: which command to obey, when to give the node back alone.
+
+pub mod account;
+pub mod agent;
+pub mod book;
+pub mod simulated;
+
+mod now;
+
+pub use now::Now;

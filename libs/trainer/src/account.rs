@@ -1,0 +1,226 @@
+//! How samples and costs are counted.
+//!
+//! - Samples are counted per run, from cumulative reports: the largest counts, so that a
+//!   report that comes twice, late or out of order counts nothing twice.
+//! - When a run ends, what it has reported is added to the trainer's past. Its books stay
+//!   open a while for the last report of its agent, but only for work done before the end
+//!   (for real programs: a little longer, since they may save while they are being stopped).
+//!   What comes later still is late, and is ignored.
+//! - Work past the end of a trainer does not count.
+//! - A change of size costs seconds of training at the rate before the change (published
+//!   accounting of BFTrainer, arXiv 2106.12091): `rate_before * up_s` when it grows,
+//!   `rate_before * down_s` when it shrinks or is preempted, a preemption once however many
+//!   nodes are lost at one moment, and a start from zero nodes is free. The cost is owed in
+//!   samples and sat out by the next run first.
+
+use std::collections::VecDeque;
+
+use lacuna_model::{Launch, Progress, RunId, Span, Timestamp, TrainerRecord, TrainerSpec, Work};
+
+use crate::simulated::owed_after;
+
+/// Why the set of a trainer's nodes changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The planner gives it more nodes.
+    Grown,
+    /// The planner takes nodes from it.
+    Shrunk,
+    /// It loses nodes without having been asked, by an event of this moment.
+    Lost {
+        /// The moment of the event: several losses of one moment are one preemption.
+        at: Timestamp,
+    },
+    /// Its program starts again on the same nodes.
+    Restarted,
+    /// It is over.
+    Ended,
+}
+
+/// What a change costs, in samples.
+#[must_use]
+pub fn cost(spec: &TrainerSpec, nodes_before: u32, change: Change) -> f64 {
+    let seconds = match change {
+        Change::Grown => spec.rescale.up_s,
+        Change::Shrunk | Change::Lost { .. } | Change::Restarted => spec.rescale.down_s,
+        Change::Ended => 0.0,
+    };
+    let rate = if nodes_before >= spec.min_nodes {
+        spec.throughput.at(nodes_before)
+    } else {
+        0.0
+    };
+    rate * seconds
+}
+
+/// A run that has ended and whose last report may still come.
+#[derive(Debug, Clone, PartialEq)]
+struct Closed {
+    run: RunId,
+    /// Samples counted of it.
+    counted: f64,
+    /// Reports of later moments are not counted.
+    until: Timestamp,
+}
+
+/// What became of a report.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Counted {
+    /// It added this many samples (zero if it says nothing new).
+    Samples(f64),
+    /// It belongs to a run whose books are closed, or tells of work after the run's end.
+    Late,
+    /// Its figures are no figures: negative, infinite or not numbers.
+    Nonsense,
+}
+
+/// How many ended runs of a trainer are remembered for their last report.
+const REMEMBERED: usize = 16;
+
+/// The books of one trainer's runs; the figures themselves stand in its record.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Account {
+    /// When the present run began.
+    since: Timestamp,
+    /// The moment that `record.owed` refers to.
+    owed_at: Timestamp,
+    /// The newest moment that the present run has reported.
+    reported: Option<Timestamp>,
+    closed: VecDeque<Closed>,
+    /// The last moment at which a loss was charged.
+    lost_at: Option<Timestamp>,
+}
+
+impl Account {
+    /// When the present run began (cluster time).
+    #[must_use]
+    pub const fn since(&self) -> Timestamp {
+        self.since
+    }
+
+    /// The newest moment that the present run has reported, or its beginning.
+    #[must_use]
+    pub fn reported(&self) -> Timestamp {
+        self.reported.unwrap_or(self.since)
+    }
+
+    /// Takes over a run that went on while its books were not kept (control was away).
+    pub fn resume(&mut self, at: Timestamp) {
+        self.since = at;
+        self.owed_at = at;
+        // It has told this account nothing yet.
+        self.reported = Some(Timestamp::default());
+    }
+
+    /// Ends the present run at `at`, charges the change, and begins the next run with the
+    /// number after it. `record.nodes` must still be those of the run that ends.
+    ///
+    /// Returns whether the change was charged as a new loss (several losses of one moment
+    /// are one).
+    pub fn turn(
+        &mut self,
+        record: &mut TrainerRecord,
+        change: Change,
+        at: Timestamp,
+        allowance: Span,
+    ) -> bool {
+        let before = record.nodes.len() as u32;
+        let simulated = matches!(record.spec.launch, Launch::Simulated);
+        if before > 0 {
+            if self.closed.len() == REMEMBERED {
+                self.closed.pop_front();
+            }
+            self.closed.push_back(Closed {
+                run: record.run,
+                counted: record.samples_run,
+                until: at + allowance,
+            });
+            if simulated {
+                let elapsed = at.since(self.owed_at);
+                record.owed = owed_after(record.owed, record.rate(), elapsed);
+            }
+        }
+        record.samples_before += record.samples_run;
+        record.samples_run = 0.0;
+
+        let again = matches!(change, Change::Lost { at } if self.lost_at == Some(at));
+        let cost = if again {
+            0.0
+        } else {
+            cost(&record.spec, before, change)
+        };
+        match change {
+            Change::Grown | Change::Shrunk => record.rescale_cost += cost,
+            Change::Lost { at } => {
+                self.lost_at = Some(at);
+                record.preempt_cost += cost;
+            }
+            Change::Restarted => record.preempt_cost += cost,
+            Change::Ended => {}
+        }
+        // A real program pays in time by itself; only the simulated one has to be told.
+        record.owed = if simulated { record.owed + cost } else { 0.0 };
+        record.run = RunId(record.run.0 + 1);
+        self.since = at;
+        self.owed_at = at;
+        self.reported = None;
+        matches!(change, Change::Lost { .. }) && !again
+    }
+
+    /// Counts a report of the trainer's present run or of one that has just ended.
+    pub fn report(&mut self, record: &mut TrainerRecord, report: &Progress) -> Counted {
+        let sane = |x: f64| x.is_finite() && x >= 0.0;
+        if !sane(report.samples) || !sane(report.owed) {
+            return Counted::Nonsense;
+        }
+        let left = match record.spec.work {
+            Work::Samples(work) => (work - record.samples_before - record.samples_run).max(0.0),
+            Work::UntilExit => f64::INFINITY,
+        };
+        if report.run == record.run && !record.nodes.is_empty() {
+            let more = (report.samples - record.samples_run).max(0.0).min(left);
+            record.samples_run += more;
+            if self.reported.is_none_or(|newest| report.at >= newest) {
+                self.reported = Some(report.at);
+                if matches!(record.spec.launch, Launch::Simulated) {
+                    record.owed = report.owed;
+                    self.owed_at = report.at;
+                }
+                note(record, report);
+            }
+            return Counted::Samples(more);
+        }
+        match self.closed.iter_mut().find(|c| c.run == report.run) {
+            Some(closed) if report.at <= closed.until => {
+                let more = (report.samples - closed.counted).max(0.0).min(left);
+                closed.counted += more;
+                record.samples_before += more;
+                if self.reported.is_none() {
+                    note(record, report);
+                }
+                Counted::Samples(more)
+            }
+            Some(_) | None => Counted::Late,
+        }
+    }
+}
+
+/// Keeps what the report says beside figures.
+fn note(record: &mut TrainerRecord, report: &Progress) {
+    if report.loss.is_some() {
+        record.loss = report.loss;
+    }
+    if report.checkpoint.is_some() {
+        record.checkpoint.clone_from(&report.checkpoint);
+    }
+}
+
+/// Whether all work of the trainer is done. A millionth of a sample short is done: sums of
+/// fractions are not exact.
+#[must_use]
+pub fn is_done(record: &TrainerRecord) -> bool {
+    match record.spec.work {
+        Work::Samples(work) => record.samples() + 1e-6 >= work,
+        Work::UntilExit => false,
+    }
+}

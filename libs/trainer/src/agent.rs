@@ -1,0 +1,269 @@
+//! A node's side: which command to obey, and when to give the node back alone.
+//!
+//! What always holds:
+//! 1. Only the newest command counts: an older epoch, or a number that is not newer within
+//!    the epoch, does nothing (twice).
+//! 2. At most one program runs: the next starts after the last has ended.
+//! 3. A status names the newest command that has been *obeyed*: a release is reported when
+//!    nothing runs any more.
+//! 4. Without a renewal of its lease for the dead man's time the node gives up by itself.
+
+use lacuna_model::{
+    Action, Activity, AgentStatus, Assignment, Command, Epoch, NodeId, RunId, Span, Timestamp,
+    TrainerId,
+};
+
+use crate::Now;
+
+/// What an agent has to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Start this part of a run.
+    Start(Box<Assignment>),
+    /// Stop the program, all of it, send its last report for a moment no later than `at`,
+    /// and then call [`Agent::stopped`].
+    Stop {
+        /// Which trainer.
+        trainer: TrainerId,
+        /// Which run.
+        run: RunId,
+        /// When the run ended, in the cluster's time.
+        at: Timestamp,
+        /// Why.
+        reason: String,
+    },
+    /// Say this.
+    Report(AgentStatus),
+    /// A command was refused, being older than what is known.
+    Refused {
+        /// Its epoch.
+        epoch: Epoch,
+        /// Its number.
+        seq: u64,
+    },
+}
+
+/// What follows when the program has stopped.
+#[derive(Debug, Clone, PartialEq)]
+enum Then {
+    Free,
+    Start(Box<Assignment>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum State {
+    Free,
+    Running(Box<Assignment>),
+    Stopping(Box<Assignment>, Then),
+    Exited {
+        trainer: TrainerId,
+        run: RunId,
+        code: i32,
+        reason: String,
+    },
+}
+
+/// The agent of one node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Agent {
+    node: NodeId,
+    dead_man: Span,
+    /// The newest command taken.
+    taken: (Epoch, u64),
+    /// The newest command obeyed.
+    obeyed: (Epoch, u64),
+    state: State,
+    released: Option<String>,
+    /// Real time of the newest renewal.
+    renewed: Timestamp,
+}
+
+impl Agent {
+    /// An agent that has heard nothing yet. `dead_man` is in real time.
+    #[must_use]
+    pub fn new(node: NodeId, dead_man: Span) -> Self {
+        Self {
+            node,
+            dead_man,
+            taken: (Epoch(0), 0),
+            obeyed: (Epoch(0), 0),
+            state: State::Free,
+            released: None,
+            renewed: Timestamp::default(),
+        }
+    }
+
+    /// Its node.
+    #[must_use]
+    pub const fn node(&self) -> &NodeId {
+        &self.node
+    }
+
+    /// What runs here, if anything does.
+    #[must_use]
+    pub fn running(&self) -> Option<&Assignment> {
+        match &self.state {
+            State::Running(assignment) => Some(assignment),
+            State::Free | State::Stopping(..) | State::Exited { .. } => None,
+        }
+    }
+
+    /// What it says of its node.
+    #[must_use]
+    pub fn status(&self) -> AgentStatus {
+        let activity = match &self.state {
+            State::Free => Activity::Free,
+            State::Running(a) | State::Stopping(a, _) => Activity::Running {
+                trainer: a.trainer.clone(),
+                run: a.run,
+            },
+            State::Exited {
+                trainer,
+                run,
+                code,
+                reason,
+            } => Activity::Exited {
+                trainer: trainer.clone(),
+                run: *run,
+                code: *code,
+                reason: reason.clone(),
+            },
+        };
+        AgentStatus {
+            node: self.node.clone(),
+            epoch: self.obeyed.0,
+            seq: self.obeyed.1,
+            activity,
+            released: self.released.clone(),
+        }
+    }
+
+    /// Takes the newest command of its node that the bus has kept from before this agent
+    /// started. Whatever it asked for does not run any more.
+    pub fn recover(&mut self, command: &Command) -> Vec<Effect> {
+        let at = (command.epoch, command.seq);
+        if at <= self.taken {
+            return Vec::new();
+        }
+        self.taken = at;
+        self.obeyed = at;
+        if matches!(command.action, Action::Run(_)) {
+            self.released = Some("agent restarted".to_owned());
+        }
+        vec![Effect::Report(self.status())]
+    }
+
+    /// Obeys a command, if it is the newest.
+    pub fn command(&mut self, command: Command, now: Now) -> Vec<Effect> {
+        let at = (command.epoch, command.seq);
+        if at < self.taken {
+            let (epoch, seq) = at;
+            return vec![
+                Effect::Refused { epoch, seq },
+                Effect::Report(self.status()),
+            ];
+        }
+        if at == self.taken {
+            return vec![Effect::Report(self.status())];
+        }
+        self.taken = at;
+        self.released = None;
+        match command.action {
+            Action::Run(assignment) => {
+                self.renewed = now.wall;
+                let (since, reason) = (assignment.since, "a new run follows");
+                self.turn(Then::Start(assignment), since, reason)
+            }
+            Action::Release { reason, at } => {
+                self.turn(Then::Free, at.unwrap_or(now.cluster), &reason)
+            }
+        }
+    }
+
+    /// Leaves what is, for what follows.
+    fn turn(&mut self, then: Then, at: Timestamp, reason: &str) -> Vec<Effect> {
+        match std::mem::replace(&mut self.state, State::Free) {
+            State::Free | State::Exited { .. } => self.follow(then),
+            State::Running(old) => {
+                let stop = Effect::Stop {
+                    trainer: old.trainer.clone(),
+                    run: old.run,
+                    at,
+                    reason: reason.to_owned(),
+                };
+                self.state = State::Stopping(old, then);
+                vec![stop]
+            }
+            State::Stopping(old, _) => {
+                self.state = State::Stopping(old, then);
+                Vec::new()
+            }
+        }
+    }
+
+    fn follow(&mut self, then: Then) -> Vec<Effect> {
+        self.obeyed = self.taken;
+        let mut effects = Vec::new();
+        match then {
+            Then::Free => self.state = State::Free,
+            Then::Start(assignment) => {
+                effects.push(Effect::Start(assignment.clone()));
+                self.state = State::Running(assignment);
+            }
+        }
+        effects.push(Effect::Report(self.status()));
+        effects
+    }
+
+    /// The program has stopped, as it was told to.
+    pub fn stopped(&mut self, run: RunId) -> Vec<Effect> {
+        match std::mem::replace(&mut self.state, State::Free) {
+            State::Stopping(old, then) if old.run == run => self.follow(then),
+            other => {
+                self.state = other;
+                Vec::new()
+            }
+        }
+    }
+
+    /// The program has ended by itself. While it is being stopped this is its stop.
+    pub fn exited(&mut self, run: RunId, code: i32, reason: &str) -> Vec<Effect> {
+        if let State::Running(assignment) = &self.state
+            && assignment.run == run
+        {
+            self.state = State::Exited {
+                trainer: assignment.trainer.clone(),
+                run,
+                code,
+                reason: reason.to_owned(),
+            };
+            return vec![Effect::Report(self.status())];
+        }
+        self.stopped(run)
+    }
+
+    /// Its lease stands, says a renewal with this epoch.
+    pub fn renewed(&mut self, epoch: Epoch, now: Now) {
+        if epoch == self.taken.0 {
+            self.renewed = self.renewed.max(now.wall);
+        }
+    }
+
+    /// Gives the node back by itself if its lease has not been renewed for too long.
+    pub fn tick(&mut self, now: Now) -> Vec<Effect> {
+        if now.since(self.renewed) < self.dead_man {
+            return Vec::new();
+        }
+        match &self.state {
+            State::Running(_) => {
+                self.released = Some("dead man".to_owned());
+                self.turn(Then::Free, now.cluster, "dead man")
+            }
+            State::Stopping(_, Then::Start(_)) => {
+                self.released = Some("dead man".to_owned());
+                self.turn(Then::Free, now.cluster, "dead man")
+            }
+            State::Free | State::Stopping(_, Then::Free) | State::Exited { .. } => Vec::new(),
+        }
+    }
+}

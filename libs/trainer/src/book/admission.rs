@@ -1,0 +1,151 @@
+//! Submission, cancellation and the queue.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use lacuna_model::{Phase, RunId, TrainerId, TrainerRecord, TrainerSpec};
+
+use crate::Now;
+use crate::account::Account;
+use crate::book::state::{Out, Trainer};
+use crate::book::{Book, Effect, Note, Refusal, RefusalKind};
+
+impl Book {
+    pub(crate) fn submit(
+        &mut self,
+        specs: Vec<TrainerSpec>,
+        test_only: bool,
+        now: Now,
+        out: &mut Out,
+    ) {
+        if let Err(refusal) = self.check(&specs) {
+            out.rest.push(Effect::Reply(Err(refusal)));
+            return;
+        }
+        let ids = specs.iter().map(|spec| spec.id.clone()).collect();
+        if !test_only {
+            for spec in specs {
+                out.records.insert(spec.id.clone());
+                let record = queued(spec, self.next_order);
+                self.next_order += 1;
+                self.enter(record, now);
+            }
+        }
+        out.rest.push(Effect::Reply(Ok(ids)));
+    }
+
+    /// All or nothing: one bad trainer refuses the whole submission.
+    fn check(&self, specs: &[TrainerSpec]) -> Result<(), Refusal> {
+        let mut seen = BTreeSet::new();
+        for spec in specs {
+            spec.check().map_err(|error| Refusal {
+                kind: RefusalKind::Spec,
+                reason: error.to_string(),
+            })?;
+            if self.trainers.contains_key(&spec.id) || !seen.insert(&spec.id) {
+                return Err(Refusal {
+                    kind: RefusalKind::Duplicate,
+                    reason: format!(
+                        "a trainer named {} exists already: names are for ever, choose another",
+                        spec.id
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a record into the books, and into the queue if it waits.
+    pub(crate) fn enter(&mut self, record: TrainerRecord, now: Now) {
+        let id = record.spec.id.clone();
+        if record.phase == Phase::Queued {
+            self.future
+                .insert((record.spec.submit, record.order, id.clone()));
+        }
+        let trainer = Trainer {
+            record,
+            account: Account::default(),
+            target: None,
+            restart: None,
+            up: now.wall,
+            dirty: false,
+        };
+        self.trainers.insert(id, trainer);
+    }
+
+    /// Admits who has been submitted by now, by priority, then first come first served.
+    pub(crate) fn admit(&mut self, now: Now, out: &mut Out) {
+        while let Some(first) = self.future.first() {
+            if first.0 > now.cluster {
+                break;
+            }
+            let Some((submit, order, id)) = self.future.pop_first() else {
+                break;
+            };
+            self.sums.since = Some(self.sums.since.map_or(submit, |since| since.min(submit)));
+            if let Some(trainer) = self.trainers.get(&id) {
+                let priority = trainer.record.spec.priority;
+                self.waiting.insert((Reverse(priority), submit, order, id));
+            }
+        }
+        while self.active.len() < self.config.max_parallel as usize {
+            let Some((_, _, _, id)) = self.waiting.pop_first() else {
+                break;
+            };
+            let Some(trainer) = self.trainers.get_mut(&id) else {
+                continue;
+            };
+            trainer.record.phase = Phase::Active;
+            out.records.insert(id.clone());
+            out.note(Note::Admitted {
+                trainer: id.clone(),
+            });
+            self.active.push(id);
+            self.changed = true;
+        }
+    }
+
+    pub(crate) fn cancel(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
+        let refusal = match self.trainers.get(id).map(|t| t.record.phase) {
+            None => Some((
+                RefusalKind::Unknown,
+                format!("there is no trainer named {id}: `lacuna trainers --all` lists them"),
+            )),
+            Some(phase) if phase.is_final() => Some((
+                RefusalKind::Final,
+                format!("trainer {id} is over already: nothing to cancel"),
+            )),
+            Some(_) => None,
+        };
+        if let Some((kind, reason)) = refusal {
+            out.rest.push(Effect::Reply(Err(Refusal { kind, reason })));
+            return;
+        }
+        self.end(id, Phase::Cancelled, "cancelled by request", now, out);
+        out.rest.push(Effect::Reply(Ok(vec![id.clone()])));
+    }
+}
+
+/// A record for what was just submitted.
+fn queued(spec: TrainerSpec, order: u64) -> TrainerRecord {
+    TrainerRecord {
+        spec,
+        order,
+        phase: Phase::Queued,
+        nodes: Vec::new(),
+        run: RunId(0),
+        samples_before: 0.0,
+        samples_run: 0.0,
+        owed: 0.0,
+        rescale_cost: 0.0,
+        preempt_cost: 0.0,
+        preemptions: 0,
+        rescales: 0,
+        started: None,
+        ended: None,
+        reason: String::new(),
+        failures: 0,
+        loss: None,
+        checkpoint: None,
+    }
+}

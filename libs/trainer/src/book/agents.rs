@@ -1,0 +1,201 @@
+//! Agents: what they say, and what their silence means.
+
+use lacuna_model::{Activity, AgentStatus, NodeId, Span};
+
+use crate::Now;
+use crate::book::state::{Out, Restart};
+use crate::book::{Book, Effect, Note};
+
+impl Book {
+    pub(crate) fn heard(&mut self, status: AgentStatus, now: Now, out: &mut Out) {
+        let id = status.node.clone();
+        let node = self.node(&id);
+        node.heard = Some(now.wall);
+        if std::mem::take(&mut node.silent) {
+            out.note(Note::Usable { node: id.clone() });
+            self.changed = true;
+        }
+        let node = self.node(&id);
+        node.status = Some(status.clone());
+        if node.acknowledged() {
+            self.unacked.remove(&id);
+        } else {
+            // Not there yet, overtaken by newer words, or an agent that has lost its memory:
+            // telling it again does no harm.
+            self.unacked.insert(id);
+            return;
+        }
+        let node = self.node(&id);
+        let free = status.activity == Activity::Free;
+        if node.owner.is_none() {
+            if free && node.release.is_some() && status.epoch >= node.epoch {
+                self.confirmed(&id, now, out);
+            }
+            return;
+        }
+        let Some(owner) = node.owner.clone() else {
+            return;
+        };
+        let epoch = node.epoch;
+        let Some(trainer) = self.trainers.get_mut(&owner) else {
+            return;
+        };
+        let record = &trainer.record;
+        let member = record.nodes.binary_search(&id).is_ok();
+        if !member || status.epoch != epoch || status.seq != record.run.0 {
+            return;
+        }
+        match status.activity {
+            Activity::Running { .. } => {}
+            Activity::Exited {
+                run, code, reason, ..
+            } => {
+                if run == record.run {
+                    self.exited(&owner, &id, code, &reason, now, out);
+                }
+            }
+            // It gave up its part by itself, and is there: the run starts again.
+            Activity::Free => {
+                if trainer.restart.is_none() {
+                    trainer.record.reason = format!(
+                        "node {id} stopped by itself: {}",
+                        status.released.as_deref().unwrap_or("no reason given")
+                    );
+                    trainer.restart = Some(Restart {
+                        at: now.wall,
+                        failed: false,
+                        clean: false,
+                    });
+                }
+            }
+        }
+    }
+
+    /// The agent has given the node back.
+    fn confirmed(&mut self, id: &NodeId, now: Now, out: &mut Out) {
+        self.releasing.remove(id);
+        let node = self.node(id);
+        let Some(release) = node.release.take() else {
+            return;
+        };
+        let wanted = std::mem::take(&mut node.wanted);
+        out.note(Note::Released {
+            node: id.clone(),
+            after: now.since(release.since),
+        });
+        if wanted {
+            out.rest.push(Effect::AnswerReleased { node: id.clone() });
+        }
+        self.pursue_all(now, out);
+    }
+
+    pub(crate) fn timer(&mut self, now: Now, out: &mut Out) {
+        if self.connected {
+            self.watch(now, out);
+            self.resend(now, out);
+            self.restart_due(now, out);
+            self.pursue_all(now, out);
+        }
+        for (id, trainer) in &self.trainers {
+            if trainer.dirty {
+                out.records.insert(id.clone());
+            }
+        }
+        if self.figures && !self.changed {
+            // The same version: nothing that a plan depends on has changed.
+            self.figures = false;
+            let view = self.trainers_view(now);
+            out.rest.push(Effect::PublishTrainers(view));
+        }
+        if let Some((step, complete)) = self.settled
+            && self
+                .tick
+                .is_some_and(|t| t.lock_step && (t.step, t.complete) == (step, complete))
+        {
+            // The first word may have been lost.
+            out.rest.push(Effect::Settled { step, complete });
+        }
+    }
+
+    /// Who is silent, whose release needs no confirmation any more, whose quarantine ends.
+    fn watch(&mut self, now: Now, out: &mut Out) {
+        let mut unheard = Vec::new();
+        let mut lost = Vec::new();
+        for (id, node) in &mut self.nodes {
+            if node
+                .quarantined_until
+                .is_some_and(|until| until <= now.wall)
+            {
+                node.quarantined_until = None;
+                node.bad = 0;
+                out.note(Note::Usable { node: id.clone() });
+                self.changed = true;
+            }
+            let overdue = node.release.as_ref().is_some_and(|r| r.safe_at <= now.wall);
+            if overdue && self.releasing.contains(id) {
+                unheard.push(id.clone());
+            }
+            let silence = node.heard.map_or(Span::ZERO, |heard| now.since(heard));
+            let matters = node.idle_since.is_some() || node.owner.is_some();
+            if matters && !node.silent && silence >= self.config.dead_man {
+                node.silent = true;
+                out.note(Note::Unusable {
+                    node: id.clone(),
+                    cause: "silent",
+                });
+                self.changed = true;
+                if node.owner.is_some() {
+                    lost.push(id.clone());
+                }
+            }
+        }
+        for id in unheard {
+            // Nobody waits for it any more, but the node is given to nobody before an agent
+            // has spoken there.
+            self.releasing.remove(&id);
+            self.unacked.remove(&id);
+            out.note(Note::ReleasedUnheard { node: id });
+        }
+        if !lost.is_empty() {
+            self.take(lost, "its agent is silent", now.cluster, now, out);
+        }
+    }
+
+    /// Puts nodes with too many failures in a row into quarantine and takes them from their
+    /// trainer. Returns whether there were any.
+    pub(crate) fn quarantine(&mut self, nodes: &[NodeId], now: Now, out: &mut Out) -> bool {
+        let mut taken = Vec::new();
+        for id in nodes {
+            let limit = self.config.node_failures;
+            let first = self.config.quarantine;
+            let node = self.node(id);
+            if node.bad < limit {
+                continue;
+            }
+            let length = Span::from_ms(first.as_ms().saturating_mul(1 << node.quarantines.min(6)));
+            node.quarantined_until = Some(now.wall + length);
+            node.quarantines += 1;
+            taken.push(id.clone());
+            out.note(Note::Unusable {
+                node: id.clone(),
+                cause: "quarantine",
+            });
+            self.changed = true;
+        }
+        let any = !taken.is_empty();
+        if any {
+            self.take(taken, "programs keep failing there", now.cluster, now, out);
+        }
+        any
+    }
+
+    /// Silence while nobody could be heard says nothing.
+    pub(crate) fn connected_again(&mut self, now: Now) {
+        self.connected = true;
+        for node in self.nodes.values_mut() {
+            if node.heard.is_some() {
+                node.heard = Some(now.wall);
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What happens to the books.
+
+use lacuna_model::{AgentStatus, Hole, NodeId, Plan, Progress, Timestamp, TrainerId, TrainerSpec};
+
+use crate::book::LeaseResult;
+
+/// A tick of the cluster's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tick {
+    /// The cluster's time.
+    pub now: Timestamp,
+    /// Number of the moment.
+    pub step: u64,
+    /// The last event published so far.
+    pub events_upto: u64,
+    /// Whether the events of this step are out.
+    pub complete: bool,
+    /// Whether time waits until the loop has settled.
+    pub lock_step: bool,
+}
+
+/// One thing that happens.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// Trainers were submitted.
+    Submit {
+        /// What their owner wrote.
+        trainers: Vec<TrainerSpec>,
+        /// Only check them.
+        test_only: bool,
+    },
+    /// A trainer is to end.
+    Cancel(TrainerId),
+    /// Holes opened and closed.
+    Pool {
+        /// The newest event that is included.
+        seq: u64,
+        /// When it happened.
+        at: Timestamp,
+        /// Holes that opened.
+        opened: Vec<Hole>,
+        /// Nodes whose holes closed.
+        closed: Vec<NodeId>,
+    },
+    /// All present holes; what is not listed is no hole.
+    Snapshot {
+        /// The newest event that is included.
+        seq: u64,
+        /// When it was taken.
+        at: Timestamp,
+        /// The holes.
+        idle: Vec<Hole>,
+    },
+    /// The planner's newest plan, and the version of the trainers that it was made from.
+    Plan {
+        /// The plan.
+        plan: Plan,
+        /// The version.
+        trainers_version: u64,
+    },
+    /// An agent spoke.
+    Agent(AgentStatus),
+    /// A run reported.
+    Progress(Progress),
+    /// What became of [`crate::book::Effect::WriteLeases`].
+    LeasesWritten(Vec<LeaseResult>),
+    /// The cluster's clock.
+    Clock(Tick),
+    /// Some time has passed.
+    Timer,
+    /// The bus is there (again).
+    Connected,
+    /// The bus is gone.
+    Disconnected,
+}

@@ -1,0 +1,145 @@
+//! Leases: asked for, written, released, confirmed.
+
+use lacuna_model::{Action, Command, NodeId, TrainerId};
+
+use crate::Now;
+use crate::book::state::{Out, Pending, Release, Sent};
+use crate::book::{Book, LeaseResult, LeaseWrite, Note};
+
+impl Book {
+    /// Asks for a node's lease for a trainer. The node must be ready.
+    pub(crate) fn grant(&mut self, id: &NodeId, trainer: &TrainerId, out: &mut Out) {
+        let node = self.node(id);
+        node.pending = Some(Pending::Grant(trainer.clone()));
+        out.writes.push(LeaseWrite {
+            node: id.clone(),
+            trainer: Some(trainer.clone()),
+            expected: node.epoch,
+        });
+    }
+
+    /// Takes a node's lease back, if anybody holds it.
+    pub(crate) fn release(&mut self, id: &NodeId, reason: &str, out: &mut Out) {
+        let node = self.node(id);
+        if node.owner.is_none() || node.pending.is_some() {
+            return;
+        }
+        node.pending = Some(Pending::Release);
+        reason.clone_into(&mut node.reason);
+        out.writes.push(LeaseWrite {
+            node: id.clone(),
+            trainer: None,
+            expected: node.epoch,
+        });
+    }
+
+    pub(crate) fn leases_written(&mut self, results: Vec<LeaseResult>, now: Now, out: &mut Out) {
+        for LeaseResult {
+            node: id,
+            entry,
+            written,
+        } in results
+        {
+            let Some((owner, epoch)) = entry else {
+                self.unwritten.insert(id);
+                continue;
+            };
+            self.unwritten.remove(&id);
+            let pending = self.node(&id).pending.take();
+            if !written {
+                out.note(Note::LeaseConflict { node: id.clone() });
+            }
+            self.set_owner(&id, owner.clone(), epoch);
+            match (pending, owner) {
+                (Some(Pending::Release), Some(_)) => {
+                    // The entry had moved on: try again against what it is now.
+                    let reason = self.node(&id).reason.clone();
+                    self.release(&id, &reason, out);
+                }
+                (Some(Pending::Release), None) => self.released(&id, now, out),
+                (Some(Pending::Grant(wanted)), Some(owner)) if wanted == owner => {
+                    if !self.wants(&owner, &id) {
+                        self.release(&id, "not needed any more", out);
+                    }
+                }
+                (Some(Pending::Grant(_)), _) | (None, _) => {}
+            }
+        }
+        self.pursue_all(now, out);
+    }
+
+    /// The lease is nobody's now: the agent is told, and must confirm.
+    fn released(&mut self, id: &NodeId, now: Now, out: &mut Out) {
+        let safe_at = now.wall + self.config.dead_man + self.config.safety;
+        let node = self.node(id);
+        node.release = Some(Release {
+            since: now.wall,
+            safe_at,
+        });
+        let action = Action::Release {
+            reason: node.reason.clone(),
+            at: Some(now.cluster),
+        };
+        self.releasing.insert(id.clone());
+        self.send(id, 1, action, now, out);
+    }
+
+    /// Whether the trainer has a use for the node's lease.
+    fn wants(&self, trainer: &TrainerId, node: &NodeId) -> bool {
+        self.trainers.get(trainer).is_some_and(|t| {
+            t.record.nodes.binary_search(node).is_ok()
+                || t.target
+                    .as_ref()
+                    .is_some_and(|target| target.nodes.contains(node))
+        })
+    }
+
+    /// Sends a command under the node's present epoch.
+    pub(crate) fn send(&mut self, id: &NodeId, seq: u64, action: Action, now: Now, out: &mut Out) {
+        let node = self.nodes.entry(id.clone()).or_default();
+        let command = Command {
+            node: id.clone(),
+            epoch: node.epoch,
+            seq,
+            action,
+        };
+        node.heard.get_or_insert(now.wall);
+        node.sent = Some(Sent {
+            command: command.clone(),
+            first: now.wall,
+            last: now.wall,
+        });
+        self.unacked.insert(id.clone());
+        out.sends.push(command);
+    }
+
+    /// Sends again what has not been acknowledged, and asks again for leases of which the
+    /// outcome is unknown.
+    pub(crate) fn resend(&mut self, now: Now, out: &mut Out) {
+        for id in &self.unacked {
+            let Some(sent) = self.nodes.get_mut(id).and_then(|n| n.sent.as_mut()) else {
+                continue;
+            };
+            if now.since(sent.last) >= self.config.resend_after {
+                sent.last = now.wall;
+                out.sends.push(sent.command.clone());
+                out.note(Note::Resent { node: id.clone() });
+            }
+        }
+        for id in std::mem::take(&mut self.unwritten) {
+            let Some(node) = self.nodes.get(&id) else {
+                continue;
+            };
+            let trainer = match &node.pending {
+                Some(Pending::Grant(trainer)) => Some(trainer.clone()),
+                Some(Pending::Release) => None,
+                None => continue,
+            };
+            out.writes.push(LeaseWrite {
+                node: id,
+                trainer,
+                expected: node.epoch,
+            });
+        }
+    }
+}

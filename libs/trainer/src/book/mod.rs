@@ -1,0 +1,34 @@
+//! Control's books: which trainers there are, which nodes they hold, what they have done.
+//!
+//! [`Book::step`] takes one [`Input`] and answers with [`Effect`]s in the order in which they
+//! must be carried out: leases are written before records, records before commands. The
+//! outcome of [`Effect::WriteLeases`] comes back as [`Input::LeasesWritten`] before any other
+//! input; what could not be learned is tried again by the timer.
+//!
+//! What always holds:
+//! 1. A node has at most one owner, the one in the bucket of leases. It gets a new owner only
+//!    after its agent has confirmed the release.
+//! 2. A trainer's run has only nodes whose lease it holds; every change of the set is a new
+//!    run, recorded before any agent hears of it.
+//! 3. Samples are counted once ([`crate::account`]).
+//! 4. On doubt less is done: no node is given away while the bus is gone, the pool unknown,
+//!    or the plan not made for what is now.
+
+mod admission;
+mod agents;
+mod effect;
+mod input;
+mod leases;
+mod plan;
+mod pool;
+mod recover;
+mod runs;
+mod settle;
+mod state;
+mod step;
+mod view;
+
+pub use effect::{Effect, LeaseResult, LeaseWrite, Note, Refusal, RefusalKind};
+pub use input::{Input, Tick};
+pub use state::{Book, BookConfig};
+pub use view::{NodeView, Tally, TrainersView};

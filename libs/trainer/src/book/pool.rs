@@ -1,0 +1,119 @@
+//! The pool: holes open, and close under a trainer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lacuna_model::{Hole, NodeId, Timestamp, TrainerId};
+
+use crate::Now;
+use crate::account::Change;
+use crate::book::Book;
+use crate::book::state::Out;
+
+impl Book {
+    pub(crate) fn pool_changed(
+        &mut self,
+        seq: u64,
+        at: Timestamp,
+        opened: Vec<Hole>,
+        closed: Vec<NodeId>,
+        now: Now,
+        out: &mut Out,
+    ) {
+        if let Some(known) = self.seq {
+            self.seq = Some(known.max(seq));
+        }
+        self.sums.since.get_or_insert(at);
+        for hole in opened {
+            self.open(hole);
+        }
+        let closed = closed.into_iter().filter(|node| self.close(node)).collect();
+        self.take(closed, "the scheduler took the node", at, now, out);
+        self.pursue_all(now, out);
+    }
+
+    pub(crate) fn snapshot(
+        &mut self,
+        seq: u64,
+        at: Timestamp,
+        idle: Vec<Hole>,
+        now: Now,
+        out: &mut Out,
+    ) {
+        let listed: BTreeSet<NodeId> = idle.iter().map(|hole| hole.node.clone()).collect();
+        // Before the first snapshot a lease may stand on a node that has left the pool.
+        let closed = self
+            .nodes
+            .iter()
+            .filter(|(id, node)| {
+                !listed.contains(*id) && (node.idle_since.is_some() || node.owner.is_some())
+            })
+            .map(|(id, _)| id.clone())
+            .collect();
+        self.seq = Some(self.seq.map_or(seq, |known| known.max(seq)));
+        self.pool_changed(seq, at, idle, closed, now, out);
+    }
+
+    fn open(&mut self, hole: Hole) {
+        let node = self.nodes.entry(hole.node).or_default();
+        if node.idle_since.replace(hole.since).is_none() {
+            self.pool_nodes += 1;
+        }
+        node.wanted = false;
+    }
+
+    /// Returns whether somebody held it.
+    fn close(&mut self, id: &NodeId) -> bool {
+        let Some(node) = self.nodes.get_mut(id) else {
+            return false;
+        };
+        if node.idle_since.take().is_some() {
+            self.pool_nodes = self.pool_nodes.saturating_sub(1);
+        }
+        node.wanted = node.owner.is_some() || node.release.is_some();
+        node.owner.is_some()
+    }
+
+    /// Takes nodes from whoever holds them, at once: the others of each run go on without.
+    pub(crate) fn take(
+        &mut self,
+        nodes: Vec<NodeId>,
+        reason: &str,
+        at: Timestamp,
+        now: Now,
+        out: &mut Out,
+    ) {
+        let mut hit: BTreeMap<TrainerId, BTreeSet<NodeId>> = BTreeMap::new();
+        for id in nodes {
+            let Some(owner) = self.nodes.get(&id).and_then(|node| node.owner.clone()) else {
+                continue;
+            };
+            self.release(&id, reason, out);
+            hit.entry(owner).or_default().insert(id);
+        }
+        for (id, lost) in hit {
+            let Some(trainer) = self.trainers.get_mut(&id) else {
+                continue;
+            };
+            if let Some(target) = &mut trainer.target {
+                target.nodes.retain(|node| !lost.contains(node));
+            }
+            let mut rest = trainer.record.nodes.clone();
+            rest.retain(|node| !lost.contains(node));
+            if rest.len() == trainer.record.nodes.len() {
+                continue;
+            }
+            // A program that died just before its node was taken has not failed.
+            if trainer.restart.take().is_some_and(|restart| restart.failed) {
+                trainer.record.failures = trainer.record.failures.saturating_sub(1);
+            }
+            if rest.len() < trainer.record.spec.min_nodes as usize {
+                rest.clear();
+            }
+            let stays = !rest.is_empty();
+            self.change_run(&id, rest, Change::Lost { at }, now, out);
+            if !stays {
+                self.release_unwanted(&id, "fewer nodes are left than it needs", out);
+            }
+        }
+    }
+}

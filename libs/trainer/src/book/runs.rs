@@ -1,0 +1,308 @@
+//! Runs: every change of a trainer's nodes closes one and begins the next.
+
+use lacuna_model::{Action, Assignment, Launch, Member, NodeId, Phase, Progress, Span, TrainerId};
+
+use crate::Now;
+use crate::account::{Change, Counted, is_done};
+use crate::book::state::{Out, Restart};
+use crate::book::{Book, Note};
+
+impl Book {
+    /// Gives a trainer another set of nodes (sorted), whose leases it holds, for a new run.
+    pub(crate) fn change_run(
+        &mut self,
+        id: &TrainerId,
+        nodes: Vec<NodeId>,
+        change: Change,
+        now: Now,
+        out: &mut Out,
+    ) {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        let record = &mut trainer.record;
+        let before = record.nodes.len() as u32;
+        let after = nodes.len() as u32;
+        let allowance = match record.spec.launch {
+            Launch::Simulated => Span::ZERO,
+            Launch::Command { .. } => self.config.last_words,
+        };
+        let lost = trainer.account.turn(record, change, now.cluster, allowance);
+        let cause = match change {
+            Change::Grown | Change::Shrunk if before > 0 => {
+                record.rescales += 1;
+                if change == Change::Grown {
+                    "grown"
+                } else {
+                    "shrunk"
+                }
+            }
+            Change::Grown | Change::Shrunk => "start",
+            Change::Lost { .. } => {
+                if lost {
+                    record.preemptions += 1;
+                }
+                out.note(Note::Preempted {
+                    trainer: id.clone(),
+                    nodes: before.saturating_sub(after),
+                });
+                "preempted"
+            }
+            Change::Restarted => "restarted",
+            Change::Ended => "ended",
+        };
+        record.nodes = nodes;
+        if after > 0 && record.started.is_none() {
+            record.started = Some(now.cluster);
+        }
+        trainer.restart = None;
+        trainer.up = now.wall;
+        if before + after > 0 {
+            out.note(Note::Run {
+                trainer: id.clone(),
+                run: record.run,
+                before,
+                after,
+                cause,
+            });
+        }
+        out.records.insert(id.clone());
+        self.changed = true;
+        self.command_run(id, now, out);
+    }
+
+    /// Commands every node of a trainer to run its present run.
+    pub(crate) fn command_run(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
+        let Some(trainer) = self.trainers.get(id) else {
+            return;
+        };
+        let record = &trainer.record;
+        let members: Vec<Member> = record
+            .nodes
+            .iter()
+            .map(|node| Member {
+                node: node.clone(),
+                epoch: self.nodes.get(node).map(|n| n.epoch).unwrap_or_default(),
+            })
+            .collect();
+        let seq = record.run.0;
+        let assignments: Vec<(NodeId, Assignment)> = members
+            .iter()
+            .enumerate()
+            .map(|(rank, member)| {
+                let assignment = Assignment {
+                    trainer: id.clone(),
+                    run: record.run,
+                    rank: rank as u32,
+                    members: members.clone(),
+                    launch: record.spec.launch.clone(),
+                    throughput: record.spec.throughput.clone(),
+                    rescale: record.spec.rescale,
+                    work: record.spec.work,
+                    samples_before: record.samples_before,
+                    owed: record.owed,
+                    since: trainer.account.since(),
+                    checkpoint: record.checkpoint.clone(),
+                };
+                (member.node.clone(), assignment)
+            })
+            .collect();
+        for (node, assignment) in assignments {
+            let action = Action::Run(Box::new(assignment));
+            self.send(&node, seq, action, now, out);
+        }
+    }
+
+    /// Ends a trainer for good and takes its nodes back.
+    pub(crate) fn end(
+        &mut self,
+        id: &TrainerId,
+        phase: Phase,
+        reason: &str,
+        now: Now,
+        out: &mut Out,
+    ) {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        trainer.target = None;
+        trainer.record.phase = phase;
+        reason.clone_into(&mut trainer.record.reason);
+        trainer.record.ended = Some(now.cluster);
+        let place = (trainer.record.spec.submit, trainer.record.order, id.clone());
+        self.future.remove(&place);
+        self.waiting.retain(|(_, _, _, waiting)| waiting != id);
+        self.active.retain(|active| active != id);
+        self.change_run(id, Vec::new(), Change::Ended, now, out);
+        self.release_unwanted(id, &format!("trainer {id} is over"), out);
+        let phase = match phase {
+            Phase::Done => "done",
+            Phase::Cancelled => "cancelled",
+            Phase::Failed => "failed",
+            Phase::Queued | Phase::Active => "",
+        };
+        out.note(Note::Ended {
+            trainer: id.clone(),
+            phase,
+            reason: reason.to_owned(),
+        });
+    }
+
+    /// Releases every node that a trainer holds without needing it.
+    pub(crate) fn release_unwanted(&mut self, id: &TrainerId, reason: &str, out: &mut Out) {
+        let needed = self.trainers.get(id);
+        let unwanted: Vec<NodeId> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.owner.as_ref() == Some(id))
+            .filter(|(node, _)| {
+                needed.is_none_or(|t| {
+                    t.record.nodes.binary_search(node).is_err()
+                        && t.target
+                            .as_ref()
+                            .is_none_or(|target| !target.nodes.contains(*node))
+                })
+            })
+            .map(|(node, _)| node.clone())
+            .collect();
+        for node in unwanted {
+            self.release(&node, reason, out);
+        }
+    }
+
+    pub(crate) fn reported(&mut self, report: &Progress, now: Now, out: &mut Out) {
+        let Some(trainer) = self.trainers.get_mut(&report.trainer) else {
+            out.note(Note::LateReport {
+                trainer: report.trainer.clone(),
+                run: report.run,
+            });
+            return;
+        };
+        match trainer.account.report(&mut trainer.record, report) {
+            Counted::Samples(more) => {
+                trainer.dirty = true;
+                self.figures = true;
+                let healthy = now.since(trainer.up) >= self.config.healthy_after;
+                if more > 0.0 && healthy && report.run == trainer.record.run {
+                    trainer.record.failures = 0;
+                    for node in &trainer.record.nodes {
+                        if let Some(node) = self.nodes.get_mut(node) {
+                            node.bad = 0;
+                            node.quarantines = 0;
+                        }
+                    }
+                }
+                if trainer.record.phase == Phase::Active && is_done(&trainer.record) {
+                    let id = report.trainer.clone();
+                    self.end(&id, Phase::Done, "all samples done", now, out);
+                }
+            }
+            Counted::Late => out.note(Note::LateReport {
+                trainer: report.trainer.clone(),
+                run: report.run,
+            }),
+            Counted::Nonsense => out.note(Note::BadReport {
+                trainer: report.trainer.clone(),
+            }),
+        }
+    }
+
+    /// The program of a run's member ended by itself.
+    pub(crate) fn exited(
+        &mut self,
+        id: &TrainerId,
+        node: &NodeId,
+        code: i32,
+        words: &str,
+        now: Now,
+        out: &mut Out,
+    ) {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        let record = &mut trainer.record;
+        if trainer.restart.is_some() {
+            return;
+        }
+        let first = record.nodes.first() == Some(node);
+        let said = if words.is_empty() {
+            String::new()
+        } else {
+            format!(": {words}")
+        };
+        if code == 0 && !first {
+            return;
+        }
+        if code == 0 && record.spec.work == lacuna_model::Work::UntilExit {
+            self.end(
+                id,
+                Phase::Done,
+                "its program ended with exit code 0",
+                now,
+                out,
+            );
+            return;
+        }
+        record.failures += 1;
+        record.reason = format!("exit code {code} on node {node}{said}");
+        out.records.insert(id.clone());
+        let failures = record.failures;
+        let doublings = failures.saturating_sub(1).min(16);
+        let wait = self.config.backoff.as_ms().saturating_mul(1 << doublings);
+        let wait = Span::from_ms(wait.min(self.config.backoff_max.as_ms()));
+        trainer.restart = Some(Restart {
+            at: now.wall + wait,
+            failed: true,
+            clean: code == 0,
+        });
+        out.note(Note::Failure {
+            trainer: id.clone(),
+            node: node.clone(),
+            failures,
+            reason: trainer.record.reason.clone(),
+            again_in: wait,
+        });
+        if code != 0 {
+            self.node(node).bad += 1;
+        }
+    }
+
+    /// Starts again what has waited long enough, gives up what failed too often, and puts
+    /// nodes on which programs keep failing into quarantine. All of it only now, because a
+    /// program that dies just before its node is taken has not failed.
+    pub(crate) fn restart_due(&mut self, now: Now, out: &mut Out) {
+        let due: Vec<TrainerId> = self
+            .active
+            .iter()
+            .filter(|id| {
+                self.trainers
+                    .get(*id)
+                    .and_then(|t| t.restart.as_ref())
+                    .is_some_and(|restart| restart.at <= now.wall)
+            })
+            .cloned()
+            .collect();
+        for id in due {
+            let Some(trainer) = self.trainers.get_mut(&id) else {
+                continue;
+            };
+            let failed = trainer.restart.take().is_some_and(|r| r.failed && !r.clean);
+            let record = &trainer.record;
+            if record.failures >= self.config.max_failures {
+                let reason = format!(
+                    "given up after {} failures in a row; the last: {}",
+                    record.failures, record.reason
+                );
+                self.end(&id, Phase::Failed, &reason, now, out);
+                continue;
+            }
+            let nodes = record.nodes.clone();
+            if failed && self.quarantine(&nodes, now, out) {
+                continue;
+            }
+            if !nodes.is_empty() {
+                self.change_run(&id, nodes, Change::Restarted, now, out);
+            }
+        }
+    }
+}

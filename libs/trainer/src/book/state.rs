@@ -1,0 +1,282 @@
+//! What the books hold.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use lacuna_model::{
+    AgentStatus, Command, Epoch, Generation, NodeId, Plan, Span, Timestamp, TrainerId,
+    TrainerRecord,
+};
+
+use crate::account::Account;
+use crate::book::{Effect, LeaseWrite, Note, Tick};
+
+/// Settings. Lengths are of real time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BookConfig {
+    /// Most trainers admitted at one time.
+    pub max_parallel: u32,
+    /// An agent that hears no renewal for this long gives its node back by itself.
+    pub dead_man: Span,
+    /// Added to the dead man's time before nobody waits for an unconfirmed release any more.
+    pub safety: Span,
+    /// A command that is not acknowledged for this long is sent again.
+    pub resend_after: Span,
+    /// A trainer waits this long for nodes that others have still to give back.
+    pub transfer_wait: Span,
+    /// Failures of a program in a row after which its trainer is given up.
+    pub max_failures: u32,
+    /// Wait before the first restart; doubled for each further failure.
+    pub backoff: Span,
+    /// Longest wait before a restart.
+    pub backoff_max: Span,
+    /// A run that has made progress for so long is healthy: failures are forgotten.
+    pub healthy_after: Span,
+    /// Failures in a row on one node after which it is put into quarantine.
+    pub node_failures: u32,
+    /// First quarantine; doubled each time, 64-fold at most.
+    pub quarantine: Span,
+    /// How long after its end a real program's last report counts, in cluster time.
+    pub last_words: Span,
+}
+
+impl Default for BookConfig {
+    fn default() -> Self {
+        Self {
+            max_parallel: 10,
+            dead_man: Span::from_secs(60),
+            safety: Span::from_secs(5),
+            resend_after: Span::from_secs(2),
+            transfer_wait: Span::from_secs(10),
+            max_failures: 5,
+            backoff: Span::from_secs(1),
+            backoff_max: Span::from_secs(60),
+            healthy_after: Span::from_secs(60),
+            node_failures: 3,
+            quarantine: Span::from_secs(300),
+            last_words: Span::from_secs(60),
+        }
+    }
+}
+
+/// What a written lease is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Pending {
+    Grant(TrainerId),
+    Release,
+}
+
+/// A release that the agent has not confirmed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Release {
+    pub(crate) since: Timestamp,
+    /// From when on the agent must have given up by itself.
+    pub(crate) safe_at: Timestamp,
+}
+
+/// The newest command to a node.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sent {
+    pub(crate) command: Command,
+    pub(crate) first: Timestamp,
+    pub(crate) last: Timestamp,
+}
+
+/// One node.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Node {
+    /// Since when it is a hole.
+    pub(crate) idle_since: Option<Timestamp>,
+    /// Who holds its lease, as the bucket says.
+    pub(crate) owner: Option<TrainerId>,
+    /// The revision of its entry.
+    pub(crate) epoch: Epoch,
+    pub(crate) pending: Option<Pending>,
+    /// Why the pending or last release was made.
+    pub(crate) reason: String,
+    pub(crate) release: Option<Release>,
+    pub(crate) sent: Option<Sent>,
+    pub(crate) status: Option<AgentStatus>,
+    /// When its agent last spoke, or when we began to listen.
+    pub(crate) heard: Option<Timestamp>,
+    pub(crate) silent: bool,
+    /// Failures in a row on this node.
+    pub(crate) bad: u32,
+    pub(crate) quarantines: u32,
+    pub(crate) quarantined_until: Option<Timestamp>,
+    /// Whether the scheduler took it and waits for our answer.
+    pub(crate) wanted: bool,
+}
+
+impl Node {
+    pub(crate) fn usable(&self) -> bool {
+        !self.silent && self.quarantined_until.is_none()
+    }
+
+    /// Whether it can be given to a trainer at once.
+    pub(crate) fn ready(&self) -> bool {
+        self.idle_since.is_some()
+            && self.owner.is_none()
+            && self.pending.is_none()
+            && self.release.is_none()
+            && self.usable()
+    }
+
+    /// Whether the agent has obeyed the newest command.
+    pub(crate) fn acknowledged(&self) -> bool {
+        let Some(sent) = &self.sent else { return true };
+        self.status.as_ref().is_some_and(|status| {
+            (status.epoch, status.seq) >= (sent.command.epoch, sent.command.seq)
+        })
+    }
+}
+
+/// The set of nodes that a trainer is to get.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Target {
+    pub(crate) nodes: BTreeSet<NodeId>,
+    pub(crate) since: Timestamp,
+}
+
+/// A restart that waits.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Restart {
+    pub(crate) at: Timestamp,
+    /// Whether a failure of the program was counted for it.
+    pub(crate) failed: bool,
+    /// Whether the program ended with exit code 0, perhaps having done its work.
+    pub(crate) clean: bool,
+}
+
+/// One trainer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Trainer {
+    pub(crate) record: TrainerRecord,
+    pub(crate) account: Account,
+    pub(crate) target: Option<Target>,
+    pub(crate) restart: Option<Restart>,
+    /// Real time at which the present run began.
+    pub(crate) up: Timestamp,
+    /// Whether the record has changed since it was last kept.
+    pub(crate) dirty: bool,
+}
+
+/// What a step has gathered; see [`crate::book::step`] for the order in which it leaves.
+#[derive(Debug, Default)]
+pub(crate) struct Out {
+    pub(crate) writes: Vec<LeaseWrite>,
+    pub(crate) records: BTreeSet<TrainerId>,
+    pub(crate) sends: Vec<Command>,
+    pub(crate) rest: Vec<Effect>,
+}
+
+impl Out {
+    pub(crate) fn note(&mut self, note: Note) {
+        self.rest.push(Effect::Note(note));
+    }
+}
+
+/// The order of the queue: priority first, then submission, then arrival.
+pub(crate) type Place = (Reverse<i32>, Timestamp, u64, TrainerId);
+
+/// Sums over time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Sums {
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) upto: Option<Timestamp>,
+    pub(crate) idle_node_s: f64,
+    pub(crate) harvested_node_s: f64,
+}
+
+/// Control's books. See the module's text.
+#[derive(Debug)]
+pub struct Book {
+    pub(crate) config: BookConfig,
+    pub(crate) trainers: BTreeMap<TrainerId, Trainer>,
+    pub(crate) nodes: BTreeMap<NodeId, Node>,
+    /// Submitted for a later time.
+    pub(crate) future: BTreeSet<(Timestamp, u64, TrainerId)>,
+    pub(crate) waiting: BTreeSet<Place>,
+    /// Admitted, in order of admission.
+    pub(crate) active: Vec<TrainerId>,
+    pub(crate) next_order: u64,
+    pub(crate) version: u64,
+    /// Whether the planner must hear of a change.
+    pub(crate) changed: bool,
+    /// Whether only figures have changed.
+    pub(crate) figures: bool,
+    pub(crate) generation: Generation,
+    pub(crate) connected: bool,
+    /// The newest event seen; nothing before the first snapshot.
+    pub(crate) seq: Option<u64>,
+    pub(crate) tick: Option<Tick>,
+    /// The plan that waits for its step, in lock step.
+    pub(crate) plan: Option<(Plan, u64)>,
+    /// The step for which a plan was applied.
+    pub(crate) planned_step: Option<u64>,
+    /// The last tick that was answered.
+    pub(crate) settled: Option<(u64, bool)>,
+    /// Nodes with a command that is not acknowledged.
+    pub(crate) unacked: BTreeSet<NodeId>,
+    /// Nodes with a release that is not confirmed.
+    pub(crate) releasing: BTreeSet<NodeId>,
+    /// Nodes with a write of which the outcome is unknown.
+    pub(crate) unwritten: BTreeSet<NodeId>,
+    pub(crate) pool_nodes: u32,
+    pub(crate) leased_nodes: u32,
+    pub(crate) sums: Sums,
+}
+
+impl Book {
+    /// Empty books.
+    #[must_use]
+    pub fn new(config: BookConfig) -> Self {
+        Self {
+            config,
+            trainers: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            future: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            active: Vec::new(),
+            next_order: 1,
+            version: 0,
+            changed: true,
+            figures: false,
+            generation: Generation(0),
+            connected: true,
+            seq: None,
+            tick: None,
+            plan: None,
+            planned_step: None,
+            settled: None,
+            unacked: BTreeSet::new(),
+            releasing: BTreeSet::new(),
+            unwritten: BTreeSet::new(),
+            pool_nodes: 0,
+            leased_nodes: 0,
+            sums: Sums::default(),
+        }
+    }
+
+    pub(crate) fn node(&mut self, id: &NodeId) -> &mut Node {
+        self.nodes.entry(id.clone()).or_default()
+    }
+
+    pub(crate) fn lock_step(&self) -> bool {
+        self.tick.is_some_and(|tick| tick.lock_step)
+    }
+
+    /// Sets the owner that the bucket names.
+    pub(crate) fn set_owner(&mut self, id: &NodeId, owner: Option<TrainerId>, epoch: Epoch) {
+        let node = self.nodes.entry(id.clone()).or_default();
+        let before = node.owner.is_some();
+        let after = owner.is_some();
+        node.owner = owner;
+        node.epoch = epoch;
+        match (before, after) {
+            (false, true) => self.leased_nodes += 1,
+            (true, false) => self.leased_nodes = self.leased_nodes.saturating_sub(1),
+            _ => {}
+        }
+    }
+}

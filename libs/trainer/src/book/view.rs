@@ -1,0 +1,185 @@
+//! What the books show.
+
+use lacuna_model::{Activity, Epoch, Member, NodeId, Phase, Timestamp, TrainerId, TrainerRecord};
+
+use crate::Now;
+use crate::book::Book;
+
+/// What the planner needs to know.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrainersView {
+    /// Grows with every change that a plan depends on.
+    pub version: u64,
+    /// The moment, in the cluster's time.
+    pub as_of: Timestamp,
+    /// Admitted trainers, in order of admission.
+    pub trainers: Vec<TrainerRecord>,
+    /// Nodes that must not be given to anyone.
+    pub unusable: Vec<NodeId>,
+}
+
+/// One node, as control sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeView {
+    /// Which.
+    pub node: NodeId,
+    /// Since when it is a hole.
+    pub idle_since: Option<Timestamp>,
+    /// Who holds its lease.
+    pub trainer: Option<TrainerId>,
+    /// The fencing token.
+    pub epoch: Epoch,
+    /// What its agent last said.
+    pub activity: Option<Activity>,
+    /// Seconds since the agent's last word.
+    pub silent_s: Option<f64>,
+}
+
+/// What has come of it all. The sums over time are kept across restarts.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Tally {
+    /// Cluster time of the first event or submission.
+    pub since: Option<Timestamp>,
+    /// Cluster time up to which is summed.
+    pub upto: Option<Timestamp>,
+    /// Node-seconds in the pool.
+    pub idle_node_s: f64,
+    /// Node-seconds under a lease.
+    pub harvested_node_s: f64,
+    /// Samples done by all trainers.
+    pub samples: f64,
+    /// Rescale cost, in samples.
+    pub rescale_cost: f64,
+    /// Cost of preemptions, in samples.
+    pub preempt_cost: f64,
+    /// Times that a trainer lost nodes unasked.
+    pub preemptions: u64,
+    /// Times that the planner changed a trainer's size.
+    pub rescales: u64,
+    /// Trainers that have done their work.
+    pub done: u64,
+    /// Trainers waiting.
+    pub queued: u32,
+    /// Trainers admitted.
+    pub active: u32,
+    /// Nodes in the pool.
+    pub pool_nodes: u32,
+    /// Nodes under a lease.
+    pub leased_nodes: u32,
+}
+
+impl Book {
+    /// The version of the trainers that plans must be made from.
+    #[must_use]
+    pub const fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Admitted trainers and what they hold.
+    #[must_use]
+    pub fn trainers_view(&self, now: Now) -> TrainersView {
+        TrainersView {
+            version: self.version,
+            as_of: now.cluster,
+            trainers: self
+                .active
+                .iter()
+                .filter_map(|id| self.trainers.get(id))
+                .map(|trainer| trainer.record.clone())
+                .collect(),
+            unusable: self
+                .nodes
+                .iter()
+                .filter(|(_, node)| !node.usable())
+                .map(|(id, _)| id.clone())
+                .collect(),
+        }
+    }
+
+    /// All records in order of arrival, those of ended trainers if `all`.
+    #[must_use]
+    pub fn records(&self, all: bool) -> Vec<&TrainerRecord> {
+        let mut records: Vec<&TrainerRecord> = self
+            .trainers
+            .values()
+            .map(|trainer| &trainer.record)
+            .filter(|record| all || !record.phase.is_final())
+            .collect();
+        records.sort_by_key(|record| record.order);
+        records
+    }
+
+    /// One trainer's record.
+    #[must_use]
+    pub fn record(&self, trainer: &TrainerId) -> Option<&TrainerRecord> {
+        self.trainers.get(trainer).map(|t| &t.record)
+    }
+
+    /// All nodes that were ever in the pool or under a lease, sorted.
+    #[must_use]
+    pub fn node_views(&self, now: Now) -> Vec<NodeView> {
+        self.nodes
+            .iter()
+            .map(|(id, node)| NodeView {
+                node: id.clone(),
+                idle_since: node.idle_since,
+                trainer: node.owner.clone(),
+                epoch: node.epoch,
+                activity: node.status.as_ref().map(|status| status.activity.clone()),
+                silent_s: node
+                    .status
+                    .as_ref()
+                    .and(node.heard)
+                    .map(|heard| now.since(heard).as_secs_f64()),
+            })
+            .collect()
+    }
+
+    /// Every lease that stands: what a renewal says.
+    #[must_use]
+    pub fn leases(&self) -> Vec<Member> {
+        self.nodes
+            .iter()
+            .filter(|(_, node)| node.owner.is_some())
+            .map(|(id, node)| Member {
+                node: id.clone(),
+                epoch: node.epoch,
+            })
+            .collect()
+    }
+
+    /// How many commands wait for their acknowledgement.
+    #[must_use]
+    pub fn unacknowledged(&self) -> usize {
+        self.unacked.len()
+    }
+
+    /// What has come of it all.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally {
+            since: self.sums.since,
+            upto: self.sums.upto,
+            idle_node_s: self.sums.idle_node_s,
+            harvested_node_s: self.sums.harvested_node_s,
+            pool_nodes: self.pool_nodes,
+            leased_nodes: self.leased_nodes,
+            ..Tally::default()
+        };
+        for trainer in self.trainers.values() {
+            let record = &trainer.record;
+            tally.samples += record.samples();
+            tally.rescale_cost += record.rescale_cost;
+            tally.preempt_cost += record.preempt_cost;
+            tally.preemptions += record.preemptions;
+            tally.rescales += record.rescales;
+            match record.phase {
+                Phase::Queued => tally.queued += 1,
+                Phase::Active => tally.active += 1,
+                Phase::Done => tally.done += 1,
+                Phase::Cancelled | Phase::Failed => {}
+            }
+        }
+        tally
+    }
+}

@@ -1,0 +1,540 @@
+//! The books by hand: cases with figures worked out on paper.
+
+use lacuna_model::{Activity, Phase, Progress, RunId, Span, Timestamp, Work};
+use lacuna_trainer::book::{BookConfig, Input, Note, Tick};
+
+use crate::common::{World, node, plan, spec, trainer};
+
+fn world(specs: Vec<lacuna_model::TrainerSpec>) -> World {
+    let mut world = World::new(1, 12, BookConfig::default());
+    world.snapshot();
+    world.input(Input::Submit {
+        trainers: specs,
+        test_only: false,
+    });
+    world
+}
+
+fn apply(world: &mut World, sizes: &[(&str, &[usize])]) {
+    world.generation += 1;
+    let plan = plan(world.generation, world.seq, world.now.cluster, sizes);
+    world.input(Input::Plan {
+        plan,
+        trainers_version: world.book.version(),
+    });
+    world.deliver(usize::MAX);
+}
+
+#[test]
+fn costs_are_those_of_the_published_accounting() {
+    let mut w = world(vec![spec("a", 1, 8, Work::UntilExit)]);
+    (0..6).for_each(|n| w.open(n));
+    // A start from zero nodes is free.
+    apply(&mut w, &[("a", &[0, 1])]);
+    w.pass(Span::from_secs(100));
+    // Growing costs 18 s at the rate of two nodes, 20 samples/s.
+    apply(&mut w, &[("a", &[0, 1, 2, 3])]);
+    assert_eq!(w.samples("a"), 2_000.0);
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.rescale_cost, record.owed), (360.0, 360.0));
+    // 40 samples/s: nine seconds pay for it.
+    w.pass(Span::from_secs(10));
+    // Two nodes lost at one moment are one preemption: 12 s at 40 samples/s.
+    w.close(1);
+    w.close(2);
+    w.deliver(usize::MAX);
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.preempt_cost, record.preemptions), (480.0, 1));
+    assert_eq!(w.samples("a"), 2_040.0);
+    assert_eq!(w.nodes_of("a"), 2);
+    w.pass(Span::from_secs(30));
+    w.report_all();
+    w.deliver(usize::MAX);
+    // 600 samples in 30 s, 480 of them for the loss.
+    assert_eq!(w.samples("a"), 2_160.0);
+    let tally = w.book.tally();
+    assert_eq!((tally.preemptions, tally.rescales), (1, 1));
+}
+
+#[test]
+fn a_node_changes_hands_only_through_a_confirmed_release() {
+    let mut w = world(vec![
+        spec("a", 1, 4, Work::UntilExit),
+        spec("b", 1, 4, Work::UntilExit),
+    ]);
+    (0..3).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1, 2])]);
+    w.generation += 1;
+    let p = plan(
+        w.generation,
+        w.seq,
+        w.now.cluster,
+        &[("a", &[0]), ("b", &[1, 2])],
+    );
+    w.input(Input::Plan {
+        plan: p,
+        trainers_version: w.book.version(),
+    });
+    // The leases are free now, but the agents have not spoken: b has nothing.
+    assert_eq!(w.leases[&node(1)].0, None);
+    assert_eq!(w.nodes_of("b"), 0);
+    w.deliver(usize::MAX);
+    assert_eq!((w.nodes_of("a"), w.nodes_of("b")), (1, 2));
+    assert_eq!(w.leases[&node(1)].0, Some(trainer("b")));
+    // b began once, with both nodes, and paid nothing.
+    let b = w.book.record(&trainer("b")).unwrap();
+    assert_eq!((b.run, b.rescale_cost), (RunId(1), 0.0));
+}
+
+#[test]
+fn a_silent_agent_holds_its_node_until_the_dead_man() {
+    let mut w = world(vec![
+        spec("a", 1, 4, Work::UntilExit),
+        spec("b", 1, 4, Work::UntilExit),
+    ]);
+    (0..2).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0])]);
+    w.close(0);
+    w.mail.clear(); // The release is lost, and so is all that follows.
+    w.open(0);
+    for second in 0..80 {
+        w.pass(Span::from_secs(1));
+        w.input(Input::Timer);
+        w.mail.clear();
+        w.renew();
+        if w.book.leases().is_empty() && second % 5 == 0 {
+            w.generation += 1;
+            let p = plan(w.generation, w.seq, w.now.cluster, &[("b", &[0])]);
+            w.input(Input::Plan {
+                plan: p,
+                trainers_version: w.book.version(),
+            });
+            w.mail.clear();
+        }
+        // The world itself checks that no lease is written while a program runs there.
+    }
+    assert!(w.programs.is_empty(), "the dead man did not work");
+    assert!(
+        w.notes
+            .iter()
+            .any(|n| matches!(n, Note::ReleasedUnheard { .. }))
+    );
+    assert_eq!(w.view.clone().unwrap().unusable, vec![node(0)]);
+    w.statuses();
+    w.deliver(usize::MAX);
+    assert_eq!(w.view.clone().unwrap().unusable, vec![]);
+}
+
+#[test]
+fn plans_for_other_trainers_or_of_an_older_number_are_refused() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    w.open(0);
+    let version = w.book.version();
+    let give = |g, w: &World| plan(g, w.seq, w.now.cluster, &[("a", &[0])]);
+    let p = give(7, &w);
+    w.input(Input::Plan {
+        plan: p,
+        trainers_version: version + 1,
+    });
+    assert_eq!(w.nodes_of("a"), 0);
+    let p = give(7, &w);
+    w.input(Input::Plan {
+        plan: p,
+        trainers_version: version,
+    });
+    assert_eq!(w.nodes_of("a"), 1);
+    let p = plan(6, w.seq, w.now.cluster, &[]);
+    let version = w.book.version();
+    w.input(Input::Plan {
+        plan: p,
+        trainers_version: version,
+    });
+    assert_eq!(w.nodes_of("a"), 1);
+    let causes: Vec<_> = w
+        .notes
+        .iter()
+        .filter_map(|n| match n {
+            Note::PlanRefused { cause, .. } => Some(*cause),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(causes, ["stale", "older"]);
+}
+
+#[test]
+fn a_plan_waits_for_the_events_that_it_knows_of() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    let p = plan(1, w.seq + 1, w.now.cluster, &[("a", &[0])]);
+    let version = w.book.version();
+    w.input(Input::Plan {
+        plan: p,
+        trainers_version: version,
+    });
+    assert_eq!(w.nodes_of("a"), 0);
+    w.open(0);
+    assert_eq!(w.nodes_of("a"), 1);
+}
+
+#[test]
+fn nothing_grows_while_the_bus_is_gone_or_the_pool_unknown() {
+    let mut w = World::new(1, 4, BookConfig::default());
+    w.input(Input::Submit {
+        trainers: vec![spec("a", 1, 4, Work::UntilExit)],
+        test_only: false,
+    });
+    apply(&mut w, &[("a", &[0])]);
+    assert_eq!(w.nodes_of("a"), 0);
+    w.snapshot();
+    w.open(0);
+    w.input(Input::Disconnected);
+    apply(&mut w, &[("a", &[0])]);
+    assert_eq!(w.nodes_of("a"), 0);
+    w.input(Input::Connected);
+    apply(&mut w, &[("a", &[0])]);
+    assert_eq!(w.nodes_of("a"), 1);
+}
+
+#[test]
+fn below_its_minimum_a_trainer_gives_all_back() {
+    let mut w = world(vec![spec("a", 3, 4, Work::UntilExit)]);
+    (0..3).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1, 2])]);
+    w.pass(Span::from_secs(10));
+    w.close(2);
+    w.deliver(usize::MAX);
+    assert_eq!(w.nodes_of("a"), 0);
+    assert!(w.leases.values().all(|lease| lease.0.is_none()));
+    assert!(w.programs.is_empty());
+    assert_eq!(w.samples("a"), 300.0);
+    // Only the node that the scheduler took is answered for.
+    assert_eq!(w.answered, vec![node(2)]);
+}
+
+#[test]
+fn admission_is_by_priority_then_first_come_first_served_and_waits_for_its_time() {
+    let mut first = spec("first", 1, 2, Work::UntilExit);
+    first.submit = Timestamp::from_unix(1001);
+    let mut later = spec("later", 1, 2, Work::UntilExit);
+    later.submit = Timestamp::from_unix(1002);
+    let mut high = spec("high", 1, 2, Work::UntilExit);
+    high.submit = Timestamp::from_unix(1002);
+    high.priority = 5;
+    let config = BookConfig {
+        max_parallel: 2,
+        ..BookConfig::default()
+    };
+    let mut w = World::new(1, 4, config);
+    w.snapshot();
+    w.input(Input::Submit {
+        trainers: vec![later, high, first],
+        test_only: false,
+    });
+    let admitted = |w: &World| -> Vec<String> {
+        let view = w.book.trainers_view(w.now);
+        view.trainers
+            .iter()
+            .map(|t| t.spec.id.to_string())
+            .collect()
+    };
+    assert!(admitted(&w).is_empty());
+    w.pass(Span::from_secs(1));
+    w.input(Input::Timer);
+    assert_eq!(admitted(&w), ["first"]);
+    w.pass(Span::from_secs(1));
+    w.input(Input::Timer);
+    assert_eq!(admitted(&w), ["first", "high"]);
+    w.input(Input::Cancel(trainer("first")));
+    assert_eq!(admitted(&w), ["high", "later"]);
+    w.input(Input::Cancel(trainer("first")));
+    assert!(
+        w.replies
+            .last()
+            .unwrap()
+            .as_ref()
+            .unwrap_err()
+            .contains("over already")
+    );
+}
+
+#[test]
+fn a_submission_is_taken_whole_or_not_at_all() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    let mut bad = spec("c", 1, 4, Work::UntilExit);
+    bad.min_nodes = 9;
+    for (specs, says) in [
+        (vec![spec("b", 1, 4, Work::UntilExit), bad], "min_nodes 9"),
+        (
+            vec![
+                spec("b", 1, 4, Work::UntilExit),
+                spec("a", 1, 4, Work::UntilExit),
+            ],
+            "exists already",
+        ),
+    ] {
+        w.input(Input::Submit {
+            trainers: specs,
+            test_only: false,
+        });
+        let error = w.replies.last().unwrap().clone().unwrap_err();
+        assert!(error.contains(says), "{error}");
+        assert!(w.book.record(&trainer("b")).is_none());
+    }
+    w.input(Input::Submit {
+        trainers: vec![spec("b", 1, 4, Work::UntilExit)],
+        test_only: true,
+    });
+    assert!(w.replies.last().unwrap().is_ok());
+    assert!(w.book.record(&trainer("b")).is_none());
+}
+
+#[test]
+fn work_ends_at_its_end_and_the_nodes_come_back() {
+    let mut w = world(vec![spec("a", 1, 4, Work::Samples(105.0))]);
+    w.open(0);
+    apply(&mut w, &[("a", &[0])]);
+    w.pass(Span::from_secs(60));
+    w.report_all();
+    w.deliver(usize::MAX);
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.phase, record.samples()), (Phase::Done, 105.0));
+    assert!(w.programs.is_empty() && w.book.leases().is_empty());
+    assert_eq!(w.book.tally().done, 1);
+}
+
+#[test]
+fn late_repeated_and_mad_reports_count_nothing() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    (0..2).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0])]);
+    w.pass(Span::from_secs(10));
+    let report = |run, at, samples| {
+        Input::Progress(Progress {
+            trainer: trainer("a"),
+            run: RunId(run),
+            at: Timestamp::from_unix(at),
+            samples,
+            owed: 0.0,
+            step: None,
+            world_size: 1,
+            loss: None,
+            checkpoint: None,
+        })
+    };
+    w.input(report(1, 1005, 50.0));
+    w.input(report(1, 1005, 50.0));
+    w.input(report(1, 1003, 30.0));
+    assert_eq!(w.samples("a"), 50.0);
+    w.input(report(1, 1006, f64::NAN));
+    w.input(report(1, 1006, -1.0));
+    w.input(report(9, 1006, 1000.0));
+    assert_eq!(w.samples("a"), 50.0);
+    apply(&mut w, &[("a", &[0, 1])]);
+    // The agent's last word of the first run was for the moment of its end.
+    assert_eq!(w.samples("a"), 100.0);
+    // Work of the first run after its end is double work: late.
+    w.input(report(1, 1015, 150.0));
+    assert_eq!(w.samples("a"), 100.0);
+    let late = |n: &&Note| matches!(n, Note::LateReport { .. });
+    let bad = |n: &&Note| matches!(n, Note::BadReport { .. });
+    assert_eq!(w.notes.iter().filter(late).count(), 2);
+    assert_eq!(w.notes.iter().filter(bad).count(), 2);
+}
+
+#[test]
+fn a_failing_program_starts_again_more_and_more_slowly_and_is_given_up() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    w.open(0);
+    apply(&mut w, &[("a", &[0])]);
+    let mut waits = Vec::new();
+    for _ in 0..5 {
+        w.exit(&node(0), 3);
+        w.deliver(usize::MAX);
+        if let Some(Note::Failure { again_in, .. }) = w
+            .notes
+            .iter()
+            .rev()
+            .find(|n| matches!(n, Note::Failure { .. }))
+        {
+            waits.push(again_in.as_ms() / 1000);
+        }
+        for _ in 0..20 {
+            w.pass(Span::from_secs(1));
+            w.renew();
+            w.statuses();
+            w.deliver(usize::MAX);
+            w.input(Input::Timer);
+            w.deliver(usize::MAX);
+        }
+        if w.nodes_of("a") == 0 && w.book.record(&trainer("a")).unwrap().phase == Phase::Active {
+            // Three failures in a row put the node into quarantine; another takes over.
+            assert_eq!(w.view.clone().unwrap().unusable, vec![node(0)]);
+            break;
+        }
+    }
+    assert_eq!(waits, [1, 2, 4]);
+    w.open(1);
+    apply(&mut w, &[("a", &[1])]);
+    for n in 0..2 {
+        w.exit(&node(1), 3 + n);
+        w.deliver(usize::MAX);
+        w.pass(Span::from_secs(20));
+        w.renew();
+        w.input(Input::Timer);
+        w.deliver(usize::MAX);
+    }
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!(record.phase, Phase::Failed);
+    assert!(
+        record.reason.contains("after 5 failures"),
+        "{}",
+        record.reason
+    );
+    assert!(
+        record.reason.contains("exit code 4 on node n01: bang"),
+        "{}",
+        record.reason
+    );
+}
+
+#[test]
+fn a_program_that_dies_as_its_node_is_taken_has_not_failed() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    (0..2).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1])]);
+    w.exit(&node(1), 143);
+    w.deliver(usize::MAX);
+    assert_eq!(w.book.record(&trainer("a")).unwrap().failures, 1);
+    w.close(1);
+    w.deliver(usize::MAX);
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!(
+        (record.failures, record.preemptions, record.nodes.len()),
+        (0, 1, 1)
+    );
+}
+
+#[test]
+fn exit_code_zero_ends_a_trainer_that_runs_until_its_exit() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    (0..2).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1])]);
+    w.exit(&node(1), 0);
+    w.deliver(usize::MAX);
+    assert_eq!(w.book.record(&trainer("a")).unwrap().phase, Phase::Active);
+    w.exit(&node(0), 0);
+    w.deliver(usize::MAX);
+    assert_eq!(w.book.record(&trainer("a")).unwrap().phase, Phase::Done);
+}
+
+#[test]
+fn control_starts_again_without_touching_what_runs() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    (0..3).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1])]);
+    w.pass(Span::from_secs(10));
+    w.report_all();
+    w.deliver(usize::MAX);
+    let run = w.book.record(&trainer("a")).unwrap().run;
+    w.crash_control();
+    w.pass(Span::from_secs(10));
+    w.statuses();
+    w.report_all();
+    w.deliver(usize::MAX);
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.run, record.samples()), (run, 400.0));
+    assert_eq!(w.book.unacknowledged(), 0);
+    // A node that left while control was away is a loss like any other.
+    w.pool.remove(&node(1));
+    w.crash_control();
+    w.deliver(usize::MAX);
+    assert_eq!(w.nodes_of("a"), 1);
+    assert!(w.book.tally().idle_node_s > 0.0);
+}
+
+#[test]
+fn lock_step_waits_for_reports_then_for_the_plan_and_its_acknowledgements() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    let tick = |w: &World, step, complete| {
+        Input::Clock(Tick {
+            now: w.now.cluster,
+            step,
+            events_upto: w.seq,
+            complete,
+            lock_step: true,
+        })
+    };
+    let t = tick(&w, 1, false);
+    w.input(t);
+    assert_eq!(w.settled, [(1, false)]);
+    (0..2).for_each(|n| w.open(n));
+    let t = tick(&w, 1, true);
+    w.input(t);
+    assert_eq!(w.settled.len(), 1, "settled without a plan");
+    w.generation += 1;
+    let p = plan(w.generation, w.seq, w.now.cluster, &[("a", &[0, 1])]);
+    let version = w.book.version();
+    w.input(Input::Plan {
+        plan: p,
+        trainers_version: version,
+    });
+    assert_eq!(w.settled.len(), 1, "settled before the agents had obeyed");
+    w.deliver(usize::MAX);
+    assert_eq!(w.settled, [(1, false), (1, true)]);
+    // A second plan for the same step is not for this step.
+    w.generation += 1;
+    let p = plan(w.generation, w.seq, w.now.cluster, &[]);
+    let version = w.book.version();
+    w.input(Input::Plan {
+        plan: p,
+        trainers_version: version,
+    });
+    assert_eq!(w.nodes_of("a"), 2);
+    w.now.cluster = w.now.cluster + Span::from_secs(50);
+    let t = tick(&w, 2, false);
+    w.input(t);
+    assert_eq!(w.settled.len(), 2, "settled before the run had reported");
+    w.report_all();
+    w.deliver(usize::MAX);
+    assert_eq!(w.settled.last(), Some(&(2, false)));
+    assert_eq!(w.samples("a"), 1_000.0);
+    let t = tick(&w, 2, false);
+    w.input(t);
+    assert_eq!(w.settled.len(), 4, "an answer that was lost is given again");
+}
+
+#[test]
+fn an_agent_obeys_only_the_newest_command_and_only_once() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    w.open(0);
+    apply(&mut w, &[("a", &[0])]);
+    let old = w.commands[&node(0)].clone();
+    apply(&mut w, &[]);
+    let free = w.agents[&node(0)].status();
+    assert_eq!(free.activity, Activity::Free);
+    let now = w.now;
+    let effects = w.agents.get_mut(&node(0)).unwrap().command(old, now);
+    assert!(matches!(
+        effects.first(),
+        Some(lacuna_trainer::agent::Effect::Refused { .. })
+    ));
+    assert_eq!(w.agents[&node(0)].status(), free);
+    let again = w.commands[&node(0)].clone();
+    let effects = w.agents.get_mut(&node(0)).unwrap().command(again, now);
+    assert_eq!(effects, [lacuna_trainer::agent::Effect::Report(free)]);
+}
+
+#[test]
+fn an_agent_that_has_given_up_is_started_again_on_the_same_nodes() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    (0..2).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1])]);
+    w.pass(Span::from_secs(70)); // Nobody renews.
+    assert!(w.programs.is_empty());
+    w.deliver(usize::MAX);
+    w.input(Input::Timer);
+    w.deliver(usize::MAX);
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.nodes.len(), record.failures), (2, 0));
+    assert!(record.reason.contains("dead man"), "{}", record.reason);
+    assert_eq!(w.programs.len(), 2);
+}

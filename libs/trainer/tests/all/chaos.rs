@@ -1,0 +1,147 @@
+//! Whatever is lost, repeated, delayed or killed: one owner per node, samples counted once,
+//! and in the end everybody agrees.
+
+use lacuna_model::{Activity, Phase, Span, Work};
+use lacuna_trainer::book::{BookConfig, Input};
+use rand::RngExt;
+
+use crate::common::{Chaos, World, node, spec};
+
+const NODES: usize = 10;
+
+/// The world checks the rest at every write; this holds whenever asked.
+fn counted_once(world: &World, seed: u64) {
+    for record in world.book.records(true) {
+        let most: f64 = world
+            .most
+            .iter()
+            .filter(|((id, _), _)| *id == record.spec.id)
+            .map(|(_, most)| most)
+            .sum();
+        assert!(
+            record.samples() <= most + 1e-6,
+            "seed {seed}: {} has {} samples, its runs reported {most}",
+            record.spec.id,
+            record.samples()
+        );
+    }
+}
+
+fn agreed(world: &World, seed: u64) {
+    for (id, (owner, epoch)) in &world.leases {
+        let status = world.agents[id].status();
+        match owner {
+            None => assert_eq!(status.activity, Activity::Free, "seed {seed}: {id}"),
+            Some(owner) => {
+                let record = world.book.record(owner).unwrap();
+                assert!(
+                    record.nodes.contains(id),
+                    "seed {seed}: {id} held for nothing"
+                );
+                assert!(world.pool.contains_key(id), "seed {seed}: {id} is no hole");
+                assert_eq!(status.epoch, *epoch, "seed {seed}: {id}");
+                assert_eq!(
+                    status.activity,
+                    Activity::Running {
+                        trainer: owner.clone(),
+                        run: record.run
+                    },
+                    "seed {seed}: {id}"
+                );
+            }
+        }
+    }
+    for record in world.book.records(true) {
+        let (n, min) = (record.nodes.len(), record.spec.min_nodes as usize);
+        assert!(
+            n == 0 || n >= min,
+            "seed {seed}: {} has {n} nodes",
+            record.spec.id
+        );
+    }
+    assert_eq!(world.book.unacknowledged(), 0, "seed {seed}");
+}
+
+/// Plays one seed; a failing one prints it.
+fn play(seed: u64) -> World {
+    println!("seed {seed}");
+    let config = BookConfig {
+        max_parallel: 3,
+        ..BookConfig::default()
+    };
+    let mut world = World::new(seed, NODES, config);
+    world.snapshot();
+    let specs = vec![
+        spec("a", 1, 4, Work::Samples(20_000.0)),
+        spec("b", 2, 8, Work::UntilExit),
+        spec("c", 1, 8, Work::Samples(3_000.0)),
+        spec("d", 3, 5, Work::UntilExit),
+    ];
+    world.input(Input::Submit {
+        trainers: specs,
+        test_only: false,
+    });
+    world.chaos = Chaos {
+        lose: 15,
+        repeat: 20,
+        reorder: 30,
+    };
+    for _ in 0..300 {
+        let n = world.rng.random_range(0..NODES);
+        match world.rng.random_range(0..100) {
+            0..20 => world.open(n),
+            20..28 => world.close(n),
+            28..45 => world.random_plan(),
+            45..60 => {
+                let seconds = world.rng.random_range(0..8);
+                world.pass(Span::from_secs(seconds));
+                world.renew();
+                world.input(Input::Timer);
+            }
+            60..65 => world.report_all(),
+            65..68 => world.statuses(),
+            68..70 => world.crash_control(),
+            70..72 => world.crash_agent(&node(n)),
+            72 => world.exit(&node(n), 1),
+            73 => {
+                world.input(Input::Disconnected);
+                world.pass(Span::from_secs(20));
+                world.input(Input::Connected);
+            }
+            74 => world.snapshot(),
+            _ => {
+                let most = world.rng.random_range(1..10);
+                world.deliver(most);
+            }
+        }
+        counted_once(&world, seed);
+    }
+    world.quiesce();
+    counted_once(&world, seed);
+    agreed(&world, seed);
+    world
+}
+
+#[test]
+fn one_owner_counted_once_and_all_converge() {
+    let (mut preemptions, mut conflicts, mut done) = (0, 0, 0);
+    for seed in 0..400 {
+        let world = play(seed);
+        let tally = world.book.tally();
+        preemptions += tally.preemptions;
+        done += world
+            .book
+            .records(true)
+            .iter()
+            .filter(|r| r.phase == Phase::Done)
+            .count();
+        conflicts += world
+            .notes
+            .iter()
+            .filter(|n| matches!(n, lacuna_trainer::book::Note::LeaseConflict { .. }))
+            .count();
+    }
+    println!("400 seeds: {preemptions} preemptions, {conflicts} conflicts, {done} done");
+    // Chaos that never happens would prove nothing.
+    assert!(preemptions > 400 && conflicts > 20 && done > 20);
+}

@@ -1,0 +1,566 @@
+//! A small world for the books: a bucket, agents, and a bus that loses, repeats and delays.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use lacuna_model::{
+    AgentStatus, Allocation, Assignment, Command, Epoch, Generation, Hole, Launch, NodeId, Outcome,
+    Plan, PlanReport, Progress, RescaleCost, RunId, ScalingCurve, Solve, Span, Timestamp,
+    TrainerId, TrainerRecord, TrainerSpec, Work,
+};
+use lacuna_trainer::agent::{Agent, Effect as AgentEffect};
+use lacuna_trainer::book::{
+    Book, BookConfig, Effect, Input, LeaseResult, LeaseWrite, TrainersView,
+};
+use lacuna_trainer::{Now, simulated};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+pub(crate) fn node(n: usize) -> NodeId {
+    NodeId::new(format!("n{n:02}")).unwrap()
+}
+
+pub(crate) fn trainer(name: &str) -> TrainerId {
+    TrainerId::new(name).unwrap()
+}
+
+/// A trainer with 10 samples/s and node, up to 8 nodes.
+pub(crate) fn spec(name: &str, min: u32, max: u32, work: Work) -> TrainerSpec {
+    TrainerSpec {
+        id: trainer(name),
+        owner: None,
+        priority: 0,
+        submit: Timestamp::from_unix(1000),
+        min_nodes: min,
+        max_nodes: max,
+        throughput: ScalingCurve::linear(10.0, max).unwrap(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 18.0,
+            down_s: 12.0,
+        },
+        work,
+        launch: Launch::Simulated,
+    }
+}
+
+pub(crate) fn plan(
+    generation: u64,
+    seq: u64,
+    as_of: Timestamp,
+    sizes: &[(&str, &[usize])],
+) -> Plan {
+    plan_of(
+        generation,
+        seq,
+        as_of,
+        sizes
+            .iter()
+            .map(|(name, nodes)| (trainer(name), nodes.iter().map(|n| node(*n)).collect()))
+            .collect(),
+    )
+}
+
+pub(crate) fn plan_of(
+    generation: u64,
+    seq: u64,
+    as_of: Timestamp,
+    sizes: Vec<(TrainerId, Vec<NodeId>)>,
+) -> Plan {
+    Plan {
+        generation: Generation(generation),
+        as_of,
+        seq,
+        allocations: sizes
+            .into_iter()
+            .filter(|(_, nodes)| !nodes.is_empty())
+            .map(|(trainer, nodes)| Allocation { trainer, nodes })
+            .collect(),
+        report: PlanReport {
+            solve: Solve {
+                outcome: Outcome::Optimal,
+                objective: 0.0,
+                solver: "test".to_owned(),
+                shortcut: None,
+            },
+            trainers: Vec::new(),
+            holes: Vec::new(),
+        },
+    }
+}
+
+/// How unreliable the world is, each in per cent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Chaos {
+    pub(crate) lose: u32,
+    pub(crate) repeat: u32,
+    pub(crate) reorder: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Letter {
+    ToAgent(Command),
+    Status(AgentStatus),
+    Report(Progress),
+}
+
+pub(crate) struct World {
+    pub(crate) rng: ChaCha8Rng,
+    pub(crate) chaos: Chaos,
+    pub(crate) now: Now,
+    pub(crate) config: BookConfig,
+    pub(crate) book: Book,
+    pub(crate) leases: BTreeMap<NodeId, (Option<TrainerId>, Epoch)>,
+    pub(crate) revision: u64,
+    pub(crate) records: BTreeMap<TrainerId, TrainerRecord>,
+    /// Last command per node, as the bus keeps it.
+    pub(crate) commands: BTreeMap<NodeId, Command>,
+    /// Last report per trainer, as the bus keeps it.
+    pub(crate) reports: BTreeMap<TrainerId, Progress>,
+    pub(crate) agents: BTreeMap<NodeId, Agent>,
+    /// What runs on each node.
+    pub(crate) programs: BTreeMap<NodeId, Assignment>,
+    /// Programs that take their time to stop.
+    pub(crate) stopping: Vec<(NodeId, RunId, Timestamp)>,
+    pub(crate) mail: VecDeque<Letter>,
+    pub(crate) pool: BTreeMap<NodeId, Timestamp>,
+    pub(crate) seq: u64,
+    pub(crate) generation: u64,
+    pub(crate) view: Option<TrainersView>,
+    /// The most that any run has ever reported.
+    pub(crate) most: BTreeMap<(TrainerId, u64), f64>,
+    pub(crate) replies: Vec<Result<Vec<TrainerId>, String>>,
+    pub(crate) settled: Vec<(u64, bool)>,
+    pub(crate) notes: Vec<lacuna_trainer::book::Note>,
+    pub(crate) answered: Vec<NodeId>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, nodes: usize, config: BookConfig) -> Self {
+        let dead_man = config.dead_man;
+        Self {
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            chaos: Chaos::default(),
+            now: Now {
+                cluster: Timestamp::from_unix(1000),
+                wall: Timestamp::from_unix(1_000_000),
+            },
+            book: Book::new(config.clone()),
+            config,
+            leases: BTreeMap::new(),
+            revision: 0,
+            records: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            agents: (0..nodes)
+                .map(|n| (node(n), Agent::new(node(n), dead_man)))
+                .collect(),
+            programs: BTreeMap::new(),
+            stopping: Vec::new(),
+            mail: VecDeque::new(),
+            pool: BTreeMap::new(),
+            seq: 0,
+            generation: 0,
+            view: None,
+            most: BTreeMap::new(),
+            replies: Vec::new(),
+            settled: Vec::new(),
+            notes: Vec::new(),
+            answered: Vec::new(),
+        }
+    }
+
+    fn percent(&mut self, percent: u32) -> bool {
+        percent > 0 && self.rng.random_range(0..100) < percent
+    }
+
+    pub(crate) fn input(&mut self, input: Input) {
+        let effects = self.book.step(input, self.now);
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        let mut results = None;
+        for effect in effects {
+            match effect {
+                Effect::PublishTrainers(view) => self.view = Some(view),
+                Effect::WriteLeases(writes) => {
+                    let done = writes.into_iter().map(|w| self.write(w)).collect();
+                    assert!(results.replace(done).is_none(), "two batches of writes");
+                }
+                Effect::PutTrainer(record) => self.put(*record),
+                Effect::Send(command) => {
+                    self.commands.insert(command.node.clone(), command.clone());
+                    self.post(Letter::ToAgent(command));
+                }
+                Effect::Reply(reply) => self.replies.push(reply.map_err(|r| r.reason)),
+                Effect::Settled { step, complete } => self.settled.push((step, complete)),
+                Effect::Note(note) => self.notes.push(note),
+                Effect::AnswerReleased { node } => self.answered.push(node),
+            }
+        }
+        if let Some(results) = results {
+            self.input(Input::LeasesWritten(results));
+        }
+    }
+
+    fn put(&mut self, record: TrainerRecord) {
+        if let Work::Samples(work) = record.spec.work {
+            assert!(
+                record.samples() <= work * (1.0 + 1e-9),
+                "work past the end: {} of {work}",
+                record.samples()
+            );
+        }
+        let old = self.records.insert(record.spec.id.clone(), record.clone());
+        if let Some(old) = old {
+            assert!(old.run <= record.run, "a run's number went back");
+            if old.run == record.run {
+                assert_eq!(old.nodes, record.nodes, "a run changed its members");
+            }
+            if old.phase.is_final() {
+                assert_eq!(old.phase, record.phase, "a final phase changed");
+            }
+        }
+    }
+
+    fn write(&mut self, write: LeaseWrite) -> LeaseResult {
+        let entry = self.leases.get(&write.node).cloned();
+        let present = entry.as_ref().map_or(Epoch(0), |e| e.1);
+        // Now and then the outcome of a write stays unknown, whether or not it came about.
+        let unknown = self.percent(self.chaos.lose / 2);
+        let comes_about = !unknown || self.rng.random_bool(0.5);
+        let mut written = false;
+        if present == write.expected && comes_about {
+            if let Some(new) = &write.trainer {
+                let owner = entry.and_then(|e| e.0);
+                assert!(
+                    owner.is_none(),
+                    "{} given to {new} under {owner:?}",
+                    write.node
+                );
+                let status = self.agents[&write.node].status();
+                assert!(
+                    !matches!(&status.activity, lacuna_model::Activity::Running { .. }),
+                    "{} given to {new} while its agent says {status:?}",
+                    write.node
+                );
+            }
+            self.revision += 1;
+            self.leases.insert(
+                write.node.clone(),
+                (write.trainer.clone(), Epoch(self.revision)),
+            );
+            written = true;
+        }
+        let entry = if unknown {
+            None
+        } else {
+            Some(
+                self.leases
+                    .get(&write.node)
+                    .cloned()
+                    .unwrap_or((None, Epoch(0))),
+            )
+        };
+        LeaseResult {
+            node: write.node,
+            entry,
+            written: written && !unknown,
+        }
+    }
+
+    fn post(&mut self, letter: Letter) {
+        let (lose, repeat) = (self.chaos.lose, self.chaos.repeat);
+        if self.percent(lose) {
+            return;
+        }
+        if self.percent(repeat) {
+            self.mail.push_back(letter.clone());
+        }
+        self.mail.push_back(letter);
+    }
+
+    /// Delivers up to `most` letters, now and then not the oldest.
+    pub(crate) fn deliver(&mut self, most: usize) {
+        for _ in 0..most {
+            let reorder = self.chaos.reorder;
+            let at = if self.percent(reorder) && !self.mail.is_empty() {
+                self.rng.random_range(0..self.mail.len())
+            } else {
+                0
+            };
+            let Some(letter) = self.mail.remove(at) else {
+                return;
+            };
+            match letter {
+                Letter::ToAgent(command) => {
+                    let id = command.node.clone();
+                    let now = self.now;
+                    let effects = self.agents.get_mut(&id).unwrap().command(command, now);
+                    self.agent_does(&id, effects);
+                }
+                Letter::Status(status) => self.input(Input::Agent(status)),
+                Letter::Report(report) => self.input(Input::Progress(report)),
+            }
+        }
+    }
+
+    pub(crate) fn agent_does(&mut self, id: &NodeId, effects: Vec<AgentEffect>) {
+        for effect in effects {
+            match effect {
+                AgentEffect::Start(assignment) => {
+                    let old = self.programs.insert(id.clone(), *assignment);
+                    assert!(old.is_none(), "{id} runs two programs");
+                    self.report(id, self.now.cluster);
+                }
+                AgentEffect::Stop { run, at, .. } => {
+                    if self.chaos.lose > 0 && self.rng.random_bool(0.3) {
+                        self.stopping.push((id.clone(), run, at));
+                    } else {
+                        self.stop(id, run, at);
+                    }
+                }
+                AgentEffect::Report(status) => self.post(Letter::Status(status)),
+                AgentEffect::Refused { .. } => {}
+            }
+        }
+    }
+
+    fn stop(&mut self, id: &NodeId, run: RunId, at: Timestamp) {
+        self.report(id, at);
+        self.programs.remove(id);
+        let more = self.agents.get_mut(id).unwrap().stopped(run);
+        self.agent_does(id, more);
+    }
+
+    /// The program of a node ends by itself.
+    pub(crate) fn exit(&mut self, id: &NodeId, code: i32) {
+        if let Some(program) = self.programs.remove(id) {
+            let agent = self.agents.get_mut(id).unwrap();
+            let effects = agent.exited(program.run, code, "bang");
+            self.agent_does(id, effects);
+        }
+    }
+
+    /// Rank 0 reports where its run stood at `at`.
+    fn report(&mut self, id: &NodeId, at: Timestamp) {
+        let Some(program) = self.programs.get(id).filter(|p| p.rank == 0) else {
+            return;
+        };
+        let standing = simulated::standing(program, at);
+        let report = Progress {
+            trainer: program.trainer.clone(),
+            run: program.run,
+            at,
+            samples: standing.samples,
+            owed: standing.owed,
+            step: None,
+            world_size: program.members.len() as u32,
+            loss: None,
+            checkpoint: None,
+        };
+        let most = self
+            .most
+            .entry((report.trainer.clone(), report.run.0))
+            .or_default();
+        *most = most.max(report.samples);
+        self.reports.insert(report.trainer.clone(), report.clone());
+        self.post(Letter::Report(report));
+    }
+
+    pub(crate) fn report_all(&mut self) {
+        let now = self.now.cluster;
+        for id in self.agents.keys().cloned().collect::<Vec<_>>() {
+            self.report(&id, now);
+        }
+    }
+
+    pub(crate) fn statuses(&mut self) {
+        let all: Vec<AgentStatus> = self.agents.values().map(Agent::status).collect();
+        for status in all {
+            self.post(Letter::Status(status));
+        }
+    }
+
+    /// Time goes on, here as fast on the wall as in the cluster.
+    pub(crate) fn pass(&mut self, span: Span) {
+        self.now.cluster = self.now.cluster + span;
+        self.now.wall = self.now.wall + span;
+        for (id, run, at) in std::mem::take(&mut self.stopping) {
+            self.stop(&id, run, at);
+        }
+        let now = self.now;
+        for id in self.agents.keys().cloned().collect::<Vec<_>>() {
+            let effects = self.agents.get_mut(&id).unwrap().tick(now);
+            self.agent_does(&id, effects);
+        }
+    }
+
+    pub(crate) fn renew(&mut self) {
+        let lose = self.chaos.lose;
+        if self.percent(lose) {
+            return;
+        }
+        for lease in self.book.leases() {
+            let now = self.now;
+            if let Some(agent) = self.agents.get_mut(&lease.node) {
+                agent.renewed(lease.epoch, now);
+            }
+        }
+    }
+
+    pub(crate) fn open(&mut self, n: usize) {
+        let hole = Hole {
+            node: node(n),
+            since: self.now.cluster,
+        };
+        if self.pool.insert(hole.node.clone(), hole.since).is_none() {
+            self.seq += 1;
+            self.input(Input::Pool {
+                seq: self.seq,
+                at: self.now.cluster,
+                opened: vec![hole],
+                closed: Vec::new(),
+            });
+        }
+    }
+
+    pub(crate) fn close(&mut self, n: usize) {
+        if self.pool.remove(&node(n)).is_some() {
+            self.seq += 1;
+            self.input(Input::Pool {
+                seq: self.seq,
+                at: self.now.cluster,
+                opened: Vec::new(),
+                closed: vec![node(n)],
+            });
+        }
+    }
+
+    pub(crate) fn snapshot(&mut self) {
+        let idle = self
+            .pool
+            .iter()
+            .map(|(node, since)| Hole {
+                node: node.clone(),
+                since: *since,
+            })
+            .collect();
+        self.input(Input::Snapshot {
+            seq: self.seq,
+            at: self.now.cluster,
+            idle,
+        });
+    }
+
+    /// A planner without much sense: each trainer keeps what it has, grows or shrinks at
+    /// random, always within its bounds.
+    pub(crate) fn random_plan(&mut self) {
+        let Some(view) = self.view.clone() else {
+            return;
+        };
+        let mut free: BTreeSet<NodeId> = self
+            .pool
+            .keys()
+            .filter(|n| !view.unusable.contains(n))
+            .cloned()
+            .collect();
+        let mut sizes = Vec::new();
+        for t in &view.trainers {
+            for n in &t.nodes {
+                free.remove(n);
+            }
+        }
+        for t in &view.trainers {
+            let (min, max) = (t.spec.min_nodes as usize, t.spec.max_nodes as usize);
+            let mut nodes = t.nodes.clone();
+            let wish = match self.rng.random_range(0..4) {
+                0 => 0,
+                1 => nodes.len(),
+                _ => self.rng.random_range(min..=max),
+            };
+            while nodes.len() > wish {
+                let at = self.rng.random_range(0..nodes.len());
+                free.insert(nodes.remove(at));
+            }
+            while nodes.len() < wish && nodes.len() < max {
+                let Some(n) = free.pop_first() else { break };
+                nodes.push(n);
+            }
+            nodes.sort();
+            if nodes.len() < min {
+                free.extend(nodes);
+                nodes = Vec::new();
+            }
+            sizes.push((t.spec.id.clone(), nodes));
+        }
+        self.generation += 1;
+        let plan = plan_of(self.generation, self.seq, self.now.cluster, sizes);
+        self.input(Input::Plan {
+            plan,
+            trainers_version: view.version,
+        });
+    }
+
+    /// Control dies without a word and starts again from what was kept.
+    pub(crate) fn crash_control(&mut self) {
+        let leases = self
+            .leases
+            .iter()
+            .map(|(node, (owner, epoch))| (node.clone(), owner.clone(), *epoch))
+            .collect();
+        let tally = self.book.tally();
+        let (book, effects) = Book::recover(
+            self.config.clone(),
+            self.records.values().cloned().collect(),
+            leases,
+            Some(&tally),
+            self.book.version(),
+            self.now,
+        );
+        self.book = book;
+        self.carry_out(effects);
+        let reports: Vec<Progress> = self.reports.values().cloned().collect();
+        for report in reports {
+            self.input(Input::Progress(report));
+        }
+        self.snapshot();
+    }
+
+    /// A node's agent dies with its program, and starts again.
+    pub(crate) fn crash_agent(&mut self, id: &NodeId) {
+        self.programs.remove(id);
+        self.stopping.retain(|(node, _, _)| node != id);
+        let mut agent = Agent::new(id.clone(), self.config.dead_man);
+        let effects = self
+            .commands
+            .get(id)
+            .map(|command| agent.recover(command))
+            .unwrap_or_default();
+        self.agents.insert(id.clone(), agent);
+        self.agent_does(id, effects);
+    }
+
+    /// Everything is delivered, time passes, nothing is lost any more.
+    pub(crate) fn quiesce(&mut self) {
+        self.chaos = Chaos::default();
+        for _ in 0..100 {
+            self.deliver(usize::MAX);
+            self.pass(Span::from_secs(1));
+            self.renew();
+            self.statuses();
+            self.report_all();
+            self.deliver(usize::MAX);
+            self.input(Input::Timer);
+            self.deliver(usize::MAX);
+        }
+    }
+
+    pub(crate) fn samples(&self, name: &str) -> f64 {
+        self.book.record(&trainer(name)).unwrap().samples()
+    }
+
+    pub(crate) fn nodes_of(&self, name: &str) -> usize {
+        self.book.record(&trainer(name)).unwrap().nodes.len()
+    }
+}
