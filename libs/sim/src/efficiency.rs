@@ -1,0 +1,119 @@
+//! What the same trainers would do on dedicated nodes: the measure that efficiency is taken by.
+
+use lacuna_model::{Timestamp, TrainerSpec};
+use lacuna_planner::{Item, Problem, dp};
+
+use crate::world::{Decider, Kinds, World};
+use crate::{Settings, SimError, Trace, TrainerEnd};
+
+/// Samples/s of `max_parallel` equal trainers on `nodes` dedicated nodes, split in the best
+/// way that never changes. A fraction of a node counts by interpolation between whole counts.
+///
+/// `rate` gives samples/s at 0, 1, 2, ... nodes; a trainer may use none or at least `min_nodes`.
+#[must_use]
+pub fn split_rate(rate: &[f64], min_nodes: u32, max_parallel: u32, nodes: f64) -> f64 {
+    let max = (rate.len() as u32).saturating_sub(1);
+    let item = Item {
+        current: 0,
+        min: min_nodes,
+        max,
+        value: rate.into(),
+        rate_now: 0.0,
+        up_s: 0.0,
+        down_s: 0.0,
+    };
+    let mut solver = dp::Solver::new();
+    let mut whole = |nodes: u32| {
+        let problem = Problem {
+            nodes,
+            horizon_s: 1.0,
+            trainers: vec![item.clone(); max_parallel as usize],
+            max_change: None,
+        };
+        solver.solve(&problem).objective
+    };
+    between(nodes, &mut |n| Ok(whole(n))).unwrap_or(0.0)
+}
+
+/// Samples that these trainers do on `nodes` dedicated nodes in `seconds`: a full replay, in
+/// which they arrive, are admitted and are planned as `settings` say, and make room for the
+/// next the moment they end. The list starts again at its end, so that the nodes never starve.
+/// A fraction of a node counts by interpolation between whole counts.
+///
+/// # Errors
+/// As [`crate::replay`].
+pub fn static_samples(
+    trainers: &[TrainerSpec],
+    settings: &Settings,
+    start: Timestamp,
+    seconds: f64,
+    nodes: f64,
+) -> Result<f64, SimError> {
+    let settings = Settings {
+        trainer_end: TrainerEnd::Immediate,
+        endless: true,
+        verify: false,
+        policy: lacuna_model::Policy::Dp,
+        ..settings.clone()
+    };
+    let kinds = Kinds::new(trainers, settings.objective, settings.cost_scale);
+    between(nodes, &mut |n| {
+        let end = start + lacuna_model::Span::from_secs_f64(seconds);
+        let trace = Trace::dedicated(n, start, end);
+        let mut world = World::new(&trace, trainers, &kinds, &settings, None);
+        world.run(&mut Decider::new(&settings, &|| 0.0), &mut |_| {})?;
+        Ok(world.tally.samples)
+    })
+}
+
+/// Samples that these trainers do on `nodes` dedicated nodes in `seconds`: by the best static
+/// split if all are alike, else by a full static replay.
+///
+/// # Errors
+/// As [`crate::replay`].
+pub fn dedicated_samples(
+    trainers: &[TrainerSpec],
+    settings: &Settings,
+    start: Timestamp,
+    seconds: f64,
+    nodes: f64,
+) -> Result<f64, SimError> {
+    let kinds = Kinds::new(trainers, settings.objective, settings.cost_scale);
+    match kinds.only() {
+        Some(kind) => {
+            let (rates, min) = (kind.rates(), kind.min());
+            Ok(seconds * split_rate(rates, min, settings.max_parallel, nodes))
+        }
+        None => static_samples(trainers, settings, start, seconds, nodes),
+    }
+}
+
+/// Interpolates between whole counts.
+fn between(
+    nodes: f64,
+    whole: &mut dyn FnMut(u32) -> Result<f64, SimError>,
+) -> Result<f64, SimError> {
+    let (below, share) = (nodes.max(0.0).floor(), nodes.max(0.0).fract());
+    let low = whole(below as u32)?;
+    if share == 0.0 {
+        return Ok(low);
+    }
+    let high = whole(below as u32 + 1)?;
+    Ok(low + (high - low) * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fraction_of_a_node_counts_in_part() {
+        // Two trainers, 10/16/18 samples/s on 1/2/3 nodes: the best of 3 nodes is 2 + 1.
+        let rate = [0.0, 10.0, 16.0, 18.0];
+        assert_eq!(split_rate(&rate, 1, 2, 3.0), 26.0);
+        assert_eq!(split_rate(&rate, 1, 2, 4.0), 32.0);
+        assert_eq!(split_rate(&rate, 1, 2, 3.25), 27.5);
+        assert_eq!(split_rate(&rate, 1, 2, 99.0), 36.0);
+        assert_eq!(split_rate(&rate, 2, 2, 3.0), 18.0);
+    }
+}

@@ -1,0 +1,213 @@
+//! A whole replay: the run itself, and the runs that it is measured by.
+
+use lacuna_model::{Policy, Timestamp, TrainerSpec};
+
+use crate::summary::{SolveSeconds, Summary};
+use crate::world::{Decider, Kinds, Tally, World};
+use crate::{History, Settings, Trace, dedicated_samples};
+
+/// Why a replay could not be run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// There is no trainer.
+    #[error("there are no trainers to replay")]
+    NoTrainers,
+    /// The first trainer comes after the end.
+    #[error("nothing to replay: the recording ends at {end}, before the start at {start}", end = end.unix_seconds(), start = start.unix_seconds())]
+    NothingLeft {
+        /// Where the replay should start.
+        start: Timestamp,
+        /// Where the recording ends.
+        end: Timestamp,
+    },
+    /// The planner's answer is not allowed: a bug.
+    #[error("the planner gave sizes that are not allowed on {nodes} nodes: {counts:?}")]
+    Infeasible {
+        /// Nodes in the pool.
+        nodes: u32,
+        /// The answer.
+        counts: Vec<u32>,
+    },
+    /// A setting makes no sense.
+    #[error("{what}: expected {expected}")]
+    Setting {
+        /// Which.
+        what: &'static str,
+        /// What would have been accepted.
+        expected: &'static str,
+    },
+}
+
+/// How far a replay has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// What runs: the replay itself, or a run that it is measured by.
+    pub stage: &'static str,
+    /// Seconds of recorded time so far.
+    pub done_s: f64,
+    /// Seconds of recorded time in all, at most.
+    pub total_s: f64,
+    /// Events so far.
+    pub events: u64,
+    /// Trainers done so far.
+    pub trainers_done: u64,
+}
+
+/// What a replay needs from outside.
+pub struct Hooks<'a> {
+    /// Wall-clock seconds since any fixed moment, to time decisions.
+    pub stopwatch: &'a dyn Fn() -> f64,
+    /// Called now and then.
+    pub progress: &'a mut dyn FnMut(Progress),
+}
+
+/// What a replay gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Replayed {
+    /// The figures.
+    pub summary: Summary,
+    /// What happened when, if it was asked for.
+    pub history: Option<History>,
+    /// Wall-clock seconds of each decision.
+    pub solve_seconds: Vec<f64>,
+}
+
+/// Replays a recording. `history` says whether what happened is to be remembered.
+///
+/// # Errors
+/// [`SimError`].
+pub fn replay(
+    trace: &Trace,
+    trainers: &[TrainerSpec],
+    settings: &Settings,
+    history: Option<History>,
+    hooks: &mut Hooks<'_>,
+) -> Result<Replayed, SimError> {
+    check(trace, trainers, settings)?;
+    let kinds = Kinds::new(trainers, settings.objective, settings.cost_scale);
+    let mut decider = Decider::new(settings, hooks.stopwatch);
+    let mut world = World::new(trace, trainers, &kinds, settings, history);
+    world.run(&mut decider, &mut watch("replay", trace, hooks.progress))?;
+    let tally = world.tally;
+    let history = world.history.take();
+
+    let unfinished = !settings.endless && tally.trainers_done < trainers.len() as u64;
+    let whole = settings.endless || unfinished;
+    let (seconds, offered) = if whole {
+        (tally.now_s, tally.offered)
+    } else {
+        (tally.last_end_s, tally.offered_at_last_end)
+    };
+    let equivalent_nodes = ratio(offered, seconds);
+    let dedicated =
+        dedicated_samples(trainers, settings, trace.start(), seconds, equivalent_nodes)?;
+    let zero_cost_fraction = if settings.endless {
+        let free = zero_cost(trace, trainers, settings, hooks)?;
+        Some(ratio(tally.samples, free))
+    } else {
+        None
+    };
+    let solve_seconds = std::mem::take(&mut decider.seconds);
+    let summary = Summary {
+        efficiency: ratio(tally.samples, dedicated),
+        hours: seconds / 3600.0,
+        equivalent_nodes,
+        harvested_node_hours: tally.used / 3600.0,
+        samples: tally.samples,
+        zero_cost_fraction,
+        rescale_cost_fraction: ratio(tally.rescale_cost, tally.samples),
+        preempt_cost_fraction: ratio(tally.preempt_cost, tally.samples),
+        preemptions: tally.preemptions,
+        rescales: tally.rescales,
+        events: tally.events,
+        trainers_done: tally.trainers_done,
+        unfinished,
+        nodes: trace.nodes(),
+        history_holes: trace.history(),
+        start: trace.start(),
+        end: trace.end(),
+        solve_seconds: SolveSeconds::of(&solve_seconds),
+        shortcuts: std::mem::take(&mut decider.shortcuts),
+        unproven: decider.unproven,
+        verified: decider.verified,
+        wall_seconds: 0.0,
+        peak_rss_bytes: 0,
+        settings: settings.clone(),
+    };
+    Ok(Replayed {
+        summary,
+        history,
+        solve_seconds,
+    })
+}
+
+/// Samples in the same time if rescaling and preemption cost nothing and each event were
+/// re-optimised: no policy can do better from event to event.
+fn zero_cost(
+    trace: &Trace,
+    trainers: &[TrainerSpec],
+    settings: &Settings,
+    hooks: &mut Hooks<'_>,
+) -> Result<f64, SimError> {
+    let free = Settings {
+        policy: Policy::Dp,
+        model: crate::Model::Exact,
+        cost_scale: 0.0,
+        verify: false,
+        ..settings.clone()
+    };
+    let kinds = Kinds::new(trainers, free.objective, free.cost_scale);
+    let mut world = World::new(trace, trainers, &kinds, &free, None);
+    let mut watch = watch("zero-cost bound", trace, hooks.progress);
+    world.run(&mut Decider::new(&free, &|| 0.0), &mut watch)?;
+    Ok(world.tally.samples)
+}
+
+fn check(trace: &Trace, trainers: &[TrainerSpec], settings: &Settings) -> Result<(), SimError> {
+    if trainers.is_empty() {
+        return Err(SimError::NoTrainers);
+    }
+    if trace.length_s() <= 0.0 {
+        return Err(SimError::NothingLeft {
+            start: trace.start(),
+            end: trace.end(),
+        });
+    }
+    let refuse = |what, expected| Err(SimError::Setting { what, expected });
+    if settings.horizon.as_ms() <= 0 {
+        return refuse("horizon", "more than zero seconds");
+    }
+    if settings.max_parallel == 0 {
+        return refuse("max-parallel", "at least 1");
+    }
+    if !settings.cost_scale.is_finite() || settings.cost_scale < 0.0 {
+        return refuse("cost-scale", "a finite number, zero or more");
+    }
+    Ok(())
+}
+
+/// Passes on every 64th event.
+fn watch<'a>(
+    stage: &'static str,
+    trace: &Trace,
+    progress: &'a mut dyn FnMut(Progress),
+) -> impl FnMut(&Tally) + 'a {
+    let total_s = trace.length_s();
+    move |tally| {
+        if tally.events.is_multiple_of(64) {
+            progress(Progress {
+                stage,
+                done_s: tally.now_s,
+                total_s,
+                events: tally.events,
+                trainers_done: tally.trainers_done,
+            });
+        }
+    }
+}
+
+/// `a / b`, and 0 where nothing was offered.
+fn ratio(a: f64, b: f64) -> f64 {
+    if b > 0.0 { a / b } else { 0.0 }
+}

@@ -1,0 +1,127 @@
+//! The figures of a replay.
+
+use std::collections::BTreeMap;
+
+use lacuna_model::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::Settings;
+
+/// How long decisions took, wall-clock seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct SolveSeconds {
+    /// Half took no longer.
+    pub p50: f64,
+    /// 99 % took no longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+    /// All together.
+    pub total: f64,
+}
+
+impl SolveSeconds {
+    /// Sums up single times.
+    #[must_use]
+    pub fn of(seconds: &[f64]) -> Self {
+        let mut sorted = seconds.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let quantile = |q: f64| {
+            // Nearest rank.
+            let rank = (q * sorted.len() as f64).ceil() as usize;
+            sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
+        };
+        Self {
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+            max: quantile(1.0),
+            total: sorted.iter().sum(),
+        }
+    }
+}
+
+/// What comparing the two exact methods at every event gave.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Verified {
+    /// Decisions that were compared.
+    pub decisions: u64,
+    /// Largest relative difference in objective.
+    pub worst_difference: f64,
+    /// How many differed by more than 1e-6.
+    pub disagreements: u64,
+    /// How many the MILP solver did not prove optimal within its time.
+    pub unproven: u64,
+}
+
+/// The figures of a replay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// U: work done, over the work of the same trainers on `equivalent_nodes` dedicated nodes
+    /// in the same time.
+    pub efficiency: f64,
+    /// From the start to the end of the last trainer, or of the recording if that comes first.
+    pub hours: f64,
+    /// Node-time offered over time: dedicated nodes that would offer as much.
+    pub equivalent_nodes: f64,
+    /// Node-hours that trained.
+    pub harvested_node_hours: f64,
+    /// Samples done by all trainers.
+    pub samples: f64,
+    /// Work done over the work in the same time if rescaling and preemption cost nothing and
+    /// each event were re-optimised. Only with an endless list of trainers.
+    pub zero_cost_fraction: Option<f64>,
+    /// Samples lost to changes that the planner made, over samples done.
+    pub rescale_cost_fraction: f64,
+    /// Samples lost to nodes that left, over samples done.
+    pub preempt_cost_fraction: f64,
+    /// Times that a trainer lost nodes unasked.
+    pub preemptions: u64,
+    /// Times that the planner changed the size of a trainer that had nodes.
+    pub rescales: u64,
+    /// Events: changes of the pool, arrivals for which there was room, and (if trainers end at
+    /// once) ends.
+    pub events: u64,
+    /// Trainers that did all their work.
+    pub trainers_done: u64,
+    /// Whether the recording ended before the list of trainers did.
+    pub unfinished: bool,
+    /// Nodes with at least one hole in the part that was replayed.
+    pub nodes: u32,
+    /// Holes that had ended before the start.
+    pub history_holes: u64,
+    /// Where the replay starts.
+    pub start: Timestamp,
+    /// Where the recording, or the part to replay, ends.
+    pub end: Timestamp,
+    /// How long decisions took.
+    pub solve_seconds: SolveSeconds,
+    /// Short cuts that provably keep the optimum, by name: how often each made the solver
+    /// unnecessary or its problem smaller. `none` counts the decisions without one.
+    pub shortcuts: BTreeMap<String, u64>,
+    /// Decisions whose optimality the solver did not prove in its time.
+    pub unproven: u64,
+    /// What comparing `dp` and `milp` at every event gave, if it was asked for.
+    pub verified: Option<Verified>,
+    /// Wall-clock seconds of the whole command, filled in by it.
+    pub wall_seconds: f64,
+    /// Largest memory of the process in bytes, filled in by the command.
+    pub peak_rss_bytes: u64,
+    /// What was asked for.
+    pub settings: Settings,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_by_nearest_rank() {
+        let seconds: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        let of = SolveSeconds::of(&seconds);
+        assert_eq!(
+            (of.p50, of.p99, of.max, of.total),
+            (100.0, 198.0, 200.0, 20_100.0)
+        );
+        assert_eq!(SolveSeconds::of(&[]), SolveSeconds::default());
+    }
+}

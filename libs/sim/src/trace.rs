@@ -1,0 +1,162 @@
+//! A recording with numbered nodes, ready to be walked through quickly.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use lacuna_model::{HoleRecord, NodeId, Timestamp};
+use lacuna_schedlog::{Window, moments};
+
+/// Everything that happens to the pool at one time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Seconds since the start of the trace.
+    pub at_s: f64,
+    /// Which of the trace's departures.
+    closed: Range<u32>,
+    /// Which of the trace's arrivals.
+    opened: Range<u32>,
+}
+
+/// What happens to the pool, step by step, with nodes numbered from 0.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    start: Timestamp,
+    end: Timestamp,
+    names: Vec<NodeId>,
+    steps: Vec<Step>,
+    closed: Vec<u32>,
+    opened: Vec<(u32, i64)>,
+    /// Holes that had ended before the start.
+    history: u64,
+}
+
+impl Trace {
+    /// Cuts `[start, end]` out of a recording, for some nodes or all. `end` is the end of the
+    /// recording if absent.
+    #[must_use]
+    pub fn new(
+        records: &[HoleRecord],
+        nodes: Option<&HashSet<NodeId>>,
+        start: Timestamp,
+        end: Option<Timestamp>,
+    ) -> Self {
+        let last = records.iter().map(|r| r.until).max().unwrap_or(start);
+        let end = end.map_or(last, |end| end.min(last)).max(start);
+        let window = Window {
+            start: Some(start),
+            end: Some(end),
+        };
+        let known = |r: &&HoleRecord| nodes.is_none_or(|nodes| nodes.contains(&r.node));
+        let history = records
+            .iter()
+            .filter(|r| r.until <= start)
+            .filter(known)
+            .count() as u64;
+        let mut trace = Self {
+            start,
+            end,
+            names: Vec::new(),
+            steps: Vec::new(),
+            closed: Vec::new(),
+            opened: Vec::new(),
+            history,
+        };
+        let mut numbers: HashMap<NodeId, u32> = HashMap::new();
+        for moment in moments(records, nodes, window) {
+            let (closed, opened) = (trace.closed.len() as u32, trace.opened.len() as u32);
+            for node in moment.closed {
+                trace.closed.extend(numbers.get(&node));
+            }
+            for hole in moment.opened {
+                let names = &mut trace.names;
+                let number = *numbers.entry(hole.node).or_insert_with_key(|node| {
+                    names.push(node.clone());
+                    names.len() as u32 - 1
+                });
+                trace.opened.push((number, hole.since.unix_ms()));
+            }
+            trace.steps.push(Step {
+                at_s: moment.at.since(start).as_secs_f64(),
+                closed: closed..trace.closed.len() as u32,
+                opened: opened..trace.opened.len() as u32,
+            });
+        }
+        trace
+    }
+
+    /// A machine of so many dedicated nodes: all there from the start, none ever leaves.
+    #[must_use]
+    pub fn dedicated(nodes: u32, start: Timestamp, end: Timestamp) -> Self {
+        let since = start.unix_ms();
+        Self {
+            start,
+            end,
+            names: Vec::new(),
+            steps: vec![Step {
+                at_s: 0.0,
+                closed: 0..0,
+                opened: 0..nodes,
+            }],
+            closed: Vec::new(),
+            opened: (0..nodes).map(|node| (node, since)).collect(),
+            history: 0,
+        }
+    }
+
+    /// Where it starts.
+    #[must_use]
+    pub const fn start(&self) -> Timestamp {
+        self.start
+    }
+
+    /// Where it ends.
+    #[must_use]
+    pub const fn end(&self) -> Timestamp {
+        self.end
+    }
+
+    /// Its length in seconds.
+    #[must_use]
+    pub fn length_s(&self) -> f64 {
+        self.end.since(self.start).as_secs_f64()
+    }
+
+    /// The steps, in order of time; the first is at the start.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Nodes that leave in a step.
+    #[must_use]
+    pub fn closed(&self, step: &Step) -> &[u32] {
+        let range = step.closed.start as usize..step.closed.end as usize;
+        self.closed.get(range).unwrap_or(&[])
+    }
+
+    /// Nodes that become idle in a step, each with the start of its hole (Unix milliseconds).
+    #[must_use]
+    pub fn opened(&self, step: &Step) -> &[(u32, i64)] {
+        let range = step.opened.start as usize..step.opened.end as usize;
+        self.opened.get(range).unwrap_or(&[])
+    }
+
+    /// How many nodes have a hole at all.
+    #[must_use]
+    pub fn nodes(&self) -> u32 {
+        let highest = self.opened.iter().map(|&(node, _)| node + 1).max();
+        highest.unwrap_or(0)
+    }
+
+    /// Names of the nodes by number; empty for dedicated nodes.
+    #[must_use]
+    pub fn names(&self) -> &[NodeId] {
+        &self.names
+    }
+
+    /// Holes that had ended before the start: what a predictor may learn from.
+    #[must_use]
+    pub const fn history(&self) -> u64 {
+        self.history
+    }
+}

@@ -1,0 +1,133 @@
+//! One decision: sizes by the chosen policy, timed, checked and, if asked, verified.
+
+use std::collections::BTreeMap;
+
+use lacuna_model::{Outcome, Policy};
+use lacuna_planner::counts::{self, MilpOptions};
+use lacuna_planner::equal_share::{self, AtMinimum};
+use lacuna_planner::{Problem, Sizes, dp};
+
+use crate::{Model, Settings, SimError, Verified};
+
+/// Makes decisions and keeps what they took.
+pub(crate) struct Decider<'a> {
+    policy: Policy,
+    at_minimum: AtMinimum,
+    verify: bool,
+    solver: dp::Solver,
+    milp: MilpOptions,
+    stopwatch: &'a dyn Fn() -> f64,
+    /// Seconds of each solve.
+    pub(crate) seconds: Vec<f64>,
+    /// What proved the answer or made the solver's problem smaller, by name.
+    pub(crate) shortcuts: BTreeMap<String, u64>,
+    /// Decisions whose optimality the solver did not prove in time.
+    pub(crate) unproven: u64,
+    /// What comparing the two exact methods gave.
+    pub(crate) verified: Option<Verified>,
+}
+
+/// Two exact methods agree if their objectives differ by no more than this, relatively.
+const AGREEMENT: f64 = 1e-6;
+
+/// Verification wants proof, so it waits for it.
+const VERIFY_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
+
+impl<'a> Decider<'a> {
+    /// `stopwatch` gives seconds since any fixed moment.
+    pub(crate) fn new(settings: &Settings, stopwatch: &'a dyn Fn() -> f64) -> Self {
+        Self {
+            policy: settings.policy,
+            at_minimum: match settings.model {
+                Model::Exact => AtMinimum::Runs,
+                Model::Published => AtMinimum::GetsNothing,
+            },
+            verify: settings.verify,
+            solver: dp::Solver::new(),
+            stopwatch,
+            seconds: Vec::new(),
+            shortcuts: BTreeMap::new(),
+            unproven: 0,
+            milp: MilpOptions::default(),
+            verified: settings.verify.then(Verified::default),
+        }
+    }
+
+    /// Decides the size of each trainer.
+    ///
+    /// # Errors
+    /// [`SimError::Infeasible`] if the answer is not allowed.
+    pub(crate) fn decide(&mut self, problem: &Problem) -> Result<Sizes, SimError> {
+        let before = (self.stopwatch)();
+        let sizes = self.solve(problem);
+        self.seconds.push((self.stopwatch)() - before);
+        if !problem.is_feasible(&sizes.counts) {
+            return Err(SimError::Infeasible {
+                nodes: problem.nodes,
+                counts: sizes.counts,
+            });
+        }
+        if self.verify {
+            self.compare(problem, &sizes);
+        }
+        Ok(sizes)
+    }
+
+    fn solve(&mut self, problem: &Problem) -> Sizes {
+        match self.policy {
+            Policy::Dp => {
+                let sizes = self.solver.solve(problem);
+                self.count(match self.solver.proof() {
+                    dp::Proof::Slack => "slack",
+                    dp::Proof::Certificate => "certificate",
+                    dp::Proof::Programme => "none",
+                });
+                sizes
+            }
+            Policy::Milp => {
+                let (sizes, solve) = counts::solve(problem, &self.milp);
+                self.unproven += u64::from(solve.outcome != Outcome::Optimal);
+                self.count(solve.shortcut.as_deref().unwrap_or("none"));
+                sizes
+            }
+            Policy::EqualShare => equal_share::solve(problem, self.at_minimum),
+        }
+    }
+
+    fn count(&mut self, name: &str) {
+        if let Some(count) = self.shortcuts.get_mut(name) {
+            *count += 1;
+        } else {
+            self.shortcuts.insert(name.to_owned(), 1);
+        }
+    }
+
+    /// Solves once more by the other exact method, whole: without any short cut, since those
+    /// rest on the same bound as the dynamic programme.
+    fn compare(&mut self, problem: &Problem, sizes: &Sizes) {
+        let whole = MilpOptions {
+            shortcuts: false,
+            time_limit: VERIFY_LIMIT,
+            ..MilpOptions::default()
+        };
+        let (milp, solve) = counts::solve(problem, &whole);
+        let dp = match self.policy {
+            Policy::Dp => sizes.objective,
+            Policy::Milp | Policy::EqualShare => self.solver.solve(problem).objective,
+        };
+        let mut worst = difference(dp, milp.objective);
+        if self.policy == Policy::Milp {
+            worst = worst.max(difference(sizes.objective, milp.objective));
+        }
+        let verified = self.verified.get_or_insert_default();
+        verified.decisions += 1;
+        verified.unproven += u64::from(solve.outcome != Outcome::Optimal);
+        verified.worst_difference = verified.worst_difference.max(worst);
+        verified.disagreements += u64::from(worst > AGREEMENT);
+    }
+}
+
+/// Relative difference of two objectives, by the larger of them and 1.
+fn difference(a: f64, b: f64) -> f64 {
+    (a - b).abs() / a.abs().max(b.abs()).max(1.0)
+}
