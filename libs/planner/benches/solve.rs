@@ -1,16 +1,18 @@
 //! How long the allocation problem takes: dynamic programming against the mixed-integer
 //! programme, on problems as a replay meets them (the paper's trainers at random sizes).
 
-#![expect(missing_docs, reason = "criterion's macros make undocumented items")]
-
 use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use lacuna_model::{NodeChoice, ScalingCurve};
+use lacuna_model::{
+    Forecast, Generation, Hole, Launch, NodeChoice, NodeId, Phase, Policy, Pool, PooledHole,
+    RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+};
+use lacuna_planner::check::{Context, check};
 use lacuna_planner::choose::{Slot, assign};
 use lacuna_planner::counts::{self, MilpOptions};
-use lacuna_planner::{Item, Problem, dp};
+use lacuna_planner::{Item, Planner, Problem, Settings, dp};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -116,5 +118,87 @@ fn choose(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, solve, choose);
+/// A pool of `nodes` and ten trainers that hold most of it.
+fn state(nodes: u32) -> Option<(Pool, Vec<TrainerRecord>)> {
+    let name = |n: u32| NodeId::new(format!("node{n:05}")).ok();
+    let holes = (0..nodes).map(|n| {
+        let since = Timestamp::from_unix(i64::from(n / 20));
+        let hole = Hole {
+            node: name(n)?,
+            since,
+        };
+        Some(PooledHole { hole, forecast: 0 })
+    });
+    let pool = Pool {
+        as_of: Timestamp::from_unix(10_000),
+        seq: 1,
+        holes: holes.collect::<Option<_>>()?,
+        forecasts: vec![Forecast::default()],
+    };
+    let trainers = (0..10).map(|j| {
+        Some(TrainerRecord {
+            spec: TrainerSpec {
+                id: TrainerId::new(format!("t{j}")).ok()?,
+                owner: None,
+                priority: 0,
+                submit: Timestamp::default(),
+                min_nodes: 1,
+                max_nodes: 128,
+                throughput: ScalingCurve::new([(1, 2831.0), (64, 145_081.5), (128, 2.7e5)]).ok()?,
+                objective: None,
+                rescale: RescaleCost {
+                    up_s: 18.0,
+                    down_s: 12.0,
+                },
+                work: Work::UntilExit,
+                launch: Launch::Simulated,
+            },
+            order: u64::from(j),
+            phase: Phase::Active,
+            nodes: (j * 80..j * 80 + 70).map(name).collect::<Option<_>>()?,
+            run: RunId(1),
+            samples_before: 0.0,
+            samples_run: 0.0,
+            owed: 0.0,
+            rescale_cost: 0.0,
+            preempt_cost: 0.0,
+            preemptions: 0,
+            rescales: 0,
+            started: None,
+            ended: None,
+            reason: String::new(),
+            failures: 0,
+            loss: None,
+            checkpoint: None,
+        })
+    });
+    Some((pool, trainers.collect::<Option<_>>()?))
+}
+
+fn plan(c: &mut Criterion) {
+    let Some((pool, trainers)) = state(1_000) else {
+        return;
+    };
+    for (policy, name) in [(Policy::Dp, "dp"), (Policy::Milp, "milp")] {
+        let mut planner = Planner::new(Settings {
+            policy,
+            ..Settings::default()
+        });
+        c.bench_function(&format!("plan-10x1000-{name}"), |b| {
+            b.iter(|| planner.plan(black_box(&pool), &trainers, &[], Generation(1)));
+        });
+        let plan = planner.plan(&pool, &trainers, &[], Generation(1));
+        let context = Context {
+            pool: &pool,
+            trainers: &trainers,
+            unusable: &[],
+            newest: None,
+        };
+        c.bench_function(&format!("check-10x1000-{name}"), |b| {
+            b.iter(|| check(black_box(&plan), &context));
+        });
+    }
+}
+
+criterion_group!(benches, solve, choose, plan);
 criterion_main!(benches);

@@ -123,6 +123,14 @@ pub fn fallback(problem: &Problem) -> Sizes {
     problem.sizes(counts)
 }
 
+/// How far sizes are from the optimum at most, by the bound of the relaxation; relative to
+/// their objective, and infinite if that is nothing.
+fn relaxation_gap(problem: &Problem, sizes: &Sizes) -> f64 {
+    let relaxed = dp::Solver::new().relax(problem);
+    let bound = problem.objective(&relaxed.counts) + relaxed.gap;
+    (bound - sizes.objective).max(0.0) / sizes.objective.abs()
+}
+
 /// A run of consecutive sizes along which the gain is concave.
 #[derive(Debug, Clone, PartialEq)]
 struct Piece {
@@ -207,6 +215,8 @@ impl Programme {
         known: Option<(Sizes, f64)>,
     ) -> (Sizes, Solve) {
         let (incumbent, known_gap) = known.unzip();
+        // The present sizes are an answer too: with them, running out of time is no disaster.
+        let start = incumbent.clone().unwrap_or_else(|| fallback(problem));
         let solution = milp::solve(
             &self.model,
             &milp::Options {
@@ -214,7 +224,7 @@ impl Programme {
                 gap: options.gap,
                 threads: options.threads,
                 node_limit: None,
-                warm: incumbent.as_ref().map(|sizes| self.values(&sizes.counts)),
+                warm: Some(self.values(&start.counts)),
             },
         );
         let found = self
@@ -239,11 +249,12 @@ impl Programme {
             let solve = solved(&sizes, outcome, shortcut);
             return (sizes, solve);
         };
+        // Where the solver proved nothing, the bound of the relaxation still tells a gap.
         let outcome = match outcome {
-            Outcome::Optimal | Outcome::Feasible { .. } => outcome,
-            // The answer of the relaxation stands; nothing is proven of it but its own bound.
+            Outcome::Feasible { gap } if gap.is_finite() => outcome,
+            Outcome::Optimal => outcome,
             _ => Outcome::Feasible {
-                gap: known_gap.unwrap_or(f64::INFINITY),
+                gap: known_gap.unwrap_or_else(|| relaxation_gap(problem, &sizes)),
             },
         };
         let solve = solved(&sizes, outcome, shortcut);

@@ -60,7 +60,6 @@ fn solve(solve: &Solve) -> String {
         None => solve.solver.clone(),
     };
     match solve.outcome {
-        Outcome::Optimal if solve.solver == "equal-share" => "by equal share".to_owned(),
         Outcome::Optimal => format!("proven optimal ({by})"),
         Outcome::Feasible { gap } => {
             format!("at most {:.2} % from the optimum ({by})", gap * 100.0)

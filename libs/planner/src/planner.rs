@@ -116,17 +116,17 @@ impl Planner {
 
     /// Finds sizes by the policy that was set.
     fn solve(&mut self, problem: &Problem) -> (Sizes, Solve) {
-        let solved = |sizes: &Sizes, solver: &str, shortcut: Option<&str>| Solve {
+        let solved = |sizes: &Sizes, solver: &str| Solve {
             outcome: Outcome::Optimal,
             objective: sizes.objective,
             solver: solver.to_owned(),
-            shortcut: shortcut.map(str::to_owned),
+            shortcut: None,
         };
         match self.settings.policy {
             Policy::Milp => counts::solve(problem, &self.settings.milp),
             Policy::Dp => {
                 let sizes = self.programme.solve(problem);
-                let solve = solved(&sizes, "dp", None);
+                let solve = solved(&sizes, "dp");
                 (sizes, solve)
             }
             Policy::EqualShare => {
@@ -135,7 +135,12 @@ impl Planner {
                     Compat::Published => equal_share::AtMinimum::GetsNothing,
                 };
                 let sizes = equal_share::solve(problem, at_minimum);
-                let solve = solved(&sizes, "equal-share", None);
+                let best = self.programme.solve(problem).objective;
+                let gap = (best - sizes.objective) / sizes.objective.abs();
+                let mut solve = solved(&sizes, "equal-share");
+                if best > sizes.objective {
+                    solve.outcome = Outcome::Feasible { gap };
+                }
                 (sizes, solve)
             }
         }

@@ -10,9 +10,11 @@
 mod check;
 mod common;
 mod explain;
+mod groups;
 mod language;
 mod oracles;
 mod planner;
 mod programme;
+mod recorded;
 mod scheduling;
 mod stability;

@@ -105,15 +105,15 @@ fn without_time_the_last_allocation_stands() {
     });
     let plan = planner.plan(&case.pool, &case.trainers, &case.unusable, Generation(1));
     assert_eq!(check(&plan, &case.context()), []);
-    // HiGHS may find something in its first moments: then that stands, and its gap is told.
-    match plan.report.solve.outcome {
-        Outcome::NoIncumbent => {
-            let counts: Vec<u32> = plan.report.trainers.iter().map(|v| v.after).collect();
-            assert_eq!(counts, [3, 0]);
-        }
-        Outcome::Feasible { gap } => assert!(gap > 0.0),
-        outcome => panic!("{outcome:?} in no time"),
-    }
+    // The present allocation is where HiGHS starts from: at worst it stands.
+    let counts: Vec<u32> = plan.report.trainers.iter().map(|v| v.after).collect();
+    let outcome = plan.report.solve.outcome;
+    println!("{outcome:?} {counts:?}");
+    assert!(
+        matches!(outcome, Outcome::Feasible { gap } if gap > 0.0 && gap.is_finite()),
+        "{outcome:?} in no time"
+    );
+    assert!(counts[0] >= 3, "{counts:?}");
 }
 
 #[test]
@@ -133,6 +133,15 @@ fn the_baseline_shares_equally_and_the_quirk_is_kept_for_comparison() {
         let plan = planner.plan(&case.pool, &case.trainers, &[], Generation(1));
         let counts: Vec<u32> = plan.report.trainers.iter().map(|v| v.after).collect();
         assert_eq!(counts, expected);
-        assert_eq!(plan.report.solve.solver, "equal-share");
+        let solve = &plan.report.solve;
+        assert_eq!(solve.solver, "equal-share");
+        // 2 + 2 is the optimum, a third more than 3 + 0.
+        match compat {
+            Compat::Off => assert_eq!(solve.outcome, Outcome::Optimal),
+            Compat::Published => assert!(
+                matches!(solve.outcome, Outcome::Feasible { gap } if gap > 0.3),
+                "{solve:?}"
+            ),
+        }
     }
 }
