@@ -145,3 +145,29 @@ fn shell_scripts_parse() {
         assert!(said.ok, "{script}: {}", said.stderr);
     }
 }
+
+/// The table of promises names tests that exist.
+#[test]
+fn promised_tests_exist() {
+    let readme = support::read("integration-tests/README.md");
+    let mut named = 0;
+    for line in readme
+        .lines()
+        .filter(|l| l.starts_with("| ") && l.contains(".rs`: "))
+    {
+        let mut file = String::new();
+        for word in line.split('`').skip(1).step_by(2) {
+            if word.ends_with(".rs") {
+                file = support::read(word);
+            } else if !file.is_empty() && word.contains('_') && !word.contains('.') {
+                let defined = file.contains(&format!("fn {word}("));
+                assert!(
+                    defined,
+                    "the README promises {word}, which is not there: {line}"
+                );
+                named += 1;
+            }
+        }
+    }
+    assert!(named >= 10, "only {named} tests are named");
+}

@@ -1,4 +1,5 @@
-//! What the services export, by the golden expositions that their own tests keep.
+//! What the services export, by the golden expositions that their own tests keep, in files or
+//! inside their sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,15 +18,18 @@ impl Exported {
             labels: BTreeMap::new(),
             services: BTreeSet::new(),
         };
-        for file in support::files("services", "txt") {
-            let Some(service) = file
-                .strip_prefix("services/")
-                .and_then(|f| f.strip_suffix("/golden/metrics.txt"))
-            else {
-                continue;
-            };
-            all.services.insert(service.to_owned());
-            all.take(&support::read(&file));
+        for kind in ["txt", "prom", "snap", "rs"] {
+            for file in support::files("services", kind) {
+                let text = support::read(&file);
+                if text
+                    .lines()
+                    .any(|l| l.trim_start().starts_with("# TYPE lacuna_"))
+                {
+                    let service = file.split('/').nth(1).unwrap_or_default();
+                    all.services.insert(service.to_owned());
+                    all.take(&text);
+                }
+            }
         }
         // Prometheus adds these by itself.
         all.labels.insert("up".to_owned(), BTreeSet::new());
@@ -33,7 +37,8 @@ impl Exported {
     }
 
     fn take(&mut self, exposition: &str) {
-        for line in exposition.lines() {
+        // Snapshots inside sources are indented.
+        for line in exposition.lines().map(str::trim_start) {
             if let Some(rest) = line.strip_prefix("# TYPE ") {
                 let mut words = rest.split_whitespace();
                 let (Some(name), Some(kind)) = (words.next(), words.next()) else {
@@ -46,7 +51,7 @@ impl Exported {
                 } else {
                     self.labels.entry(name.to_owned()).or_default();
                 }
-            } else if !line.starts_with('#')
+            } else if line.starts_with("lacuna_")
                 && let Some((name, rest)) = line.split_once('{')
                 && let Some((labels, _)) = rest.rsplit_once('}')
             {
@@ -157,7 +162,7 @@ fn every_service_keeps_a_golden_exposition() {
     for service in ["ingest", "forecast", "planner", "control", "agent"] {
         assert!(
             exported.services.contains(service),
-            "services/{service}/golden/metrics.txt is missing"
+            "services/{service} keeps no golden exposition"
         );
     }
     let stray: Vec<&String> = exported
