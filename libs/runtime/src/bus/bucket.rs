@@ -143,6 +143,7 @@ impl<M: Message + Send + 'static> Bucket<M> {
             .map_err(|e| failed(e.to_string()))?;
         let consumer = stream
             .create_consumer(OrderedConfig {
+                filter_subject: self.def.all().as_str().to_owned(),
                 deliver_policy: DeliverPolicy::LastPerSubject,
                 ..OrderedConfig::default()
             })

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_nats::datetime::DateTime;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
 use async_nats::jetstream::consumer::{DeliverPolicy, ReplayPolicy};
 use futures::StreamExt;
@@ -75,7 +76,7 @@ impl Bus {
             stream: stream.to_owned(),
             subject: subject.to_string(),
             start,
-            seen: None,
+            place: Place::Unknown,
             into,
         };
         let first = follower.open().await?;
@@ -130,13 +131,24 @@ impl Bus {
     }
 }
 
+/// How far a follower has come.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Unknown,
+    /// Nothing seen yet; all up to this sequence number is to be skipped.
+    After(u64),
+    /// The newest message handed on was written at this time, by the server's clock. Times,
+    /// not sequence numbers: a killed server may lose the tail of a stream, and then gives the
+    /// same numbers to other messages.
+    Written(DateTime),
+}
+
 struct Follower<M> {
     bus: Bus,
     stream: String,
     subject: String,
     start: Start,
-    /// Sequence number of the newest message handed on, or skipped at first.
-    seen: Option<u64>,
+    place: Place,
     into: mpsc::Sender<Received<M>>,
 }
 
@@ -199,11 +211,16 @@ impl<M: Message + Send + 'static> Follower<M> {
     }
 
     async fn hand_on(&mut self, message: &async_nats::jetstream::Message) -> Option<()> {
-        let (sequence, pending) = match message.info() {
-            Ok(info) => (info.stream_sequence, info.pending),
+        let (sequence, pending, written) = match message.info() {
+            Ok(info) => (info.stream_sequence, info.pending, info.published),
             Err(_) => return Some(()),
         };
-        self.seen = Some(sequence);
+        if self.start != Start::Last {
+            if matches!(self.place, Place::Written(newest) if written <= newest) {
+                return Some(());
+            }
+            self.place = Place::Written(written);
+        }
         let subject = message.subject.to_string();
         let opened = self
             .bus
@@ -238,24 +255,19 @@ impl<M: Message + Send + 'static> Follower<M> {
             .await
             .map_err(|e| failed(e.to_string()))?;
         let last = stream.cached_info().state.last_sequence;
-        // A stream that ends before what was seen has lost its tail, or is a new one: all
-        // that comes is new.
-        let seen = self.seen.map(|seen| seen.min(last));
-        let deliver_policy = match (self.start, seen) {
+        let after = |sequence: u64| DeliverPolicy::ByStartSequence {
+            start_sequence: sequence.saturating_add(1),
+        };
+        if matches!((self.start, self.place), (Start::New, Place::Unknown)) {
+            self.place = Place::After(last);
+        }
+        let deliver_policy = match (self.start, self.place) {
             (Start::Last, _) => DeliverPolicy::LastPerSubject,
-            (_, Some(seen)) => DeliverPolicy::ByStartSequence {
-                start_sequence: seen + 1,
-            },
-            (Start::All, None) => DeliverPolicy::All,
-            (Start::New, None) => DeliverPolicy::ByStartSequence {
-                start_sequence: last + 1,
-            },
-            (Start::Newest(count), None) => DeliverPolicy::ByStartSequence {
-                start_sequence: (last + 1).saturating_sub(count).max(1),
-            },
-            (Start::Sequence(first), None) => DeliverPolicy::ByStartSequence {
-                start_sequence: first.max(1),
-            },
+            (_, Place::Written(start_time)) => DeliverPolicy::ByStartTime { start_time },
+            (_, Place::After(sequence)) => after(sequence.min(last)),
+            (Start::All | Start::New, Place::Unknown) => DeliverPolicy::All,
+            (Start::Newest(count), Place::Unknown) => after(last.saturating_sub(count)),
+            (Start::Sequence(first), Place::Unknown) => after(first.saturating_sub(1)),
         };
         let config = OrderedConfig {
             filter_subject: self.subject.clone(),
@@ -271,10 +283,6 @@ impl<M: Message + Send + 'static> Follower<M> {
             .messages()
             .await
             .map_err(|e| failed(e.to_string()))?;
-        if self.start == Start::New && self.seen.is_none() {
-            // So that a reconnection before the first message skips nothing.
-            self.seen = Some(last);
-        }
         Ok((messages, generation))
     }
 }

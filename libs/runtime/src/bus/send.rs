@@ -4,9 +4,9 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use async_nats::jetstream::context::PublishAckFuture;
 use async_nats::jetstream::message::PublishMessage;
 use lacuna_wire::{Envelope, Message, Subject, codec};
+use tokio::sync::oneshot;
 
 use super::{Bus, BusError, Received, pairs};
 
@@ -14,9 +14,7 @@ use super::{Bus, BusError, Received, pairs};
 #[must_use = "a write is only known to be kept once its acknowledgement has come"]
 pub struct PendingAck {
     subject: String,
-    bytes: usize,
-    future: PublishAckFuture,
-    bus: Bus,
+    answer: oneshot::Receiver<Result<u64, BusError>>,
 }
 
 impl std::fmt::Debug for PendingAck {
@@ -33,13 +31,10 @@ impl PendingAck {
     /// # Errors
     /// [`BusError::Timeout`] leaves open whether the write was kept.
     pub async fn wait(self) -> Result<u64, BusError> {
-        match self.future.into_future().await {
-            Ok(ack) => Ok(ack.sequence),
-            Err(e) => {
-                self.bus.0.metrics.failed.inc();
-                Err(BusError::publish(&self.subject, self.bytes, &e))
-            }
-        }
+        let closed = || BusError::Closed {
+            subject: self.subject.clone(),
+        };
+        self.answer.await.map_err(|_| closed())?
     }
 }
 
@@ -141,12 +136,20 @@ impl Bus {
                 self.0.metrics.failed.inc();
                 BusError::publish(subject, bytes, &e)
             })?;
-        Ok(PendingAck {
-            subject: subject.to_owned(),
-            bytes,
-            future,
-            bus: self.clone(),
-        })
+        let (into, answer) = oneshot::channel();
+        let subject = subject.to_owned();
+        let (bus, at) = (self.clone(), subject.clone());
+        // A task of its own, since a write holds its place among those in flight until its
+        // acknowledgement is taken, and a caller may take them in any order, or not at all.
+        tokio::spawn(async move {
+            let result = future.into_future().await.map(|ack| ack.sequence);
+            let result = result.map_err(|e| {
+                bus.0.metrics.failed.inc();
+                BusError::publish(&at, bytes, &e)
+            });
+            let _ = into.send(result);
+        });
+        Ok(PendingAck { subject, answer })
     }
 
     /// Asks, and waits for one answer.
