@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lacuna_model::{Policy, Span, Timestamp};
 use lacuna_schedlog::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
-use lacuna_sim::{Hooks, Settings, Summary, Trace, replay};
+use lacuna_sim::{Hooks, Model, Objective, Settings, Summary, Trace, TrainerEnd, replay};
 
 fn data() -> Option<PathBuf> {
     let data = std::env::var_os("LACUNA_DATA").map_or_else(
@@ -47,159 +47,195 @@ impl Case {
     }
 }
 
-#[test]
-fn probe() {
-    let Some(folder) = data() else { return };
-    let holes = read_holes(&folder.join("holes.csv.gz")).unwrap();
-    let mut case = Case {
-        folder,
-        holes,
-        nodes: 1024,
-        start: 1_612_988_475,
-        trainers: "hpo-1000",
+impl Case {
+    fn new(trainers: &'static str, nodes: usize, start: i64) -> Option<Self> {
+        let folder = data()?;
+        let holes = read_holes(&folder.join("holes.csv.gz")).unwrap();
+        Some(Self {
+            folder,
+            holes,
+            nodes,
+            start,
+            trainers,
+        })
+    }
+}
+
+const START: i64 = 1_612_988_475;
+const DAY_5: i64 = 1_613_347_732;
+
+fn horizon(seconds: i64) -> Settings {
+    Settings {
+        horizon: Span::from_secs(seconds),
+        ..Settings::default()
+    }
+}
+
+/// Hours within 1 %; U within .01; the costs, given in percent, within .1 or a tenth of them.
+fn check(row: &str, summary: &Summary, hours: f64, rest: Option<(f64, f64, f64)>) {
+    let (rescale, preempt) = (
+        summary.rescale_cost_fraction * 100.0,
+        summary.preempt_cost_fraction * 100.0,
+    );
+    let found = format!(
+        "{row}: {:.2} h, U {:.4}, rescale {rescale:.2} %, preempt {preempt:.2} %, {} events, seed {}",
+        summary.hours, summary.efficiency, summary.events, summary.settings.seed
+    );
+    println!("{found}");
+    assert!(!summary.unfinished, "{found}");
+    assert!(
+        (summary.hours / hours - 1.0).abs() < 0.01,
+        "{found}; published {hours} h"
+    );
+    let Some((efficiency, rescale_cost, preempt_cost)) = rest else {
+        return;
     };
-    let base = Settings::default();
-    let t = |s| Settings {
-        horizon: Span::from_secs(s),
-        ..base.clone()
-    };
-    let rows = vec![
-        ("T10 205.0 .820 .1 2.7", t(10)),
-        ("T30 203.6 .834 .3 2.7", t(30)),
-        ("T120 203.35 .839 .7 2.7", t(120)),
-        ("T600 203.5 .836 1.4 2.9", t(600)),
-        (
-            "compat10 205.0 .820 .1 2.7",
-            Settings {
-                model: lacuna_sim::Model::Published,
-                ..t(10)
-            },
-        ),
-        (
-            "compat120 203.5 .836 .7 2.8",
-            Settings {
-                model: lacuna_sim::Model::Published,
-                ..t(120)
-            },
-        ),
-        (
-            "equal 212.8 .751 12.6 4.2",
-            Settings {
-                policy: Policy::EqualShare,
-                ..t(120)
-            },
-        ),
-        (
-            "5 226.7 .739 1.2 3.8",
-            Settings {
-                max_parallel: 5,
-                ..t(120)
-            },
-        ),
-        (
-            "20 184.6 .888 .4 2.1",
-            Settings {
-                max_parallel: 20,
-                ..t(120)
-            },
-        ),
-        (
-            "35 180.0 .906 .3 1.8",
-            Settings {
-                max_parallel: 35,
-                ..t(120)
-            },
-        ),
-        (
-            "x.5 202.7 .850 .4 1.4",
-            Settings {
-                cost_scale: 0.5,
-                ..t(120)
-            },
-        ),
-        (
-            "x2 206.0 .812 1.0 5.6",
-            Settings {
-                cost_scale: 2.0,
-                ..t(120)
-            },
-        ),
-        (
-            "x5 217.5 .736 1.6 16.3",
-            Settings {
-                cost_scale: 5.0,
-                ..t(120)
-            },
-        ),
-        (
-            "immediate 189.4",
-            Settings {
-                trainer_end: lacuna_sim::TrainerEnd::Immediate,
-                ..t(120)
-            },
-        ),
-    ];
-    let show = |name: &str, s: &Summary| {
-        println!(
-            "{name:32} | {:.2} {:.4} {:.2} {:.2} | neq {:.2} ev {} done {} zc {:?}",
-            s.hours,
-            s.efficiency,
-            s.rescale_cost_fraction * 100.0,
-            s.preempt_cost_fraction * 100.0,
-            s.equivalent_nodes,
-            s.events,
-            s.trainers_done,
-            s.zero_cost_fraction
+    assert!(
+        (summary.efficiency - efficiency).abs() < 0.01,
+        "{found}; published U {efficiency}"
+    );
+    for (mine, published) in [(rescale, rescale_cost), (preempt, preempt_cost)] {
+        let room = f64::max(0.1, 0.1 * published);
+        assert!(
+            (mine - published).abs() < room,
+            "{found}; published {published} %"
         );
+    }
+}
+
+#[test]
+fn the_table_of_equal_trainers_is_reproduced() {
+    let Some(case) = Case::new("hpo-1000", 1024, START) else {
+        return;
     };
-    for (name, settings) in &rows {
-        show(name, &case.run(settings));
-    }
-    for (list, name, settings) in [
-        ("mixed-1001-throughput", "mixed T10 242.4", t(10)),
-        ("mixed-1001-throughput", "mixed T120 246.3", t(120)),
-        ("mixed-1001-throughput", "mixed T600 251.0", t(600)),
-        ("mixed-1001-speedup", "speedup T120 230.5", t(120)),
-        (
-            "mixed-1001-throughput",
-            "mixed equal 252.3",
-            Settings {
-                policy: Policy::EqualShare,
-                ..t(120)
-            },
-        ),
-        (
-            "mixed-1001-speedup",
-            "mixed equal 252.3",
-            Settings {
-                policy: Policy::EqualShare,
-                ..t(120)
-            },
-        ),
+    let published = |seconds| Settings {
+        model: Model::Published,
+        ..horizon(seconds)
+    };
+    let parallel = |max_parallel| Settings {
+        max_parallel,
+        ..horizon(120)
+    };
+    let costs = |cost_scale| Settings {
+        cost_scale,
+        ..horizon(120)
+    };
+    let equal = Settings {
+        policy: Policy::EqualShare,
+        ..horizon(120)
+    };
+    for (row, settings, hours, rest) in [
+        ("T 10", horizon(10), 205.0, (0.820, 0.1, 2.7)),
+        ("T 30", horizon(30), 203.6, (0.834, 0.3, 2.7)),
+        ("T 60", horizon(60), 203.7, (0.832, 0.5, 2.7)),
+        ("T 120", horizon(120), 203.35, (0.839, 0.7, 2.7)),
+        ("T 300", horizon(300), 203.5, (0.836, 1.0, 2.8)),
+        ("T 600", horizon(600), 203.5, (0.836, 1.4, 2.9)),
+        ("compat T 10", published(10), 205.0, (0.820, 0.1, 2.7)),
+        ("compat T 120", published(120), 203.5, (0.836, 0.7, 2.8)),
+        ("equal share", equal, 212.8, (0.751, 12.6, 4.2)),
+        ("5 in parallel", parallel(5), 226.7, (0.739, 1.2, 3.8)),
+        ("20 in parallel", parallel(20), 184.6, (0.888, 0.4, 2.1)),
+        ("35 in parallel", parallel(35), 180.0, (0.906, 0.3, 1.8)),
+        ("costs x 0.5", costs(0.5), 202.7, (0.850, 0.4, 1.4)),
+        ("costs x 2", costs(2.0), 206.0, (0.812, 1.0, 5.6)),
+        ("costs x 5", costs(5.0), 217.5, (0.736, 1.6, 16.3)),
     ] {
-        case.trainers = list;
-        show(name, &case.run(&settings));
+        check(row, &case.run(&settings), hours, Some(rest));
     }
-    case.trainers = "hpo-1000";
-    case.start = 1_613_347_732;
-    for (nodes, par, x, want) in [
-        (1024, 10, 1.0, ".966"),
-        (1024, 10, 5.0, ".856"),
-        (1024, 10, 10.0, ".728"),
-        (4734, 10, 1.0, ".940"),
-        (4734, 10, 5.0, ".772"),
-        (4734, 10, 10.0, ".604"),
-        (4734, 35, 1.0, ".966"),
-        (4734, 35, 5.0, ".852"),
-        (4734, 35, 10.0, ".720"),
+    let immediate = Settings {
+        trainer_end: TrainerEnd::Immediate,
+        ..horizon(120)
+    };
+    check("immediate", &case.run(&immediate), 189.4, None);
+}
+
+#[test]
+fn the_hours_of_the_mixed_streams_are_reproduced() {
+    let Some(mut case) = Case::new("mixed-1001-throughput", 1024, START) else {
+        return;
+    };
+    for (seconds, hours) in [(10, 242.4), (120, 246.3), (600, 251.0)] {
+        let summary = case.run(&horizon(seconds));
+        check(&format!("throughput T {seconds}"), &summary, hours, None);
+    }
+    let equal = Settings {
+        policy: Policy::EqualShare,
+        ..horizon(120)
+    };
+    check("equal share", &case.run(&equal), 252.3, None);
+    // Speed-up over one node as objective: from the other list, or asked for.
+    let speedup = Settings {
+        objective: Objective::ScalingEfficiency,
+        ..horizon(120)
+    };
+    check("speed-up asked for", &case.run(&speedup), 230.5, None);
+    case.trainers = "mixed-1001-speedup";
+    check("speed-up", &case.run(&horizon(120)), 230.5, None);
+}
+
+#[test]
+fn the_share_of_the_zero_cost_bound_is_reproduced() {
+    let Some(mut case) = Case::new("hpo-1000", 1024, DAY_5) else {
+        return;
+    };
+    for (nodes, max_parallel, cost_scale, share) in [
+        (1024, 10, 1.0, 0.966),
+        (1024, 10, 5.0, 0.856),
+        (1024, 10, 10.0, 0.728),
+        (4734, 10, 1.0, 0.940),
+        (4734, 10, 5.0, 0.772),
+        (4734, 10, 10.0, 0.604),
+        (4734, 35, 1.0, 0.966),
+        (4734, 35, 5.0, 0.852),
+        (4734, 35, 10.0, 0.720),
     ] {
         case.nodes = nodes;
-        let s = Settings {
-            max_parallel: par,
-            cost_scale: x,
+        let summary = case.run(&Settings {
+            max_parallel,
+            cost_scale,
             endless: true,
-            ..t(120)
-        };
-        show(&format!("endless {nodes} {par} x{x} {want}"), &case.run(&s));
+            ..horizon(120)
+        });
+        let found = summary.zero_cost_fraction.unwrap();
+        println!("{nodes} nodes, {max_parallel} in parallel, costs x {cost_scale}: {found:.4}");
+        assert!((found - share).abs() < 0.02, "{found}, published {share}");
+        assert_eq!(summary.end, case.holes.end().unwrap());
     }
+}
+
+#[test]
+fn both_exact_methods_agree_on_recorded_problems() {
+    let Some(case) = Case::new("mixed-1001-throughput", 1024, START) else {
+        return;
+    };
+    let order = read_nodes(&case.folder.join("nodes.txt")).unwrap();
+    let nodes = first_nodes(case.nodes, Some(&order), &case.holes.records);
+    let file = case.folder.join("mixed-1001-throughput.jsonl.gz");
+    let trainers = read_trainers(&file).unwrap();
+    // The first twelve hours: some 600 decisions, each solved in full by both.
+    let start = Timestamp::from_unix(case.start);
+    let end = start + Span::from_secs(12 * 3600);
+    let trace = Trace::new(&case.holes.records, Some(&nodes), start, Some(end));
+    let mut hooks = Hooks {
+        stopwatch: &|| 0.0,
+        progress: &mut |_| {},
+    };
+    let settings = Settings {
+        policy: Policy::Milp,
+        verify: true,
+        ..horizon(120)
+    };
+    let summary = replay(&trace, &trainers, &settings, None, &mut hooks)
+        .unwrap()
+        .summary;
+    let verified = summary.verified.unwrap();
+    println!("{verified:?}, short cuts {:?}", summary.shortcuts);
+    assert_eq!(verified.decisions, summary.events);
+    assert!(verified.decisions > 300, "{verified:?}");
+    assert_eq!(
+        (verified.disagreements, verified.unproven, summary.unproven),
+        (0, 0, 0)
+    );
+    assert!(verified.worst_difference < 1e-6, "{verified:?}");
 }

@@ -22,11 +22,7 @@ fn frame(height: f64, x_max: f64, y_max: f64) -> Frame {
 }
 
 /// Time means of a step function in equal columns of `[from, to)`; `steps` in order of time.
-fn columns(
-    steps: impl IntoIterator<Item = (f64, f64)>,
-    to: f64,
-    columns: usize,
-) -> Vec<f64> {
+fn columns(steps: impl IntoIterator<Item = (f64, f64)>, to: f64, columns: usize) -> Vec<f64> {
     let mut means = vec![0.0; columns];
     let width = to / columns as f64;
     let mut add = |from: f64, until: f64, value: f64| {
@@ -59,7 +55,12 @@ fn columns(
 /// A filled step curve over the columns; the frame's baseline is its lower edge.
 fn area(out: &mut String, frame: &Frame, class: &str, means: &[f64]) {
     let width = frame.width / means.len().max(1) as f64;
-    let _ = write!(out, "<path class='{class}' d='M{:.1} {:.1}", frame.left, frame.bottom());
+    let _ = write!(
+        out,
+        "<path class='{class}' d='M{:.1} {:.1}",
+        frame.left,
+        frame.bottom()
+    );
     for (at, mean) in means.iter().enumerate() {
         let x = frame.left + width * at as f64;
         let y = frame.y(*mean);
@@ -70,11 +71,23 @@ fn area(out: &mut String, frame: &Frame, class: &str, means: &[f64]) {
 
 /// Nodes in the pool, and those of them that train.
 pub(super) fn pool(points: &[PoolPoint], end_s: f64) -> String {
-    let idle = columns(points.iter().map(|p| (p.at_s, f64::from(p.pool))), end_s, COLUMNS);
-    let used = columns(points.iter().map(|p| (p.at_s, f64::from(p.used))), end_s, COLUMNS);
+    let idle = columns(
+        points.iter().map(|p| (p.at_s, f64::from(p.pool))),
+        end_s,
+        COLUMNS,
+    );
+    let used = columns(
+        points.iter().map(|p| (p.at_s, f64::from(p.used))),
+        end_s,
+        COLUMNS,
+    );
     let top = idle.iter().copied().fold(1.0, f64::max);
     let frame = frame(260.0, end_s, top * 1.05);
-    let mut out = open(WIDTH, 260.0, "nodes in the pool and nodes that train, over time");
+    let mut out = open(
+        WIDTH,
+        260.0,
+        "nodes in the pool and nodes that train, over time",
+    );
     value_axis(&mut out, &frame, count);
     time_axis(&mut out, &frame);
     area(&mut out, &frame, "pool", &idle);
@@ -90,7 +103,12 @@ pub(super) fn efficiency(points: &[(f64, f64)], end_s: f64) -> String {
     time_axis(&mut out, &frame);
     out.push_str("<polyline class='line' points='");
     for (at_s, value) in points {
-        let _ = write!(out, "{:.1},{:.1} ", frame.x(*at_s), frame.y(value.clamp(0.0, 1.0)));
+        let _ = write!(
+            out,
+            "{:.1},{:.1} ",
+            frame.x(*at_s),
+            frame.y(value.clamp(0.0, 1.0))
+        );
     }
     out.push_str("'/>");
     if let Some((at_s, value)) = points.last() {
@@ -111,7 +129,10 @@ fn lanes(trainers: &[TrainerRow], end_s: f64) -> Vec<Vec<&TrainerRow>> {
     for trainer in trainers {
         // A trainer that has ended is replaced at the next event, a little later.
         let until = trainer.ended_s.unwrap_or(end_s);
-        match lanes.iter_mut().find(|(free, _)| *free <= trainer.admitted_s) {
+        match lanes
+            .iter_mut()
+            .find(|(free, _)| *free <= trainer.admitted_s)
+        {
             Some((free, lane)) => {
                 *free = until;
                 lane.push(trainer);
@@ -122,7 +143,8 @@ fn lanes(trainers: &[TrainerRow], end_s: f64) -> Vec<Vec<&TrainerRow>> {
     lanes.into_iter().map(|(_, lane)| lane).collect()
 }
 
-/// One lane for each trainer that runs at a time; the height of a shape is its size in nodes.
+/// One lane for each trainer that runs at a time; the height of a shape is the square root of
+/// its size in nodes, so that small sizes can be seen beside large ones.
 pub(super) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
     let lanes = lanes(rows, end_s);
     let most = rows.iter().flat_map(|r| r.sizes.iter().map(|s| s.1)).max();
@@ -136,7 +158,7 @@ pub(super) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
         let frame = Frame {
             top: whole.top + lane_height * at as f64 + 2.0,
             height: lane_height - 3.0,
-            y_max: most,
+            y_max: most.sqrt(),
             ..whole
         };
         let _ = write!(
@@ -167,7 +189,11 @@ fn life(out: &mut String, frame: &Frame, row: &TrainerRow, end_s: f64, even: boo
         .sizes
         .iter()
         .map(|&(at, n)| (at - row.admitted_s, f64::from(n)));
-    let means = columns(sizes, (until - row.admitted_s).max(f64::MIN_POSITIVE), parts);
+    let means = columns(
+        sizes,
+        (until - row.admitted_s).max(f64::MIN_POSITIVE),
+        parts,
+    );
     let own = Frame {
         left: frame.x(row.admitted_s),
         width,
@@ -181,7 +207,8 @@ fn life(out: &mut String, frame: &Frame, row: &TrainerRow, end_s: f64, even: boo
         span(until - row.admitted_s),
         row.preemptions
     );
-    area(out, &own, class, &means);
+    let heights: Vec<f64> = means.iter().map(|mean| mean.sqrt()).collect();
+    area(out, &own, class, &heights);
     let label = row.name.chars().count() as f64 * 6.0 + 8.0;
     if width > label {
         let _ = write!(
@@ -205,9 +232,16 @@ pub(super) fn holes(bins: &[HoleBin]) -> String {
             bin.node_hours / hours.max(f64::MIN_POSITIVE),
         )
     };
-    let top = bins.iter().map(share).fold(0.05, |top, (a, b)| a.max(b).max(top));
+    let top = bins
+        .iter()
+        .map(share)
+        .fold(0.05, |top, (a, b)| a.max(b).max(top));
     let frame = frame(220.0, bins.len() as f64, top * 1.12);
-    let mut out = open(WIDTH, 220.0, "holes by length: share of number and of node-time");
+    let mut out = open(
+        WIDTH,
+        220.0,
+        "holes by length: share of number and of node-time",
+    );
     value_axis(&mut out, &frame, |v| format!("{:.0} %", v * 100.0));
     let slot = frame.width / bins.len().max(1) as f64;
     for (at, bin) in bins.iter().enumerate() {

@@ -43,7 +43,10 @@ pub fn from_replay(source: Source<'_>, replayed: &Replayed) -> Result<Report, Si
             "harvested node-hours".to_owned(),
             count(summary.harvested_node_hours),
         ),
-        ("trainers done".to_owned(), count(summary.trainers_done as f64)),
+        (
+            "trainers done".to_owned(),
+            count(summary.trainers_done as f64),
+        ),
         ("samples".to_owned(), format!("{:.3e}", summary.samples)),
         (
             "lost to rescaling".to_owned(),

@@ -9,7 +9,7 @@ use super::svg::{count, escape, span};
 const STYLE: &str = include_str!("style.css");
 
 /// How many trainers the table lists.
-const ROWS: usize = 40;
+const ROWS: usize = 30;
 
 /// Draws a report as one HTML page that needs nothing else.
 #[must_use]
@@ -46,16 +46,20 @@ pub fn render(report: &Report) -> String {
         );
     }
     if let Some(losses) = &report.losses {
-        section(&mut out, "Work done and lost", "in samples", &charts::losses(losses));
+        section(
+            &mut out,
+            "Work done and lost",
+            "in samples",
+            &charts::losses(losses),
+        );
     }
     if !report.trainers.is_empty() {
         section(
             &mut out,
             "Trainers",
-            "one lane for each trainer at a time; height is size in nodes, a change of shade is the next trainer",
+            "one lane for each trainer at a time; height is the square root of its size in nodes, a change of shade is the next trainer",
             &charts::trainers(&report.trainers, end_s),
         );
-        table(&mut out, &report.trainers, end_s);
     }
     if report.holes.iter().any(|bin| bin.count > 0) {
         section(
@@ -76,9 +80,17 @@ pub fn render(report: &Report) -> String {
     if !report.settings.is_empty() {
         out.push_str("<section><h2>Settings</h2><dl class='settings'>");
         for (label, value) in &report.settings {
-            let _ = write!(out, "<div><dt>{}</dt><dd>{}</dd></div>", escape(label), escape(value));
+            let _ = write!(
+                out,
+                "<div><dt>{}</dt><dd>{}</dd></div>",
+                escape(label),
+                escape(value)
+            );
         }
         out.push_str("</dl></section>\n");
+    }
+    if !report.trainers.is_empty() {
+        table(&mut out, &report.trainers, end_s);
     }
     for note in &report.notes {
         let _ = write!(out, "<p class='note'>{}</p>", escape(note));

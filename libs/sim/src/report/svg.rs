@@ -137,13 +137,16 @@ pub(super) fn count(value: f64) -> String {
 
 /// Seconds in two units at most.
 pub(super) fn span(seconds: f64) -> String {
-    if seconds < 1.0 {
+    if seconds > 0.0 && seconds < 1.0 {
         let (value, unit) = if seconds < 1e-3 {
             (seconds * 1e6, "µs")
         } else {
             (seconds * 1e3, "ms")
         };
         return format!("{value:.0} {unit}");
+    }
+    if seconds == 0.0 {
+        return "0s".to_owned();
     }
     lacuna_model::Span::from_secs_f64(seconds).to_string()
 }

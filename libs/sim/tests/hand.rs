@@ -1,0 +1,257 @@
+//! Small replays whose outcome was worked out by hand.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use lacuna_model::{
+    HoleRecord, Launch, NodeId, Policy, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
+    TrainerSpec, Work,
+};
+use lacuna_sim::{History, Hooks, Replayed, Settings, SimError, Trace, TrainerEnd, replay};
+use proptest::prelude::*;
+
+fn hole(node: u32, from: i64, until: i64) -> HoleRecord {
+    HoleRecord {
+        node: NodeId::new(format!("n{node}")).unwrap(),
+        from: Timestamp::from_unix(from),
+        until: Timestamp::from_unix(until),
+        censored: false,
+    }
+}
+
+/// 10 samples/s on each node, costs of 3 s up and 2 s down.
+fn trainer(name: u32, submit: i64, min: u32, max: u32, samples: f64) -> TrainerSpec {
+    TrainerSpec {
+        id: TrainerId::new(format!("t{name}")).unwrap(),
+        owner: None,
+        priority: 0,
+        submit: Timestamp::from_unix(submit),
+        min_nodes: min,
+        max_nodes: max,
+        throughput: ScalingCurve::linear(10.0, max).unwrap(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 3.0,
+            down_s: 2.0,
+        },
+        work: Work::Samples(samples),
+        launch: Launch::Simulated,
+    }
+}
+
+fn run(
+    holes: &[HoleRecord],
+    trainers: &[TrainerSpec],
+    settings: &Settings,
+) -> Result<Replayed, SimError> {
+    let trace = Trace::new(holes, None, Timestamp::from_unix(0), None);
+    let mut hooks = Hooks {
+        stopwatch: &|| 0.0,
+        progress: &mut |_| {},
+    };
+    replay(
+        &trace,
+        trainers,
+        settings,
+        Some(History::default()),
+        &mut hooks,
+    )
+}
+
+#[test]
+fn growth_and_loss_cost_what_the_model_says() {
+    // t0 starts free on one node at 0, grows to two at 10 (3 s at 10/s), loses one at 20 (2 s
+    // at 20/s): 100 + (200 - 30) + (10 x 10 - 40) = 330 at 30, then 10/s to 400 at 37.
+    let holes = [hole(0, 0, 100), hole(1, 10, 20), hole(2, 30, 31)];
+    let trainers = [trainer(0, 0, 1, 2, 400.0)];
+    let settings = Settings {
+        horizon: Span::from_secs(5),
+        ..Settings::default()
+    };
+    let replayed = run(&holes, &trainers, &settings).unwrap();
+    let summary = &replayed.summary;
+    // At 30 a second node comes: 5 s of 10/s more against 30 samples: it grows (30 down), and
+    // at 31 loses it (40 down): 330 + 20 - 30 = 320 at 31, less 40: at 43 it has 400.
+    assert_eq!((summary.rescales, summary.preemptions), (2, 2));
+    assert!((summary.hours * 3600.0 - 43.0).abs() < 1e-9, "{summary:?}");
+    assert!((summary.samples - 400.0).abs() < 1e-9);
+    assert!((summary.rescale_cost_fraction - 60.0 / 400.0).abs() < 1e-12);
+    assert!((summary.preempt_cost_fraction - 80.0 / 400.0).abs() < 1e-12);
+    // Offered: node 0 for 43 s, node 1 for 10 s, node 2 for 1 s.
+    assert!((summary.equivalent_nodes - 54.0 / 43.0).abs() < 1e-9);
+    // On 1.2558 dedicated nodes: 12.558 samples/s.
+    assert!((summary.efficiency - 400.0 / 540.0).abs() < 1e-9);
+    let life = &replayed.history.unwrap().lives[0];
+    let sizes = [(0.0, 1), (10.0, 2), (20.0, 1), (30.0, 2), (31.0, 1)];
+    assert_eq!(life.sizes, sizes);
+}
+
+#[test]
+fn growth_that_does_not_pay_within_the_horizon_is_left() {
+    // One node more brings 2 s x 10/s, and costs 3 s x 10/s.
+    let holes = [hole(0, 0, 100), hole(1, 10, 90)];
+    let settings = Settings {
+        horizon: Span::from_secs(2),
+        ..Settings::default()
+    };
+    let summary = run(&holes, &[trainer(0, 0, 1, 2, 500.0)], &settings)
+        .unwrap()
+        .summary;
+    assert_eq!((summary.rescales, summary.preemptions), (0, 0));
+    assert!((summary.hours * 3600.0 - 50.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_trainer_below_its_minimum_stops_and_starts_free() {
+    // On two nodes from 0; at 10 it loses one and pays 2 s x 20/s, and stops. At 30 it starts
+    // again at no cost: 200 - 40 at 30, so 400 at 42.
+    let holes = [hole(0, 0, 100), hole(1, 0, 10), hole(1, 30, 100)];
+    let summary = run(&holes, &[trainer(0, 0, 2, 2, 400.0)], &Settings::default())
+        .unwrap()
+        .summary;
+    assert_eq!(summary.preemptions, 1);
+    assert_eq!(summary.rescale_cost_fraction, 0.0);
+    assert!((summary.hours * 3600.0 - 42.0).abs() < 1e-9, "{summary:?}");
+}
+
+#[test]
+fn the_end_of_a_trainer_is_seen_at_the_next_event_or_at_once() {
+    // One node, one trainer at a time, 100 samples each: t1 starts at 40, when something
+    // happens, or at 10.
+    let holes = [hole(0, 0, 100), hole(1, 40, 41)];
+    let trainers = [trainer(0, 0, 1, 1, 100.0), trainer(1, 0, 1, 1, 100.0)];
+    for (trainer_end, seconds, events) in [
+        (TrainerEnd::NextEvent, 50.0, 3),
+        (TrainerEnd::Immediate, 20.0, 2),
+    ] {
+        let settings = Settings {
+            max_parallel: 1,
+            trainer_end,
+            ..Settings::default()
+        };
+        let summary = run(&holes, &trainers, &settings).unwrap().summary;
+        assert!(
+            (summary.hours * 3600.0 - seconds).abs() < 1e-6,
+            "{summary:?}"
+        );
+        assert_eq!((summary.events, summary.trainers_done), (events, 2));
+    }
+}
+
+#[test]
+fn an_endless_list_never_starves() {
+    // What t0 computes after its end and before the next event counts: 100 s at 10/s.
+    let holes = [hole(0, 0, 100), hole(1, 40, 41)];
+    let settings = Settings {
+        max_parallel: 1,
+        endless: true,
+        ..Settings::default()
+    };
+    let summary = run(&holes, &[trainer(0, 0, 1, 1, 100.0)], &settings)
+        .unwrap()
+        .summary;
+    assert!((summary.samples - 1000.0).abs() < 1e-6, "{summary:?}");
+    assert_eq!(summary.zero_cost_fraction, Some(1.0));
+    assert!((summary.hours * 3600.0 - 100.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_recording_that_ends_first_leaves_trainers_unfinished() {
+    let summary = run(
+        &[hole(0, 0, 10)],
+        &[trainer(0, 0, 1, 1, 400.0)],
+        &Settings::default(),
+    )
+    .unwrap()
+    .summary;
+    assert!(summary.unfinished);
+    assert!((summary.samples - 100.0).abs() < 1e-9);
+    assert_eq!(summary.trainers_done, 0);
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let trainers = [trainer(0, 0, 1, 1, 400.0)];
+    let holes = [hole(0, 0, 10)];
+    let bad = [
+        Settings {
+            horizon: Span::ZERO,
+            ..Settings::default()
+        },
+        Settings {
+            max_parallel: 0,
+            ..Settings::default()
+        },
+        Settings {
+            cost_scale: f64::NAN,
+            ..Settings::default()
+        },
+    ];
+    for settings in bad {
+        let error = run(&holes, &trainers, &settings).unwrap_err();
+        assert!(matches!(error, SimError::Setting { .. }), "{error}");
+    }
+    assert_eq!(
+        run(&holes, &[], &Settings::default()),
+        Err(SimError::NoTrainers)
+    );
+    let none = run(&[], &trainers, &Settings::default());
+    assert!(matches!(none, Err(SimError::NothingLeft { .. })));
+}
+
+/// Holes of a few nodes: lengths busy and idle in turn.
+fn machine() -> impl Strategy<Value = Vec<HoleRecord>> {
+    let node = proptest::collection::vec((1_i64..300, 1_i64..300), 1..6);
+    proptest::collection::vec(node, 1..6).prop_map(|nodes| {
+        let mut holes = Vec::new();
+        for (number, lengths) in nodes.iter().enumerate() {
+            let mut at = 0;
+            for (busy, idle) in lengths {
+                holes.push(hole(number as u32, at + busy, at + busy + idle));
+                at += busy + idle;
+            }
+        }
+        holes
+    })
+}
+
+proptest! {
+    #[test]
+    fn work_is_bounded_by_what_was_offered(
+        holes in machine(),
+        jobs in proptest::collection::vec((0_i64..500, 1_u32..3, 0_u32..4, 1.0..9000.0_f64), 1..6),
+        max_parallel in 1_u32..4,
+        policy in prop_oneof![Just(Policy::Dp), Just(Policy::EqualShare)],
+        endless: bool,
+        immediate: bool,
+        seed: u64,
+    ) {
+        let trainers: Vec<_> = jobs
+            .iter()
+            .enumerate()
+            .map(|(at, &(submit, min, more, work))| trainer(at as u32, submit, min, min + more, work))
+            .collect();
+        let settings = Settings {
+            policy,
+            max_parallel,
+            endless,
+            seed,
+            trainer_end: if immediate { TrainerEnd::Immediate } else { TrainerEnd::NextEvent },
+            ..Settings::default()
+        };
+        let first = run(&holes, &trainers, &settings).unwrap();
+        let again = run(&holes, &trainers, &settings).unwrap();
+        prop_assert_eq!(&first, &again);
+        let summary = first.summary;
+        let offered: f64 = holes.iter().map(|h| h.length().as_secs_f64()).sum();
+        // Linear scaling at 10 samples/s on a node.
+        prop_assert!(summary.samples <= offered * 10.0 + 1e-6);
+        prop_assert!(summary.harvested_node_hours * 3600.0 <= offered + 1e-6);
+        if !endless {
+            let wanted: f64 = jobs.iter().map(|job| job.3).sum();
+            prop_assert!(summary.samples <= wanted + 1e-6);
+        }
+        for point in &first.history.unwrap().points {
+            prop_assert!(point.used <= point.pool);
+        }
+    }
+}
