@@ -1,2 +1,5 @@
-//! Stub.
-fn main() {}
+//! The command `lacuna`.
+
+fn main() -> std::process::ExitCode {
+    lacuna_cli::main()
+}

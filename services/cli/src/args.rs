@@ -1,0 +1,234 @@
+//! The command line: what can be asked, and how it ends.
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::commands::{
+    self, config, events, explain, generate, help, nodes, plan, submit, top, trainers,
+};
+use crate::error::{CliError, Exit, Result};
+use crate::{bench, demo, output, replay, up};
+
+const AFTER: &str = "\
+Examples:
+  lacuna up                                    everything on this machine
+  lacuna submit trainer.toml                   queue a trainer
+  lacuna trainers --watch                      see how they come on
+  lacuna explain hpo-12                        why it has these nodes, or none
+  lacuna replay holes.csv.gz --trainers t.jsonl.gz --policy dp
+  lacuna demo                                  two minutes of it all
+
+Exit codes:
+  0   done
+  1   refused, not found or failed (every error under --json)
+  2   the command line is wrong
+  64  a configuration is wrong
+  69  NATS or a service does not answer
+  70  a fault of lacuna's own
+
+Error codes have pages: lacuna help L0001";
+
+/// Trains neural networks in the holes of a supercomputer's schedule.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lacuna",
+    version,
+    after_help = AFTER,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start all services and a nats-server of their own on this machine
+    Up(up::UpArgs),
+    /// Queue trainers
+    Submit(submit::SubmitArgs),
+    /// List trainers
+    Trainers(trainers::TrainersArgs),
+    /// List nodes
+    Nodes(nodes::NodesArgs),
+    /// Show the newest plan
+    Plan(plan::PlanArgs),
+    /// Say why a trainer or a node is as it is
+    Explain(explain::ExplainArgs),
+    /// End a trainer
+    Cancel(trainers::CancelArgs),
+    /// Show the last lines of a trainer's output
+    Logs(trainers::LogsArgs),
+    /// Publish events of the main scheduler, or watch them
+    #[command(subcommand)]
+    Events(events::EventsCommand),
+    /// Watch everything live
+    #[command(visible_alias = "watch")]
+    Top(top::TopArgs),
+    /// Run a recording in virtual time, without NATS
+    Replay(replay::ReplayArgs),
+    /// Generate the recording of a machine
+    Generate(generate::GenerateArgs),
+    /// Check, print or explain configuration
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// See it all at work: start, replay a machine, show, sum up, stop
+    Demo(demo::DemoArgs),
+    /// Measure
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    /// Write completions for a shell
+    Completions(help::CompletionsArgs),
+    /// Explain an error code or a command
+    Help(help::HelpArgs),
+    /// Become a program that ends when its parent does
+    #[command(hide = true)]
+    ChildOf(up::ChildOfArgs),
+}
+
+impl Command {
+    fn run(self) -> Result<()> {
+        match self {
+            Self::Replay(args) => replay::run(&args).map_err(commands::from_replay),
+            Self::Generate(args) => generate::run(&args),
+            Self::Config(args) => config::run(&args),
+            Self::Completions(args) => help::completions(&args),
+            Self::Help(args) => help::help(&args),
+            Self::ChildOf(args) => up::child_of(&args),
+            other => on_the_bus(other),
+        }
+    }
+}
+
+/// One thread for all that waits. It is the main thread: the kernel ties a child's life to
+/// the thread that started it, and this one lives as long as the process.
+fn on_the_bus(command: Command) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| CliError::failed(format!("cannot start: {e}")))?;
+    runtime.block_on(async {
+        match command {
+            Command::Up(args) => up::run(args).await,
+            Command::Submit(args) => submit::run(args).await,
+            Command::Trainers(args) => trainers::run(args).await,
+            Command::Cancel(args) => trainers::cancel(args).await,
+            Command::Logs(args) => trainers::logs(args).await,
+            Command::Nodes(args) => nodes::run(args).await,
+            Command::Plan(args) => plan::run(args).await,
+            Command::Explain(args) => explain::run(args).await,
+            Command::Events(args) => events::run(args).await,
+            Command::Top(args) => top::run(args).await,
+            Command::Demo(args) => demo::run(args).await,
+            Command::Bench(args) => bench::run(args).await,
+            _ => Err(CliError::failed("not a command of the bus")),
+        }
+    })
+}
+
+/// Parses the arguments, runs the command, reports an error in the form that was asked for.
+#[must_use]
+pub fn main() -> ExitCode {
+    let json = std::env::args_os()
+        .skip(1)
+        .take_while(|a| a != "--")
+        .any(|a| a == "--json");
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return usage(&e, json),
+    };
+    match cli.command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => report(&e, json),
+    }
+}
+
+fn usage(error: &clap::Error, json: bool) -> ExitCode {
+    let asked = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    if json && !asked {
+        let text = error.render().to_string();
+        return report(&CliError::failed(text.trim_end()), true);
+    }
+    // Help goes to standard output, mistakes to standard error; clap knows which.
+    let _ = error.print();
+    if asked {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(2)
+    }
+}
+
+fn report(error: &CliError, json: bool) -> ExitCode {
+    if json {
+        // Operators' scripts look at the value, so the code is always the same.
+        return match output::print_json(&error.to_json()) {
+            Ok(()) => Exit::Failed.into(),
+            Err(_) => Exit::Internal.into(),
+        };
+    }
+    eprintln!("lacuna: {error}");
+    error.exit.into()
+}
+
+/// The command line as clap knows it, for help and completions.
+#[must_use]
+pub(crate) fn definition() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound_and_every_command_has_examples() {
+        definition().debug_assert();
+        fn check(command: &clap::Command, path: &str) {
+            for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
+                let path = format!("{path} {}", sub.get_name());
+                if sub.has_subcommands() {
+                    check(sub, &path);
+                    continue;
+                }
+                let help = sub.clone().render_long_help().to_string();
+                assert!(help.contains("Example"), "{path} --help has no example");
+            }
+        }
+        check(&definition(), "lacuna");
+    }
+
+    #[test]
+    fn commands_parse_as_the_guide_says() {
+        for line in [
+            "lacuna up --data-dir /tmp/x --nats-port 4222",
+            "lacuna submit --test-only --json a.toml",
+            "lacuna trainers --all --watch",
+            "lacuna events publish node.idle a01n01",
+            "lacuna events publish node.wanted a01n01 --deadline 2026-01-31T12:00:00Z",
+            "lacuna events tail",
+            "lacuna explain hpo-1 --json",
+            "lacuna demo --wall 20s --rate 600",
+            "lacuna bench bus --seconds 5",
+            "lacuna help L0007",
+            "lacuna watch",
+            "lacuna completions bash",
+        ] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
+        for line in [
+            "lacuna",
+            "lacuna no-such",
+            "lacuna demo --wall 20",
+            "lacuna submit",
+        ] {
+            assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+}

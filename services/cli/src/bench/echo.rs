@@ -1,0 +1,50 @@
+//! Plain NATS on this machine: publish, an echo by another connection, the answer.
+
+use futures::StreamExt as _;
+
+use lacuna_runtime::clock::Stopwatch;
+
+use super::bus::Quantiles;
+use crate::client::Client;
+use crate::error::{CliError, Result};
+
+const SUBJECT: &str = "lacuna.bench.echo";
+
+/// Round trips of a small message, one at a time, between two connections.
+///
+/// # Errors
+/// NATS does not answer.
+pub(crate) async fn measure(client: &Client, samples: u32) -> Result<Quantiles> {
+    let bad = |e: String| CliError::failed(format!("echo: {e}"));
+    let url = client.bus().client().server_info();
+    let address = format!("nats://127.0.0.1:{}", url.port);
+    let other = async_nats::connect(address)
+        .await
+        .map_err(|e| bad(e.to_string()))?;
+    let mut asked = other
+        .subscribe(SUBJECT)
+        .await
+        .map_err(|e| bad(e.to_string()))?;
+    other.flush().await.map_err(|e| bad(e.to_string()))?;
+    let answering = tokio::spawn(async move {
+        while let Some(message) = asked.next().await {
+            if let Some(reply) = message.reply {
+                let _ = other.publish(reply, message.payload).await;
+            }
+        }
+    });
+    let mut list = Vec::with_capacity(samples as usize);
+    let payload = vec![0u8; 200];
+    for _ in 0..samples {
+        let watch = Stopwatch::start();
+        let answer = client
+            .bus()
+            .client()
+            .request(SUBJECT, payload.clone().into())
+            .await;
+        answer.map_err(|e| bad(e.to_string()))?;
+        list.push(watch.seconds());
+    }
+    answering.abort();
+    Ok(Quantiles::of("plain NATS echo", list))
+}

@@ -1,0 +1,286 @@
+//! The bus as commands see it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+
+use lacuna_model::{ClusterId, Span};
+use lacuna_runtime::config::BusSettings;
+use lacuna_runtime::{Bus, BusError, Follow, Health, PendingAck, Start, Subscription};
+use lacuna_wire::msg::{Reply, Request};
+use lacuna_wire::{Message, Subject, address};
+
+use crate::error::{CliError, Exit, Result};
+use crate::up::{RuntimeFile, default_data_dir};
+
+/// How a command finds the cluster.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct ConnectArgs {
+    /// Address of nats-server [default: that of a running `lacuna up`, else nats://127.0.0.1:4222]
+    #[arg(long, value_name = "URL", env = "LACUNA_NATS")]
+    pub(crate) nats: Option<String>,
+    /// Name of the cluster [default: that of a running `lacuna up`, else main]
+    #[arg(long, value_name = "ID", env = "LACUNA_CLUSTER")]
+    pub(crate) cluster: Option<ClusterId>,
+    /// Data directory of a running `lacuna up` [default: ~/.local/state/lacuna]
+    #[arg(long, value_name = "DIR", env = "LACUNA_DATA_DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+}
+
+/// How long to wait for NATS, and for an answer.
+const CONNECT: Span = Span::from_secs(3);
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// A connection to one cluster. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    bus: Bus,
+}
+
+/// Messages of a subject, as they come.
+#[derive(Debug)]
+pub(crate) struct Messages<M>(Kind<M>);
+
+#[derive(Debug)]
+enum Kind<M> {
+    Live(Subscription<M>),
+    Kept(Follow<M>),
+}
+
+impl<M: Message> Messages<M> {
+    /// The next one; nothing when the connection has been closed.
+    pub(crate) async fn next(&mut self) -> Option<M> {
+        let received = match &mut self.0 {
+            Kind::Live(messages) => messages.next().await,
+            Kind::Kept(messages) => messages.next().await,
+        };
+        received.ok().map(|r| r.message)
+    }
+}
+
+impl Client {
+    /// Connects to the cluster that the arguments, the environment or a running `lacuna up`
+    /// name.
+    ///
+    /// # Errors
+    /// `L0001` with where it was looked for and what to do.
+    pub(crate) async fn connect(args: &ConnectArgs) -> Result<Self> {
+        let data_dir = args.data_dir.clone().unwrap_or_else(default_data_dir);
+        let running = RuntimeFile::read(&data_dir);
+        let url = args
+            .nats
+            .clone()
+            .or_else(|| running.as_ref().map(|r| r.nats.clone()))
+            .unwrap_or_else(|| BusSettings::default().url);
+        let named = running.and_then(|r| ClusterId::new(r.cluster).ok());
+        let cluster = match args.cluster.clone().or(named) {
+            Some(cluster) => cluster,
+            None => lacuna_runtime::Config::default().cluster.id,
+        };
+        Self::open(url, cluster).await
+    }
+
+    /// Connects to this cluster at this address.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub(crate) async fn at(url: &str, cluster: &str) -> Result<Self> {
+        let cluster = ClusterId::new(cluster).map_err(|e| CliError::failed(e.to_string()))?;
+        Self::open(url.to_owned(), cluster).await
+    }
+
+    async fn open(url: String, cluster: ClusterId) -> Result<Self> {
+        let settings = BusSettings {
+            url: url.clone(),
+            connect_limit: CONNECT,
+            ..lacuna_runtime::Config::default().with_secrets().bus
+        };
+        let registry = prometheus::Registry::new();
+        let connected =
+            Bus::connect(&settings, &cluster, "cli", &registry, &Health::default()).await;
+        let bus = connected.map_err(|e| match e {
+            BusError::Unreachable { .. } => CliError::new(
+                "L0001",
+                Exit::Unavailable,
+                format!("no nats-server answers at {url}"),
+            )
+            .remedy("start one with `lacuna up`, or give --nats URL"),
+            other => CliError::new("L0001", Exit::Unavailable, other.to_string()),
+        })?;
+        Ok(Self { bus })
+    }
+
+    /// Which cluster.
+    #[must_use]
+    pub(crate) fn cluster(&self) -> &ClusterId {
+        self.bus.cluster()
+    }
+
+    /// The bus itself.
+    #[must_use]
+    pub(crate) fn bus(&self) -> &Bus {
+        &self.bus
+    }
+
+    /// Asks control. A refusal is an answer here; see [`unexpected`].
+    ///
+    /// # Errors
+    /// `L0002` when control does not answer.
+    pub(crate) async fn ask(&self, request: Request) -> Result<Reply> {
+        let subject = address::requests(self.cluster());
+        let answer: std::result::Result<Reply, BusError> =
+            self.bus.request(&subject, &request, ANSWER).await;
+        answer.map_err(|e| match e {
+            BusError::NoResponders { .. } | BusError::Timeout { .. } => CliError::new(
+                "L0002",
+                Exit::Unavailable,
+                format!(
+                    "lacuna-control of cluster {} does not answer",
+                    self.cluster()
+                ),
+            )
+            .remedy("is it running? `lacuna up` starts it and keeps it running"),
+            other => from_bus(&other),
+        })
+    }
+
+    /// The newest message of a subject that a stream keeps.
+    ///
+    /// # Errors
+    /// NATS does not answer.
+    pub(crate) async fn newest<M: Message>(&self, subject: &Subject<M>) -> Result<Option<M>> {
+        let found = self.bus.last(subject).await.map_err(|e| from_bus(&e))?;
+        Ok(found.map(|r| r.message))
+    }
+
+    /// What is published from now on.
+    ///
+    /// # Errors
+    /// NATS does not answer.
+    pub(crate) async fn listen<M: Message>(&self, subject: &Subject<M>) -> Result<Messages<M>> {
+        let messages = self
+            .bus
+            .subscribe(subject)
+            .await
+            .map_err(|e| from_bus(&e))?;
+        Ok(Messages(Kind::Live(messages)))
+    }
+
+    /// The newest message of a subject that a stream keeps, then all that come.
+    ///
+    /// # Errors
+    /// NATS does not answer.
+    pub(crate) async fn follow<M: Message + Send + 'static>(
+        &self,
+        subject: &Subject<M>,
+    ) -> Result<Messages<M>> {
+        let messages = self
+            .bus
+            .follow(subject, Start::Last)
+            .await
+            .map_err(|e| from_bus(&e))?;
+        Ok(Messages(Kind::Kept(messages)))
+    }
+
+    /// Sends an event as another program would: JSON, CloudEvents attributes in headers. Gives
+    /// its id and its acknowledgement to wait for.
+    ///
+    /// # Errors
+    /// NATS does not answer.
+    pub(crate) async fn send_external(
+        &self,
+        source: &str,
+        event: &Value,
+    ) -> Result<(String, PendingAck)> {
+        let id = self.bus.new_id();
+        let kind = event
+            .get("type")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let mut headers = vec![
+            ("ce-specversion", "1.0"),
+            ("ce-id", id.as_str()),
+            ("ce-source", source),
+            ("ce-type", kind),
+            ("content-type", "application/json"),
+        ];
+        if let Some(time) = event.get("time").and_then(Value::as_str) {
+            headers.push(("ce-time", time));
+        }
+        let subject = address::incoming_from(self.cluster(), source);
+        let payload = event.to_string().into_bytes();
+        let sent = self
+            .bus
+            .store_raw(subject.as_str(), &headers, payload)
+            .await;
+        let ack = sent.map_err(|e| from_bus(&e))?;
+        Ok((id, ack))
+    }
+
+    /// Sends what is still buffered and closes the connection.
+    pub(crate) async fn close(&self) {
+        self.bus.close().await;
+    }
+}
+
+/// An answer that is not the one that was hoped for.
+#[must_use]
+pub(crate) fn unexpected(reply: Reply) -> CliError {
+    match reply {
+        Reply::Refused { code, reason } => CliError {
+            code: crate::codes::page(&code).map(|p| p.code.to_owned()),
+            message: reason,
+            remedy: None,
+            exit: Exit::Failed,
+        },
+        other => CliError::new(
+            "L0013",
+            Exit::Internal,
+            format!("lacuna-control gave an answer that does not fit: {other:?}"),
+        ),
+    }
+}
+
+/// The connection is gone.
+#[must_use]
+pub(crate) fn lost() -> CliError {
+    CliError::new(
+        "L0001",
+        Exit::Unavailable,
+        "the connection to nats-server has been closed",
+    )
+}
+
+/// A failure of the bus.
+#[must_use]
+pub(crate) fn from_bus(error: &BusError) -> CliError {
+    match error {
+        BusError::Decode { .. } => CliError::new("L0013", Exit::Failed, error.to_string()),
+        _ => CliError::new("L0001", Exit::Unavailable, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_keeps_its_reason_and_its_page() {
+        let error = unexpected(Reply::Refused {
+            code: "L0009".into(),
+            reason: "no trainer x".into(),
+        });
+        assert_eq!(
+            (error.code.as_deref(), error.message.as_str()),
+            (Some("L0009"), "no trainer x")
+        );
+        let unknown = unexpected(Reply::Refused {
+            code: "L9999".into(),
+            reason: "?".into(),
+        });
+        assert_eq!(unknown.code, None, "a code without a page is not shown");
+    }
+}

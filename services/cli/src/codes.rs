@@ -1,0 +1,204 @@
+//! The pages behind error codes: `lacuna help L0007`.
+
+/// One code.
+pub(crate) struct Page {
+    /// `L` and four digits; never used again for something else.
+    pub(crate) code: &'static str,
+    /// The fact, in a line.
+    pub(crate) title: &'static str,
+    /// What it means and what to do.
+    pub(crate) text: &'static str,
+}
+
+/// All pages, by code.
+pub(crate) const PAGES: &[Page] = &[
+    Page {
+        code: "L0001",
+        title: "no nats-server answers",
+        text: "\
+Every part of Lacuna speaks over NATS. The address comes from --nats, else from
+LACUNA_NATS, else from the file up.json that a running `lacuna up` keeps in its
+data directory (--data-dir, LACUNA_DATA_DIR), else nats://127.0.0.1:4222.
+
+What to do:
+  - start everything on this machine:   lacuna up
+  - or say where NATS is:               lacuna --nats nats://host:4222 trainers
+  - if `lacuna up` runs as another user or with another --data-dir, give that one.",
+    },
+    Page {
+        code: "L0002",
+        title: "a service does not answer",
+        text: "\
+NATS is there, but the service that should answer is not: usually lacuna-control,
+which answers for trainers and nodes. Each service serves /healthz; under
+`lacuna up` its log is logs/<service>.log in the data directory, and it is
+started again when it dies. Also check --cluster: services of another cluster
+listen on other subjects.",
+    },
+    Page {
+        code: "L0003",
+        title: "the configuration is wrong",
+        text: "\
+A key is unknown, a value is out of its range or of the wrong type. The message
+names the file, the line and the key. `lacuna config example` prints a complete
+file with every key and its default; `lacuna config check FILE` checks one
+without starting anything. Services end with exit code 64 for the same reason.",
+    },
+    Page {
+        code: "L0004",
+        title: "a port is in use",
+        text: "\
+Another program listens where Lacuna wanted to. `lacuna up` takes free ports by
+itself unless --nats-port or [http] listen asks for a certain one. Port 0 means
+any free port.",
+    },
+    Page {
+        code: "L0005",
+        title: "a program is missing",
+        text: "\
+`lacuna up`, `demo` and `bench` start other programs. The services (lacuna-ingest,
+lacuna-forecast, lacuna-planner, lacuna-control, lacuna-agent) are looked for
+beside the `lacuna` that you called and then in PATH; nats-server in
+LACUNA_NATS_SERVER, .cache/bin of the working tree, beside `lacuna`, and in PATH.
+`make setup` fetches a current nats-server; Debian's own package is too old
+(2.12.3 or newer is needed).",
+    },
+    Page {
+        code: "L0006",
+        title: "the data directory is in use",
+        text: "\
+A running `lacuna up` keeps its data in this directory. Two would write over each
+other. Stop the other one (its process id is in up.json), or give another
+--data-dir.",
+    },
+    Page {
+        code: "L0007",
+        title: "a trainer was refused",
+        text: "\
+What a trainer needs: a name of 1 to 64 of A-Z a-z 0-9 _ - . that no trainer of
+the cluster has had; 1 <= min_nodes <= max_nodes; a scaling curve with strictly
+increasing node counts that reaches max_nodes, with positive rates that never
+fall below the first; rescale costs and work that are finite and not negative.
+`lacuna submit --test-only FILE` checks without queueing. Nothing of a refused
+submission is queued.",
+    },
+    Page {
+        code: "L0008",
+        title: "the trainer's name is taken",
+        text: "\
+Names are unique in a cluster for ever, because work is counted by name. Give the
+trainer another one (a date or a number at its end is usual).",
+    },
+    Page {
+        code: "L0009",
+        title: "no such trainer",
+        text: "\
+`lacuna trainers --all` lists every trainer, finished ones too. Trainers belong to
+one cluster: check --cluster.",
+    },
+    Page {
+        code: "L0010",
+        title: "no such node",
+        text: "\
+Lacuna knows the nodes that the main scheduler's events have named: `lacuna nodes`
+lists them. Names are those of the main scheduler, in full.",
+    },
+    Page {
+        code: "L0011",
+        title: "a file cannot be read or written",
+        text: "\
+The message names the file and what the system said. A hole list or a list of
+trainers that is malformed is named with line, column, what was expected and what
+stood there. For a report: the directory must exist and the disk must have room;
+reports are written beside their place and renamed, so that a full disk leaves no
+half of one.",
+    },
+    Page {
+        code: "L0012",
+        title: "an event was refused",
+        text: "\
+`lacuna events publish` checks an event before it leaves. Version 1 knows:
+  node.idle NODE              node.busy NODE
+  node.down NODE [--reason R] node.wanted NODE --deadline TIME
+  job.planned JOB --nodes N,.. --start TIME
+  reservation NAME --nodes N,.. --start TIME --end TIME
+Times are ISO-8601 (2026-01-31T12:00:00Z) or Unix seconds. What other programs
+publish on lacuna.v1.<cluster>.in.> and ingest cannot read goes to
+lacuna.v1.<cluster>.dead.ingest and is counted there.",
+    },
+    Page {
+        code: "L0013",
+        title: "a message has an unknown version",
+        text: "\
+The other side is of another version of Lacuna. A service puts what it cannot read
+on lacuna.v1.<cluster>.dead.<service>, counts it and goes on. Bring all services to
+one version; newer fields alone do no harm, newer versions of a message do.",
+    },
+    Page {
+        code: "L0014",
+        title: "a service keeps dying",
+        text: "\
+`lacuna up` starts a child again when it dies, after a pause that grows, and gives
+up when it has died too often in a short time. The reason is at the end of its
+log, logs/<service>.log in the data directory.",
+    },
+    Page {
+        code: "L0015",
+        title: "there is no plan or pool yet",
+        text: "\
+The planner publishes its first plan when it has a pool (from forecast, which needs
+events or a snapshot from ingest) and trainers (from control). `lacuna nodes` shows
+what control knows; look at the logs of the stage that is missing.",
+    },
+];
+
+/// The page of a code, in any case of letters.
+#[must_use]
+pub(crate) fn page(code: &str) -> Option<&'static Page> {
+    PAGES.iter().find(|p| p.code.eq_ignore_ascii_case(code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_sorted_and_well_formed() {
+        assert!(PAGES.windows(2).all(|w| w[0].code < w[1].code));
+        for page in PAGES {
+            assert!(page.code.len() == 5 && page.code.starts_with('L'));
+            assert!(page.text.lines().all(|l| l.len() <= 88), "{}", page.code);
+        }
+        assert_eq!(page("l0007").unwrap().code, "L0007");
+    }
+
+    /// Every code that this command's own sources name must have a page.
+    #[test]
+    fn every_code_used_has_a_page() {
+        let mut stack = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
+        let mut seen = 0;
+        while let Some(dir) = stack.pop() {
+            for entry in std::fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                if path.ends_with("codes.rs") {
+                    continue;
+                }
+                if path.is_dir() {
+                    stack.push(path);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).unwrap();
+                for (at, _) in text.match_indices("\"L0") {
+                    let code = &text[at + 1..at + 6];
+                    assert!(
+                        page(code).is_some(),
+                        "{code} in {} has no page",
+                        path.display()
+                    );
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 20);
+    }
+}

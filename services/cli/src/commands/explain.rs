@@ -1,0 +1,126 @@
+//! `lacuna explain`: why a trainer or a node is as it is.
+
+use clap::Args;
+use serde_json::json;
+
+use lacuna_model::{Timestamp, TrainerId, TrainerRecord};
+use lacuna_wire::msg::{NodeView, PlanState, Reply, Request};
+
+use crate::client::{Client, ConnectArgs, unexpected};
+use crate::error::{CliError, Exit, Result};
+use crate::output::{self, JsonArg, iso};
+use crate::view::{explain_json, node_rows, trainer_facts, trainer_row};
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna explain hpo-12        why it has these nodes, or none
+  lacuna explain a01n07        who trains there and why, or why nobody does")]
+pub(crate) struct ExplainArgs {
+    /// A trainer or a node
+    name: String,
+    #[command(flatten)]
+    json: JsonArg,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+async fn trainer(client: &Client, name: &str) -> Result<Option<(Timestamp, TrainerRecord)>> {
+    if TrainerId::new(name).is_err() {
+        return Ok(None);
+    }
+    match client.ask(Request::Trainers { all: true }).await? {
+        Reply::Trainers { now, trainers } => Ok(trainers
+            .into_iter()
+            .find(|t| t.spec.id.as_str() == name)
+            .map(|t| (now, t))),
+        other => Err(unexpected(other)),
+    }
+}
+
+async fn node(client: &Client, name: &str) -> Result<Option<(Timestamp, NodeView)>> {
+    match client.ask(Request::Nodes).await? {
+        Reply::Nodes { now, nodes } => Ok(nodes
+            .into_iter()
+            .find(|n| n.node.as_str() == name)
+            .map(|n| (now, n))),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// What is to be said when the plan does not name a trainer.
+fn without_plan(record: &TrainerRecord) -> String {
+    use lacuna_model::Phase;
+    match record.phase {
+        Phase::Queued => format!(
+            "{} is not admitted yet: as many trainers as control.max_parallel allows are active, \
+             or its time of submission ({}) has not come",
+            record.spec.id,
+            iso(record.spec.submit)
+        ),
+        Phase::Active => format!("{} was admitted after the newest plan", record.spec.id),
+        Phase::Done => format!("{} has done its work", record.spec.id),
+        Phase::Cancelled => format!("{} was cancelled", record.spec.id),
+        Phase::Failed => format!("{} was given up: {}", record.spec.id, record.reason),
+    }
+}
+
+/// Runs `explain`.
+///
+/// # Errors
+/// There is neither a trainer nor a node of this name, or nobody answers.
+pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
+    let client = Client::connect(&args.connect).await?;
+    let address = lacuna_wire::address::plan(client.cluster());
+    let plan: Option<PlanState> = client.newest(&address).await?;
+    let said = plan
+        .as_ref()
+        .and_then(|p| explain_json(&p.plan, &args.name));
+    if let Some((now, record)) = trainer(&client, &args.name).await? {
+        if args.json.json {
+            return output::print_json(&json!({
+                "trainer": trainer_row(&record, now),
+                "plan": said,
+            }));
+        }
+        let why = plan
+            .as_ref()
+            .filter(|_| said.is_some())
+            .and_then(|p| lacuna_planner::explain::trainer(&p.plan, &record.spec.id))
+            .unwrap_or_else(|| without_plan(&record));
+        return output::print(&format!(
+            "{}\n{}",
+            why.trim_end(),
+            trainer_facts(&record, now)
+        ));
+    }
+    let Some((now, view)) = node(&client, &args.name).await? else {
+        return Err(CliError::new(
+            "L0010",
+            Exit::Failed,
+            format!(
+                "there is neither a trainer nor a node named {:?}",
+                args.name
+            ),
+        )
+        .remedy("`lacuna trainers --all` and `lacuna nodes --all` list them"));
+    };
+    let rows = node_rows(std::slice::from_ref(&view), now);
+    if args.json.json {
+        return output::print_json(&json!({ "node": rows.first(), "plan": said }));
+    }
+    let why = plan
+        .as_ref()
+        .filter(|_| said.is_some())
+        .and_then(|p| lacuna_planner::explain::node(&p.plan, &view.node))
+        .unwrap_or_else(|| match view.idle_since {
+            Some(_) => format!("{} became idle after the newest plan", view.node),
+            None => format!(
+                "{} is not in the pool: the main scheduler uses it",
+                view.node
+            ),
+        });
+    let table = crate::view::node_table(&rows, crate::commands::Style::Table);
+    output::print(&format!("{}\n\n{table}", why.trim_end()))
+}

@@ -1,0 +1,137 @@
+//! `lacuna generate`: the recording of a machine that does not exist.
+
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use lacuna_model::HoleRecord;
+use lacuna_schedlog::{Compression, HoleWriter};
+use lacuna_timeline::workload::generated_machine;
+
+use crate::error::{CliError, Result, file_error};
+use crate::output::{self, JsonArg, iso};
+
+/// Arguments of `generate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna generate --nodes 1024 --days 3 --out machine.csv.gz
+  lacuna replay machine.csv.gz --trainers trainers.jsonl.gz
+
+The batch workload is drawn from the model of Lublin and Feitelson (JPDC 63, 2003), calibrated
+so that about 7 % of the machine stays idle, and run through first-come-first-served with EASY
+backfill. The same seed gives the same machine.")]
+pub(crate) struct GenerateArgs {
+    /// Nodes of the machine
+    #[arg(long, default_value_t = 1024)]
+    nodes: u32,
+    /// Days of the recording
+    #[arg(long, default_value_t = 3)]
+    days: u32,
+    /// Seed of all draws
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where the hole list goes; compressed if it ends in .gz
+    #[arg(long, short, value_name = "FILE")]
+    out: PathBuf,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// Writes a hole list beside its place and renames it, so that no half of one is left.
+///
+/// # Errors
+/// The disk is full or the directory cannot be written.
+pub(crate) fn write_holes(path: &Path, holes: &[HoleRecord]) -> Result<()> {
+    let zipped = path.extension().is_some_and(|e| e == "gz");
+    let compression = if zipped {
+        Compression::Gzip
+    } else {
+        Compression::Plain
+    };
+    let mut half = path.as_os_str().to_owned();
+    half.push(".new");
+    let half = PathBuf::from(half);
+    let write = || {
+        let file = BufWriter::new(std::fs::File::create(&half)?);
+        let mut writer = HoleWriter::new(file, compression)?;
+        for hole in holes {
+            writer.write(hole)?;
+        }
+        writer
+            .finish()?
+            .into_inner()
+            .map_err(std::io::IntoInnerError::into_error)?
+            .sync_all()?;
+        std::fs::rename(&half, path)
+    };
+    write().map_err(|e| {
+        let _ = std::fs::remove_file(&half);
+        file_error("write", path, &e)
+    })
+}
+
+/// Runs `generate`.
+///
+/// # Errors
+/// The machine makes no sense or the file cannot be written.
+pub(crate) fn run(args: &GenerateArgs) -> Result<()> {
+    let holes = generated_machine(args.nodes, args.days, args.seed)
+        .map_err(|e| CliError::failed(e.to_string()))?;
+    write_holes(&args.out, &holes)?;
+    let idle: f64 = holes.iter().map(|h| h.length().as_secs_f64()).sum();
+    let from = holes.iter().map(|h| h.from).min().unwrap_or_default();
+    let until = holes.iter().map(|h| h.until).max().unwrap_or_default();
+    let whole = until.since(from).as_secs_f64() * f64::from(args.nodes);
+    let share = if whole > 0.0 { idle / whole } else { 0.0 };
+    if args.json.json {
+        return output::print_json(&serde_json::json!({
+            "file": args.out,
+            "holes": holes.len(),
+            "from": iso(from),
+            "until": iso(until),
+            "idle_fraction": share,
+            "seed": args.seed,
+        }));
+    }
+    output::print(&format!(
+        "{}: {} holes of {} nodes, {} to {}, {:.1}% idle (seed {})",
+        args.out.display(),
+        holes.len(),
+        args.nodes,
+        iso(from),
+        iso(until),
+        share * 100.0,
+        args.seed
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lacuna_model::{NodeId, Timestamp};
+
+    #[test]
+    fn holes_are_written_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let hole = HoleRecord {
+            node: NodeId::new("n1").unwrap(),
+            from: Timestamp::from_unix(100),
+            until: Timestamp::from_unix(200),
+            censored: false,
+        };
+        for name in ["h.csv", "h.csv.gz"] {
+            let path = dir.path().join(name);
+            write_holes(&path, std::slice::from_ref(&hole)).unwrap();
+            let read = lacuna_schedlog::read_holes(&path).unwrap();
+            assert_eq!(read.records, vec![hole.clone()]);
+        }
+        let nowhere = dir.path().join("no-such-folder/h.csv");
+        assert_eq!(
+            write_holes(&nowhere, &[hole]).unwrap_err().code.as_deref(),
+            Some("L0011")
+        );
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+}

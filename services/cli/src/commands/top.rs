@@ -1,0 +1,67 @@
+//! `lacuna top`: the live view of a running cluster.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use lacuna_wire::address;
+use lacuna_wire::msg::TrainersState;
+
+use crate::client::{Client, ConnectArgs};
+use crate::error::Result;
+use crate::live::{Collector, Screen, Surface, Yardstick, render, status_line};
+use crate::output;
+use crate::up::stop_token;
+
+/// Arguments of `top`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna top
+  lacuna top | tee top.log          one line a second
+
+The efficiency compares the work done with the best static split of --max-parallel trainers
+like the first admitted one on as many dedicated nodes as were idle on average, in the same
+time; it means something when the trainers are alike.")]
+pub(crate) struct TopArgs {
+    /// As control.max_parallel in the configuration
+    #[arg(long, default_value_t = 10)]
+    max_parallel: u32,
+    /// End after so many pictures
+    #[arg(long, short = 'n')]
+    count: Option<u64>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Runs `top`.
+///
+/// # Errors
+/// Nobody answers.
+pub(crate) async fn run(args: TopArgs) -> Result<()> {
+    let stop = stop_token();
+    let client = Client::connect(&args.connect).await?;
+    let state: Option<TrainersState> = client.newest(&address::trainers(client.cluster())).await?;
+    let yardstick = state
+        .and_then(|s| s.trainers.into_iter().next())
+        .map(|t| Yardstick::new(&t.spec, args.max_parallel));
+    let title = format!("lacuna: cluster {}", client.cluster());
+    let mut collector = Collector::start(client, title, yardstick).await?;
+    let mut screen = Screen::new();
+    let mut left = args.count.unwrap_or(u64::MAX);
+    while left > 0 {
+        let frame = collector.frame(None).await?;
+        if screen.surface() == Surface::Terminal {
+            let (width, height) = screen.size();
+            screen.draw(&render(&frame, width, height, screen.palette()));
+        } else {
+            output::print(&status_line(&frame))?;
+        }
+        left -= 1;
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = tokio::time::sleep(Duration::from_secs(1)), if left > 0 => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! `lacuna trainers`, `cancel` and `logs`.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use lacuna_model::TrainerId;
+use lacuna_wire::msg::{Reply, Request};
+
+use crate::client::{Client, ConnectArgs, unexpected};
+use crate::commands::ListArgs;
+use crate::error::Result;
+use crate::live::{Screen, Surface};
+use crate::output::{self, JsonArg};
+use crate::view::{trainer_rows, trainer_table};
+
+/// Arguments of `trainers`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna trainers
+  lacuna trainers --all --json | jq '.trainers[] | select(.phase == \"failed\")'
+  lacuna trainers --watch
+
+END is when the trainer ended, or with ~ an estimate at its present rate. STATE is queued
+(not admitted), waiting (admitted, no nodes), paying (sits out a rescale), training, done,
+cancelled or failed. REASON tells why its last process ended.")]
+pub(crate) struct TrainersArgs {
+    /// Only these
+    #[arg(value_name = "TRAINER")]
+    only: Vec<TrainerId>,
+    /// Finished ones too
+    #[arg(long, short)]
+    all: bool,
+    /// Draw again every second
+    #[arg(long, short, conflicts_with_all = ["json", "parsable"])]
+    watch: bool,
+    #[command(flatten)]
+    list: ListArgs,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `cancel`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  lacuna cancel hpo-12 hpo-13")]
+pub(crate) struct CancelArgs {
+    /// Which
+    #[arg(required = true)]
+    trainers: Vec<TrainerId>,
+    #[command(flatten)]
+    json: JsonArg,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Arguments of `logs`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  lacuna logs hpo-12 --lines 50")]
+pub(crate) struct LogsArgs {
+    /// Which
+    trainer: TrainerId,
+    /// How many lines
+    #[arg(long, short = 'n', default_value_t = 20)]
+    lines: u32,
+    #[command(flatten)]
+    json: JsonArg,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Runs `trainers`.
+///
+/// # Errors
+/// Nobody answers.
+pub(crate) async fn run(args: TrainersArgs) -> Result<()> {
+    let client = Client::connect(&args.connect).await?;
+    let mut screen = args.watch.then(Screen::new);
+    let stop = crate::up::stop_token();
+    loop {
+        let all = args.all || !args.only.is_empty();
+        let (now, mut trainers) = match client.ask(Request::Trainers { all }).await? {
+            Reply::Trainers { now, trainers } => (now, trainers),
+            other => return Err(unexpected(other)),
+        };
+        if !args.only.is_empty() {
+            trainers.retain(|t| args.only.contains(&t.spec.id));
+        }
+        let rows = trainer_rows(&trainers, now);
+        if args.list.json() {
+            return output::print_json(&serde_json::json!({
+                "now": output::iso(now),
+                "trainers": rows,
+            }));
+        }
+        let table = trainer_table(&rows, args.list.style());
+        let Some(screen) = &mut screen else {
+            return output::print(&table);
+        };
+        if screen.surface() == Surface::Terminal {
+            let (width, height) = screen.size();
+            let lines: Vec<String> = std::iter::once(output::iso_short(now))
+                .chain(table.lines().map(str::to_owned))
+                .take(height)
+                .map(|l| console::truncate_str(&l, width, "").into_owned())
+                .collect();
+            screen.draw(&lines);
+        } else {
+            output::print(&format!("{}\n{table}", output::iso_short(now)))?;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            () = stop.cancelled() => return Ok(()),
+        }
+    }
+}
+
+/// Runs `cancel`.
+///
+/// # Errors
+/// There is no such trainer, or nobody answers.
+pub(crate) async fn cancel(args: CancelArgs) -> Result<()> {
+    let client = Client::connect(&args.connect).await?;
+    let mut ended = Vec::new();
+    for trainer in args.trainers {
+        match client.ask(Request::Cancel { trainer }).await? {
+            Reply::Accepted { trainers } => ended.extend(trainers),
+            other => return Err(unexpected(other)),
+        }
+    }
+    if args.json.json {
+        return output::print_json(&serde_json::json!({ "cancelled": ended }));
+    }
+    let names: Vec<&str> = ended.iter().map(TrainerId::as_str).collect();
+    output::print(&format!("cancelled {}", names.join(" ")))
+}
+
+/// Runs `logs`.
+///
+/// # Errors
+/// There is no such trainer, its agent is silent, or nobody answers.
+pub(crate) async fn logs(args: LogsArgs) -> Result<()> {
+    let client = Client::connect(&args.connect).await?;
+    let asked = Request::Logs {
+        trainer: args.trainer.clone(),
+        lines: args.lines,
+    };
+    match client.ask(asked).await? {
+        Reply::Logs { lines } if args.json.json => {
+            output::print_json(&serde_json::json!({ "trainer": args.trainer, "lines": lines }))
+        }
+        Reply::Logs { lines } if lines.is_empty() => {
+            eprintln!("lacuna: {} has written nothing", args.trainer);
+            Ok(())
+        }
+        Reply::Logs { lines } => output::print(&lines.join("\n")),
+        other => Err(unexpected(other)),
+    }
+}

@@ -1,0 +1,179 @@
+//! Arguments of the demonstration, and its course.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use tokio_util::sync::CancellationToken;
+
+use lacuna_model::Span;
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_runtime::config::{Config, Recording, RecordingPace};
+
+use super::input::{self, Input};
+use super::{outcome, play, report};
+use crate::client::Client;
+use crate::error::{Result, file_error};
+use crate::output::{self, JsonArg, parse_span};
+use crate::up::{Family, Settings, stop_token};
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna demo
+  lacuna demo --wall 30s --report /tmp/demo.html
+  lacuna demo --nodes 256 --data none            a generated machine
+
+It starts a nats-server and all services in a temporary folder, on free ports, plays the first
+--nodes nodes of the recorded machine in --data (or, without one, a generated machine) at
+--rate times its speed, trains 1,000 equal trainers in its holes, ten at a time, and draws what
+happens. On a terminal it draws in place; elsewhere it prints a line every five seconds.")]
+pub(crate) struct DemoArgs {
+    /// Folder with recorded data; `none` for a generated machine [default: LACUNA_DATA, else
+    /// ../shared/data if it is there]
+    #[arg(long, value_name = "DIR", env = "LACUNA_DATA")]
+    data: Option<PathBuf>,
+    /// How long it plays
+    #[arg(long, default_value = "120s", value_parser = parse_span)]
+    wall: Span,
+    /// Recorded seconds a second
+    #[arg(long, default_value_t = 600.0)]
+    rate: f64,
+    /// Nodes of the machine
+    #[arg(long, default_value_t = 1024)]
+    nodes: u32,
+    /// Trainers admitted at a time
+    #[arg(long, default_value_t = 10)]
+    max_parallel: u32,
+    /// Where the report goes
+    #[arg(long, value_name = "FILE", default_value = "lacuna-demo.html")]
+    report: PathBuf,
+    /// Seed of the generated machine
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Keep data and logs in this folder, instead of a temporary one
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// Where the time went, wall-clock seconds.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+pub(crate) struct Spent {
+    /// Finding or making the machine and its trainers.
+    pub(crate) prepare_s: f64,
+    /// From the first process to the last service that answers.
+    pub(crate) start_s: f64,
+    /// Playing the recording.
+    pub(crate) play_s: f64,
+    /// Summing up and ending everything.
+    pub(crate) end_s: f64,
+}
+
+fn config(args: &DemoArgs, input: &Input) -> Config {
+    let mut config = Config::default();
+    config.ingest.recording = Some(Recording {
+        path: input.holes.clone(),
+        nodes_file: input.nodes_file.clone(),
+        first_nodes: Some(args.nodes as usize),
+        pace: RecordingPace::Scaled,
+        rate: args.rate,
+        start: Some(input.start),
+        end: None,
+    });
+    config.control.max_parallel = args.max_parallel;
+    // At 600 times its speed a second is ten minutes of the machine: report and reconcile more
+    // often than at a real one, so that a trainer's end is seen within a recorded minute.
+    let often = Span::from_ms(100);
+    config.agent.report_every = often;
+    config.control.reconcile_every = Span::from_ms(500);
+    config.planner.debounce = Span::from_ms(2);
+    config.forecast.publish_every = Span::from_ms(5);
+    config
+}
+
+/// Runs the demonstration.
+///
+/// # Errors
+/// A program is missing, a service keeps dying, or the report cannot be written.
+pub(crate) async fn run(args: DemoArgs) -> Result<()> {
+    let stop = stop_token();
+    report::require_writable(&args.report)?;
+    let mut spent = Spent::default();
+    let watch = Stopwatch::start();
+    let temporary = tempfile::Builder::new()
+        .prefix("lacuna-demo-")
+        .tempdir()
+        .map_err(|e| file_error("make", &std::env::temp_dir(), &e))?;
+    let folder = args
+        .data_dir
+        .clone()
+        .unwrap_or_else(|| temporary.path().to_owned());
+    std::fs::create_dir_all(&folder).map_err(|e| file_error("make", &folder, &e))?;
+    let input = input::find(args.data.as_deref(), args.nodes, args.seed, &folder)?;
+    spent.prepare_s = watch.seconds();
+    if !args.json.json {
+        output::print(&format!("{}\n{}\n", input.machine, input.workload))?;
+    }
+
+    let watch = Stopwatch::start();
+    let settings = Settings {
+        data_dir: folder,
+        config: config(&args, &input),
+        nats_port: None,
+    };
+    let mut family = Family::start(settings).await?;
+    let ready = tokio::select! {
+        ready = family.wait_until_ready(Duration::from_secs(30)) => ready,
+        () = stop.cancelled() => Ok(()),
+    };
+    spent.start_s = watch.seconds();
+
+    let watch = Stopwatch::start();
+    let played = match ready {
+        Ok(()) => {
+            let plan = play::Course {
+                wall: args.wall.to_std(),
+                rate: args.rate,
+                max_parallel: args.max_parallel,
+                quiet: args.json.json,
+            };
+            play_with(&mut family, &input, &plan, &stop).await
+        }
+        Err(e) => Err(e),
+    };
+    spent.play_s = watch.seconds();
+    // Whatever happened: nothing stays behind.
+    let watch = Stopwatch::start();
+    let deaths = family.deaths;
+    family.stop().await;
+    let played = played?;
+    let mut outcome = outcome::Outcome::new(&input, &played, deaths, &spent, &args.report);
+    let document = report::fill(&input, &played, &outcome, args.rate, args.max_parallel);
+    report::write(&args.report, &document)?;
+    outcome.spent.end_s = watch.seconds();
+    if args.json.json {
+        output::print_json(&outcome)
+    } else {
+        output::print(&outcome.table())
+    }
+}
+
+async fn play_with(
+    family: &mut Family,
+    input: &Input,
+    course: &play::Course,
+    stop: &CancellationToken,
+) -> Result<play::Played> {
+    let client = Client::at(&family.file.nats, &family.file.cluster).await?;
+    family.start_ingest()?;
+    let played = tokio::select! {
+        played = play::play(&client, input, course, stop) => played,
+        e = family.until_broken() => Err(e),
+    };
+    client.close().await;
+    played
+}

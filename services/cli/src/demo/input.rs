@@ -1,0 +1,177 @@
+//! What the demonstration plays: a recorded machine if there is one, else a generated one.
+
+use std::path::{Path, PathBuf};
+
+use lacuna_model::{
+    Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
+};
+use lacuna_timeline::workload::generated_machine;
+
+use crate::commands::generate::write_holes;
+use crate::error::{CliError, Exit, Result, file_error};
+
+/// A machine and its trainers.
+#[derive(Debug, Clone)]
+pub(crate) struct Input {
+    /// What machine, in a line.
+    pub(crate) machine: String,
+    /// What trainers, in a line.
+    pub(crate) workload: String,
+    /// Short name for titles.
+    pub(crate) title: String,
+    /// Its hole list.
+    pub(crate) holes: PathBuf,
+    /// The order of its nodes.
+    pub(crate) nodes_file: Option<PathBuf>,
+    /// Where to begin.
+    pub(crate) start: Timestamp,
+    /// The trainers, in order of submission.
+    pub(crate) trainers: Vec<TrainerSpec>,
+}
+
+/// How many trainers the generated workload has, and over how many seconds their submissions
+/// are spread evenly: as in the recorded one.
+const TRAINERS: u32 = 1000;
+const SPREAD_S: f64 = 36_000.0;
+
+/// The recorded data, if they are there.
+fn recorded(folder: &Path, nodes: u32) -> Option<Result<Input>> {
+    let folder = folder.join("summit-2021-02");
+    let (holes, order) = (folder.join("holes.csv.gz"), folder.join("nodes.txt"));
+    let list = folder.join("hpo-1000.jsonl.gz");
+    if ![&holes, &order, &list].iter().all(|p| p.is_file()) {
+        return None;
+    }
+    let canonical = |p: PathBuf| p.canonicalize().map_err(|e| file_error("find", &p, &e));
+    let read = || {
+        let trainers = lacuna_schedlog::read_trainers(&list)
+            .map_err(|e| CliError::new("L0011", Exit::Failed, e.to_string()))?;
+        let start = trainers.iter().map(|t| t.submit).min().unwrap_or_default();
+        Ok(Input {
+            machine: format!(
+                "machine: the first {nodes} nodes of Summit, recorded in February 2021 (arXiv 2106.12091)"
+            ),
+            workload: format!(
+                "trainers: {} equal ShuffleNet trainers of 1 to 64 nodes, as in that paper",
+                trainers.len()
+            ),
+            title: format!("Summit, {nodes} nodes"),
+            holes: canonical(holes)?,
+            nodes_file: Some(canonical(order)?),
+            start,
+            trainers,
+        })
+    };
+    Some(read())
+}
+
+/// ShuffleNet on ImageNet: samples/s at node counts, measured on Summit by the authors of
+/// BFTrainer and published with their replayer (arXiv 2106.12091), as are the rescale costs of
+/// 18 s and 12 s. One trainer has 130 million samples to do: about a hundred epochs.
+fn shufflenet(number: u32, submit: Timestamp) -> Option<TrainerSpec> {
+    let counts = [1, 2, 4, 8, 16, 32, 64];
+    let rates = [
+        2831.0, 5259.0, 9988.0, 20_379.2, 38_895.3, 74_125.1, 145_081.5,
+    ];
+    Some(TrainerSpec {
+        id: TrainerId::new(format!("J{number:05}")).ok()?,
+        owner: None,
+        priority: 0,
+        submit,
+        min_nodes: 1,
+        max_nodes: 64,
+        throughput: ScalingCurve::from_lists(&counts, &rates).ok()?,
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 18.0,
+            down_s: 12.0,
+        },
+        work: Work::Samples(130e6),
+        launch: Launch::Simulated,
+    })
+}
+
+/// The same trainers as in the paper, submitted from `start` on.
+#[must_use]
+pub(crate) fn workload(start: Timestamp) -> Vec<TrainerSpec> {
+    (0..TRAINERS)
+        .filter_map(|number| {
+            let after = SPREAD_S * f64::from(number) / f64::from(TRAINERS - 1);
+            shufflenet(number, start + Span::from_secs(after.round() as i64))
+        })
+        .collect()
+}
+
+fn generated(nodes: u32, seed: u64, folder: &Path) -> Result<Input> {
+    let holes = generated_machine(nodes, 2, seed)
+        .map_err(|e| CliError::failed(format!("cannot generate a machine: {e}")))?;
+    let start = holes.iter().map(|h| h.from).min().unwrap_or_default();
+    let path = folder.join("generated.csv.gz");
+    write_holes(&path, &holes)?;
+    Ok(Input {
+        machine: format!(
+            "machine: {nodes} generated nodes (Lublin-Feitelson workload, FCFS with EASY backfill, seed {seed})"
+        ),
+        workload: format!(
+            "trainers: {TRAINERS} equal ShuffleNet trainers of 1 to 64 nodes, by the curve of arXiv 2106.12091"
+        ),
+        title: format!("generated machine, {nodes} nodes"),
+        holes: path,
+        nodes_file: None,
+        start,
+        trainers: workload(start),
+    })
+}
+
+/// The recorded machine in `data`, or at the usual place, or a generated one.
+///
+/// # Errors
+/// The data are there but cannot be read, a folder was named that has none, or nothing can be
+/// generated.
+pub(crate) fn find(data: Option<&Path>, nodes: u32, seed: u64, folder: &Path) -> Result<Input> {
+    match data {
+        Some(none) if none.as_os_str() == "none" => generated(nodes, seed, folder),
+        Some(named) => recorded(named, nodes).unwrap_or_else(|| {
+            Err(CliError::new(
+                "L0011",
+                Exit::Failed,
+                format!("there are no recorded data in {}", named.display()),
+            )
+            .remedy("expected summit-2021-02/{holes.csv.gz,nodes.txt,hpo-1000.jsonl.gz}; --data none generates a machine"))
+        }),
+        None => recorded(Path::new("../shared/data"), nodes)
+            .unwrap_or_else(|| generated(nodes, seed, folder)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generated_workload_is_that_of_the_paper() {
+        let start = Timestamp::from_unix(1_612_988_475);
+        let ours = workload(start);
+        assert_eq!(ours.len(), 1000);
+        assert!(ours.iter().all(|t| t.check().is_ok()));
+        let data = std::env::var_os("LACUNA_DATA").map_or_else(
+            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+            PathBuf::from,
+        );
+        let Some(theirs) = recorded(&data, 1024) else {
+            println!("skipped: no recorded data at {}", data.display());
+            return;
+        };
+        let theirs = theirs.unwrap();
+        assert_eq!(theirs.start, start);
+        let differs = ours.iter().zip(&theirs.trainers).find(|(a, b)| a != b);
+        assert_eq!(differs, None);
+    }
+
+    #[test]
+    fn a_folder_without_data_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = find(Some(dir.path()), 10, 1, dir.path()).unwrap_err();
+        assert_eq!(error.code.as_deref(), Some("L0011"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The part that is seen: trainers are submitted, the machine plays, the view is drawn.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use lacuna_model::{Timestamp, TrainerId, TrainerRecord};
+use lacuna_wire::address;
+use lacuna_wire::msg::{Clock, Reply, Request};
+
+use super::input::Input;
+use crate::client::{Client, unexpected};
+use crate::commands::submit::submit_all;
+use crate::error::{CliError, Exit, Result};
+use crate::live::{Collector, Frame, Reading, Screen, Surface, Yardstick, render, status_line};
+use crate::output;
+
+/// How it is to be played.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Course {
+    /// How long.
+    pub(crate) wall: Duration,
+    /// Recorded seconds a second.
+    pub(crate) rate: f64,
+    /// Trainers admitted at a time.
+    pub(crate) max_parallel: u32,
+    /// Whether nothing is drawn.
+    pub(crate) quiet: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Played {
+    /// The last picture.
+    pub(crate) last: Frame,
+    /// Readings over time.
+    pub(crate) readings: Vec<Reading>,
+    /// Every trainer that was ever admitted.
+    pub(crate) trainers: Vec<TrainerRecord>,
+    /// Latencies of plans, seconds, sorted.
+    pub(crate) latencies: Vec<f64>,
+    /// The size of every trainer from each moment on.
+    pub(crate) sizes: HashMap<TrainerId, Vec<(Timestamp, u32)>>,
+    /// Lengths of the holes that opened and ended meanwhile, seconds.
+    pub(crate) holes_s: Vec<f64>,
+    /// Whether it was ended by a signal.
+    pub(crate) interrupted: bool,
+}
+
+const REDRAW: Duration = Duration::from_millis(250);
+const LINE_EVERY: f64 = 5.0;
+
+/// Waits for the recording to begin.
+async fn first_tick(client: &Client) -> Result<Clock> {
+    let mut clock = client.follow(&address::clock(client.cluster())).await?;
+    let silent = || {
+        CliError::new(
+            "L0002",
+            Exit::Unavailable,
+            "lacuna-ingest does not start the recording",
+        )
+        .remedy("its log is logs/ingest.log; run with --data-dir to keep it")
+    };
+    let first = tokio::time::timeout(Duration::from_secs(30), clock.next()).await;
+    first.map_err(|_| silent())?.ok_or_else(silent)
+}
+
+/// Where pictures go.
+struct Stage {
+    screen: Option<Screen>,
+    next_line: f64,
+}
+
+impl Stage {
+    fn show(&mut self, frame: &Frame) -> Result<()> {
+        let Some(screen) = &mut self.screen else {
+            return Ok(());
+        };
+        if screen.surface() == Surface::Terminal {
+            let (width, height) = screen.size();
+            screen.draw(&render(frame, width, height, screen.palette()));
+        } else if frame.wall_s >= self.next_line {
+            self.next_line += LINE_EVERY;
+            output::print(&status_line(frame))?;
+        }
+        Ok(())
+    }
+}
+
+/// Plays until the time is over or a signal comes.
+///
+/// # Errors
+/// A service does not answer.
+pub(crate) async fn play(
+    client: &Client,
+    input: &Input,
+    course: &Course,
+    stop: &CancellationToken,
+) -> Result<Played> {
+    tokio::select! {
+        tick = first_tick(client) => { tick?; }
+        () = stop.cancelled() => return Err(CliError::failed("interrupted before the start")),
+    }
+    let yardstick = input
+        .trainers
+        .first()
+        .map(|t| Yardstick::new(t, course.max_parallel));
+    let title = format!("lacuna demo: {} at {}x", input.title, course.rate);
+    let mut collector = Collector::start(client.clone(), title, yardstick).await?;
+    submit_all(client, input.trainers.clone(), false).await?;
+    let mut stage = Stage {
+        screen: (!course.quiet).then(Screen::new),
+        next_line: 0.0,
+    };
+    let mut ticks = tokio::time::interval(REDRAW);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut last = collector.frame(Some(course.wall)).await?;
+    let wall = course.wall.as_secs_f64();
+    while collector.seconds() < wall && !stop.is_cancelled() {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            _ = ticks.tick() => {
+                // A service that is being started again answers a moment later.
+                if let Ok(frame) = collector.frame(Some(course.wall)).await {
+                    stage.show(&frame)?;
+                    last = frame;
+                }
+            }
+        }
+    }
+    drop(stage);
+    let trainers = match client.ask(Request::Trainers { all: true }).await? {
+        Reply::Trainers { trainers, .. } => trainers
+            .into_iter()
+            .filter(|t| t.started.is_some())
+            .collect(),
+        other => return Err(unexpected(other)),
+    };
+    Ok(Played {
+        last,
+        readings: collector.readings().to_vec(),
+        trainers,
+        latencies: collector.latencies(),
+        sizes: collector.sizes(),
+        holes_s: collector.holes_s(),
+        interrupted: stop.is_cancelled(),
+    })
+}

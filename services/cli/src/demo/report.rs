@@ -1,0 +1,159 @@
+//! The report of the demonstration.
+
+use std::path::{Path, PathBuf};
+
+use lacuna_model::Timestamp;
+use lacuna_sim::report::{Losses, PoolPoint, Report, TrainerRow, bin_holes, render};
+
+use super::input::Input;
+use super::outcome::Outcome;
+use super::play::Played;
+use crate::error::{CliError, Exit, Result, file_error};
+
+/// Below this much recorded time an efficiency is noise.
+const FIRST_EFFICIENCY_S: f64 = 600.0;
+
+fn seconds(at: Timestamp, start: Timestamp) -> f64 {
+    at.since(start).as_secs_f64().max(0.0)
+}
+
+/// What the report shows.
+#[must_use]
+pub(crate) fn fill(
+    input: &Input,
+    played: &Played,
+    outcome: &Outcome,
+    rate: f64,
+    max_parallel: u32,
+) -> Report {
+    let totals = &played.last.totals;
+    let start = totals.since;
+    let pool = played.readings.iter().map(|r| PoolPoint {
+        at_s: seconds(r.totals.now, start),
+        pool: r.totals.pool_nodes,
+        used: r.totals.leased_nodes,
+    });
+    let efficiency = played.readings.iter().filter_map(|r| {
+        let at = seconds(r.totals.now, start);
+        r.efficiency
+            .filter(|_| at >= FIRST_EFFICIENCY_S)
+            .map(|(u, _)| (at, u))
+    });
+    let trainers = played.trainers.iter().map(|t| TrainerRow {
+        name: t.spec.id.to_string(),
+        admitted_s: t.started.map_or(0.0, |at| seconds(at, start)),
+        ended_s: t.ended.map(|at| seconds(at, start)),
+        samples: t.samples(),
+        preemptions: t.preemptions,
+        sizes: played
+            .sizes
+            .get(&t.spec.id)
+            .into_iter()
+            .flatten()
+            .map(|&(at, nodes)| (seconds(at, start), nodes))
+            .collect(),
+    });
+    Report {
+        title: format!("Lacuna: {}", input.title),
+        subtitle: format!(
+            "{:.1} recorded hours at {rate} times their speed, through ingest, forecast, planner, control and agents",
+            outcome.hours
+        ),
+        figures: outcome.rows(),
+        settings: vec![
+            ("machine".to_owned(), input.machine.clone()),
+            ("trainers".to_owned(), input.workload.clone()),
+            ("at a time".to_owned(), max_parallel.to_string()),
+            ("speed".to_owned(), format!("{rate}x")),
+        ],
+        pool: pool.collect(),
+        efficiency: efficiency.collect(),
+        trainers: trainers.collect(),
+        holes: bin_holes(played.holes_s.iter().copied()),
+        losses: Some(Losses {
+            samples: totals.samples,
+            rescale: totals.rescale_cost,
+            preempt: totals.preempt_cost,
+        }),
+        solve_seconds: played.latencies.clone(),
+        notes: vec![
+            "Efficiency is the work done over the work that the best static split of equal trainers does on as \
+             many dedicated nodes as were idle on average, in the same time (arXiv 2106.12091)."
+                .to_owned(),
+            format!(
+                "Decision times are measured from the newest input of a plan to the plan, on this computer. At \
+                 {rate} times its speed a millisecond of computing is {:.1} s of the machine, so the efficiency \
+                 here is lower than at the speed of a real machine.",
+                rate / 1000.0
+            ),
+        ],
+    }
+}
+
+/// Refuses a place for the report that cannot be written, before the long part.
+///
+/// # Errors
+/// `L0011` with what to do.
+pub(crate) fn require_writable(path: &Path) -> Result<()> {
+    let half = beside(path);
+    std::fs::write(&half, b"")
+        .and_then(|()| std::fs::remove_file(&half))
+        .map_err(|e| file_error("write", path, &e).remedy("give another --report"))?;
+    if path.is_dir() {
+        return Err(CliError::new(
+            "L0011",
+            Exit::Failed,
+            format!("cannot write {}: it is a folder", path.display()),
+        ));
+    }
+    Ok(())
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
+}
+
+/// Writes the page beside its place and renames it, so that a full disk leaves no half of one.
+///
+/// # Errors
+/// `L0011` with what the system said.
+pub(crate) fn write(path: &Path, report: &Report) -> Result<()> {
+    let half = beside(path);
+    let write = || {
+        use std::io::Write as _;
+        let mut file = std::fs::File::create(&half)?;
+        file.write_all(render(report).as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&half, path)
+    };
+    write().map_err(|e| {
+        let _ = std::fs::remove_file(&half);
+        file_error("write", path, &e)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_found_before_the_run() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(require_writable(&dir.path().join("no/such/folder.html")).is_err());
+        assert!(require_writable(dir.path()).is_err());
+        let good = dir.path().join("r.html");
+        require_writable(&good).unwrap();
+        write(
+            &good,
+            &Report {
+                title: "A <b>".into(),
+                ..Report::default()
+            },
+        )
+        .unwrap();
+        let page = std::fs::read_to_string(&good).unwrap();
+        assert!(page.starts_with("<!doctype html>") && page.contains("A &lt;b&gt;"));
+    }
+}

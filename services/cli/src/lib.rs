@@ -1,0 +1,27 @@
+//! The command `lacuna`: start everything on one machine, submit trainers, look at what
+//! happens and why, replay a recording, measure the bus.
+//!
+//! Commands read through [`client`]; what they print is made by [`view`] and [`live`], plain
+//! functions of data. [`up`] starts the services as child processes.
+
+mod args;
+mod bench;
+mod client;
+mod codes;
+mod commands;
+mod demo;
+mod error;
+mod live;
+mod output;
+pub mod replay;
+mod submit_file {
+    // until the format of trainer files lands
+    pub(crate) fn read(path: &std::path::Path) -> Result<Vec<lacuna_model::TrainerSpec>, String> {
+        Err(format!("{}: toml is not read yet", path.display()))
+    }
+}
+mod table;
+mod up;
+mod view;
+
+pub use args::{Cli, main};

@@ -1,0 +1,408 @@
+//! Listens to the bus and keeps what the live view needs.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use lacuna_model::{
+    EventKind, NodeEvent, NodeId, Phase, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+};
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_wire::address;
+use lacuna_wire::msg::{Progress, Reply, Request, Totals, TrainersState};
+
+use super::frame::{Frame, LiveTrainer};
+use crate::client::{Client, unexpected};
+use crate::error::Result;
+use crate::output::quantile;
+use crate::view::trainer_row;
+
+/// Plans whose latency is remembered.
+const LATENCIES: usize = 1024;
+/// Seconds over which the rate of events is taken.
+const RATE_WINDOW: f64 = 5.0;
+
+#[derive(Default)]
+struct Heard {
+    events: u64,
+    trainers: Option<TrainersState>,
+    progress: HashMap<TrainerId, Progress>,
+    generation: u64,
+    latencies: VecDeque<f64>,
+    news: VecDeque<String>,
+    sizes: HashMap<TrainerId, Vec<(Timestamp, u32)>>,
+    open: HashMap<NodeId, Timestamp>,
+    holes_s: Vec<f64>,
+}
+
+impl Heard {
+    fn tell(&mut self, line: String) {
+        if self.news.len() == 8 {
+            self.news.pop_front();
+        }
+        self.news.push_back(line);
+    }
+
+    /// Counts an event, and notes the length of a hole that it ends.
+    fn take_event(&mut self, event: NodeEvent) {
+        match event.kind {
+            EventKind::Snapshot { .. } => return,
+            EventKind::NodeIdle { node } => {
+                self.open.insert(node, event.at);
+            }
+            EventKind::NodeBusy { node } | EventKind::NodeDown { node, .. } => {
+                if let Some(since) = self.open.remove(&node) {
+                    self.holes_s.push(event.at.since(since).as_secs_f64());
+                }
+            }
+            _ => {}
+        }
+        self.events += 1;
+    }
+
+    /// Notes which trainers came and went, how large they are, and which lost nodes unasked.
+    fn take_trainers(&mut self, state: TrainersState) {
+        let before = self.trainers.take();
+        for record in &state.trainers {
+            let name = &record.spec.id;
+            let (nodes, sizes) = (
+                record.nodes.len() as u32,
+                self.sizes.entry(name.clone()).or_default(),
+            );
+            if sizes.last().map_or(nodes > 0, |last| last.1 != nodes) {
+                sizes.push((state.as_of, nodes));
+            }
+            let old = before
+                .as_ref()
+                .and_then(|b| b.trainers.iter().find(|t| t.spec.id == *name));
+            if let Some(old) = old.filter(|old| record.preemptions > old.preemptions) {
+                let lost: Vec<&str> = old
+                    .nodes
+                    .iter()
+                    .filter(|n| !record.nodes.contains(n))
+                    .map(|n| n.as_str())
+                    .take(3)
+                    .collect();
+                self.tell(format!(
+                    "{name} went from {} to {} nodes: batch jobs took {}",
+                    old.nodes.len(),
+                    record.nodes.len(),
+                    lost.join(" ")
+                ));
+            }
+        }
+        for old in before.iter().flat_map(|b| &b.trainers) {
+            if !state.trainers.iter().any(|t| t.spec.id == old.spec.id) {
+                if let Some(sizes) = self.sizes.get_mut(&old.spec.id) {
+                    sizes.push((state.as_of, 0));
+                }
+                self.progress.remove(&old.spec.id);
+                self.tell(format!("{} has left: done or cancelled", old.spec.id));
+            }
+        }
+        self.trainers = Some(state);
+    }
+}
+
+/// One reading of the totals.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    /// Control's totals.
+    pub(crate) totals: Totals,
+    /// Efficiency so far, and the dedicated nodes that it compares with.
+    pub(crate) efficiency: Option<(f64, f64)>,
+}
+
+/// What all trainers are measured by: dedicated nodes that serve equal trainers.
+#[derive(Debug, Clone)]
+pub(crate) struct Yardstick {
+    rate: Vec<f64>,
+    min_nodes: u32,
+    max_parallel: u32,
+}
+
+impl Yardstick {
+    /// For trainers that are all like this one, `max_parallel` at a time.
+    #[must_use]
+    pub(crate) fn new(trainer: &TrainerSpec, max_parallel: u32) -> Self {
+        Self {
+            rate: trainer.throughput.table(trainer.max_nodes),
+            min_nodes: trainer.min_nodes,
+            max_parallel,
+        }
+    }
+
+    /// Efficiency U = work done over the work that the best static split does on as many
+    /// dedicated nodes as were idle on average, in the same time; and that node count.
+    #[must_use]
+    pub(crate) fn efficiency(&self, totals: &Totals) -> Option<(f64, f64)> {
+        let seconds = totals.now.since(totals.since).as_secs_f64();
+        if seconds <= 0.0 || totals.idle_node_s <= 0.0 {
+            return None;
+        }
+        let nodes = totals.idle_node_s / seconds;
+        let rate = lacuna_sim::split_rate(&self.rate, self.min_nodes, self.max_parallel, nodes);
+        (rate > 0.0).then(|| (totals.samples / (rate * seconds), nodes))
+    }
+}
+
+/// Listens, and makes frames.
+pub(crate) struct Collector {
+    client: Client,
+    heard: Arc<Mutex<Heard>>,
+    _tasks: JoinSet<()>,
+    title: String,
+    watch: Stopwatch,
+    yardstick: Option<Yardstick>,
+    events_at: VecDeque<(f64, u64)>,
+    readings: Vec<Reading>,
+}
+
+impl Collector {
+    /// Subscribes to everything that the view shows.
+    ///
+    /// # Errors
+    /// NATS does not answer.
+    pub(crate) async fn start(
+        client: Client,
+        title: String,
+        yardstick: Option<Yardstick>,
+    ) -> Result<Self> {
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let mut tasks = JoinSet::new();
+        let cluster = client.cluster().clone();
+        macro_rules! on {
+            ($subject:expr, $source:ident, |$state:ident, $message:ident| $what:expr) => {{
+                let mut stream = client.$source(&$subject).await?;
+                let heard = Arc::clone(&heard);
+                tasks.spawn(async move {
+                    while let Some($message) = stream.next().await {
+                        let mut $state = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                        $what
+                    }
+                });
+            }};
+        }
+        on!(address::event(&cluster), listen, |h, event| h
+            .take_event(event));
+        on!(address::trainers(&cluster), follow, |h, state| h
+            .take_trainers(state));
+        on!(address::plan(&cluster), follow, |h, plan| {
+            h.generation = plan.plan.generation.0;
+            if h.latencies.len() == LATENCIES {
+                h.latencies.pop_front();
+            }
+            h.latencies.push_back(plan.latency_s);
+        });
+        on!(address::progress_all(&cluster), listen, |h, progress| {
+            h.progress.insert(progress.trainer.clone(), progress);
+        });
+        Ok(Self {
+            client,
+            heard,
+            _tasks: tasks,
+            title,
+            watch: Stopwatch::start(),
+            yardstick,
+            events_at: VecDeque::new(),
+            readings: Vec::new(),
+        })
+    }
+
+    /// Seconds since it began to listen.
+    #[must_use]
+    pub(crate) fn seconds(&self) -> f64 {
+        self.watch.seconds()
+    }
+
+    /// All readings so far, oldest first.
+    #[must_use]
+    pub(crate) fn readings(&self) -> &[Reading] {
+        &self.readings
+    }
+
+    /// Latencies of the last plans, seconds, sorted.
+    #[must_use]
+    pub(crate) fn latencies(&self) -> Vec<f64> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list: Vec<f64> = heard.latencies.iter().copied().collect();
+        list.sort_by(f64::total_cmp);
+        list
+    }
+
+    /// The size of every trainer from each moment on.
+    #[must_use]
+    pub(crate) fn sizes(&self) -> HashMap<TrainerId, Vec<(Timestamp, u32)>> {
+        self.heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .sizes
+            .clone()
+    }
+
+    /// Lengths of the holes that opened and ended meanwhile, seconds.
+    #[must_use]
+    pub(crate) fn holes_s(&self) -> Vec<f64> {
+        self.heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .holes_s
+            .clone()
+    }
+
+    /// Asks control for the totals and makes the picture of now.
+    ///
+    /// # Errors
+    /// Control does not answer.
+    pub(crate) async fn frame(&mut self, wall_total: Option<Duration>) -> Result<Frame> {
+        let totals = match self.client.ask(Request::Totals).await? {
+            Reply::Totals(totals) => totals,
+            other => return Err(unexpected(other)),
+        };
+        let efficiency = self.yardstick.as_ref().and_then(|y| y.efficiency(&totals));
+        self.readings.push(Reading { totals, efficiency });
+        let wall_s = self.watch.seconds();
+        let latencies = self.latencies();
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        self.events_at.push_back((wall_s, heard.events));
+        while self
+            .events_at
+            .front()
+            .is_some_and(|f| f.0 < wall_s - RATE_WINDOW)
+            && self.events_at.len() > 2
+        {
+            self.events_at.pop_front();
+        }
+        let events_per_s = match (self.events_at.front(), self.events_at.back()) {
+            (Some(a), Some(b)) if b.0 > a.0 => (b.1 - a.1) as f64 / (b.0 - a.0),
+            _ => 0.0,
+        };
+        let trainers = heard.trainers.iter().flat_map(|s| &s.trainers);
+        let trainers = trainers
+            .filter(|t| t.phase == Phase::Active)
+            .map(|t| live(t, heard.progress.get(&t.spec.id), &totals))
+            .collect();
+        let history = |of: fn(&Totals) -> u32| {
+            let step = (self.readings.len() / 72).max(1);
+            self.readings
+                .iter()
+                .step_by(step)
+                .map(|r| of(&r.totals))
+                .collect()
+        };
+        Ok(Frame {
+            title: self.title.clone(),
+            wall_s,
+            wall_total_s: wall_total.map(|w| w.as_secs_f64()),
+            totals,
+            efficiency,
+            events_per_s,
+            events: heard.events,
+            plan_latency: quantile(&latencies, 0.5).zip(quantile(&latencies, 0.99)),
+            generation: heard.generation,
+            pool_history: history(|t| t.pool_nodes),
+            leased_history: history(|t| t.leased_nodes),
+            trainers,
+            news: heard.news.iter().cloned().collect(),
+        })
+    }
+}
+
+/// A trainer with its newest progress, which is fresher than control's record.
+fn live(record: &TrainerRecord, progress: Option<&Progress>, totals: &Totals) -> LiveTrainer {
+    let mut record = record.clone();
+    if let Some(p) = progress.filter(|p| p.run == record.run) {
+        record.samples_run = record.samples_run.max(p.samples);
+        record.owed = p.owed;
+    }
+    let row = trainer_row(&record, totals.now);
+    LiveTrainer {
+        nodes: record.nodes.len() as u32,
+        name: row.trainer,
+        max_nodes: row.max_nodes,
+        share: row.progress,
+        rate: row.rate,
+        remaining_s: row.remaining_s,
+        state: row.state,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::record;
+    use lacuna_model::RunId;
+
+    #[test]
+    fn newer_progress_of_the_same_run_is_shown() {
+        let mut r = record("a", Phase::Active, 2);
+        r.run = RunId(4);
+        r.samples_run = 100_000.0;
+        let progress = |run, samples| Progress {
+            trainer: TrainerId::new("a").unwrap(),
+            run: RunId(run),
+            at: Timestamp::default(),
+            samples,
+            owed: 0.0,
+            step: None,
+            world_size: 2,
+            loss: None,
+            checkpoint: None,
+        };
+        let share = |p: &Progress| live(&r, Some(p), &Totals::default()).share.unwrap();
+        assert_eq!(share(&progress(4, 500_000.0)), 0.5);
+        assert_eq!(
+            share(&progress(3, 900_000.0)),
+            0.1,
+            "a report of a closed run counts nothing"
+        );
+        assert_eq!(
+            share(&progress(4, 10.0)),
+            0.1,
+            "an older report turns nothing back"
+        );
+    }
+
+    #[test]
+    fn efficiency_is_work_over_that_of_as_many_dedicated_nodes() {
+        // 100 samples/s a node, linear to 16 nodes, two at a time: 10 nodes do 1,000/s.
+        let yardstick = Yardstick::new(&record("a", Phase::Active, 0).spec, 2);
+        let totals = Totals {
+            since: Timestamp::from_unix(1000),
+            now: Timestamp::from_unix(1100),
+            idle_node_s: 1000.0,
+            samples: 80_000.0,
+            ..Totals::default()
+        };
+        assert_eq!(yardstick.efficiency(&totals), Some((0.8, 10.0)));
+        assert_eq!(yardstick.efficiency(&Totals::default()), None);
+    }
+
+    #[test]
+    fn a_preemption_and_an_end_are_news() {
+        let mut heard = Heard::default();
+        let state = |trainers| TrainersState {
+            version: 1,
+            as_of: Timestamp::default(),
+            trainers,
+            unusable: Vec::new(),
+        };
+        heard.take_trainers(state(vec![
+            record("a", Phase::Active, 3),
+            record("b", Phase::Active, 1),
+        ]));
+        assert!(heard.news.is_empty());
+        let mut hit = record("a", Phase::Active, 3);
+        hit.preemptions = 1;
+        hit.nodes.retain(|n| *n != NodeId::new("node-001").unwrap());
+        heard.take_trainers(state(vec![hit]));
+        let news: Vec<String> = heard.news.into();
+        assert_eq!(
+            news[0],
+            "a went from 3 to 2 nodes: batch jobs took node-001"
+        );
+        assert!(news[1].starts_with("b has left"), "{}", news[1]);
+    }
+}

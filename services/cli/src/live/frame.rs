@@ -1,0 +1,371 @@
+//! One picture of the whole, as lines of text. A plain function of data.
+
+use console::{measure_text_width, truncate_str};
+
+use lacuna_model::{Span, Timestamp};
+use lacuna_wire::msg::Totals;
+
+use crate::output::{iso_short, latency, short};
+use crate::view::bar;
+
+/// A trainer in the picture.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LiveTrainer {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its nodes now.
+    pub(crate) nodes: u32,
+    /// The most that it can use.
+    pub(crate) max_nodes: u32,
+    /// Share of its work done, if it has an end.
+    pub(crate) share: Option<f64>,
+    /// Samples/s now.
+    pub(crate) rate: f64,
+    /// Seconds of cluster time to its end.
+    pub(crate) remaining_s: Option<f64>,
+    /// What it is doing, in a word.
+    pub(crate) state: &'static str,
+}
+
+/// All that the picture shows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Frame {
+    /// What runs.
+    pub(crate) title: String,
+    /// Wall-clock seconds since the start.
+    pub(crate) wall_s: f64,
+    /// Wall-clock seconds after which it ends by itself.
+    pub(crate) wall_total_s: Option<f64>,
+    /// Control's totals.
+    pub(crate) totals: Totals,
+    /// Efficiency U so far, and the dedicated nodes that it compares with.
+    pub(crate) efficiency: Option<(f64, f64)>,
+    /// Events in the last seconds, per wall-clock second.
+    pub(crate) events_per_s: f64,
+    /// Events since the view began.
+    pub(crate) events: u64,
+    /// Median and 99th percentile of the time from a plan's newest input to the plan, seconds.
+    pub(crate) plan_latency: Option<(f64, f64)>,
+    /// Number of the newest plan.
+    pub(crate) generation: u64,
+    /// Pool size over time, oldest first.
+    pub(crate) pool_history: Vec<u32>,
+    /// Leased nodes over time, oldest first.
+    pub(crate) leased_history: Vec<u32>,
+    /// Admitted trainers.
+    pub(crate) trainers: Vec<LiveTrainer>,
+    /// What happened last, newest last.
+    pub(crate) news: Vec<String>,
+}
+
+/// Whether colours are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Palette {
+    /// Text alone.
+    Plain,
+    /// ANSI colours.
+    Ansi,
+}
+
+#[derive(Clone, Copy)]
+enum Tone {
+    Bold,
+    Dim,
+    Blue,
+    Orange,
+}
+
+impl Palette {
+    fn paint(self, tone: Tone, text: &str) -> String {
+        let code = match tone {
+            _ if self == Self::Plain => return text.to_owned(),
+            Tone::Bold => "1",
+            Tone::Dim => "2",
+            // Blue and orange stay apart for colour-blind eyes.
+            Tone::Blue => "38;5;75",
+            Tone::Orange => "38;5;214",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+/// A line of blocks, one for each value, relative to `top`.
+#[must_use]
+pub(crate) fn sparkline(values: &[u32], top: u32, width: usize) -> String {
+    const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let from = values.len().saturating_sub(width);
+    values
+        .iter()
+        .skip(from)
+        .map(|&v| {
+            let level = (f64::from(v) / f64::from(top.max(1)) * 8.0).ceil() as usize;
+            BLOCKS.get(level.min(8)).copied().unwrap_or(' ')
+        })
+        .collect()
+}
+
+fn percent(share: f64) -> String {
+    if share.is_finite() {
+        format!("{:.1}%", share * 100.0)
+    } else {
+        "-".to_owned()
+    }
+}
+
+/// Share of all work (done and lost) that was lost in this way.
+fn lost(cost: f64, totals: &Totals) -> String {
+    percent(if totals.samples > 0.0 {
+        cost / totals.samples
+    } else {
+        0.0
+    })
+}
+
+fn rows(frame: &Frame, width: usize, palette: Palette) -> Vec<String> {
+    let t = &frame.totals;
+    let label = |name: &str| palette.paint(Tone::Dim, &format!("{name:<12}"));
+    let elapsed = if t.now > t.since {
+        t.now.since(t.since)
+    } else {
+        Span::ZERO
+    };
+    let clock = if t.now == Timestamp::default() {
+        "waiting for the first event".to_owned()
+    } else {
+        format!("{} (+{elapsed})", iso_short(t.now))
+    };
+    let room = width.saturating_sub(measure_text_width(&frame.title) + measure_text_width(&clock));
+    let head = format!(
+        "{}{}{clock}",
+        palette.paint(Tone::Bold, &frame.title),
+        " ".repeat(room.max(2))
+    );
+    let top = frame.pool_history.iter().copied().max().unwrap_or(0);
+    let chart = width.saturating_sub(26).min(72);
+    let harvested = if t.idle_node_s > 0.0 {
+        t.harvested_node_s / t.idle_node_s
+    } else {
+        0.0
+    };
+    let efficiency = frame.efficiency.map_or_else(
+        || "not yet known".to_owned(),
+        |(u, nodes)| {
+            format!(
+                "{}  of the work on {nodes:.1} dedicated nodes in the same time",
+                palette.paint(Tone::Bold, &percent(u))
+            )
+        },
+    );
+    let (p50, p99) = frame
+        .plan_latency
+        .map_or((None, None), |(a, b)| (Some(a), Some(b)));
+    vec![
+        head,
+        String::new(),
+        format!(
+            "{}{:<11}  {}",
+            label("pool"),
+            format!("{} nodes", t.pool_nodes),
+            palette.paint(Tone::Orange, &sparkline(&frame.pool_history, top, chart))
+        ),
+        format!(
+            "{}{:<11}  {}",
+            label("leased"),
+            format!("{} nodes", t.leased_nodes),
+            palette.paint(Tone::Blue, &sparkline(&frame.leased_history, top, chart))
+        ),
+        format!(
+            "{}{:.1} of {:.1} idle node-hours ({})",
+            label("harvested"),
+            t.harvested_node_s / 3600.0,
+            t.idle_node_s / 3600.0,
+            percent(harvested),
+        ),
+        format!("{}{efficiency}", label("efficiency")),
+        format!(
+            "{}{} samples; lost: {} to {} rescales, {} to {} preemptions",
+            label("work"),
+            short(t.samples),
+            lost(t.rescale_cost, t),
+            t.rescales,
+            lost(t.preempt_cost, t),
+            t.preemptions,
+        ),
+        format!(
+            "{}{:.1}/s, {} in all; plan {}: p50 {}, p99 {} after its input",
+            label("events"),
+            frame.events_per_s,
+            frame.events,
+            frame.generation,
+            latency(p50),
+            latency(p99),
+        ),
+        format!(
+            "{}{} active, {} queued, {} done",
+            label("trainers"),
+            t.active,
+            t.queued,
+            t.trainers_done
+        ),
+        String::new(),
+    ]
+}
+
+fn trainer_line(t: &LiveTrainer, name_width: usize, bar_width: usize, palette: Palette) -> String {
+    let left = t.remaining_s.map_or_else(
+        || t.state.to_owned(),
+        |s| format!("{} left", Span::from_secs(s as i64)),
+    );
+    let share = t.share.unwrap_or(0.0);
+    let done = t.share.map_or_else(|| "-".to_owned(), percent);
+    let drawn = palette.paint(Tone::Blue, &bar(share, bar_width));
+    format!(
+        "{:<name_width$}  {:>4}/{:<4} {drawn} {done:>6}  {:>6}/s  {left}",
+        t.name,
+        t.nodes,
+        t.max_nodes,
+        short(t.rate),
+    )
+}
+
+/// The picture in at most `height` lines of at most `width` columns.
+#[must_use]
+pub(crate) fn render(frame: &Frame, width: usize, height: usize, palette: Palette) -> Vec<String> {
+    let mut lines = rows(frame, width, palette);
+    let tail = if frame.wall_total_s.is_some() { 2 } else { 0 };
+    let news = frame.news.len().min(3);
+    let room = height.saturating_sub(lines.len() + tail + news + usize::from(news > 0) + 1);
+    let name_width = frame
+        .trainers
+        .iter()
+        .map(|t| t.name.len())
+        .max()
+        .unwrap_or(0)
+        .max(7);
+    let bar_width = width.saturating_sub(name_width + 45).clamp(8, 50);
+    let shown = if frame.trainers.len() > room {
+        room.saturating_sub(1)
+    } else {
+        frame.trainers.len()
+    };
+    if !frame.trainers.is_empty() && room > 0 {
+        let heading = format!(
+            "{:<name_width$}  {:>4}/{:<4} {:<bar_width$} {:>6}  {:>8}",
+            "TRAINER", "NODE", "MAX", "PROGRESS", "DONE", "RATE"
+        );
+        lines.push(palette.paint(Tone::Dim, &heading));
+    }
+    for t in frame.trainers.iter().take(shown) {
+        lines.push(trainer_line(t, name_width, bar_width, palette));
+    }
+    if frame.trainers.len() > shown && room > 0 {
+        lines.push(format!("... and {} more", frame.trainers.len() - shown));
+    }
+    if news > 0 {
+        lines.push(String::new());
+        let from = frame.news.len() - news;
+        for line in frame.news.iter().skip(from) {
+            lines.push(palette.paint(Tone::Dim, line));
+        }
+    }
+    if let Some(total) = frame.wall_total_s {
+        let width = width.saturating_sub(24).clamp(8, 60);
+        lines.push(String::new());
+        lines.push(format!(
+            "{} {:>4.0} s of {total:.0} s",
+            palette.paint(Tone::Dim, &bar(frame.wall_s / total, width)),
+            frame.wall_s,
+        ));
+    }
+    lines.truncate(height);
+    for line in &mut lines {
+        if measure_text_width(line) > width {
+            *line = truncate_str(line, width, "").into_owned();
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame() -> Frame {
+        let trainer = |i: u32| LiveTrainer {
+            name: format!("hpo-{i:04}"),
+            nodes: i % 9,
+            max_nodes: 64,
+            share: Some(f64::from(i) / 12.0),
+            rate: f64::from(i % 9) * 2_500.0,
+            remaining_s: (!i.is_multiple_of(9)).then_some(f64::from(i) * 100.0),
+            state: "waiting",
+        };
+        Frame {
+            title: "lacuna demo: a recorded machine at 600x".into(),
+            wall_s: 42.0,
+            wall_total_s: Some(120.0),
+            totals: Totals {
+                since: Timestamp::from_unix(1_612_988_475),
+                now: Timestamp::from_unix(1_612_988_475 + 25_200),
+                idle_node_s: 2_100_000.0,
+                harvested_node_s: 2_058_000.0,
+                samples: 4.2e9,
+                rescale_cost: 2.9e7,
+                preempt_cost: 1.1e8,
+                preemptions: 31,
+                rescales: 212,
+                trainers_done: 35,
+                pool_nodes: 83,
+                leased_nodes: 81,
+                queued: 955,
+                active: 10,
+            },
+            efficiency: Some((0.8342, 83.3)),
+            events_per_s: 12.34,
+            events: 5_210,
+            plan_latency: Some((0.0042, 0.0131)),
+            generation: 511,
+            pool_history: vec![10, 20, 40, 83, 70, 83],
+            leased_history: vec![0, 20, 38, 80, 70, 81],
+            trainers: (0..10).map(trainer).collect(),
+            news: vec!["hpo-0034 is done".into(), "hpo-0035 lost a01n07".into()],
+        }
+    }
+
+    #[test]
+    fn the_live_view_at_two_sizes() {
+        insta::assert_snapshot!(render(&frame(), 100, 40, Palette::Plain).join("\n"));
+        insta::assert_snapshot!(
+            "narrow",
+            render(&frame(), 60, 18, Palette::Plain).join("\n")
+        );
+        insta::assert_snapshot!(
+            "empty",
+            render(&Frame::default(), 80, 24, Palette::Plain).join("\n")
+        );
+    }
+
+    #[test]
+    fn the_view_never_leaves_its_bounds() {
+        for (width, height) in [(20, 5), (40, 10), (80, 24), (200, 60), (1, 1)] {
+            for palette in [Palette::Plain, Palette::Ansi] {
+                let lines = render(&frame(), width, height, palette);
+                assert!(
+                    lines.len() <= height,
+                    "{width}x{height}: {} lines",
+                    lines.len()
+                );
+                for line in lines {
+                    assert!(measure_text_width(&line) <= width, "{width}: {line:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sparklines_are_relative_to_the_top() {
+        assert_eq!(sparkline(&[0, 1, 4, 8], 8, 10), " ▁▄█");
+        assert_eq!(sparkline(&[1, 2, 3], 3, 2), "▆█");
+        assert_eq!(sparkline(&[], 0, 5), "");
+    }
+}

@@ -1,0 +1,40 @@
+//! The picture in one line, for logs and pipes.
+
+use crate::output::{iso_short, latency, short};
+
+use super::Frame;
+
+/// One line with the figures that matter.
+#[must_use]
+pub(crate) fn status_line(frame: &Frame) -> String {
+    let t = &frame.totals;
+    let efficiency = frame
+        .efficiency
+        .map_or_else(|| "-".to_owned(), |(u, _)| format!("{:.1}%", u * 100.0));
+    format!(
+        "{:>4.0} s  {}  pool {:>4}  leased {:>4}  harvested {:>7.1} node-h  efficiency {efficiency:>6}  \
+         samples {:>6}  trainers {} active {} done  events {:.1}/s  plan p50 {}",
+        frame.wall_s,
+        iso_short(t.now),
+        t.pool_nodes,
+        t.leased_nodes,
+        t.harvested_node_s / 3600.0,
+        short(t.samples),
+        t.active,
+        t.trainers_done,
+        frame.events_per_s,
+        latency(frame.plan_latency.map(|l| l.0)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_no_line_end_and_no_escape() {
+        let line = status_line(&Frame::default());
+        assert!(!line.contains('\n') && !line.contains('\x1b'));
+        assert!(line.contains("pool    0"), "{line}");
+    }
+}

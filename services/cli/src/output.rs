@@ -1,0 +1,194 @@
+//! How results leave: one JSON value, a table, or lines for programs. Also how times, counts
+//! and rates are written.
+
+use std::io::Write as _;
+
+use clap::Args;
+use serde::Serialize;
+
+use lacuna_model::{Span, Timestamp};
+
+use crate::error::{CliError, Result};
+
+/// The switch that every command with a result has.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct JsonArg {
+    /// Print exactly one JSON value (times ISO-8601 UTC, durations in seconds); errors as
+    /// {"error": ...} with exit code 1.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Writes text to standard output. A reader that has gone away (`| head`) is no error.
+///
+/// # Errors
+/// Any other failure to write, such as a full disk behind a redirection.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out
+        .write_all(text.as_bytes())
+        .and_then(|()| {
+            if text.ends_with('\n') {
+                Ok(())
+            } else {
+                out.write_all(b"\n")
+            }
+        })
+        .and_then(|()| out.flush())
+    {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(CliError::failed(format!(
+            "cannot write to standard output: {e}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Writes one JSON value and a line end.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<()> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|e| CliError::failed(format!("cannot write the result as json: {e}")))?;
+    print(&text)
+}
+
+/// ISO-8601 in UTC, to the second, or to the millisecond where there is one.
+#[must_use]
+pub(crate) fn iso(at: Timestamp) -> String {
+    jiff::Timestamp::from_millisecond(at.unix_ms())
+        .map_or_else(|_| format!("@{}", at.unix_seconds()), |t| t.to_string())
+}
+
+/// ISO-8601 without seconds' fractions, for tables.
+#[must_use]
+pub(crate) fn iso_short(at: Timestamp) -> String {
+    iso(Timestamp::from_unix_ms(
+        at.unix_ms().div_euclid(1000) * 1000,
+    ))
+}
+
+/// Reads a time: ISO-8601 with an offset or `Z`, or Unix seconds.
+///
+/// # Errors
+/// What was expected.
+pub(crate) fn parse_time(text: &str) -> std::result::Result<Timestamp, String> {
+    if let Ok(seconds) = text.parse::<f64>() {
+        if seconds.is_finite() && seconds.abs() < 1e13 {
+            return Ok(Timestamp::from_unix_ms((seconds * 1000.0).round() as i64));
+        }
+        return Err(format!("{text} is no time in Unix seconds"));
+    }
+    text.parse::<jiff::Timestamp>()
+        .map(|t| Timestamp::from_unix_ms(t.as_millisecond()))
+        .map_err(|_| {
+            format!("{text:?} is no time: expected ISO-8601 (2026-01-31T12:00:00Z) or Unix seconds")
+        })
+}
+
+/// Reads a length of time, for arguments.
+///
+/// # Errors
+/// What was expected.
+pub(crate) fn parse_span(text: &str) -> std::result::Result<Span, String> {
+    text.parse::<Span>().map_err(|e| e.to_string())
+}
+
+/// A count with a unit prefix in at most five characters: `999`, `12.3k`, `4.56M`, `1.20G`.
+#[must_use]
+pub(crate) fn short(value: f64) -> String {
+    let (scaled, unit) = match value.abs() {
+        v if !v.is_finite() => return "-".to_owned(),
+        v if v >= 1e12 => (value / 1e12, "T"),
+        v if v >= 1e9 => (value / 1e9, "G"),
+        v if v >= 1e6 => (value / 1e6, "M"),
+        v if v >= 1e4 => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    let digits = match scaled.abs() {
+        v if unit.is_empty() && (v >= 100.0 || v.fract() == 0.0) => 0,
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.digits$}{unit}")
+}
+
+/// Seconds as milliseconds or seconds, whichever reads better; `-` for none.
+#[must_use]
+pub(crate) fn latency(seconds: Option<f64>) -> String {
+    match seconds {
+        None => "-".to_owned(),
+        Some(s) if s < 0.001 => format!("{:.0} us", s * 1e6),
+        Some(s) if s < 0.0995 => format!("{:.1} ms", s * 1e3),
+        Some(s) if s < 1.0 => format!("{:.0} ms", s * 1e3),
+        Some(s) => format!("{s:.2} s"),
+    }
+}
+
+/// The value below which a share of a sorted list lies (nearest rank).
+#[must_use]
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_iso_and_round_trip() {
+        let at = Timestamp::from_unix(1_612_988_475);
+        assert_eq!(iso(at), "2021-02-10T20:21:15Z");
+        assert_eq!(parse_time("2021-02-10T20:21:15Z").unwrap(), at);
+        assert_eq!(parse_time("2021-02-10T21:21:15+01:00").unwrap(), at);
+        assert_eq!(parse_time("1612988475").unwrap(), at);
+        assert_eq!(
+            iso(Timestamp::from_unix_ms(1_612_988_475_250)),
+            "2021-02-10T20:21:15.25Z"
+        );
+        assert_eq!(
+            iso_short(Timestamp::from_unix_ms(-1)),
+            "1969-12-31T23:59:59Z"
+        );
+        for bad in [
+            "yesterday",
+            "2021-02-30T00:00:00Z",
+            "1e99",
+            "2021-02-10 20:21",
+        ] {
+            assert!(parse_time(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let cases = [
+            (0.0, "0"),
+            (7.0, "7"),
+            (7.25, "7.25"),
+            (999.6, "1000"),
+            (9999.0, "9999"),
+            (12_345.0, "12.3k"),
+            (4_560_000.0, "4.56M"),
+            (-2.5e9, "-2.50G"),
+            (f64::NAN, "-"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(short(value), text);
+        }
+        assert_eq!(latency(Some(0.0123)), "12.3 ms");
+        assert_eq!(latency(Some(0.000_2)), "200 us");
+        assert_eq!(latency(None), "-");
+    }
+
+    #[test]
+    fn quantiles_are_nearest_rank() {
+        let list: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(quantile(&list, 0.5), Some(50.0));
+        assert_eq!(quantile(&list, 0.99), Some(99.0));
+        assert_eq!(quantile(&list, 1.0), Some(100.0));
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! `lacuna up`: arguments, and what it prints while it runs.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use lacuna_model::{ClusterId, Timestamp};
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_runtime::config::{Config, Recording, RecordingPace};
+
+use super::child::ChildNews;
+use super::family::{Family, FamilyNews, Settings};
+use super::runtime_file::{RuntimeFile, default_data_dir};
+use super::stop::stop_token;
+use crate::commands::config;
+use crate::error::Result;
+use crate::output::{self, JsonArg, parse_time};
+
+/// Arguments of `up`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna up                                     in ~/.local/state/lacuna, on free ports
+  lacuna up --data-dir /tmp/try --nats-port 4222
+  lacuna up --config lacuna.toml
+  lacuna up --holes holes.csv.gz --first-nodes 1024 --rate 600
+
+Other commands find it by themselves (through up.json in the data directory). A service that
+dies is started again after 0.2 s, then after twice as long each time up to 5 s; after ten deaths without half a
+minute of calm everything ends (L0014). Ctrl-C or SIGTERM ends everything in order; a second one
+at once. Logs are in the data directory under logs/.")]
+pub(crate) struct UpArgs {
+    /// Where data, logs and up.json go
+    #[arg(long, value_name = "DIR", env = "LACUNA_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+    /// Configuration of the services (TOML)
+    #[arg(long, value_name = "FILE", env = "LACUNA_CONFIG")]
+    config: Option<PathBuf>,
+    /// Name of the cluster
+    #[arg(long, value_name = "ID", env = "LACUNA_CLUSTER")]
+    cluster: Option<ClusterId>,
+    /// Port of the nats-server [default: a free one]
+    #[arg(long, value_name = "PORT")]
+    nats_port: Option<u16>,
+    /// Play a recorded machine: a hole list (CSV, plain or gzip)
+    #[arg(long, value_name = "FILE")]
+    holes: Option<PathBuf>,
+    /// Order of the recorded nodes, one a line
+    #[arg(long, value_name = "FILE", requires = "holes")]
+    nodes_file: Option<PathBuf>,
+    /// Play only so many nodes
+    #[arg(long, value_name = "N", requires = "holes")]
+    first_nodes: Option<usize>,
+    /// Recorded seconds a second
+    #[arg(long, default_value_t = 1.0, requires = "holes")]
+    rate: f64,
+    /// Where in the recording to begin
+    #[arg(long, value_name = "TIME", requires = "holes", value_parser = parse_time)]
+    start: Option<Timestamp>,
+    /// Recorded time advances when the loop has settled, instead of at --rate
+    #[arg(long, requires = "holes", conflicts_with = "rate")]
+    lock_step: bool,
+    /// Also print what the services log
+    #[arg(long, short)]
+    verbose: bool,
+    /// When everything is up, print up.json's content as the one JSON value
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+impl UpArgs {
+    fn settings(&self) -> Result<Settings> {
+        let mut config: Config = config::load(self.config.as_ref())?;
+        if let Some(cluster) = &self.cluster {
+            config.cluster.id = cluster.clone();
+        }
+        if let Some(path) = &self.holes {
+            config.ingest.recording = Some(Recording {
+                path: absolute(path)?,
+                nodes_file: self.nodes_file.as_deref().map(absolute).transpose()?,
+                first_nodes: self.first_nodes,
+                pace: if self.lock_step {
+                    RecordingPace::LockStep
+                } else {
+                    RecordingPace::Scaled
+                },
+                rate: self.rate,
+                start: self.start,
+                end: None,
+            });
+        }
+        config.check().map_err(|e| {
+            crate::error::CliError::new("L0003", crate::error::Exit::Config, e.to_string())
+        })?;
+        Ok(Settings {
+            data_dir: self.data_dir.clone().unwrap_or_else(default_data_dir),
+            config,
+            nats_port: self.nats_port,
+        })
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    path.canonicalize()
+        .map_err(|e| crate::error::file_error("find", path, &e))
+}
+
+fn describe(file: &RuntimeFile, seconds: f64) -> String {
+    let mut rows = vec![("nats", file.nats.clone())];
+    let services: Vec<(String, String)> = file
+        .http
+        .iter()
+        .map(|(name, at)| (name.clone(), format!("http://{at}/metrics and /healthz")))
+        .collect();
+    rows.extend(services.iter().map(|(n, v)| (n.as_str(), v.clone())));
+    format!(
+        "{}\nup after {seconds:.1} s; Ctrl-C ends everything\n",
+        crate::table::facts(&rows)
+    )
+}
+
+fn tell(news: &ChildNews, verbose: bool) {
+    match news {
+        ChildNews::Line { name, line } if verbose => eprintln!("{name:>8} | {line}"),
+        ChildNews::Died { name, how, pause } => {
+            eprintln!(
+                "lacuna: {name} died ({how}); starting it again in {:.1} s",
+                pause.as_secs_f64()
+            );
+        }
+        ChildNews::Line { .. } | ChildNews::Started { .. } => {}
+    }
+}
+
+/// Runs `up` until a signal comes or a child is given up.
+///
+/// # Errors
+/// What kept it from starting, or the child that was given up.
+pub(crate) async fn run(args: UpArgs) -> Result<()> {
+    let stop = stop_token();
+    let watch = Stopwatch::start();
+    let mut family = Family::start(args.settings()?).await?;
+    family.start_ingest()?;
+    let ready = tokio::select! {
+        ready = family.wait_until_ready(Duration::from_secs(30)) => ready,
+        () = stop.cancelled() => Ok(()),
+    };
+    let mut outcome = ready;
+    if outcome.is_ok() && !stop.is_cancelled() {
+        outcome = if args.json.json {
+            output::print_json(&family.file)
+        } else {
+            output::print(&describe(&family.file, watch.seconds()))
+        };
+    }
+    while outcome.is_ok() {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            news = family.next() => match news {
+                FamilyNews::Child(news) => tell(&news, args.verbose),
+                FamilyNews::Broken(e) => outcome = Err(e),
+            },
+        }
+    }
+    family.stop().await;
+    outcome
+}

@@ -1,0 +1,296 @@
+//! One child process: started, logged, started again when it dies, ended in time.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::sync::CancellationToken;
+
+use lacuna_runtime::clock::Stopwatch;
+
+use crate::error::{CliError, Exit, Result, file_error};
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub(crate) struct ChildSpec {
+    /// Its name in logs: `ingest`, `nats`.
+    pub(crate) name: &'static str,
+    /// The program, by its full path.
+    pub(crate) program: PathBuf,
+    /// Its arguments.
+    pub(crate) args: Vec<String>,
+    /// Where its output goes.
+    pub(crate) log: PathBuf,
+}
+
+/// What a child does, for whoever watches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ChildNews {
+    /// It runs, as this process.
+    Started {
+        /// Which child.
+        name: &'static str,
+        /// Its process id.
+        pid: u32,
+    },
+    /// It wrote a line.
+    Line {
+        /// Which child.
+        name: &'static str,
+        /// The line.
+        line: String,
+    },
+    /// It ended unasked and will be started again.
+    Died {
+        /// Which child.
+        name: &'static str,
+        /// How it ended.
+        how: String,
+        /// After how long it is started again.
+        pause: Duration,
+    },
+}
+
+/// When a child that died is started again: after a pause that doubles from `FIRST_PAUSE` to
+/// `LONGEST_PAUSE`; one that has run for `CALM` starts over. After `MOST_DEATHS` in a row
+/// without calm it is given up.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const CALM: Duration = Duration::from_secs(30);
+const MOST_DEATHS: u32 = 10;
+/// Exit code of a service whose configuration is wrong: starting it again changes nothing.
+const BAD_CONFIG: i32 = 64;
+
+/// How long a child may take to end by itself after SIGTERM.
+pub(crate) const GRACE: Duration = Duration::from_secs(12);
+
+/// How an end reads in a log line.
+#[must_use]
+pub(crate) fn describe(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt as _;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => Signal::try_from(signal)
+            .map_or_else(|_| format!("signal {signal}"), |s| s.as_str().to_owned()),
+        (None, None) => "unknown end".to_owned(),
+    }
+}
+
+fn start(spec: &ChildSpec) -> Result<Child> {
+    let own = std::env::current_exe()
+        .map_err(|e| CliError::failed(format!("cannot find this program: {e}")))?;
+    Command::new(own)
+        .arg("child-of")
+        .arg(std::process::id().to_string())
+        .arg("--")
+        .arg(&spec.program)
+        .args(&spec.args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // Its own group: Ctrl-C reaches `lacuna` alone, which then ends the children in order.
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|e| {
+            CliError::new(
+                "L0005",
+                Exit::Failed,
+                format!("cannot start {}: {e}", spec.name),
+            )
+        })
+}
+
+/// Copies lines into the log file and to the watcher, until the stream ends.
+async fn copy_lines(
+    stream: impl AsyncRead + Unpin,
+    name: &'static str,
+    log: PathBuf,
+    news: UnboundedSender<ChildNews>,
+) {
+    use std::io::Write as _;
+    let mut lines = BufReader::new(stream).split(b'\n');
+    let mut file = OpenOptions::new().create(true).append(true).open(&log).ok();
+    while let Ok(Some(bytes)) = lines.next_segment().await {
+        if let Some(file) = &mut file {
+            // A full disk costs the log, not the run.
+            let _ = file.write_all(&bytes).and_then(|()| file.write_all(b"\n"));
+        }
+        let line = String::from_utf8_lossy(&bytes).into_owned();
+        if news.send(ChildNews::Line { name, line }).is_err() {
+            // Nobody watches; the log is still wanted.
+        }
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
+        // It may have ended in the meantime.
+        let _ = killpg(Pid::from_raw(pid), signal);
+    }
+}
+
+/// Asks a child to end, and ends it if it does not within `GRACE`.
+async fn end(child: &mut Child) {
+    signal(child, Signal::SIGTERM);
+    if tokio::time::timeout(GRACE, child.wait()).await.is_err() {
+        signal(child, Signal::SIGKILL);
+        let _ = child.wait().await;
+    }
+}
+
+/// Keeps one child running until `stop`.
+///
+/// # Errors
+/// `L0014` when it keeps dying, `L0003` when it says that its configuration is wrong.
+pub(crate) async fn keep(
+    spec: ChildSpec,
+    news: UnboundedSender<ChildNews>,
+    stop: CancellationToken,
+) -> Result<()> {
+    let mut deaths = 0u32;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let mut child = start(&spec)?;
+        let alive = Stopwatch::start();
+        let _ = news.send(ChildNews::Started {
+            name: spec.name,
+            pid: child.id().unwrap_or(0),
+        });
+        let mut copies = Vec::new();
+        if let Some(out) = child.stdout.take() {
+            copies.push(tokio::spawn(copy_lines(
+                out,
+                spec.name,
+                spec.log.clone(),
+                news.clone(),
+            )));
+        }
+        if let Some(err) = child.stderr.take() {
+            copies.push(tokio::spawn(copy_lines(
+                err,
+                spec.name,
+                spec.log.clone(),
+                news.clone(),
+            )));
+        }
+        let status = tokio::select! {
+            () = stop.cancelled() => {
+                end(&mut child).await;
+                return Ok(());
+            }
+            status = child.wait() => status,
+        };
+        for copy in copies {
+            // A grandchild may hold the pipe open: do not wait for it for ever.
+            let _ = tokio::time::timeout(Duration::from_millis(200), copy).await;
+        }
+        if stop.is_cancelled() {
+            return Ok(());
+        }
+        let how = status.map_or_else(|e| e.to_string(), describe);
+        let code = status_code(&how);
+        if code == Some(BAD_CONFIG) {
+            return Err(given_up(
+                &spec,
+                "L0003",
+                &format!("{} ended at once: {how}", spec.name),
+            ));
+        }
+        if alive.seconds() > CALM.as_secs_f64() {
+            (deaths, pause) = (0, FIRST_PAUSE);
+        }
+        deaths += 1;
+        if deaths >= MOST_DEATHS {
+            let what = format!(
+                "{} died {deaths} times in a row, last with {how}",
+                spec.name
+            );
+            return Err(given_up(&spec, "L0014", &what));
+        }
+        let _ = news.send(ChildNews::Died {
+            name: spec.name,
+            how,
+            pause,
+        });
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = tokio::time::sleep(pause) => {}
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn status_code(how: &str) -> Option<i32> {
+    how.strip_prefix("exit code ").and_then(|c| c.parse().ok())
+}
+
+/// The last lines of a log file, for error texts.
+#[must_use]
+pub(crate) fn last_lines(log: &Path, count: usize) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    let from = lines.len().saturating_sub(count);
+    lines
+        .iter()
+        .skip(from)
+        .map(|l| format!("    {l}\n"))
+        .collect()
+}
+
+fn given_up(spec: &ChildSpec, code: &str, what: &str) -> CliError {
+    let tail = last_lines(&spec.log, 5);
+    let exit = if code == "L0003" {
+        Exit::Config
+    } else {
+        Exit::Failed
+    };
+    CliError::new(code, exit, what).remedy(format!(
+        "the end of {}:\n{}",
+        spec.log.display(),
+        tail.trim_end()
+    ))
+}
+
+/// Moves a log of an earlier run aside when it has grown beyond 16 MiB.
+///
+/// # Errors
+/// The directory cannot be written.
+pub(crate) fn rotate(log: &Path) -> Result<()> {
+    const LIMIT: u64 = 16 << 20;
+    match std::fs::metadata(log) {
+        Ok(meta) if meta.len() > LIMIT => std::fs::rename(log, log.with_extension("log.old"))
+            .map_err(|e| file_error("rename", log, &e)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_described_and_read_back() {
+        use std::os::unix::process::ExitStatusExt as _;
+        assert_eq!(describe(ExitStatus::from_raw(9)), "SIGKILL");
+        assert_eq!(describe(ExitStatus::from_raw(64 << 8)), "exit code 64");
+        assert_eq!(status_code("exit code 64"), Some(64));
+        assert_eq!(status_code("SIGKILL"), None);
+    }
+
+    #[test]
+    fn last_lines_of_a_missing_log_are_empty() {
+        assert_eq!(last_lines(Path::new("/nowhere/at.all"), 3), "");
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("x.log");
+        std::fs::write(&log, "a\nb\nc\n").unwrap();
+        assert_eq!(last_lines(&log, 2), "    b\n    c\n");
+    }
+}

@@ -1,0 +1,346 @@
+//! All children together: started in order, watched, ended in order.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use lacuna_runtime::config::Config;
+
+use super::child::{ChildNews, ChildSpec, GRACE, keep, rotate};
+use super::find::{SERVICES, free_ports, require_free, sibling};
+use super::nats;
+use super::runtime_file::{DirLock, RuntimeFile};
+use crate::error::{CliError, Result, file_error};
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Where data, logs and up.json go.
+    pub(crate) data_dir: PathBuf,
+    /// The services' configuration; its addresses are replaced.
+    pub(crate) config: Config,
+    /// Port of the nats-server; a free one if absent.
+    pub(crate) nats_port: Option<u16>,
+}
+
+/// A running `up`.
+pub(crate) struct Family {
+    /// How others find it.
+    pub(crate) file: RuntimeFile,
+    /// Times that a child died and was started again.
+    pub(crate) deaths: u32,
+    data_dir: PathBuf,
+    news: UnboundedReceiver<ChildNews>,
+    tasks: JoinSet<Result<()>>,
+    stop_services: CancellationToken,
+    stop_nats: CancellationToken,
+    sender: UnboundedSender<ChildNews>,
+    /// What is not started yet: ingest.
+    ingest: Option<Waiting>,
+    started: Vec<&'static str>,
+    _lock: DirLock,
+}
+
+/// A service that is started later.
+struct Waiting {
+    name: &'static str,
+    program: PathBuf,
+    args: Vec<String>,
+}
+
+/// Something that the keeper of a family has to know.
+pub(crate) enum FamilyNews {
+    /// Of one child.
+    Child(ChildNews),
+    /// One child was given up.
+    Broken(CliError),
+}
+
+/// Starts one child under its keeper.
+struct Nursery<'a> {
+    tasks: &'a mut JoinSet<Result<()>>,
+    news: UnboundedSender<ChildNews>,
+    logs: PathBuf,
+}
+
+impl Nursery<'_> {
+    fn add(
+        &mut self,
+        name: &'static str,
+        program: PathBuf,
+        args: Vec<String>,
+        stop: CancellationToken,
+    ) -> Result<PathBuf> {
+        let log = self.logs.join(format!("{name}.log"));
+        rotate(&log)?;
+        let spec = ChildSpec {
+            name,
+            program,
+            args,
+            log: log.clone(),
+        };
+        self.tasks.spawn(keep(spec, self.news.clone(), stop));
+        Ok(log)
+    }
+}
+
+fn write_config(data_dir: &Path, config: &Config) -> Result<PathBuf> {
+    let path = data_dir.join("lacuna.toml");
+    let text = config
+        .print()
+        .map_err(|e| CliError::failed(e.to_string()))?;
+    std::fs::write(&path, text).map_err(|e| file_error("write", &path, &e))?;
+    Ok(path)
+}
+
+impl Family {
+    /// Starts nats-server, waits for it, then starts the services but ingest: a recording
+    /// begins to play when ingest starts, and by then the others should listen.
+    ///
+    /// # Errors
+    /// A program is missing, the data directory is in use, or nats-server does not come up.
+    pub(crate) async fn start(settings: Settings) -> Result<Self> {
+        let Settings {
+            data_dir,
+            mut config,
+            nats_port,
+        } = settings;
+        let lock = DirLock::take(&data_dir)?;
+        let data_dir = data_dir
+            .canonicalize()
+            .map_err(|e| file_error("find", &data_dir, &e))?;
+        // Everything that may be missing is looked for before anything starts.
+        let nats_server = lacuna_runtime::nats_server::find()
+            .map_err(|e| CliError::new("L0005", crate::error::Exit::Failed, e.to_string()))?;
+        let programs = SERVICES
+            .iter()
+            .map(|s| sibling(s.program))
+            .collect::<Result<Vec<_>>>()?;
+        if let Some(port) = nats_port {
+            require_free(port)?;
+        }
+        let mut ports = free_ports(SERVICES.len() + 1)?.into_iter();
+        let port = nats_port.or_else(|| ports.next()).unwrap_or(4222);
+        let mut http = BTreeMap::new();
+        for (service, port) in SERVICES.iter().zip(ports) {
+            http.insert(
+                service.name.to_owned(),
+                SocketAddr::from(([127, 0, 0, 1], port)),
+            );
+        }
+        config.bus.url = format!("nats://127.0.0.1:{port}");
+        if config.agent.nodes.is_empty() {
+            config.agent.all_nodes = true;
+        }
+        if config.agent.work_dir.is_relative() {
+            config.agent.work_dir = data_dir.join(&config.agent.work_dir);
+        }
+        let cluster = config.cluster.id.to_string();
+        let config_file = write_config(&data_dir, &config)?;
+
+        let (sender, news) = unbounded_channel::<ChildNews>();
+        let mut tasks = JoinSet::new();
+        let (stop_services, stop_nats) = (CancellationToken::new(), CancellationToken::new());
+        let mut nursery = Nursery {
+            tasks: &mut tasks,
+            news: sender.clone(),
+            logs: data_dir.join("logs"),
+        };
+        let conf = nats::write_config(&data_dir, port)?;
+        let nats_args = vec!["-c".to_owned(), conf.display().to_string()];
+        let log = nursery.add("nats", nats_server, nats_args, stop_nats.clone())?;
+        tokio::select! {
+            up = nats::wait_until_up(port, &log) => up?,
+            Some(Ok(Err(gone))) = nursery.tasks.join_next() => return Err(gone),
+        }
+        let (mut ingest, mut started) = (None, Vec::new());
+        for (service, program) in SERVICES.iter().zip(programs) {
+            let listen = http
+                .get(service.name)
+                .map_or_else(String::new, ToString::to_string);
+            let args = vec![
+                "--config".to_owned(),
+                config_file.display().to_string(),
+                "--nats".to_owned(),
+                config.bus.url.clone(),
+                "--cluster".to_owned(),
+                cluster.clone(),
+                "--listen".to_owned(),
+                listen,
+            ];
+            if service.name == "ingest" {
+                ingest = Some(Waiting {
+                    name: service.name,
+                    program,
+                    args,
+                });
+            } else {
+                nursery.add(service.name, program, args, stop_services.clone())?;
+                started.push(service.name);
+            }
+        }
+        let file = RuntimeFile {
+            pid: std::process::id(),
+            nats: config.bus.url,
+            cluster,
+            http: http
+                .into_iter()
+                .map(|(name, at)| (name, at.to_string()))
+                .collect(),
+            children: BTreeMap::new(),
+        };
+        file.write(&data_dir)?;
+        Ok(Self {
+            file,
+            deaths: 0,
+            data_dir,
+            news,
+            tasks,
+            stop_services,
+            stop_nats,
+            sender,
+            ingest,
+            started,
+            _lock: lock,
+        })
+    }
+
+    /// Starts ingest, and with it the recording, if there is one.
+    ///
+    /// # Errors
+    /// The data directory cannot be written.
+    pub(crate) fn start_ingest(&mut self) -> Result<()> {
+        let Some(Waiting {
+            name,
+            program,
+            args,
+        }) = self.ingest.take()
+        else {
+            return Ok(());
+        };
+        let logs = self.data_dir.join("logs");
+        let mut nursery = Nursery {
+            tasks: &mut self.tasks,
+            news: self.sender.clone(),
+            logs,
+        };
+        nursery.add(name, program, args, self.stop_services.clone())?;
+        self.started.push(name);
+        Ok(())
+    }
+
+    /// The next thing to know. Process ids in up.json follow.
+    pub(crate) async fn next(&mut self) -> FamilyNews {
+        loop {
+            tokio::select! {
+                Some(news) = self.news.recv() => {
+                    if let ChildNews::Started { name, pid } = &news {
+                        self.file.children.insert((*name).to_owned(), *pid);
+                        if let Err(e) = self.file.write(&self.data_dir) {
+                            return FamilyNews::Broken(e);
+                        }
+                    }
+                    self.deaths += u32::from(matches!(news, ChildNews::Died { .. }));
+                    return FamilyNews::Child(news);
+                }
+                Some(ended) = self.tasks.join_next() => match ended {
+                    Ok(Ok(())) => {}
+                    Ok(Err(e)) => return FamilyNews::Broken(e),
+                    Err(e) => return FamilyNews::Broken(CliError::failed(e.to_string())),
+                },
+                else => return FamilyNews::Broken(CliError::failed("all children have ended")),
+            }
+        }
+    }
+
+    /// Resolves when a child is given up; keeps the books meanwhile.
+    pub(crate) async fn until_broken(&mut self) -> CliError {
+        loop {
+            if let FamilyNews::Broken(e) = self.next().await {
+                return e;
+            }
+        }
+    }
+
+    /// Waits until every service that was started answers on its port.
+    ///
+    /// # Errors
+    /// A child was given up, or one does not answer in time.
+    pub(crate) async fn wait_until_ready(&mut self, limit: Duration) -> Result<()> {
+        let addresses: Vec<(String, String)> = self
+            .file
+            .http
+            .iter()
+            .filter(|(name, _)| self.started.contains(&name.as_str()))
+            .map(|(name, at)| (name.clone(), at.clone()))
+            .collect();
+        let mut waiting = addresses;
+        let poll = async {
+            while !waiting.is_empty() {
+                let mut left = Vec::new();
+                for (name, at) in std::mem::take(&mut waiting) {
+                    if get(&at, "/healthz").await.is_none() {
+                        left.push((name, at));
+                    }
+                }
+                waiting = left;
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let late = tokio::select! {
+            done = tokio::time::timeout(limit, poll) => done.is_err(),
+            e = self.until_broken() => return Err(e),
+        };
+        if late {
+            let logs = self.data_dir.join("logs");
+            return Err(CliError::new(
+                "L0002",
+                crate::error::Exit::Unavailable,
+                format!("a service does not answer after {} s", limit.as_secs()),
+            )
+            .remedy(format!("see the logs in {}", logs.display())));
+        }
+        Ok(())
+    }
+
+    /// Ends the services, then nats-server, each in its time. Nothing is left running.
+    pub(crate) async fn stop(mut self) {
+        self.stop_services.cancel();
+        let patience = GRACE + Duration::from_secs(2);
+        let mut ended = 0;
+        while ended < self.started.len() {
+            match tokio::time::timeout(patience, self.tasks.join_next()).await {
+                Ok(Some(_)) => ended += 1,
+                _ => break,
+            }
+        }
+        self.stop_nats.cancel();
+        while let Ok(Some(_)) = tokio::time::timeout(patience, self.tasks.join_next()).await {}
+        RuntimeFile::remove(&self.data_dir);
+    }
+}
+
+/// Asks an address of the loopback interface by HTTP/1.0: status and body.
+pub(crate) async fn get(address: &str, path: &str) -> Option<(u16, String)> {
+    let talk = async {
+        let mut stream = tokio::net::TcpStream::connect(address).await.ok()?;
+        let ask = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(ask.as_bytes()).await.ok()?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.ok()?;
+        let text = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n")?;
+        let status = head.split_whitespace().nth(1)?.parse().ok()?;
+        Some((status, body.to_owned()))
+    };
+    tokio::time::timeout(Duration::from_secs(2), talk)
+        .await
+        .ok()
+        .flatten()
+}

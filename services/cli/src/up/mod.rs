@@ -1,0 +1,17 @@
+//! Everything on one machine: a nats-server and the services as child processes.
+
+mod args;
+mod child;
+mod child_of;
+mod family;
+mod find;
+mod nats;
+mod runtime_file;
+mod stop;
+
+pub(crate) use args::{UpArgs, run};
+pub(crate) use child_of::{ChildOfArgs, run as child_of};
+pub(crate) use family::{Family, Settings, get};
+
+pub(crate) use runtime_file::{RuntimeFile, default_data_dir};
+pub(crate) use stop::stop_token;

@@ -1,0 +1,62 @@
+//! The nats-server child: its configuration, and waiting until it answers.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+
+use crate::error::{CliError, Exit, Result, file_error};
+
+/// Writes the server's configuration; the server listens on the loopback interface only.
+///
+/// # Errors
+/// The directory cannot be written.
+pub(crate) fn write_config(data_dir: &Path, port: u16) -> Result<PathBuf> {
+    let path = data_dir.join("nats.conf");
+    let store = data_dir.join("jetstream");
+    let text = format!(
+        "# Written by `lacuna up`.\n\
+         listen: \"127.0.0.1:{port}\"\n\
+         server_name: lacuna\n\
+         # A snapshot of a big machine and a list of a thousand trainers exceed the default of 1 MB.\n\
+         max_payload: 8MB\n\
+         write_deadline: \"10s\"\n\
+         jetstream {{\n  store_dir: {store:?}\n  max_memory_store: 256MB\n  max_file_store: 4GB\n}}\n"
+    );
+    std::fs::write(&path, text).map_err(|e| file_error("write", &path, &e))?;
+    Ok(path)
+}
+
+/// Waits until the server greets.
+///
+/// # Errors
+/// `L0001` when it does not within 10 seconds; the end of its log is part of the text.
+pub(crate) async fn wait_until_up(port: u16, log: &Path) -> Result<()> {
+    let greeting = async {
+        loop {
+            if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await {
+                let mut start = [0u8; 4];
+                if stream.read_exact(&mut start).await.is_ok() && &start == b"INFO" {
+                    return;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), greeting)
+        .await
+        .map_err(|_| {
+            let tail = super::child::last_lines(log, 5);
+            CliError::new(
+                "L0001",
+                Exit::Unavailable,
+                format!("nats-server does not answer on port {port}"),
+            )
+            .remedy(format!(
+                "the end of {}:\n{}",
+                log.display(),
+                tail.trim_end()
+            ))
+        })
+}

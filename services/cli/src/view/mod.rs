@@ -1,0 +1,142 @@
+//! What the services say, as rows for tables and JSON. Plain functions of data.
+
+mod nodes;
+mod plan;
+mod progress;
+mod trainers;
+
+pub(crate) use nodes::{node_rows, node_table, nodes_summary};
+pub(crate) use plan::{explain_json, plan_table, plan_view};
+pub(crate) use progress::bar;
+pub(crate) use trainers::{trainer_facts, trainer_row, trainer_rows, trainer_table};
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use lacuna_model::{
+        Allocation, Generation, HoleVerdict, Launch, NodeId, Outcome, Phase, Plan, PlanReport,
+        RescaleCost, RunId, ScalingCurve, Solve, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+        TrainerVerdict, Verdict, Work,
+    };
+    use lacuna_wire::msg::PlanState;
+
+    pub(crate) fn record(name: &str, phase: Phase, nodes: u32) -> TrainerRecord {
+        TrainerRecord {
+            spec: TrainerSpec {
+                id: TrainerId::new(name).unwrap(),
+                owner: None,
+                priority: 0,
+                submit: Timestamp::from_unix(1_612_980_000),
+                min_nodes: 1,
+                max_nodes: 16,
+                throughput: ScalingCurve::linear(100.0, 16).unwrap(),
+                objective: None,
+                rescale: RescaleCost {
+                    up_s: 20.0,
+                    down_s: 5.0,
+                },
+                work: Work::Samples(1e6),
+                launch: Launch::Simulated,
+            },
+            order: 1,
+            phase,
+            nodes: (0..nodes)
+                .map(|i| NodeId::new(format!("node-{i:03}")).unwrap())
+                .collect(),
+            run: RunId(1),
+            samples_before: 0.0,
+            samples_run: 0.0,
+            owed: 0.0,
+            rescale_cost: 0.0,
+            preempt_cost: 0.0,
+            preemptions: 0,
+            rescales: 0,
+            started: None,
+            ended: None,
+            reason: String::new(),
+            failures: 0,
+            loss: None,
+            checkpoint: None,
+        }
+    }
+
+    pub(crate) fn plan_state() -> PlanState {
+        let trainer = |t: &str| TrainerId::new(t).unwrap();
+        let node = |n: &str| NodeId::new(n).unwrap();
+        let verdict = |t: &str, before, after, verdict| TrainerVerdict {
+            trainer: trainer(t),
+            before,
+            after,
+            verdict,
+        };
+        PlanState {
+            plan: Plan {
+                generation: Generation(17),
+                as_of: Timestamp::from_unix(1_612_988_475),
+                seq: 421,
+                allocations: vec![
+                    Allocation {
+                        trainer: trainer("a"),
+                        nodes: vec![node("n1"), node("n2")],
+                    },
+                    Allocation {
+                        trainer: trainer("c"),
+                        nodes: vec![node("n3")],
+                    },
+                ],
+                report: PlanReport {
+                    solve: Solve {
+                        outcome: Outcome::Optimal,
+                        objective: 1_234_567.0,
+                        solver: "highs".into(),
+                        shortcut: Some("certificate".into()),
+                    },
+                    trainers: vec![
+                        verdict(
+                            "a",
+                            1,
+                            2,
+                            Verdict::Grow {
+                                gain: 31_000.0,
+                                cost: 700.0,
+                            },
+                        ),
+                        verdict("b", 2, 0, Verdict::Outbid),
+                        verdict(
+                            "c",
+                            1,
+                            1,
+                            Verdict::RescaleNotWorthIt {
+                                gain: 310.0,
+                                cost: 700.0,
+                            },
+                        ),
+                        verdict("d", 0, 0, Verdict::TooFewNodes { pool: 4, min: 8 }),
+                    ],
+                    holes: vec![
+                        (
+                            node("n1"),
+                            HoleVerdict::Kept {
+                                trainer: trainer("a"),
+                            },
+                        ),
+                        (
+                            node("n2"),
+                            HoleVerdict::Assigned {
+                                trainer: trainer("a"),
+                            },
+                        ),
+                        (
+                            node("n3"),
+                            HoleVerdict::Kept {
+                                trainer: trainer("c"),
+                            },
+                        ),
+                        (node("n4"), HoleVerdict::NotWorthIt),
+                    ],
+                },
+            },
+            trainers_version: 5,
+            latency_s: 0.0123,
+        }
+    }
+}

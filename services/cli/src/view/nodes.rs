@@ -1,0 +1,148 @@
+//! Nodes as rows.
+
+use serde::Serialize;
+
+use lacuna_model::Timestamp;
+use lacuna_wire::msg::{Activity, NodeView};
+
+use crate::commands::Style;
+use crate::output::iso;
+use crate::table::{Side, parsable, render};
+
+/// One node, as `lacuna nodes --json` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct NodeRow {
+    /// Its name.
+    pub(crate) node: String,
+    /// `idle` (in the pool, without a trainer), `leased`, `releasing` (no longer in the pool,
+    /// lease still stands) or `busy`.
+    pub(crate) state: &'static str,
+    /// Since when it is idle.
+    pub(crate) idle_since: Option<String>,
+    /// Seconds of cluster time for which it has been idle.
+    pub(crate) idle_s: Option<f64>,
+    /// Who holds its lease.
+    pub(crate) trainer: Option<String>,
+    /// Fencing token of its lease.
+    pub(crate) epoch: u64,
+    /// What its agent last said: `free`, `running`, `exited`, or none.
+    pub(crate) agent: Option<&'static str>,
+    /// Seconds since the agent's last word.
+    pub(crate) silent_s: Option<f64>,
+}
+
+/// Nodes as rows; `now` is the cluster's time.
+#[must_use]
+pub(crate) fn node_rows(nodes: &[NodeView], now: Timestamp) -> Vec<NodeRow> {
+    nodes
+        .iter()
+        .map(|n| NodeRow {
+            node: n.node.to_string(),
+            state: match (n.idle_since, &n.trainer) {
+                (Some(_), Some(_)) => "leased",
+                (Some(_), None) => "idle",
+                (None, Some(_)) => "releasing",
+                (None, None) => "busy",
+            },
+            idle_since: n.idle_since.map(iso),
+            idle_s: n.idle_since.map(|s| now.since(s).as_secs_f64()),
+            trainer: n.trainer.as_ref().map(ToString::to_string),
+            epoch: n.epoch.0,
+            agent: n.activity.as_ref().map(|a| match a {
+                Activity::Free => "free",
+                Activity::Running { .. } => "running",
+                Activity::Exited { .. } => "exited",
+            }),
+            silent_s: n.silent_s,
+        })
+        .collect()
+}
+
+const COLUMNS: [(&str, Side); 7] = [
+    ("NODE", Side::Left),
+    ("STATE", Side::Left),
+    ("IDLE", Side::Right),
+    ("TRAINER", Side::Left),
+    ("EPOCH", Side::Right),
+    ("AGENT", Side::Left),
+    ("SILENT", Side::Right),
+];
+
+/// The table of `lacuna nodes`.
+#[must_use]
+pub(crate) fn node_table(rows: &[NodeRow], style: Style) -> String {
+    let dash = || "-".to_owned();
+    let span = |s: Option<f64>| {
+        s.map_or_else(dash, |s| {
+            lacuna_model::Span::from_secs(s as i64).to_string()
+        })
+    };
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|r| {
+            vec![
+                r.node.clone(),
+                r.state.to_owned(),
+                span(r.idle_s),
+                r.trainer.clone().unwrap_or_else(dash),
+                r.epoch.to_string(),
+                r.agent.unwrap_or("-").to_owned(),
+                span(r.silent_s),
+            ]
+        })
+        .collect();
+    match style {
+        Style::Table => render(&COLUMNS, &cells),
+        Style::Parsable => parsable(&COLUMNS, &cells),
+    }
+}
+
+/// One line of counts by state.
+#[must_use]
+pub(crate) fn nodes_summary(rows: &[NodeRow]) -> String {
+    let count = |state| rows.iter().filter(|r| r.state == state).count();
+    format!(
+        "{} nodes: {} leased, {} idle, {} releasing, {} busy",
+        rows.len(),
+        count("leased"),
+        count("idle"),
+        count("releasing"),
+        count("busy"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lacuna_model::{Epoch, NodeId, RunId, TrainerId};
+
+    #[test]
+    fn nodes_are_listed_by_state() {
+        let node = |name: &str, idle: Option<i64>, trainer: Option<&str>| NodeView {
+            node: NodeId::new(name).unwrap(),
+            idle_since: idle.map(Timestamp::from_unix),
+            trainer: trainer.map(|t| TrainerId::new(t).unwrap()),
+            epoch: Epoch(if trainer.is_some() { 42 } else { 0 }),
+            activity: trainer.map(|t| Activity::Running {
+                trainer: TrainerId::new(t).unwrap(),
+                run: RunId(3),
+            }),
+            silent_s: trainer.map(|_| 1.25),
+        };
+        let rows = node_rows(
+            &[
+                node("a01n01", Some(0), Some("hpo-1")),
+                node("a01n02", Some(7_000), None),
+                node("a01n03", None, Some("hpo-1")),
+                node("a01n04", None, None),
+            ],
+            Timestamp::from_unix(7_200),
+        );
+        insta::assert_snapshot!(format!(
+            "{}{}",
+            node_table(&rows, Style::Table),
+            nodes_summary(&rows)
+        ));
+        assert_eq!(rows[0].idle_s, Some(7_200.0));
+    }
+}

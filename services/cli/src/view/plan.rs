@@ -1,0 +1,240 @@
+//! The plan and its reasons.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use lacuna_model::{HoleVerdict, Outcome, Plan, TrainerVerdict, Verdict};
+use lacuna_wire::msg::PlanState;
+
+use crate::output::{iso, latency, short};
+use crate::table::{Side, facts, render};
+
+/// A plan, as `lacuna plan --json` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct PlanView {
+    /// Number of the plan.
+    pub(crate) generation: u64,
+    /// The moment of the pool that it was made for.
+    pub(crate) as_of: String,
+    /// The last event that it takes into account.
+    pub(crate) event: u64,
+    /// `optimal`, `feasible`, `no_incumbent`, `infeasible`, `failed`.
+    pub(crate) outcome: String,
+    /// Gap between bound and objective, relative, if not optimal.
+    pub(crate) gap: Option<f64>,
+    /// Objective reached.
+    pub(crate) objective: f64,
+    /// Which solver answered.
+    pub(crate) solver: String,
+    /// The short cut that made it unnecessary.
+    pub(crate) shortcut: Option<String>,
+    /// Seconds from the newest input to this plan.
+    pub(crate) latency_s: f64,
+    /// Holes that it was made for.
+    pub(crate) holes: usize,
+    /// Nodes that it gives away.
+    pub(crate) nodes_used: usize,
+    /// A decision for each trainer.
+    pub(crate) trainers: Vec<Value>,
+    /// The nodes of each trainer.
+    pub(crate) allocations: Value,
+}
+
+fn outcome(of: Outcome) -> (String, Option<f64>) {
+    match of {
+        Outcome::Optimal => ("optimal".to_owned(), None),
+        Outcome::Feasible { gap } => ("feasible".to_owned(), Some(gap)),
+        Outcome::NoIncumbent => ("no_incumbent".to_owned(), None),
+        Outcome::Infeasible => ("infeasible".to_owned(), None),
+        Outcome::Failed => ("failed".to_owned(), None),
+    }
+}
+
+fn verdict_json(v: &TrainerVerdict) -> Value {
+    json!({
+        "trainer": v.trainer.as_str(),
+        "before": v.before,
+        "after": v.after,
+        "verdict": v.verdict,
+    })
+}
+
+/// A plan as data.
+#[must_use]
+pub(crate) fn plan_view(state: &PlanState) -> PlanView {
+    let plan = &state.plan;
+    let (outcome, gap) = outcome(plan.report.solve.outcome);
+    let allocations: serde_json::Map<String, Value> = plan
+        .allocations
+        .iter()
+        .map(|a| (a.trainer.to_string(), json!(a.nodes)))
+        .collect();
+    PlanView {
+        generation: plan.generation.0,
+        as_of: iso(plan.as_of),
+        event: plan.seq,
+        outcome,
+        gap,
+        objective: plan.report.solve.objective,
+        solver: plan.report.solve.solver.clone(),
+        shortcut: plan.report.solve.shortcut.clone(),
+        latency_s: state.latency_s,
+        holes: plan.report.holes.len(),
+        nodes_used: plan.allocations.iter().map(|a| a.nodes.len()).sum(),
+        trainers: plan.report.trainers.iter().map(verdict_json).collect(),
+        allocations: Value::Object(allocations),
+    }
+}
+
+fn reason(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Start => "starts".to_owned(),
+        Verdict::Grow { gain, cost } => {
+            format!("grows: gains {}, costs {}", short(*gain), short(*cost))
+        }
+        Verdict::Shrink { loss, cost } => {
+            format!(
+                "shrinks for others: loses {}, costs {}",
+                short(*loss),
+                short(*cost)
+            )
+        }
+        Verdict::Keep => "keeps its size".to_owned(),
+        Verdict::RescaleNotWorthIt { gain, cost } => {
+            format!(
+                "rescale not worth it: gain {}, cost {}",
+                short(*gain),
+                short(*cost)
+            )
+        }
+        Verdict::TooFewNodes { pool, min } => format!("needs {min} nodes, {pool} are in the pool"),
+        Verdict::Outbid => "others bring more for the same nodes".to_owned(),
+    }
+}
+
+/// The plan as a heading of facts and a table of decisions.
+#[must_use]
+pub(crate) fn plan_table(state: &PlanState) -> String {
+    let view = plan_view(state);
+    let solved = match (&view.shortcut, view.gap) {
+        (Some(cut), _) => format!("{} by {} (short cut: {cut})", view.outcome, view.solver),
+        (None, Some(gap)) => format!(
+            "{} by {}, gap {:.3}%",
+            view.outcome,
+            view.solver,
+            gap * 100.0
+        ),
+        (None, None) => format!("{} by {}", view.outcome, view.solver),
+    };
+    let head = facts(&[
+        ("plan", format!("{} for {}", view.generation, view.as_of)),
+        (
+            "solved",
+            format!(
+                "{solved}, {} after its newest input",
+                latency(Some(view.latency_s))
+            ),
+        ),
+        ("objective", short(view.objective)),
+        (
+            "nodes",
+            format!("{} of {} holes used", view.nodes_used, view.holes),
+        ),
+    ]);
+    let rows: Vec<Vec<String>> = state
+        .plan
+        .report
+        .trainers
+        .iter()
+        .map(|v| {
+            let change = i64::from(v.after) - i64::from(v.before);
+            vec![
+                v.trainer.to_string(),
+                v.before.to_string(),
+                v.after.to_string(),
+                if change == 0 {
+                    String::new()
+                } else {
+                    format!("{change:+}")
+                },
+                reason(&v.verdict),
+            ]
+        })
+        .collect();
+    let columns = [
+        ("TRAINER", Side::Left),
+        ("BEFORE", Side::Right),
+        ("AFTER", Side::Right),
+        ("CHANGE", Side::Right),
+        ("WHY", Side::Left),
+    ];
+    if rows.is_empty() {
+        return format!("{head}\nno trainers\n");
+    }
+    format!("{head}\n{}", render(&columns, &rows))
+}
+
+/// What the plan says of a trainer or a node of this name, as data; none if it says nothing.
+#[must_use]
+pub(crate) fn explain_json(plan: &Plan, name: &str) -> Option<Value> {
+    let trainer = plan
+        .report
+        .trainers
+        .iter()
+        .find(|v| v.trainer.as_str() == name);
+    if let Some(v) = trainer {
+        let nodes = plan
+            .allocations
+            .iter()
+            .find(|a| a.trainer == v.trainer)
+            .map(|a| &a.nodes);
+        let mut value = verdict_json(v);
+        if let Value::Object(map) = &mut value {
+            map.insert(
+                "nodes".to_owned(),
+                json!(nodes.cloned().unwrap_or_default()),
+            );
+            map.insert("generation".to_owned(), json!(plan.generation.0));
+        }
+        return Some(value);
+    }
+    let (node, verdict) = plan.report.holes.iter().find(|(n, _)| n.as_str() == name)?;
+    let (what, who) = match verdict {
+        HoleVerdict::Kept { trainer } => ("kept", Some(trainer)),
+        HoleVerdict::Assigned { trainer } => ("assigned", Some(trainer)),
+        HoleVerdict::NoTaker => ("no_taker", None),
+        HoleVerdict::NotWorthIt => ("not_worth_it", None),
+        HoleVerdict::Unusable => ("unusable", None),
+    };
+    Some(json!({
+        "node": node.as_str(),
+        "verdict": what,
+        "trainer": who.map(|t| t.as_str()),
+        "generation": plan.generation.0,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::plan_state;
+
+    #[test]
+    fn a_plan_reads_as_a_table_of_decisions() {
+        insta::assert_snapshot!(plan_table(&plan_state()));
+    }
+
+    #[test]
+    fn a_plan_is_one_json_value() {
+        let view = plan_view(&plan_state());
+        assert_eq!((view.nodes_used, view.holes), (3, 4));
+        insta::assert_json_snapshot!(view);
+        let plan = plan_state().plan;
+        assert_eq!(
+            explain_json(&plan, "n4").unwrap()["verdict"],
+            "not_worth_it"
+        );
+        assert_eq!(explain_json(&plan, "b").unwrap()["nodes"], json!([]));
+        assert_eq!(explain_json(&plan, "nobody"), None);
+    }
+}

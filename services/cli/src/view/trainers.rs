@@ -1,0 +1,306 @@
+//! Trainers as rows.
+
+use serde::Serialize;
+
+use lacuna_model::{Launch, Phase, Span, Timestamp, TrainerRecord, Work};
+
+use crate::output::{iso, iso_short, short};
+use crate::table::{Side, facts, parsable, render};
+
+/// One trainer, as `lacuna trainers --json` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct TrainerRow {
+    /// Its name.
+    pub(crate) trainer: String,
+    /// Who submitted it.
+    pub(crate) owner: Option<String>,
+    /// Higher goes first.
+    pub(crate) priority: i32,
+    /// Phase in its life: `queued`, `active`, `done`, `cancelled`, `failed`.
+    pub(crate) phase: Phase,
+    /// What it is doing: `queued`, `waiting` (admitted, without nodes), `paying` (sits out a
+    /// rescale cost), `training`, `done`, `cancelled`, `failed`.
+    pub(crate) state: &'static str,
+    /// Its nodes now.
+    pub(crate) nodes: Vec<String>,
+    /// Fewest nodes.
+    pub(crate) min_nodes: u32,
+    /// Most nodes.
+    pub(crate) max_nodes: u32,
+    /// Samples done.
+    pub(crate) samples: f64,
+    /// Samples to do; none if it runs until its program ends.
+    pub(crate) samples_total: Option<f64>,
+    /// Share done, in `[0, 1]`.
+    pub(crate) progress: Option<f64>,
+    /// Present throughput, samples/s.
+    pub(crate) rate: f64,
+    /// Seconds of cluster time to its end at the present rate.
+    pub(crate) remaining_s: Option<f64>,
+    /// When it would end at the present rate (ISO-8601 UTC).
+    pub(crate) estimated_end: Option<String>,
+    /// When it was submitted.
+    pub(crate) submitted: String,
+    /// When it first had a node.
+    pub(crate) started: Option<String>,
+    /// When it reached a final phase.
+    pub(crate) ended: Option<String>,
+    /// Times that it lost nodes unasked.
+    pub(crate) preemptions: u64,
+    /// Times that the planner changed its size.
+    pub(crate) rescales: u64,
+    /// Samples lost to rescaling.
+    pub(crate) rescale_cost: f64,
+    /// Samples lost to preemption.
+    pub(crate) preempt_cost: f64,
+    /// Newest loss reported.
+    pub(crate) loss: Option<f64>,
+    /// Newest checkpoint reported.
+    pub(crate) checkpoint: Option<String>,
+    /// Why its last process ended or why it is in this phase.
+    pub(crate) reason: String,
+}
+
+fn state(record: &TrainerRecord) -> &'static str {
+    match record.phase {
+        Phase::Queued => "queued",
+        Phase::Active if record.nodes.is_empty() => "waiting",
+        Phase::Active if record.owed > 0.0 => "paying",
+        Phase::Active => "training",
+        Phase::Done => "done",
+        Phase::Cancelled => "cancelled",
+        Phase::Failed => "failed",
+    }
+}
+
+/// One record as a row; `now` is the cluster's time.
+#[must_use]
+pub(crate) fn trainer_row(record: &TrainerRecord, now: Timestamp) -> TrainerRow {
+    let spec = &record.spec;
+    let total = match spec.work {
+        Work::Samples(total) => Some(total),
+        Work::UntilExit => None,
+    };
+    let samples = record.samples();
+    let rate = if record.phase == Phase::Active {
+        record.rate()
+    } else {
+        0.0
+    };
+    let remaining = total
+        .filter(|_| rate > 0.0)
+        .map(|total| ((total - samples).max(0.0) + record.owed) / rate);
+    TrainerRow {
+        trainer: spec.id.to_string(),
+        owner: spec.owner.clone(),
+        priority: spec.priority,
+        phase: record.phase,
+        state: state(record),
+        nodes: record.nodes.iter().map(ToString::to_string).collect(),
+        min_nodes: spec.min_nodes,
+        max_nodes: spec.max_nodes,
+        samples,
+        samples_total: total,
+        progress: total
+            .filter(|t| *t > 0.0)
+            .map(|t| (samples / t).clamp(0.0, 1.0)),
+        rate,
+        remaining_s: remaining,
+        estimated_end: remaining.map(|s| iso_short(now + Span::from_secs_f64(s))),
+        submitted: iso(spec.submit),
+        started: record.started.map(iso),
+        ended: record.ended.map(iso),
+        preemptions: record.preemptions,
+        rescales: record.rescales,
+        rescale_cost: record.rescale_cost,
+        preempt_cost: record.preempt_cost,
+        loss: record.loss,
+        checkpoint: record.checkpoint.clone(),
+        reason: record.reason.clone(),
+    }
+}
+
+/// Records as rows, in their order.
+#[must_use]
+pub(crate) fn trainer_rows(records: &[TrainerRecord], now: Timestamp) -> Vec<TrainerRow> {
+    records.iter().map(|r| trainer_row(r, now)).collect()
+}
+
+const COLUMNS: [(&str, Side); 12] = [
+    ("TRAINER", Side::Left),
+    ("OWNER", Side::Left),
+    ("PRIO", Side::Right),
+    ("STATE", Side::Left),
+    ("NODES", Side::Right),
+    ("MIN-MAX", Side::Right),
+    ("SAMPLES", Side::Right),
+    ("OF", Side::Right),
+    ("DONE", Side::Right),
+    ("RATE/s", Side::Right),
+    ("END", Side::Left),
+    ("REASON", Side::Left),
+];
+
+/// The table of `lacuna trainers`; `for_programs` with `|` between cells.
+#[must_use]
+pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) -> String {
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|r| {
+            let dash = || "-".to_owned();
+            let end = match (&r.ended, &r.estimated_end) {
+                (Some(ended), _) => ended.clone(),
+                (None, Some(end)) => format!("~{end}"),
+                (None, None) => dash(),
+            };
+            vec![
+                r.trainer.clone(),
+                r.owner.clone().unwrap_or_else(dash),
+                r.priority.to_string(),
+                r.state.to_owned(),
+                r.nodes.len().to_string(),
+                format!("{}-{}", r.min_nodes, r.max_nodes),
+                short(r.samples),
+                r.samples_total.map_or_else(dash, short),
+                r.progress
+                    .map_or_else(dash, |p| format!("{:.1}%", p * 100.0)),
+                short(r.rate),
+                end,
+                r.reason.clone(),
+            ]
+        })
+        .collect();
+    match style {
+        crate::commands::Style::Table => render(&COLUMNS, &cells),
+        crate::commands::Style::Parsable => parsable(&COLUMNS, &cells),
+    }
+}
+
+/// Everything known of one trainer, for `lacuna explain`.
+#[must_use]
+pub(crate) fn trainer_facts(record: &TrainerRecord, now: Timestamp) -> String {
+    let row = trainer_row(record, now);
+    let dash = || "-".to_owned();
+    let done = match (row.samples_total, row.progress) {
+        (Some(total), Some(share)) => {
+            format!(
+                "{} of {} samples ({:.1}%)",
+                short(row.samples),
+                short(total),
+                share * 100.0
+            )
+        }
+        _ => format!(
+            "{} samples; runs until its program ends",
+            short(row.samples)
+        ),
+    };
+    let launcher = match &record.spec.launch {
+        Launch::Simulated => "simulated".to_owned(),
+        Launch::Command { program, args, .. } => format!("{program} {}", args.join(" ")),
+    };
+    let mut rows = vec![
+        ("trainer", row.trainer.clone()),
+        ("owner", row.owner.clone().unwrap_or_else(dash)),
+        ("state", row.state.to_owned()),
+        ("launcher", launcher),
+        (
+            "nodes",
+            format!(
+                "{} (of {} to {})",
+                row.nodes.len(),
+                row.min_nodes,
+                row.max_nodes
+            ),
+        ),
+        ("work", done),
+        ("rate", format!("{} samples/s", short(row.rate))),
+        (
+            "end",
+            row.ended
+                .clone()
+                .or(row.estimated_end.map(|e| format!("~{e}")))
+                .unwrap_or_else(dash),
+        ),
+        ("submitted", row.submitted.clone()),
+        ("started", row.started.clone().unwrap_or_else(dash)),
+        (
+            "preempted",
+            format!(
+                "{} times, {} samples lost",
+                row.preemptions,
+                short(row.preempt_cost)
+            ),
+        ),
+        (
+            "rescaled",
+            format!(
+                "{} times, {} samples lost",
+                row.rescales,
+                short(row.rescale_cost)
+            ),
+        ),
+    ];
+    if let Some(loss) = row.loss {
+        rows.push(("loss", loss.to_string()));
+    }
+    if let Some(checkpoint) = row.checkpoint {
+        rows.push(("checkpoint", checkpoint));
+    }
+    if !row.reason.is_empty() {
+        rows.push(("reason", row.reason));
+    }
+    facts(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::Style;
+    use crate::view::tests::record;
+
+    #[test]
+    fn trainers_are_listed_like_squeue_does() {
+        let mut training = record("hpo-001", Phase::Active, 4);
+        training.samples_before = 250_000.0;
+        training.samples_run = 50_000.0;
+        let mut done = record("hpo-000", Phase::Done, 0);
+        done.samples_before = 1e6;
+        done.ended = Some(Timestamp::from_unix(1_612_990_000));
+        done.reason = "all samples done".into();
+        let mut paying = record("mixed.7", Phase::Active, 2);
+        paying.owed = 3000.0;
+        paying.spec.work = Work::UntilExit;
+        paying.spec.owner = Some("ada".into());
+        let rows = trainer_rows(
+            &[done, training, paying, record("hpo-002", Phase::Queued, 0)],
+            Timestamp::from_unix(1_612_988_475),
+        );
+        insta::assert_snapshot!(trainer_table(&rows, Style::Table));
+        insta::assert_snapshot!("parsable", trainer_table(&rows, Style::Parsable));
+        insta::assert_json_snapshot!("json", rows[1]);
+    }
+
+    #[test]
+    fn the_estimate_counts_what_is_owed() {
+        let mut r = record("a", Phase::Active, 2);
+        r.samples_before = 0.0;
+        r.owed = 2000.0;
+        // 200 samples/s at two nodes: (1,000,000 + 2,000) / 200 s.
+        let row = trainer_row(&r, Timestamp::from_unix(0));
+        assert_eq!(row.remaining_s, Some(5010.0));
+        assert_eq!(row.estimated_end.as_deref(), Some("1970-01-01T01:23:30Z"));
+        r.nodes.clear();
+        assert_eq!(trainer_row(&r, Timestamp::default()).remaining_s, None);
+    }
+
+    #[test]
+    fn facts_tell_all_of_one_trainer() {
+        let mut r = record("hpo-001", Phase::Active, 3);
+        r.preemptions = 2;
+        r.preempt_cost = 12_345.0;
+        r.loss = Some(1.25);
+        r.reason = "preempted: node-000 was taken by a batch job".into();
+        insta::assert_snapshot!(trainer_facts(&r, Timestamp::from_unix(1_612_988_475)));
+    }
+}
