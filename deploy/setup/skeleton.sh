@@ -13,7 +13,7 @@ find libs services integration-tests -name target -prune -o -type f \
         mkdir -p "$out/$(dirname "$file")"
         case $file in
             *.toml) cp "$file" "$out/$file" ;;
-            */lib.rs) : >"$out/$file" ;;
-            *) echo 'fn main() {}' >"$out/$file" ;;
+            */lib.rs) echo '//! Empty.' >"$out/$file" ;;
+            *) printf '//! Empty.\nfn main() {}\n' >"$out/$file" ;;
         esac
     done
