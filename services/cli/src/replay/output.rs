@@ -1,0 +1,144 @@
+//! How the figures of a replay leave: as a table or as one JSON value.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use lacuna_schedlog::Refused;
+use lacuna_sim::Summary;
+
+use crate::error::Result;
+use crate::output::{iso, latency, print, print_json, short};
+use crate::table::facts;
+
+/// Prints one JSON value: times as ISO-8601, lengths of time in seconds.
+pub(super) fn json(summary: &Summary, refused: Refused) -> Result<()> {
+    print_json(&value(summary, refused))
+}
+
+fn value(summary: &Summary, refused: Refused) -> Value {
+    let mut value = json!(summary);
+    value["start"] = json!(iso(summary.start));
+    value["end"] = json!(iso(summary.end));
+    value["refused_holes"] = json!(refused);
+    let settings = &summary.settings;
+    value["seed"] = json!(settings.seed);
+    value["policy"] = json!(settings.policy);
+    value["settings"]["horizon_s"] = json!(settings.horizon.as_secs_f64());
+    if let Some(settings) = value["settings"].as_object_mut() {
+        settings.remove("horizon");
+    }
+    value
+}
+
+/// Prints a table for people.
+pub(super) fn table(summary: &Summary, refused: Refused, report: Option<&Path>) -> Result<()> {
+    let percent = |fraction: f64| format!("{:.2} %", fraction * 100.0);
+    let settings = &summary.settings;
+    let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
+    let mut rows = vec![
+        ("efficiency U", percent(summary.efficiency)),
+        ("hours", format!("{:.2}", summary.hours)),
+        (
+            "equivalent nodes",
+            format!("{:.2}", summary.equivalent_nodes),
+        ),
+        (
+            "harvested",
+            format!("{} node-hours", short(summary.harvested_node_hours)),
+        ),
+        ("samples", short(summary.samples)),
+    ];
+    if let Some(fraction) = summary.zero_cost_fraction {
+        rows.push(("of zero-cost bound", percent(fraction)));
+    }
+    rows.extend([
+        ("lost to rescaling", percent(summary.rescale_cost_fraction)),
+        ("lost to preemption", percent(summary.preempt_cost_fraction)),
+        ("preemptions", summary.preemptions.to_string()),
+        ("rescales", summary.rescales.to_string()),
+        ("events", summary.events.to_string()),
+        ("trainers done", summary.trainers_done.to_string()),
+    ]);
+    if summary.unfinished {
+        rows.push((
+            "unfinished",
+            "the recording ended before the trainers did".to_owned(),
+        ));
+    }
+    let solve = &summary.solve_seconds;
+    rows.extend([
+        ("nodes", summary.nodes.to_string()),
+        (
+            "replayed",
+            format!("{} to {}", iso(summary.start), iso(summary.end)),
+        ),
+        ("history", format!("{} holes", summary.history_holes)),
+        (
+            "asked for",
+            format!(
+                "{}, horizon {}, {} in parallel, costs x{}, nodes {}, seed {}",
+                word(json!(settings.policy)),
+                settings.horizon,
+                settings.max_parallel,
+                settings.cost_scale,
+                word(json!(settings.node_choice)),
+                settings.seed
+            ),
+        ),
+        (
+            "decision",
+            format!(
+                "median {}, 99 % {}, longest {}, in all {}",
+                latency(Some(solve.p50)),
+                latency(Some(solve.p99)),
+                latency(Some(solve.max)),
+                latency(Some(solve.total))
+            ),
+        ),
+    ]);
+    for (name, count) in &summary.shortcuts {
+        let share = *count as f64 / summary.events.max(1) as f64;
+        let name = if name == "none" {
+            "solved in full"
+        } else {
+            name.as_str()
+        };
+        rows.push((name, format!("{count} decisions ({})", percent(share))));
+    }
+    if summary.unproven > 0 {
+        rows.push(("not proven", format!("{} decisions", summary.unproven)));
+    }
+    if let Some(verified) = summary.verified {
+        rows.push((
+            "verified",
+            format!(
+                "{} decisions by dp and milp, worst relative difference {:.1e}, {} disagree",
+                verified.decisions, verified.worst_difference, verified.disagreements
+            ),
+        ));
+    }
+    if refused.total() > 0 {
+        rows.push((
+            "refused holes",
+            format!(
+                "{} (not positive {}, duplicate {}, overlapping {})",
+                refused.total(),
+                refused.not_positive,
+                refused.duplicates,
+                refused.overlaps
+            ),
+        ));
+    }
+    rows.extend([
+        ("wall time", latency(Some(summary.wall_seconds))),
+        (
+            "memory",
+            format!("{} MB", summary.peak_rss_bytes / 1_000_000),
+        ),
+    ]);
+    if let Some(path) = report {
+        rows.push(("report", path.display().to_string()));
+    }
+    print(&facts(&rows))
+}
