@@ -249,21 +249,23 @@ impl Agent {
         }
     }
 
+    /// Gives the node back by itself, for a reason of its own.
+    pub fn give_up(&mut self, reason: &str, now: Now) -> Vec<Effect> {
+        if matches!(self.state, State::Free | State::Stopping(_, Then::Free)) {
+            return Vec::new();
+        }
+        self.released = Some(reason.to_owned());
+        self.turn(Then::Free, now.cluster, reason)
+    }
+
     /// Gives the node back by itself if its lease has not been renewed for too long.
     pub fn tick(&mut self, now: Now) -> Vec<Effect> {
         if now.since(self.renewed) < self.dead_man {
             return Vec::new();
         }
-        match &self.state {
-            State::Running(_) => {
-                self.released = Some("dead man".to_owned());
-                self.turn(Then::Free, now.cluster, "dead man")
-            }
-            State::Stopping(_, Then::Start(_)) => {
-                self.released = Some("dead man".to_owned());
-                self.turn(Then::Free, now.cluster, "dead man")
-            }
-            State::Free | State::Stopping(_, Then::Free) | State::Exited { .. } => Vec::new(),
+        if matches!(self.state, State::Exited { .. }) {
+            return Vec::new();
         }
+        self.give_up("dead man", now)
     }
 }

@@ -10,7 +10,7 @@ use lacuna_model::{ClusterId, NodeEvent, NodeId, Span, TrainerId, TrainerRecord}
 
 use crate::msg::{
     AgentStatus, Clock, Command, DeadLetter, LeaseRecord, PlanState, PoolState, Progress, Renewal,
-    Reply, Request, Settled, TrainersState,
+    Reply, Request, Settled, Totals, TrainersState,
 };
 use crate::token::escape;
 
@@ -101,6 +101,8 @@ subjects! {
     pool: PoolState = "state.pool" in "state";
     /// The admitted trainers, from control.
     trainers: TrainersState = "state.trainers" in "state";
+    /// What has come of it all, from control, for itself after a restart.
+    totals: Totals = "state.totals" in "state";
     /// The newest plan, from planner.
     plan: PlanState = "state.plan" in "plan";
     /// Commands to all nodes.
@@ -169,6 +171,13 @@ pub fn logs(cluster: &ClusterId, node: &NodeId) -> Subject<Text> {
 pub fn dead(cluster: &ClusterId, service: &str) -> Subject<DeadLetter> {
     let text = base(cluster, &format!("dead.{}", escape(service)));
     Subject::new(text, Some(stream_name(cluster, "dead")))
+}
+
+/// Whether a subject carries a state, of which only the newest message counts.
+#[must_use]
+pub fn is_state(subject: &str) -> bool {
+    let mut tokens = subject.split('.');
+    tokens.next() == Some("lacuna") && tokens.nth(2) == Some("state")
 }
 
 /// What becomes of messages in a stream.
@@ -281,12 +290,14 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
             clock(cluster).text,
             pool(cluster).text,
             trainers(cluster).text,
+            totals(cluster).text,
         ],
         ..limits("state", "", Span::ZERO, 64, 1, Durability::Buffered)
     };
     let incoming = StreamDef {
         retention: Retention::WorkQueue,
-        ..limits("in", "in.>", hour, 256, -1, Durability::Buffered)
+        // Synced: nobody repeats what an external program has said once.
+        ..limits("in", "in.>", hour, 256, -1, Durability::Synced)
     };
     vec![
         incoming,
@@ -309,6 +320,8 @@ mod tests {
         assert_eq!(event(&c).as_str(), "lacuna.v1.c.event");
         assert_eq!(event(&c).stream(), Some("lac_c_events"));
         assert_eq!(renewal(&c).stream(), None);
+        assert!(is_state(pool(&c).as_str()) && is_state(plan(&c).as_str()));
+        assert!(!is_state(event(&c).as_str()) && !is_state("$KV.lac_c_leases.state"));
         let node = NodeId::new("a01.x").unwrap();
         assert_eq!(command(&c, &node).as_str(), "lacuna.v1.c.cmd.a01_2Ex");
         assert_eq!(

@@ -40,6 +40,7 @@ message!(TrainerRecord, "lacuna.trainer", 1);
 message!(LeaseRecord, "lacuna.lease", 1);
 message!(Request, "lacuna.request", 1);
 message!(Reply, "lacuna.reply", 1);
+message!(Totals, "lacuna.totals", 1);
 message!(DeadLetter, "lacuna.deadletter", 1);
 
 /// How the cluster's time runs.

@@ -31,7 +31,7 @@ pub enum Input {
     },
     /// A trainer is to end.
     Cancel(TrainerId),
-    /// Holes opened and closed.
+    /// Holes closed, then opened, all at one moment.
     Pool {
         /// The newest event that is included.
         seq: u64,

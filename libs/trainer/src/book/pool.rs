@@ -23,11 +23,12 @@ impl Book {
             self.seq = Some(known.max(seq));
         }
         self.sums.since.get_or_insert(at);
+        // A node that came back at once was away all the same.
+        let closed = closed.into_iter().filter(|node| self.close(node)).collect();
+        self.take(closed, "the scheduler took the node", at, now, out);
         for hole in opened {
             self.open(hole);
         }
-        let closed = closed.into_iter().filter(|node| self.close(node)).collect();
-        self.take(closed, "the scheduler took the node", at, now, out);
         self.pursue_all(now, out);
     }
 

@@ -18,6 +18,9 @@ pub struct BookConfig {
     pub max_parallel: u32,
     /// An agent that hears no renewal for this long gives its node back by itself.
     pub dead_man: Span,
+    /// An agent that says nothing for this long is silent: its node is taken from its trainer
+    /// and given to nobody.
+    pub silent_after: Span,
     /// Added to the dead man's time before nobody waits for an unconfirmed release any more.
     pub safety: Span,
     /// A command that is not acknowledged for this long is sent again.
@@ -45,6 +48,7 @@ impl Default for BookConfig {
         Self {
             max_parallel: 10,
             dead_man: Span::from_secs(60),
+            silent_after: Span::from_secs(60),
             safety: Span::from_secs(5),
             resend_after: Span::from_secs(2),
             transfer_wait: Span::from_secs(10),

@@ -1,6 +1,16 @@
 //! The books and the agents, by hand and in a world that loses, repeats and delays.
 
+#[expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 mod common;
 
 mod book;
+#[expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 mod chaos;

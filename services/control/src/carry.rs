@@ -1,0 +1,303 @@
+//! Carries out what the books ask for.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use lacuna_model::{Action, Command, Epoch, EventKind, NodeEvent, TrainerId, TrainerRecord};
+use lacuna_runtime::{BusError, Context, ServiceError, Stopwatch};
+use lacuna_trainer::book::{Effect, LeaseResult, LeaseWrite, Note, Refusal};
+use lacuna_wire::address;
+use lacuna_wire::msg::{LeaseRecord, Settled, TrainersState};
+
+use crate::metrics::Metrics;
+
+/// Between attempts at a write that must not fail.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// The hands of the books.
+#[derive(Debug)]
+pub(crate) struct Hands {
+    pub(crate) ctx: Context,
+    pub(crate) metrics: Metrics,
+    leases: lacuna_runtime::Bucket<LeaseRecord>,
+    trainers: lacuna_runtime::Bucket<TrainerRecord>,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    /// To be told to the books.
+    pub(crate) leases: Option<Vec<LeaseResult>>,
+    pub(crate) reply: Option<Result<Vec<TrainerId>, Refusal>>,
+    pub(crate) commands: u32,
+}
+
+impl Hands {
+    pub(crate) fn new(ctx: Context, metrics: Metrics) -> Self {
+        Self {
+            leases: ctx.bus.bucket(address::leases_bucket(&ctx.cluster)),
+            trainers: ctx.bus.bucket(address::trainers_bucket(&ctx.cluster)),
+            ctx,
+            metrics,
+        }
+    }
+
+    /// Carries out effects in their order; neighbours of one kind go out together.
+    pub(crate) async fn carry_out(
+        &self,
+        effects: Vec<Effect>,
+        correlation: &str,
+    ) -> Result<Done, ServiceError> {
+        let mut done = Done::default();
+        let mut records = Vec::new();
+        let mut commands = Vec::new();
+        for effect in effects {
+            if !records.is_empty() && !matches!(effect, Effect::PutTrainer(_)) {
+                self.keep(std::mem::take(&mut records), correlation).await?;
+            }
+            if !commands.is_empty() && !matches!(effect, Effect::Send(_)) {
+                self.send(std::mem::take(&mut commands), correlation).await;
+            }
+            match effect {
+                Effect::PublishTrainers(view) => {
+                    let state = TrainersState {
+                        version: view.version,
+                        as_of: view.as_of,
+                        trainers: view.trainers,
+                        unusable: view.unusable,
+                    };
+                    let subject = address::trainers(&self.ctx.cluster);
+                    // Not awaited: it is published again whenever figures change.
+                    let sent = self.ctx.bus.publish(&subject, &state, correlation).await;
+                    self.heed(sent);
+                }
+                Effect::WriteLeases(writes) => {
+                    let watch = Stopwatch::start();
+                    let results = writes.into_iter().map(|w| self.write(w, correlation));
+                    done.leases = Some(join_all(results).await);
+                    self.metrics.lease_write.observe(watch.seconds());
+                }
+                Effect::PutTrainer(record) => records.push(*record),
+                Effect::Send(command) => {
+                    done.commands += 1;
+                    commands.push(command);
+                }
+                Effect::AnswerReleased { node } => {
+                    let event = NodeEvent {
+                        seq: 0,
+                        at: self.ctx.clock.now(),
+                        kind: EventKind::NodeReleased { node },
+                    };
+                    let subject = address::released(&self.ctx.cluster);
+                    let sent = self.ctx.bus.publish(&subject, &event, correlation).await;
+                    self.heed(sent);
+                }
+                Effect::Settled { step, complete } => {
+                    let subject = address::settled(&self.ctx.cluster);
+                    let settled = Settled { step, complete };
+                    let sent = self.ctx.bus.publish(&subject, &settled, correlation).await;
+                    self.heed(sent);
+                }
+                Effect::Reply(reply) => done.reply = Some(reply),
+                Effect::Note(note) => {
+                    self.metrics.note(&note);
+                    log(&note, correlation);
+                }
+            }
+        }
+        if !records.is_empty() {
+            self.keep(records, correlation).await?;
+        }
+        if !commands.is_empty() {
+            self.send(commands, correlation).await;
+        }
+        Ok(done)
+    }
+
+    fn heed<T>(&self, sent: Result<T, BusError>) {
+        if let Err(error) = sent {
+            self.metrics.write_failed();
+            tracing::warn!(%error, "publication failed");
+        }
+    }
+
+    /// One lease by compare-and-set; what cannot be learned is left open.
+    async fn write(&self, write: LeaseWrite, correlation: &str) -> LeaseResult {
+        let key = write.node.as_str();
+        let record = LeaseRecord {
+            trainer: write.trainer.clone(),
+        };
+        let expected = write.expected.0;
+        let (entry, written) = match self
+            .leases
+            .update(key, &record, expected, correlation)
+            .await
+        {
+            Ok(revision) => (Some((write.trainer, Epoch(revision))), true),
+            Err(error) => {
+                if !error.is_conflict() {
+                    self.metrics.write_failed();
+                    tracing::warn!(node = key, %error, correlation, "lease write failed");
+                }
+                let entry = match self.leases.get(key).await {
+                    Ok(Some(entry)) => Some((entry.value.trainer, Epoch(entry.revision))),
+                    Ok(None) | Err(_) => None,
+                };
+                // Unchanged after a failure: the write may still be on its way.
+                let moved = entry.filter(|(_, epoch)| error.is_conflict() || epoch.0 != expected);
+                (moved, false)
+            }
+        };
+        LeaseResult {
+            node: write.node,
+            entry,
+            written,
+        }
+    }
+
+    /// Keeps records, and does not go on before they are kept: agents must not hear of a run
+    /// that control would forget.
+    async fn keep(
+        &self,
+        records: Vec<TrainerRecord>,
+        correlation: &str,
+    ) -> Result<(), ServiceError> {
+        let mut left = records;
+        loop {
+            let puts = left.iter().map(|record| {
+                self.trainers
+                    .put(record.spec.id.as_str(), record, correlation)
+            });
+            let outcomes = join_all(puts).await;
+            let mut failed = Vec::new();
+            for (record, outcome) in left.into_iter().zip(outcomes) {
+                if let Err(error) = outcome {
+                    self.metrics.write_failed();
+                    tracing::warn!(trainer = %record.spec.id, %error, "record not kept, trying again");
+                    failed.push(record);
+                }
+            }
+            if failed.is_empty() {
+                return Ok(());
+            }
+            left = failed;
+            tokio::select! {
+                () = self.ctx.shutdown.cancelled() => return Err("stopped with records unkept".into()),
+                () = tokio::time::sleep(AGAIN) => {}
+            }
+        }
+    }
+
+    /// Sends commands. One that is lost is sent again when its acknowledgement fails to come.
+    async fn send(&self, commands: Vec<Command>, correlation: &str) {
+        let mut pending = Vec::with_capacity(commands.len());
+        for command in commands {
+            let action = match &command.action {
+                Action::Run(run) => {
+                    tracing::debug!(node = %command.node, epoch = command.epoch.0, trainer = %run.trainer, run = run.run.0, correlation, "command run");
+                    "run"
+                }
+                Action::Release { reason, .. } => {
+                    tracing::debug!(node = %command.node, epoch = command.epoch.0, reason, correlation, "command release");
+                    "release"
+                }
+            };
+            self.metrics.commands.with_label_values(&[action]).inc();
+            let subject = address::command(&self.ctx.cluster, &command.node);
+            match self
+                .ctx
+                .bus
+                .store_later(&subject, &command, correlation)
+                .await
+            {
+                Ok(ack) => pending.push(ack),
+                Err(error) => self.heed::<()>(Err(error)),
+            }
+        }
+        // The agents hear a command when the server does; its acknowledgement tells only that
+        // the command is kept for an agent that is away.
+        if pending.is_empty() {
+            return;
+        }
+        let metrics = self.metrics.clone();
+        tokio::spawn(async move {
+            for outcome in join_all(pending.into_iter().map(|ack| ack.wait())).await {
+                if let Err(error) = outcome {
+                    metrics.write_failed();
+                    tracing::warn!(%error, "command not kept");
+                }
+            }
+        });
+    }
+}
+
+fn log(note: &Note, correlation: &str) {
+    match note {
+        Note::Admitted { trainer } => tracing::info!(%trainer, correlation, "admitted"),
+        Note::Run {
+            trainer,
+            run,
+            before,
+            after,
+            cause,
+        } => {
+            tracing::info!(%trainer, run = run.0, before, after, cause, correlation, "run");
+        }
+        Note::Preempted { trainer, nodes } => {
+            tracing::info!(%trainer, nodes, correlation, "preempted");
+        }
+        Note::Ended {
+            trainer,
+            phase,
+            reason,
+        } => tracing::info!(%trainer, phase, reason, correlation, "trainer is over"),
+        Note::Failure {
+            trainer,
+            node,
+            failures,
+            reason,
+            again_in,
+        } => {
+            tracing::warn!(%trainer, %node, failures, reason, %again_in, correlation, "program failed");
+        }
+        Note::Unusable { node, cause } => {
+            tracing::warn!(%node, cause, correlation, "node out of use");
+        }
+        Note::Usable { node } => tracing::info!(%node, correlation, "node usable again"),
+        Note::Released { node, after } => {
+            tracing::debug!(%node, %after, correlation, "node given back");
+        }
+        Note::ReleasedUnheard { node } => {
+            tracing::warn!(%node, correlation, "release not confirmed, dead man's time is over");
+        }
+        Note::PlanApplied {
+            generation,
+            changed,
+        } => {
+            tracing::debug!(
+                generation = generation.0,
+                changed,
+                correlation,
+                "plan applied"
+            );
+        }
+        Note::PlanRefused { generation, cause } => {
+            tracing::debug!(
+                generation = generation.0,
+                cause,
+                correlation,
+                "plan refused"
+            );
+        }
+        Note::LeaseConflict { node } => {
+            tracing::warn!(%node, correlation, "lease was not as we knew it");
+        }
+        Note::LateReport { trainer, run } => {
+            tracing::debug!(%trainer, run = run.0, correlation, "late report");
+        }
+        Note::BadReport { trainer } => {
+            tracing::warn!(%trainer, correlation, "report makes no sense");
+        }
+        Note::Resent { node } => tracing::debug!(%node, correlation, "command sent again"),
+    }
+}

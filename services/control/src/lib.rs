@@ -1,0 +1,17 @@
+//! Control: the shell around [`lacuna_trainer::book`].
+//!
+//! One loop reads everything and feeds the books; what they ask for is carried out in order,
+//! many writes at a time, and the outcome is fed back before anything else is read. A timer
+//! runs the same loop, so that a lost message repairs itself.
+
+mod carry;
+mod feed;
+mod metrics;
+mod requests;
+mod service;
+mod settings;
+mod start;
+mod times;
+
+pub use metrics::Metrics;
+pub use service::run;

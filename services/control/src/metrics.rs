@@ -1,0 +1,261 @@
+//! What control measures.
+
+use lacuna_runtime::metrics::{self, Counter, Error, LATENCY_BOUNDS, Registry};
+use lacuna_trainer::book::{Note, Tally};
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
+
+/// Bounds for the time until an agent has given a node back, seconds.
+const RELEASE_BOUNDS: [f64; 12] = [
+    0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0,
+];
+
+/// Control's metrics.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    leases: IntGauge,
+    pool_nodes: IntGauge,
+    trainers: prometheus::GaugeVec,
+    idle: Counter,
+    harvested: Counter,
+    samples: Counter,
+    cost: prometheus::CounterVec,
+    preemptions: IntCounter,
+    runs: IntCounterVec,
+    ended: IntCounterVec,
+    failures: IntCounter,
+    plans: IntCounterVec,
+    conflicts: IntCounter,
+    late: IntCounter,
+    bad: IntCounter,
+    resent: IntCounter,
+    unusable: IntCounterVec,
+    unheard: IntCounter,
+    unacknowledged: IntGauge,
+    write_failures: IntCounter,
+    pub(crate) events: IntCounter,
+    pub(crate) commands: IntCounterVec,
+    pub(crate) latency: HistogramVec,
+    pub(crate) lease_write: Histogram,
+    release: Histogram,
+}
+
+impl Metrics {
+    /// Registers them.
+    ///
+    /// # Errors
+    /// If a name is taken.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        let counter = |name: &str, help: &str| metrics::counter(registry, name, help);
+        let float = |name: &str, help: &str| metrics::float_counter(registry, name, help);
+        let gauge = |name: &str, help: &str| metrics::gauge(registry, name, help);
+        let labelled = |name: &str, help: &str, label: &str, values: &[&str]| {
+            let vec = metrics::counters(registry, name, help, &[label])?;
+            for value in values {
+                let _ = vec.with_label_values(&[*value]);
+            }
+            Ok::<_, Error>(vec)
+        };
+        let cost = prometheus::CounterVec::new(
+            prometheus::Opts::new(
+                "lacuna_control_cost_samples_total",
+                "samples lost to changes of size, by cause",
+            ),
+            &["cause"],
+        )?;
+        registry.register(Box::new(cost.clone()))?;
+        let latency = metrics::histograms(
+            registry,
+            "lacuna_control_event_to_command_seconds",
+            "time from the arrival of an event to the last command that it led to",
+            &LATENCY_BOUNDS,
+            &["by"],
+        )?;
+        for by in ["plan", "loss"] {
+            let _ = latency.with_label_values(&[by]);
+        }
+        let trainers = metrics::gauges(
+            registry,
+            "lacuna_control_trainers",
+            "trainers by phase",
+            &["phase"],
+        )?;
+        let made = Self {
+            leases: gauge("lacuna_control_leases", "nodes under a lease")?,
+            pool_nodes: gauge("lacuna_control_pool_nodes", "nodes in the pool")?,
+            trainers,
+            idle: float(
+                "lacuna_control_idle_node_seconds_total",
+                "node-seconds in the pool, in the cluster's time",
+            )?,
+            harvested: float(
+                "lacuna_control_harvested_node_seconds_total",
+                "node-seconds under a lease, in the cluster's time",
+            )?,
+            samples: float(
+                "lacuna_control_samples_total",
+                "samples done by all trainers",
+            )?,
+            cost,
+            preemptions: counter(
+                "lacuna_control_preemptions_total",
+                "times that a trainer lost nodes unasked",
+            )?,
+            runs: labelled(
+                "lacuna_control_runs_total",
+                "runs begun, by cause",
+                "cause",
+                &["start", "grown", "shrunk", "preempted", "restarted"],
+            )?,
+            ended: labelled(
+                "lacuna_control_trainers_ended_total",
+                "trainers that are over, by phase",
+                "phase",
+                &["done", "cancelled", "failed"],
+            )?,
+            failures: counter(
+                "lacuna_control_program_failures_total",
+                "failures of trainers' programs",
+            )?,
+            plans: labelled(
+                "lacuna_control_plans_total",
+                "plans by what became of them",
+                "outcome",
+                &["applied", "older", "stale", "pool unknown", "disconnected"],
+            )?,
+            conflicts: counter(
+                "lacuna_control_lease_conflicts_total",
+                "leases that were not as they were known",
+            )?,
+            late: counter(
+                "lacuna_control_late_reports_total",
+                "reports of runs whose books are closed",
+            )?,
+            bad: counter(
+                "lacuna_control_bad_reports_total",
+                "reports whose figures are no figures",
+            )?,
+            resent: counter(
+                "lacuna_control_commands_resent_total",
+                "commands sent again",
+            )?,
+            unusable: labelled(
+                "lacuna_control_nodes_unusable_total",
+                "nodes put out of use, by cause",
+                "cause",
+                &["quarantine", "silent"],
+            )?,
+            unheard: counter(
+                "lacuna_control_releases_unconfirmed_total",
+                "releases that no agent confirmed within the dead man's time",
+            )?,
+            unacknowledged: gauge(
+                "lacuna_control_commands_unacknowledged",
+                "commands that wait for their acknowledgement",
+            )?,
+            write_failures: counter(
+                "lacuna_control_write_failures_total",
+                "writes to the bus that failed or whose outcome is unknown",
+            )?,
+            events: counter("lacuna_control_events_total", "events read")?,
+            commands: labelled(
+                "lacuna_control_commands_total",
+                "commands sent, by action",
+                "action",
+                &["run", "release"],
+            )?,
+            latency,
+            lease_write: metrics::histogram(
+                registry,
+                "lacuna_control_lease_write_seconds",
+                "time to write the leases of one change, all of them",
+                &LATENCY_BOUNDS,
+            )?,
+            release: metrics::histogram(
+                registry,
+                "lacuna_control_release_seconds",
+                "time from the release of a node to its agent's confirmation",
+                &RELEASE_BOUNDS,
+            )?,
+        };
+        made.tally(&Tally::default());
+        Ok(made)
+    }
+
+    pub(crate) fn write_failed(&self) {
+        self.write_failures.inc();
+    }
+
+    /// Counts what the books found worth noting.
+    pub(crate) fn note(&self, note: &Note) {
+        match note {
+            Note::Run { cause, .. } => {
+                if *cause != "ended" {
+                    self.runs.with_label_values(&[*cause]).inc();
+                }
+            }
+            Note::Preempted { .. } => self.preemptions.inc(),
+            Note::Ended { phase, .. } => self.ended.with_label_values(&[*phase]).inc(),
+            Note::Failure { .. } => self.failures.inc(),
+            Note::Unusable { cause, .. } => self.unusable.with_label_values(&[*cause]).inc(),
+            Note::Released { after, .. } => self.release.observe(after.as_secs_f64()),
+            Note::ReleasedUnheard { .. } => self.unheard.inc(),
+            Note::PlanApplied { .. } => self.plans.with_label_values(&["applied"]).inc(),
+            Note::PlanRefused { cause, .. } => self.plans.with_label_values(&[*cause]).inc(),
+            Note::LeaseConflict { .. } => self.conflicts.inc(),
+            Note::LateReport { .. } => self.late.inc(),
+            Note::BadReport { .. } => self.bad.inc(),
+            Note::Resent { .. } => self.resent.inc(),
+            Note::Admitted { .. } | Note::Usable { .. } => {}
+        }
+    }
+
+    /// Brings gauges and totals up to date. Totals go on from what the books recovered.
+    pub(crate) fn tally(&self, tally: &Tally) {
+        self.leases.set(i64::from(tally.leased_nodes));
+        self.pool_nodes.set(i64::from(tally.pool_nodes));
+        for (phase, count) in [
+            ("queued", f64::from(tally.queued)),
+            ("active", f64::from(tally.active)),
+            ("done", tally.done as f64),
+        ] {
+            self.trainers.with_label_values(&[phase]).set(count);
+        }
+        let up = |counter: &Counter, value: f64| {
+            let more = value - counter.get();
+            if more > 0.0 {
+                counter.inc_by(more);
+            }
+        };
+        up(&self.idle, tally.idle_node_s);
+        up(&self.harvested, tally.harvested_node_s);
+        up(&self.samples, tally.samples);
+        up(
+            &self.cost.with_label_values(&["rescale"]),
+            tally.rescale_cost,
+        );
+        up(
+            &self.cost.with_label_values(&["preempt"]),
+            tally.preempt_cost,
+        );
+    }
+
+    pub(crate) fn unacknowledged(&self, commands: usize) {
+        self.unacknowledged
+            .set(i64::try_from(commands).unwrap_or(i64::MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exposition_is_the_golden_one() {
+        let registry = Registry::new();
+        let _metrics = Metrics::new(&registry).unwrap();
+        lacuna_runtime::bus::declare_metrics(&registry, "control").unwrap();
+        let text = metrics::expose(&registry).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/metrics.txt");
+        lacuna_testkit::golden(path, &text);
+    }
+}

@@ -1,0 +1,316 @@
+//! The loop.
+
+use std::time::Duration;
+
+use lacuna_model::{AgentStatus, NodeEvent, Progress, Span, Timestamp, TrainerId};
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_runtime::{Context, Follow, NoArgs, Received, ServiceError, Start};
+use lacuna_trainer::Now;
+use lacuna_trainer::book::{Book, Effect, Input, Refusal};
+use lacuna_wire::address;
+use lacuna_wire::msg::{Renewal, Request, Totals};
+
+use crate::carry::Hands;
+use crate::feed::{Feed, tick};
+use crate::metrics::Metrics;
+use crate::start::totals;
+use crate::times::Arrivals;
+use crate::{requests, start};
+
+/// The books are looked at this often at least, whatever the configuration says.
+const TIMER: Span = Span::from_ms(500);
+/// Most messages of one kind that are taken at once.
+const BATCH: usize = 512;
+/// Events that are read again at a start, to meet the snapshot.
+const LOOK_BACK: u64 = 2000;
+
+/// Runs control until it is told to stop.
+///
+/// # Errors
+/// If the bus is closed for good.
+pub async fn run(ctx: Context, _: NoArgs) -> Result<(), ServiceError> {
+    let metrics = Metrics::new(&ctx.registry)?;
+    Control::start(ctx, metrics).await?.live().await
+}
+
+struct Control {
+    ctx: Context,
+    hands: Hands,
+    book: Book,
+    feed: Feed,
+    arrivals: Arrivals,
+    /// Real time since the start.
+    watch: Stopwatch,
+    /// The newest correlation id seen, for what the timer does.
+    newest: String,
+    totals: Option<Totals>,
+}
+
+impl Control {
+    async fn start(ctx: Context, metrics: Metrics) -> Result<Self, ServiceError> {
+        if let Some(clock) = ctx.bus.last(&address::clock(&ctx.cluster)).await? {
+            ctx.clock.update(&clock.message);
+        }
+        let watch = Stopwatch::start();
+        let now = moment(&ctx, &watch);
+        let (book, first) = start::books(&ctx, now).await?;
+        let mut control = Self {
+            hands: Hands::new(ctx.clone(), metrics),
+            ctx,
+            book,
+            feed: Feed::new(),
+            arrivals: Arrivals::default(),
+            watch,
+            newest: String::new(),
+            totals: None,
+        };
+        control.carry_out(first, "").await?;
+        Ok(control)
+    }
+
+    fn now(&self) -> Now {
+        moment(&self.ctx, &self.watch)
+    }
+
+    /// Feeds one input, and what comes of it, until there is nothing left to do.
+    async fn input(
+        &mut self,
+        input: Input,
+        correlation: &str,
+    ) -> Result<(u32, Option<Result<Vec<TrainerId>, Refusal>>), ServiceError> {
+        if !correlation.is_empty() && correlation != self.newest {
+            correlation.clone_into(&mut self.newest);
+        }
+        let effects = self.book.step(input, self.now());
+        self.carry_out(effects, correlation).await
+    }
+
+    async fn carry_out(
+        &mut self,
+        mut effects: Vec<Effect>,
+        correlation: &str,
+    ) -> Result<(u32, Option<Result<Vec<TrainerId>, Refusal>>), ServiceError> {
+        let (mut commands, mut reply) = (0, None);
+        while !effects.is_empty() {
+            let done = self.hands.carry_out(effects, correlation).await?;
+            commands += done.commands;
+            reply = reply.or(done.reply);
+            effects = match done.leases {
+                Some(results) => self.book.step(Input::LeasesWritten(results), self.now()),
+                None => Vec::new(),
+            };
+        }
+        Ok((commands, reply))
+    }
+
+    async fn live(mut self) -> Result<(), ServiceError> {
+        let (bus, cluster) = (self.ctx.bus.clone(), self.ctx.cluster.clone());
+        let mut agents = bus.subscribe(&address::agents(&cluster)).await?;
+        let mut asked = bus.subscribe(&address::requests(&cluster)).await?;
+        let mut clocks = bus.follow(&address::clock(&cluster), Start::Last).await?;
+        let mut events = bus
+            .follow(&address::event(&cluster), Start::Newest(LOOK_BACK))
+            .await?;
+        let mut snapshots = bus
+            .follow(&address::snapshot(&cluster), Start::Last)
+            .await?;
+        let mut plans = bus.follow(&address::plan(&cluster), Start::Last).await?;
+        let mut progress = bus
+            .follow(&address::progress_all(&cluster), Start::Last)
+            .await?;
+        let mut link = bus.link();
+        let settings = &self.ctx.config.control;
+        let every = settings.reconcile_every.min(TIMER);
+        let mut timer = interval(every);
+        let mut renewals = interval(settings.renew_every);
+        let alive = self.ctx.health.check("loop", Some(Span::from_secs(30)));
+        let shutdown = self.ctx.shutdown.clone();
+        loop {
+            alive.ok();
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return self.save_totals().await,
+                changed = link.changed() => {
+                    changed?;
+                    let up = link.borrow_and_update().up;
+                    tracing::info!(up, "bus");
+                    let input = if up { Input::Connected } else { Input::Disconnected };
+                    self.input(input, "").await?;
+                }
+                clock = clocks.next() => {
+                    let clock = clock?;
+                    self.ctx.clock.update(&clock.message);
+                    self.input(tick(&clock.message), &clock.envelope.correlation).await?;
+                }
+                event = events.next() => {
+                    let batch = gather(event?, &mut events);
+                    self.events(batch).await?;
+                }
+                snapshot = snapshots.next() => {
+                    let snapshot = snapshot?;
+                    self.pool(std::slice::from_ref(&snapshot.message), &snapshot.envelope.correlation).await?;
+                }
+                status = agents.next() => self.status(status?).await?,
+                report = progress.next() => {
+                    for report in gather(report?, &mut progress) {
+                        self.report(report).await?;
+                    }
+                }
+                plan = plans.next() => {
+                    let plan = plan?;
+                    let correlation = plan.envelope.correlation.clone();
+                    let input = Input::Plan {
+                        plan: plan.message.plan,
+                        trainers_version: plan.message.trainers_version,
+                    };
+                    let (commands, _) = self.input(input, &correlation).await?;
+                    self.measure(commands, &correlation, "plan");
+                }
+                request = asked.next() => self.request(request?).await?,
+                _ = timer.tick() => self.timer().await?,
+                _ = renewals.tick() => self.renew().await,
+            }
+        }
+    }
+
+    async fn events(&mut self, batch: Vec<Received<NodeEvent>>) -> Result<(), ServiceError> {
+        let mut correlation = String::new();
+        for event in &batch {
+            self.hands.metrics.events.inc();
+            correlation.clone_from(&event.envelope.correlation);
+            self.arrivals.note(&correlation, event.arrived);
+        }
+        let messages: Vec<NodeEvent> = batch.into_iter().map(|event| event.message).collect();
+        self.pool(&messages, &correlation).await
+    }
+
+    async fn pool(&mut self, events: &[NodeEvent], correlation: &str) -> Result<(), ServiceError> {
+        for input in self.feed.events(events) {
+            let (commands, _) = self.input(input, correlation).await?;
+            self.measure(commands, correlation, "loss");
+        }
+        Ok(())
+    }
+
+    fn measure(&self, commands: u32, correlation: &str, by: &str) {
+        if commands > 0
+            && let Some(seconds) = self.arrivals.seconds(correlation)
+        {
+            let histogram = self.hands.metrics.latency.with_label_values(&[by]);
+            histogram.observe(seconds);
+        }
+    }
+
+    async fn status(&mut self, status: Received<AgentStatus>) -> Result<(), ServiceError> {
+        let correlation = status.envelope.correlation;
+        let (commands, _) = self
+            .input(Input::Agent(status.message), &correlation)
+            .await?;
+        // A node that changes hands: the command goes out once its agent has confirmed.
+        self.measure(commands, &correlation, "plan");
+        Ok(())
+    }
+
+    async fn report(&mut self, report: Received<Progress>) -> Result<(), ServiceError> {
+        let correlation = report.envelope.correlation;
+        self.input(Input::Progress(report.message), &correlation)
+            .await?;
+        Ok(())
+    }
+
+    async fn request(&mut self, request: Received<Request>) -> Result<(), ServiceError> {
+        let input = match &request.message {
+            Request::Submit {
+                trainers,
+                test_only,
+            } => Input::Submit {
+                trainers: trainers.clone(),
+                test_only: *test_only,
+            },
+            Request::Cancel { trainer } => Input::Cancel(trainer.clone()),
+            Request::Logs { trainer, lines } => {
+                let (trainer, lines) = (trainer.clone(), *lines);
+                requests::logs(&self.ctx, &self.book, request, &trainer, lines);
+                return Ok(());
+            }
+            Request::Trainers { .. } | Request::Nodes | Request::Totals => {
+                if let Some(reply) = requests::look(&self.book, &request.message, self.now()) {
+                    requests::answer(&self.ctx.bus, &request, &reply).await;
+                }
+                return Ok(());
+            }
+        };
+        let correlation = request.envelope.id.clone();
+        let (_, reply) = self.input(input, &correlation).await?;
+        if let Some(reply) = reply {
+            let reply = requests::outcome(reply);
+            requests::answer(&self.ctx.bus, &request, &reply).await;
+        }
+        Ok(())
+    }
+
+    async fn timer(&mut self) -> Result<(), ServiceError> {
+        let correlation = self.newest.clone();
+        self.input(Input::Timer, &correlation).await?;
+        let tally = self.book.tally();
+        self.hands.metrics.tally(&tally);
+        self.hands
+            .metrics
+            .unacknowledged(self.book.unacknowledged());
+        let totals = totals(&tally, self.now());
+        if self.totals != Some(totals) {
+            self.totals = Some(totals);
+            self.publish_totals(&totals).await;
+        }
+        Ok(())
+    }
+
+    async fn publish_totals(&self, totals: &Totals) {
+        let subject = address::totals(&self.ctx.cluster);
+        if let Err(error) = self.ctx.bus.publish(&subject, totals, "").await {
+            tracing::warn!(%error, "totals not published");
+        }
+    }
+
+    async fn save_totals(&mut self) -> Result<(), ServiceError> {
+        let totals = totals(&self.book.tally(), self.now());
+        self.publish_totals(&totals).await;
+        Ok(())
+    }
+
+    /// Control lives, and these leases stand.
+    async fn renew(&self) {
+        let renewal = Renewal {
+            leases: self.book.leases(),
+        };
+        let subject = address::renewal(&self.ctx.cluster);
+        if let Err(error) = self.ctx.bus.publish(&subject, &renewal, "").await {
+            tracing::warn!(%error, "leases not renewed");
+        }
+    }
+}
+
+/// The moment on both clocks.
+fn moment(ctx: &Context, watch: &Stopwatch) -> Now {
+    Now {
+        cluster: ctx.clock.now(),
+        // Any origin will do, but zero is taken for "never".
+        wall: Timestamp::from_unix(1) + watch.span(),
+    }
+}
+
+fn interval(every: Span) -> tokio::time::Interval {
+    let mut interval = tokio::time::interval(every.to_std().max(Duration::from_millis(10)));
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    interval
+}
+
+/// A message and those that have come after it.
+fn gather<M>(first: Received<M>, more: &mut Follow<M>) -> Vec<Received<M>> {
+    let mut batch = vec![first];
+    while batch.len() < BATCH {
+        let Some(next) = more.try_next() else { break };
+        batch.push(next);
+    }
+    batch
+}

@@ -1,0 +1,28 @@
+//! From the configuration to the settings of the books.
+
+use lacuna_model::Span;
+use lacuna_runtime::Config;
+use lacuna_trainer::book::BookConfig;
+
+/// A write to the bus and the way to an agent, at worst.
+const SLACK: Span = Span::from_secs(5);
+
+/// Settings of the books.
+pub(crate) fn book(config: &Config) -> BookConfig {
+    let (control, agent) = (&config.control, &config.agent);
+    BookConfig {
+        max_parallel: control.max_parallel,
+        dead_man: agent.dead_man,
+        // Its status may be late twice before it counts as silent.
+        silent_after: control
+            .silent_after
+            .max(agent.report_every + agent.report_every + SLACK),
+        // A program may take its whole grace to stop.
+        safety: agent.grace + SLACK,
+        last_words: agent.grace + SLACK,
+        max_failures: control.max_failures,
+        backoff: control.retry_after,
+        quarantine: control.quarantine,
+        ..BookConfig::default()
+    }
+}
