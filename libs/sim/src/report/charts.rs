@@ -123,6 +123,13 @@ pub(super) fn efficiency(points: &[(f64, f64)], end_s: f64) -> String {
     out + "</svg>"
 }
 
+/// Whether trainers are named in the drawing (their titles always name them).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Names {
+    Shown,
+    Hidden,
+}
+
 /// Puts trainers into as few lanes as needed so that no two in a lane overlap.
 fn lanes(trainers: &[TrainerRow], end_s: f64) -> Vec<Vec<&TrainerRow>> {
     let mut lanes: Vec<(f64, Vec<&TrainerRow>)> = Vec::new();
@@ -149,6 +156,12 @@ pub(super) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
     let lanes = lanes(rows, end_s);
     let most = rows.iter().flat_map(|r| r.sizes.iter().map(|s| s.1)).max();
     let most = f64::from(most.unwrap_or(1).max(1));
+    // With more there would be more names than shapes to see.
+    let names = if rows.len() <= 80 {
+        Names::Shown
+    } else {
+        Names::Hidden
+    };
     let lane_height = if lanes.len() > 20 { 16.0 } else { 26.0 };
     let height = lane_height * lanes.len() as f64 + 38.0;
     let whole = frame(height, end_s, 1.0);
@@ -173,16 +186,16 @@ pub(super) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
             y = frame.bottom(),
         );
         for (turn, row) in lane.iter().enumerate() {
-            life(&mut out, &frame, row, end_s, turn % 2 == 0);
+            let shade = if turn % 2 == 0 { "even" } else { "odd" };
+            life(&mut out, &frame, row, end_s, shade, names);
         }
     }
     out + "</svg>"
 }
 
-fn life(out: &mut String, frame: &Frame, row: &TrainerRow, end_s: f64, even: bool) {
+fn life(out: &mut String, frame: &Frame, row: &TrainerRow, end_s: f64, shade: &str, names: Names) {
     let until = row.ended_s.unwrap_or(end_s);
     let width = frame.x(until) - frame.x(row.admitted_s);
-    let class = if even { "even" } else { "odd" };
     // At most one column for each unit of the drawing.
     let parts = (width.ceil() as usize).clamp(1, COLUMNS);
     let sizes = row
@@ -208,9 +221,9 @@ fn life(out: &mut String, frame: &Frame, row: &TrainerRow, end_s: f64, even: boo
         row.preemptions
     );
     let heights: Vec<f64> = means.iter().map(|mean| mean.sqrt()).collect();
-    area(out, &own, class, &heights);
+    area(out, &own, shade, &heights);
     let label = row.name.chars().count() as f64 * 6.0 + 8.0;
-    if width > label {
+    if names == Names::Shown && width > label {
         let _ = write!(
             out,
             "<text class='name' x='{:.1}' y='{:.1}'>{}</text>",
@@ -301,7 +314,7 @@ pub(super) fn losses(losses: &Losses) -> String {
 /// How long decisions took: their number by time, on a logarithmic scale.
 pub(super) fn solves(seconds: &[f64]) -> String {
     const PER_DECADE: f64 = 4.0;
-    let bin = |s: f64| ((s.max(1e-7)).log10() * PER_DECADE).floor() as i64;
+    let bin = |s: f64| ((s.max(1e-6)).log10() * PER_DECADE).floor() as i64;
     let low = seconds.iter().copied().map(bin).min().unwrap_or(0);
     let high = seconds.iter().copied().map(bin).max().unwrap_or(0);
     let mut counts = vec![0_u64; (high - low + 1) as usize];
@@ -326,10 +339,24 @@ pub(super) fn solves(seconds: &[f64]) -> String {
             slot * 0.88,
             frame.bottom() - y,
             frame.bottom() + 16.0,
-            span(from)
+            edge(from)
         );
     }
     out + "</svg>"
+}
+
+/// The edge of a bin of decisions: two digits that count.
+fn edge(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        s if s < 0.999e-3 => (s * 1e6, "µs"),
+        s if s < 0.999 => (s * 1e3, "ms"),
+        s => (s, "s"),
+    };
+    if value < 9.95 {
+        format!("{value:.1} {unit}")
+    } else {
+        format!("{value:.0} {unit}")
+    }
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub fn render(report: &Report) -> String {
         section(
             &mut out,
             "Work done and lost",
-            "in samples",
+            "in samples, as shares of all that was done and lost",
             &charts::losses(losses),
         );
     }
@@ -109,9 +109,9 @@ fn end(report: &Report) -> f64 {
 
 /// `legend` is HTML of this module, everything else is escaped where it enters.
 fn section(out: &mut String, heading: &str, legend: &str, chart: &str) {
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<section><h2>{heading}</h2><p class='legend'>{legend}</p>{chart}</section>\n"
+        "<section><h2>{heading}</h2><p class='legend'>{legend}</p>{chart}</section>"
     );
 }
 

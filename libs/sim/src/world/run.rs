@@ -118,7 +118,8 @@ impl<'a> World<'a> {
         loop {
             let step_s = steps.peek().map_or(f64::INFINITY, |step| step.at_s);
             let now = step_s.min(self.next_arrival_s()).min(self.next_end_s());
-            if now > length || (now.is_infinite() && self.is_over()) {
+            // What happens at the very end changes nothing any more.
+            if now >= length {
                 break;
             }
             self.advance(now);

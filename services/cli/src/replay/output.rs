@@ -97,14 +97,17 @@ pub(super) fn table(summary: &Summary, refused: Refused, report: Option<&Path>) 
             ),
         ),
     ]);
-    for (name, count) in &summary.shortcuts {
-        let share = *count as f64 / summary.events.max(1) as f64;
-        let name = if name == "none" {
-            "solved in full"
-        } else {
-            name.as_str()
+    if !summary.shortcuts.is_empty() {
+        let name = |name: &str| match name {
+            "none" => "in full".to_owned(),
+            other => other.to_owned(),
         };
-        rows.push((name, format!("{count} decisions ({})", percent(share))));
+        let how: Vec<String> = summary
+            .shortcuts
+            .iter()
+            .map(|(how, count)| format!("{} {count}", name(how)))
+            .collect();
+        rows.push(("solved by", how.join(", ")));
     }
     if summary.unproven > 0 {
         rows.push(("not proven", format!("{} decisions", summary.unproven)));
