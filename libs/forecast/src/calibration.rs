@@ -132,7 +132,9 @@ impl Calibration {
         forecasts: &Forecasts,
     ) {
         self.settle(told);
-        if self.next.is_some_and(|next| now < next) || holes.is_empty() {
+        // A next round further off than one round means that time was set back.
+        let waits = |next: Timestamp| now < next && next <= now + EVERY;
+        if self.next.is_some_and(waits) || holes.is_empty() {
             return;
         }
         self.next = Some(now + EVERY);

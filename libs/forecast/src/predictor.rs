@@ -104,14 +104,21 @@ pub enum Choice {
 impl Default for Choice {
     /// The survival curve, with BFTrainer's 120 s while it is young.
     fn default() -> Self {
-        Self::Survival {
-            fallback_s: 120.0,
-            half_life_days: Some(7.0),
-        }
+        Self::survival(120.0)
     }
 }
 
 impl Choice {
+    /// The survival curve with a half-life of a week and a constant of `fallback_s` seconds
+    /// while it is young.
+    #[must_use]
+    pub const fn survival(fallback_s: f64) -> Self {
+        Self::Survival {
+            fallback_s,
+            half_life_days: Some(7.0),
+        }
+    }
+
     /// What is wrong with the numbers, if anything is.
     ///
     /// # Errors

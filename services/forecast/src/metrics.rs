@@ -1,0 +1,182 @@
+//! The metrics of the service, all declared here.
+
+use lacuna_forecast::{HORIZONS_S, Learning};
+use lacuna_runtime::metrics::{
+    LATENCY_BOUNDS, Registry, counter, counters, gauge, gauges, histogram,
+};
+use lacuna_timeline::Counts;
+use prometheus::{Error, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge};
+
+use crate::{Forecaster, Ready};
+
+/// Upper bounds for lengths of holes, seconds: a minute to a day.
+const HOLE_BOUNDS: [f64; 12] = [
+    60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 43_200.0,
+    86_400.0,
+];
+
+/// Upper bounds for the time of one forecast, seconds.
+const FORECAST_BOUNDS: [f64; 8] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3];
+
+/// Everything that the service exports.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    pool_nodes: IntGauge,
+    stale: IntGauge,
+    events: IntCounter,
+    refused: IntCounterVec,
+    duplicates: IntCounter,
+    gaps: IntCounter,
+    late: IntCounter,
+    repairs: IntCounter,
+    opened: IntCounter,
+    closed: IntCounter,
+    learnt: IntGauge,
+    skill: GaugeVec,
+    brier: GaugeVec,
+    /// Lengths of holes whose end was seen.
+    pub hole_seconds: Histogram,
+    /// Time of forecasting all present holes.
+    pub forecast_seconds: Histogram,
+    /// From the arrival of the oldest event in it to the publication of a pool.
+    pub publish_seconds: Histogram,
+    /// Pools published.
+    pub published: IntCounter,
+}
+
+impl Metrics {
+    /// Registers all.
+    ///
+    /// # Errors
+    /// If a name is taken.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        let whole = |name: &str, help: &str| counter(registry, name, help);
+        let metrics = Self {
+            pool_nodes: gauge(
+                registry,
+                "lacuna_forecast_pool_nodes",
+                "nodes in the pool now",
+            )?,
+            stale: gauge(
+                registry,
+                "lacuna_forecast_stale",
+                "1 while events are missing and the pool can only shrink",
+            )?,
+            events: whole(
+                "lacuna_forecast_events_total",
+                "events and snapshots that came, refused ones included",
+            )?,
+            refused: counters(
+                registry,
+                "lacuna_forecast_events_refused_total",
+                "events refused, by reason",
+                &["reason"],
+            )?,
+            duplicates: whole(
+                "lacuna_forecast_duplicates_total",
+                "events whose number had been seen",
+            )?,
+            gaps: whole(
+                "lacuna_forecast_gaps_total",
+                "times that event numbers were found missing",
+            )?,
+            late: whole(
+                "lacuna_forecast_late_total",
+                "events older than their node's newest change",
+            )?,
+            repairs: whole(
+                "lacuna_forecast_repairs_total",
+                "snapshots that found the pool different from what events had made of it",
+            )?,
+            opened: whole("lacuna_forecast_holes_opened_total", "holes that opened")?,
+            closed: whole("lacuna_forecast_holes_closed_total", "holes that closed")?,
+            learnt: gauge(
+                registry,
+                "lacuna_forecast_holes_learnt",
+                "holes seen from start to end, from which the predictor has learnt",
+            )?,
+            skill: gauges(
+                registry,
+                "lacuna_forecast_brier_skill",
+                "1 less the Brier score over that of a constant, by horizon",
+                &["horizon_seconds"],
+            )?,
+            brier: gauges(
+                registry,
+                "lacuna_forecast_brier_score",
+                "mean square of forecast less outcome, by horizon",
+                &["horizon_seconds"],
+            )?,
+            hole_seconds: histogram(
+                registry,
+                "lacuna_forecast_hole_seconds",
+                "lengths of holes whose end was seen, in the cluster's time",
+                &HOLE_BOUNDS,
+            )?,
+            forecast_seconds: histogram(
+                registry,
+                "lacuna_forecast_seconds",
+                "time of forecasting all present holes",
+                &FORECAST_BOUNDS,
+            )?,
+            publish_seconds: histogram(
+                registry,
+                "lacuna_forecast_publish_seconds",
+                "from the arrival of the oldest event in it to the publication of a pool",
+                &LATENCY_BOUNDS,
+            )?,
+            published: whole("lacuna_forecast_pools_published_total", "pools published")?,
+        };
+        metrics.show(&Counts::default(), &Counts::default());
+        for horizon in HORIZONS_S {
+            let horizon = horizon.to_string();
+            metrics.skill.with_label_values(&[&horizon]).set(0.0);
+            metrics.brier.with_label_values(&[&horizon]).set(0.0);
+        }
+        Ok(metrics)
+    }
+
+    /// Adds what has come since `before`.
+    fn show(&self, before: &Counts, now: &Counts) {
+        self.events.inc_by(now.events - before.events);
+        self.duplicates.inc_by(now.duplicates - before.duplicates);
+        self.gaps.inc_by(now.gaps - before.gaps);
+        self.late.inc_by(now.late - before.late);
+        self.repairs.inc_by(now.repairs - before.repairs);
+        self.opened.inc_by(now.opened - before.opened);
+        self.closed.inc_by(now.closed - before.closed);
+        for (reason, before, now) in [
+            ("duplicate", before.duplicates, now.duplicates),
+            ("late", before.late, now.late),
+            ("unknown_node", before.unknown, now.unknown),
+            ("old_snapshot", before.old_snapshots, now.old_snapshots),
+        ] {
+            let counter = self.refused.with_label_values(&[reason]);
+            counter.inc_by(now - before);
+        }
+    }
+
+    /// Brings all up to date; gives what to pass as `before` the next time.
+    pub fn update(&self, forecaster: &Forecaster, before: &Counts) -> Counts {
+        let counts = *forecaster.counts();
+        self.show(before, &counts);
+        let holes = match forecaster.ready() {
+            Ready::Live => forecaster.holes(),
+            Ready::Waiting | Ready::CatchingUp => 0,
+        };
+        self.pool_nodes.set(holes as i64);
+        self.stale.set(i64::from(forecaster.is_stale()));
+        self.learnt.set(match forecaster.learning() {
+            Learning::Fixed => 0,
+            Learning::Young { ended, .. } | Learning::Learnt { ended } => ended as i64,
+        });
+        for (score, horizon) in forecaster.scores().iter().zip(HORIZONS_S) {
+            let horizon = horizon.to_string();
+            let skill = self.skill.with_label_values(&[&horizon]);
+            skill.set(score.skill().unwrap_or(0.0));
+            let brier = self.brier.with_label_values(&[&horizon]);
+            brier.set(score.brier().unwrap_or(0.0));
+        }
+        counts
+    }
+}

@@ -1,0 +1,130 @@
+//! The core of the service, and what it exports.
+
+use lacuna_forecast::{Choice, Learning};
+use lacuna_forecast_service::{Forecaster, Metrics, Ready};
+use lacuna_model::{EventKind, NodeEvent, Timestamp};
+use lacuna_runtime::metrics::{Registry, expose};
+use lacuna_testkit::{events, golden, hole};
+use lacuna_timeline::Counts;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_unix(seconds)
+}
+
+fn snapshot(seq: u64, when: i64, names: &[(&str, i64)]) -> NodeEvent {
+    let idle = names
+        .iter()
+        .map(|(name, since)| hole(name, *since))
+        .collect();
+    NodeEvent {
+        seq,
+        at: at(when),
+        kind: EventKind::Snapshot { idle },
+    }
+}
+
+fn forecaster() -> Forecaster {
+    Forecaster::new(Choice::default().build())
+}
+
+/// Forty holes that open and close, one after the other.
+fn past() -> Vec<NodeEvent> {
+    let changes: Vec<(&str, &str)> = (0..40)
+        .flat_map(|_| [("idle", "a"), ("busy", "a")])
+        .collect();
+    events(1, &changes)
+}
+
+#[test]
+fn the_past_of_the_stream_is_learnt_from_and_the_present_is_the_snapshot_s() {
+    let mut forecaster = forecaster();
+    forecaster.catch_up(snapshot(80, 90, &[("z", 85)]));
+    for event in past() {
+        assert_eq!(forecaster.ready(), Ready::CatchingUp);
+        forecaster.event(&event, "");
+    }
+    // An event that the snapshot does not include ends the past.
+    forecaster.event(&events(81, &[("idle", "y")])[0], "");
+    assert_eq!(
+        forecaster.ready(),
+        Ready::CatchingUp,
+        "older than the snapshot"
+    );
+    let mut next = events(81, &[("idle", "y")]).remove(0);
+    next.at = at(91);
+    forecaster.event(&next, "");
+    assert_eq!(forecaster.ready(), Ready::Live);
+    assert_eq!(forecaster.learning(), Learning::Learnt { ended: 40 });
+    let pool = forecaster.pool(at(100)).pool;
+    assert_eq!(pool.seq, 81);
+    let holes: Vec<_> = pool.holes.into_iter().map(|pooled| pooled.hole).collect();
+    assert_eq!(holes, [hole("y", 91), hole("z", 85)]);
+}
+
+#[test]
+fn a_stream_that_lost_its_beginning_still_teaches() {
+    let mut forecaster = forecaster();
+    forecaster.catch_up(snapshot(80, 90, &[]));
+    for event in past().into_iter().skip(11) {
+        forecaster.event(&event, "");
+    }
+    // The first event ends a hole whose start was lost: nothing to learn from that one.
+    assert_eq!(forecaster.learning(), Learning::Learnt { ended: 34 });
+    forecaster.caught_up();
+    assert_eq!(forecaster.ready(), Ready::Live);
+}
+
+#[test]
+fn events_of_an_older_numbering_are_not_taken_for_new_ones() {
+    let mut forecaster = forecaster();
+    forecaster.catch_up(snapshot(10, 5000, &[("z", 4000)]));
+    for event in past() {
+        forecaster.event(&event, "");
+    }
+    forecaster.caught_up();
+    let pool = forecaster.pool(at(5001)).pool;
+    assert_eq!((pool.seq, pool.holes.len()), (10, 1));
+}
+
+#[test]
+fn a_snapshot_alone_is_enough_and_the_newest_event_gives_the_correlation() {
+    let mut forecaster = forecaster();
+    assert_eq!(forecaster.ready(), Ready::Waiting);
+    forecaster.snapshot(&snapshot(7, 50, &[("a", 1), ("b", 2)]), "first");
+    assert_eq!(forecaster.ready(), Ready::Live);
+    let lengths = forecaster.event(&events(8, &[("busy", "a")])[0], "second");
+    assert_eq!(lengths, [7.0]);
+    assert_eq!(forecaster.correlation(), "second");
+    // What changes nothing leads to nothing.
+    forecaster.event(&events(9, &[("busy", "a")])[0], "third");
+    assert_eq!(forecaster.correlation(), "second");
+    let state = forecaster.pool(at(60));
+    assert_eq!(
+        state.predictor,
+        "constant 2m00s (survival has seen 0 of 30 ends)"
+    );
+    assert_eq!((state.pool.seq, state.pool.holes.len()), (9, 1));
+}
+
+#[test]
+fn the_exposition_is_as_written() {
+    let registry = Registry::new();
+    let metrics = Metrics::new(&registry).unwrap();
+    let mut forecaster = forecaster();
+    for event in events(1, &[("idle", "a"), ("idle", "b"), ("busy", "a")]) {
+        for length in forecaster.event(&event, "") {
+            metrics.hole_seconds.observe(length);
+        }
+    }
+    forecaster.event(&events(3, &[("busy", "a")])[0], "");
+    forecaster.event(&events(6, &[("idle", "c")])[0], "");
+    metrics.update(&forecaster, &Counts::default());
+    metrics.published.inc();
+    metrics.forecast_seconds.observe(0.0005);
+    metrics.publish_seconds.observe(0.003);
+    let text = expose(&registry).unwrap();
+    golden(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/metrics.txt"),
+        &text,
+    );
+}

@@ -1,0 +1,202 @@
+//! The service as a process, with a nats-server of its own.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use lacuna_model::{ClusterId, EventKind, NodeEvent, Timestamp};
+use lacuna_runtime::{Bus, Follow, Received, Start};
+use lacuna_testkit::{TestNats, connect, events, hole};
+use lacuna_wire::address;
+use lacuna_wire::msg::{Clock, Pace, PoolState};
+
+struct Service(Child);
+
+impl Service {
+    fn start(nats: &TestNats) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_lacuna-forecast"))
+            .args(["--nats", &nats.url(), "--cluster", "t"])
+            .args(["--listen", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self(child)
+    }
+}
+
+impl Drop for Service {
+    /// `kill -9`.
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn cluster() -> ClusterId {
+    ClusterId::new("t").unwrap()
+}
+
+async fn send(bus: &Bus, event: &NodeEvent, correlation: &str) {
+    let subject = address::event(&cluster());
+    bus.store(&subject, event, correlation).await.unwrap();
+}
+
+async fn send_snapshot(bus: &Bus, seq: u64, when: i64, names: &[(&str, i64)]) {
+    let idle = names
+        .iter()
+        .map(|(name, since)| hole(name, *since))
+        .collect();
+    let snapshot = NodeEvent {
+        seq,
+        at: Timestamp::from_unix(when),
+        kind: EventKind::Snapshot { idle },
+    };
+    let subject = address::snapshot(&cluster());
+    bus.store(&subject, &snapshot, "").await.unwrap();
+}
+
+async fn tick(bus: &Bus, clock: Clock) {
+    bus.store(&address::clock(&cluster()), &clock, "")
+        .await
+        .unwrap();
+}
+
+fn lock_step(step: u64, now: i64, events_upto: u64, complete: bool) -> Clock {
+    Clock {
+        now: Timestamp::from_unix(now),
+        pace: Pace::LockStep,
+        step,
+        events_upto,
+        complete,
+        ended: false,
+    }
+}
+
+/// Recorded time that hardly moves.
+fn slow(now: i64) -> Clock {
+    Clock {
+        pace: Pace::Scaled {
+            rate: 1e-6,
+            wall_at: lacuna_runtime::clock::wall(),
+        },
+        ..lock_step(0, now, 0, false)
+    }
+}
+
+/// The first pool for which `wanted` holds, within ten seconds.
+async fn pool(
+    pools: &mut Follow<PoolState>,
+    wanted: impl Fn(&PoolState) -> bool,
+) -> Received<PoolState> {
+    let found = async {
+        loop {
+            let pool = pools.next().await.unwrap();
+            if wanted(&pool.message) {
+                return pool;
+            }
+        }
+    };
+    match tokio::time::timeout(Duration::from_secs(10), found).await {
+        Ok(pool) => pool,
+        Err(_) => panic!("no such pool came within ten seconds"),
+    }
+}
+
+fn names(state: &PoolState) -> Vec<&str> {
+    state
+        .pool
+        .holes
+        .iter()
+        .map(|pooled| pooled.hole.node.as_str())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_pool_follows_events_gaps_and_snapshots_and_survives_kill_9() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "ingest").await;
+    let service = Service::start(&nats);
+    let subject = address::pool(&cluster());
+    let mut pools = bus.follow(&subject, Start::New).await.unwrap();
+    tick(&bus, slow(1000)).await;
+    for event in events(
+        1,
+        &[("idle", "b"), ("idle", "a"), ("idle", "c"), ("busy", "b")],
+    ) {
+        send(&bus, &event, &format!("cause-{}", event.seq)).await;
+    }
+    let four = pool(&mut pools, |state| state.pool.seq == 4).await;
+    assert_eq!(names(&four.message), ["a", "c"]);
+    assert_eq!(four.message.pool.as_of, Timestamp::from_unix(1000));
+    assert_eq!(four.envelope.correlation, "cause-4");
+    // 5 is lost: d is held back, a leaves all the same.
+    for event in events(6, &[("idle", "d"), ("busy", "a")]) {
+        send(&bus, &event, "").await;
+    }
+    let shrunk = pool(&mut pools, |state| state.pool.holes.len() == 1).await;
+    assert_eq!(
+        (names(&shrunk.message), shrunk.message.pool.seq),
+        (vec!["c"], 4)
+    );
+    send_snapshot(&bus, 7, 8, &[("c", 3), ("d", 6), ("e", 5)]).await;
+    let repaired = pool(&mut pools, |state| state.pool.seq == 7).await;
+    assert_eq!(names(&repaired.message), ["c", "d", "e"]);
+    // Killed, and an event meanwhile.
+    drop(service);
+    send(&bus, &events(8, &[("busy", "d")])[0], "").await;
+    let mut pools = bus.follow(&subject, Start::New).await.unwrap();
+    let _service = Service::start(&nats);
+    let again = pool(&mut pools, |state| state.pool.seq == 8).await;
+    assert_eq!(names(&again.message), ["c", "e"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_lock_step_each_step_gives_one_pool_with_all_its_events() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "ingest").await;
+    let _service = Service::start(&nats);
+    let mut pools = bus
+        .follow(&address::pool(&cluster()), Start::New)
+        .await
+        .unwrap();
+    let mut seq = 0;
+    for step in 1..=50u64 {
+        let now = 100 + 10 * step as i64;
+        tick(&bus, lock_step(step, now, seq, false)).await;
+        // Every third step has no event at all.
+        for _ in 0..step % 3 {
+            seq += 1;
+            send(&bus, &events(seq, &[("idle", &format!("n{seq}"))])[0], "").await;
+        }
+        tick(&bus, lock_step(step, now, seq, true)).await;
+        let found = pool(&mut pools, |state| {
+            state.pool.as_of == Timestamp::from_unix(now)
+        })
+        .await;
+        assert_eq!(found.message.pool.seq, seq, "step {step}");
+        assert_eq!(found.message.pool.holes.len() as u64, seq, "step {step}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restarted_service_has_learnt_from_the_stream() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "ingest").await;
+    let changes: Vec<(&str, &str)> = (0..40)
+        .flat_map(|_| [("idle", "a"), ("busy", "a")])
+        .collect();
+    for event in events(1, &changes) {
+        send(&bus, &event, "").await;
+    }
+    send_snapshot(&bus, 80, 90, &[("z", 85)]).await;
+    tick(&bus, slow(100)).await;
+    let mut pools = bus
+        .follow(&address::pool(&cluster()), Start::New)
+        .await
+        .unwrap();
+    let _service = Service::start(&nats);
+    let first = pool(&mut pools, |_| true).await;
+    assert_eq!(first.message.predictor, "survival");
+    assert_eq!(names(&first.message), ["z"]);
+}
