@@ -12,7 +12,7 @@ use lacuna_runtime::{Bus, Health, metrics::Registry};
 pub struct TestNats {
     server: NatsServer,
     // After the server, so that the folder goes last.
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl TestNats {
@@ -27,7 +27,7 @@ impl TestNats {
             let program = find()?;
             let dir = tempfile::Builder::new().prefix("lacuna-nats-").tempdir()?;
             let server = NatsServer::start(&program, dir.path(), 0)?;
-            Ok(Self { server, _dir: dir })
+            Ok(Self { server, dir })
         })();
         match started {
             Ok(nats) => nats,
@@ -44,6 +44,11 @@ impl TestNats {
     /// `kill -9`.
     pub fn kill(&mut self) {
         self.server.kill();
+    }
+
+    /// Deletes all that it has kept; only while it does not run.
+    pub fn wipe(&mut self) {
+        let _ = std::fs::remove_dir_all(self.dir.path().join("jetstream"));
     }
 
     /// Starts it again on the same port with the same files.

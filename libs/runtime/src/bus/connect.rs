@@ -101,6 +101,7 @@ impl Bus {
             sent: AtomicU64::new(1),
             link,
             limit,
+            retained: tokio::sync::Mutex::default(),
             metrics: BusMetrics {
                 dead_letters: metrics.dead_letters,
                 failed: metrics.failed,

@@ -10,6 +10,7 @@ mod send;
 mod streams;
 mod subscription;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -58,6 +59,8 @@ struct Inner {
     link: watch::Receiver<Link>,
     limit: Duration,
     metrics: BusMetrics,
+    /// The newest message that this process stored on each state subject.
+    retained: tokio::sync::Mutex<BTreeMap<String, (async_nats::HeaderMap, bytes::Bytes)>>,
 }
 
 /// What the bus counts.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::message::PublishMessage;
-use lacuna_wire::{Envelope, Message, Subject, codec};
+use bytes::Bytes;
+use lacuna_wire::{Envelope, Message, Subject, address, codec};
 use tokio::sync::oneshot;
 
 use super::{Bus, BusError, Received, pairs};
@@ -124,10 +125,36 @@ impl Bus {
         headers: HeaderMap,
         payload: Vec<u8>,
     ) -> Result<PendingAck, BusError> {
+        let payload = Bytes::from(payload);
+        if !address::is_state(subject) {
+            return self.store_bytes(subject, headers, payload).await;
+        }
+        // Held until the message is on its way, so that a repetition cannot overtake it.
+        let mut retained = self.0.retained.lock().await;
+        retained.insert(subject.to_owned(), (headers.clone(), payload.clone()));
+        self.store_bytes(subject, headers, payload).await
+    }
+
+    /// Stores the newest state messages of this process again: a killed server may have lost
+    /// them, and would show older ones as the newest.
+    pub(super) async fn repeat_states(&self) {
+        let retained = self.0.retained.lock().await;
+        for (subject, (headers, payload)) in retained.iter() {
+            let stored = self.store_bytes(subject, headers.clone(), payload.clone());
+            if let Err(error) = stored.await {
+                tracing::warn!(subject, %error, "state not repeated");
+            }
+        }
+    }
+
+    async fn store_bytes(
+        &self,
+        subject: &str,
+        headers: HeaderMap,
+        payload: Bytes,
+    ) -> Result<PendingAck, BusError> {
         let bytes = payload.len();
-        let message = PublishMessage::build()
-            .payload(payload.into())
-            .headers(headers);
+        let message = PublishMessage::build().payload(payload).headers(headers);
         let future = self
             .jetstream()
             .send_publish(subject.to_owned(), message)

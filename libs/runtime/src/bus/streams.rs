@@ -60,7 +60,8 @@ impl Bus {
         }
     }
 
-    /// Makes missing streams again after every reconnection: the server may have lost its disk.
+    /// After every reconnection, makes missing streams again (the server may have lost its
+    /// disk) and repeats the states of this process (it may have lost its buffers).
     pub(super) fn keep_streams(&self) {
         let bus = self.clone();
         let mut link = self.link();
@@ -75,6 +76,7 @@ impl Bus {
                 if let Err(error) = bus.ensure_streams().await {
                     tracing::warn!(%error, "streams not in place after reconnection");
                 }
+                bus.repeat_states().await;
             }
         });
     }

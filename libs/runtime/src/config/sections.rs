@@ -174,6 +174,9 @@ pub struct Ingest {
     /// Events may be stamped this far ahead of the cluster's time; further ones are refused.
     #[serde(with = "text::span")]
     pub max_ahead: Span,
+    /// All nodes of the cluster, one name a line; events of others are then refused. Without
+    /// it, every name is a node.
+    pub nodes_file: Option<PathBuf>,
     /// A recorded machine to play.
     pub recording: Option<Recording>,
 }
@@ -184,6 +187,7 @@ impl Default for Ingest {
             snapshot_every: Span::from_secs(5),
             dedup_window: 65_536,
             max_ahead: Span::from_secs(300),
+            nodes_file: None,
             recording: None,
         }
     }

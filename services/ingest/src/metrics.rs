@@ -1,0 +1,125 @@
+//! What ingest counts.
+
+use lacuna_runtime::metrics::{self, Error, LATENCY_BOUNDS, Registry};
+use prometheus::{Gauge, Histogram, IntCounter, IntCounterVec, IntGauge};
+
+/// What ingest counts.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    /// Events published, by type.
+    pub events: IntCounterVec,
+    /// External events, by what became of them.
+    pub external: IntCounterVec,
+    /// The newest event number.
+    pub seq: IntGauge,
+    /// Idle nodes.
+    pub idle: IntGauge,
+    /// Snapshots published.
+    pub snapshots: IntCounter,
+    /// External events that wait.
+    pub pending: IntGauge,
+    /// Events that had to be published again.
+    pub retries: IntCounter,
+    /// Recorded moments that are past and not yet published, as a time.
+    pub lag: Gauge,
+    /// Steps of the recording.
+    pub step: IntGauge,
+    /// From the arrival of an event until a stream keeps it.
+    pub latency: Histogram,
+}
+
+/// Event types as labels.
+const TYPES: [&str; 7] = [
+    "node.idle",
+    "node.busy",
+    "node.down",
+    "node.wanted",
+    "node.released",
+    "job.planned",
+    "reservation",
+];
+
+/// What can become of an external event.
+const OUTCOMES: [&str; 7] = [
+    "taken",
+    "duplicate",
+    "unchanged",
+    "late",
+    "ahead",
+    "unknown_node",
+    "malformed",
+];
+
+impl Metrics {
+    /// Registers all.
+    ///
+    /// # Errors
+    /// If a name is taken.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        let made = Self {
+            events: metrics::counters(
+                registry,
+                "lacuna_ingest_events_total",
+                "node events published",
+                &["type"],
+            )?,
+            external: metrics::counters(
+                registry,
+                "lacuna_ingest_external_total",
+                "events of external programs, by what became of them",
+                &["outcome"],
+            )?,
+            seq: metrics::gauge(registry, "lacuna_ingest_seq", "newest event number")?,
+            idle: metrics::gauge(registry, "lacuna_ingest_idle_nodes", "idle nodes")?,
+            snapshots: metrics::counter(
+                registry,
+                "lacuna_ingest_snapshots_total",
+                "full snapshots published",
+            )?,
+            pending: metrics::gauge(
+                registry,
+                "lacuna_ingest_pending_events",
+                "external events that wait in the stream",
+            )?,
+            retries: metrics::counter(
+                registry,
+                "lacuna_ingest_publish_retries_total",
+                "events published again because no stream acknowledged them",
+            )?,
+            lag: metrics::float_gauge(
+                registry,
+                "lacuna_ingest_lag_seconds",
+                "how far the recording is behind the cluster's time",
+            )?,
+            step: metrics::gauge(registry, "lacuna_ingest_step", "step of the recording")?,
+            latency: metrics::histogram(
+                registry,
+                "lacuna_ingest_latency_seconds",
+                "from the arrival of an event until a stream keeps it",
+                &LATENCY_BOUNDS,
+            )?,
+        };
+        for kind in TYPES {
+            made.events.with_label_values(&[kind]);
+        }
+        for outcome in OUTCOMES {
+            made.external.with_label_values(&[outcome]);
+        }
+        Ok(made)
+    }
+}
+
+/// The label of an event's type.
+pub(crate) fn type_of(kind: &lacuna_model::EventKind) -> &'static str {
+    use lacuna_model::EventKind as Kind;
+    match kind {
+        Kind::NodeIdle { .. } => "node.idle",
+        Kind::NodeBusy { .. } => "node.busy",
+        Kind::NodeDown { .. } => "node.down",
+        Kind::NodeWanted { .. } => "node.wanted",
+        Kind::NodeReleased { .. } => "node.released",
+        Kind::JobPlanned { .. } => "job.planned",
+        Kind::Reservation { .. } => "reservation",
+        Kind::Snapshot { .. } => "snapshot",
+    }
+}

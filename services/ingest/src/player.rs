@@ -1,0 +1,401 @@
+//! Plays a recording: at its own or another rate, or in lock step with the loop. What it has
+//! said already, by the ledger, it does not say again, so that it can go on after a restart
+//! from the moment where it was.
+
+use lacuna_model::{NodeEvent, Timestamp};
+use lacuna_schedlog::Moment;
+use lacuna_wire::msg::{Clock, Pace, Settled};
+
+use crate::ledger::Ledger;
+
+/// What is to be published, in this order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Out {
+    /// A numbered event.
+    Event(NodeEvent),
+    /// The cluster's time.
+    Tick(Clock),
+}
+
+/// What the player waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    /// A moment of cluster time (not in lock step).
+    Time,
+    /// The answer to the first or the second tick of a step.
+    Answer { complete: bool },
+    /// Nothing: the recording has ended.
+    Nothing,
+}
+
+/// A recording being played.
+#[derive(Debug)]
+pub struct Player {
+    moments: Vec<Moment>,
+    /// The next moment whose events have not been published.
+    next: usize,
+    clock: Clock,
+    waiting: Waiting,
+    /// The cluster's time when the recording has ended.
+    end: Timestamp,
+}
+
+impl Player {
+    /// Begins, or goes on if `before` is a tick of this recording in the same pace. `end` is
+    /// the recording's end. Gives what is to be published first.
+    #[must_use]
+    pub fn begin(
+        moments: Vec<Moment>,
+        end: Timestamp,
+        pace: Pace,
+        before: Option<Clock>,
+        ledger: &mut Ledger,
+    ) -> (Self, Vec<Out>) {
+        let start = moments.first().map_or(end, |m| m.at);
+        let resumed = before.filter(|tick| {
+            let alike = match (tick.pace, pace) {
+                (Pace::Scaled { rate: a, .. }, Pace::Scaled { rate: b, .. }) => a == b,
+                (a, b) => a == b,
+            };
+            alike && !tick.ended && (start..=end).contains(&tick.now)
+        });
+        let mut player = Self {
+            moments,
+            next: 0,
+            clock: resumed.unwrap_or(Clock {
+                now: start,
+                pace,
+                step: 0,
+                events_upto: ledger.seq(),
+                complete: true,
+                ended: false,
+            }),
+            waiting: Waiting::Time,
+            end,
+        };
+        if resumed.is_none() {
+            // Another recording may have been played before: its nodes are not ours.
+            ledger.reset(ledger.seq(), start);
+        }
+        // Moments before the newest event have been said in full; of its own moment, the
+        // ledger knows what has been said.
+        let newest = ledger.newest_at();
+        player.next = player.moments.partition_point(|m| m.at < newest);
+        let out = match pace {
+            Pace::LockStep if resumed.is_some() => player.resume(),
+            Pace::LockStep => player.advance(),
+            Pace::Real | Pace::Scaled { .. } => vec![Out::Tick(player.clock)],
+        };
+        (player, out)
+    }
+
+    /// In lock step, goes on from the newest tick: its step is not over before its answer.
+    fn resume(&mut self) -> Vec<Out> {
+        let now = self.clock.now;
+        self.next = self.moments.partition_point(|m| m.at < now);
+        if self.clock.complete {
+            self.next += usize::from(self.moments.get(self.next).is_some_and(|m| m.at == now));
+        }
+        self.waiting = Waiting::Answer {
+            complete: self.clock.complete,
+        };
+        vec![Out::Tick(self.clock)]
+    }
+
+    /// The newest tick, for repetition.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Whether all has been said.
+    #[must_use]
+    pub fn ended(&self) -> bool {
+        self.waiting == Waiting::Nothing
+    }
+
+    /// How many moments there are, and how many have been published.
+    #[must_use]
+    pub fn progress(&self) -> (usize, usize) {
+        (self.moments.len(), self.next)
+    }
+
+    /// The cluster's time at which [`Player::poll`] has something to say; nothing in lock step
+    /// and at the end.
+    #[must_use]
+    pub fn due(&self) -> Option<Timestamp> {
+        (self.waiting == Waiting::Time)
+            .then(|| self.moments.get(self.next).map_or(self.end, |m| m.at))
+    }
+
+    /// All that happens up to `now`, if the player goes by time. At most `limit` moments at
+    /// once.
+    pub fn poll(&mut self, now: Timestamp, limit: usize, ledger: &mut Ledger) -> Vec<Out> {
+        let mut out = Vec::new();
+        if self.waiting != Waiting::Time {
+            return out;
+        }
+        for _ in 0..limit {
+            match self.moments.get(self.next) {
+                Some(moment) if moment.at <= now => {
+                    out.extend(events(moment, ledger).into_iter().map(Out::Event));
+                    self.next += 1;
+                }
+                Some(_) => return out,
+                None => break,
+            }
+        }
+        if self.next == self.moments.len() && now >= self.end {
+            out.push(self.finish(ledger));
+        }
+        out
+    }
+
+    /// The loop has settled, in lock step. Answers to another tick than the present one are
+    /// ignored.
+    pub fn settled(&mut self, answer: &Settled, ledger: &mut Ledger) -> Vec<Out> {
+        let Waiting::Answer { complete } = self.waiting else {
+            return Vec::new();
+        };
+        if answer.step != self.clock.step || answer.complete != complete {
+            return Vec::new();
+        }
+        if complete {
+            return self.advance();
+        }
+        let mut out = Vec::new();
+        if let Some(moment) = self.moments.get(self.next) {
+            // The end of the recording is a step without events.
+            if moment.at == self.clock.now {
+                out.extend(events(moment, ledger).into_iter().map(Out::Event));
+                self.next += 1;
+            }
+        }
+        self.clock.complete = true;
+        self.clock.events_upto = ledger.seq();
+        self.waiting = Waiting::Answer { complete: true };
+        out.push(Out::Tick(self.clock));
+        out
+    }
+
+    /// The first tick of the next step; the last is the end of the recording.
+    fn advance(&mut self) -> Vec<Out> {
+        let at = self.moments.get(self.next).map_or(self.end, |m| m.at);
+        let over = self.next == self.moments.len() && self.clock.step > 0 && self.clock.now >= at;
+        if over {
+            self.clock.ended = true;
+            self.waiting = Waiting::Nothing;
+            return vec![Out::Tick(self.clock)];
+        }
+        self.clock.now = at;
+        self.clock.step += 1;
+        self.clock.complete = false;
+        self.waiting = Waiting::Answer { complete: false };
+        vec![Out::Tick(self.clock)]
+    }
+
+    fn finish(&mut self, ledger: &Ledger) -> Out {
+        self.clock.now = self.end;
+        self.clock.step += 1;
+        self.clock.events_upto = ledger.seq();
+        self.clock.complete = true;
+        self.clock.ended = true;
+        self.waiting = Waiting::Nothing;
+        Out::Tick(self.clock)
+    }
+}
+
+/// The events of a moment that the ledger does not have yet: holes end, then holes open.
+fn events(moment: &Moment, ledger: &mut Ledger) -> Vec<NodeEvent> {
+    let mut events = Vec::new();
+    for node in &moment.closed {
+        events.extend(ledger.close(node, moment.at));
+    }
+    for hole in &moment.opened {
+        events.extend(ledger.open(hole));
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use lacuna_model::{Hole, NodeId, Span};
+    use lacuna_timeline::UnknownNodes;
+
+    use super::*;
+
+    fn moment(at: i64, closed: &[&str], opened: &[(&str, i64)]) -> Moment {
+        let node = |name: &str| NodeId::new(name).unwrap();
+        Moment {
+            at: Timestamp::from_unix(at),
+            closed: closed.iter().map(|n| node(n)).collect(),
+            opened: opened
+                .iter()
+                .map(|(n, since)| Hole {
+                    node: node(n),
+                    since: Timestamp::from_unix(*since),
+                })
+                .collect(),
+        }
+    }
+
+    fn recording() -> Vec<Moment> {
+        vec![
+            moment(100, &[], &[("a", 90), ("b", 100)]),
+            moment(110, &["a"], &[("c", 110)]),
+            // One hole of c ends and the next begins at the same moment.
+            moment(120, &["c"], &[("c", 120)]),
+        ]
+    }
+
+    fn ledger() -> Ledger {
+        Ledger::new(0, UnknownNodes::Accept, 10, Span::from_secs(60))
+    }
+
+    fn told(out: &[Out]) -> Vec<String> {
+        out.iter()
+            .map(|o| match o {
+                Out::Event(e) => format!("{}: {} {:?}", e.seq, e.at.unix_seconds(), e.kind),
+                Out::Tick(c) => format!(
+                    "tick {} step {} upto {}{}{}",
+                    c.now.unix_seconds(),
+                    c.step,
+                    c.events_upto,
+                    if c.complete { " complete" } else { "" },
+                    if c.ended { " ended" } else { "" }
+                ),
+            })
+            .collect()
+    }
+
+    const END: Timestamp = Timestamp::from_unix(130);
+
+    const STEPS: [&str; 14] = [
+        "tick 100 step 1 upto 0",
+        "1: 90 NodeIdle { node: \"a\" }",
+        "2: 100 NodeIdle { node: \"b\" }",
+        "tick 100 step 1 upto 2 complete",
+        "tick 110 step 2 upto 2",
+        "3: 110 NodeBusy { node: \"a\" }",
+        "4: 110 NodeIdle { node: \"c\" }",
+        "tick 110 step 2 upto 4 complete",
+        "tick 120 step 3 upto 4",
+        "5: 120 NodeBusy { node: \"c\" }",
+        "6: 120 NodeIdle { node: \"c\" }",
+        "tick 120 step 3 upto 6 complete",
+        "tick 130 step 4 upto 6",
+        "tick 130 step 4 upto 6 complete",
+    ];
+
+    fn answer(player: &Player) -> Settled {
+        let clock = player.clock();
+        Settled {
+            step: clock.step,
+            complete: clock.complete,
+        }
+    }
+
+    #[test]
+    fn lock_step_ticks_twice_for_every_moment() {
+        let mut ledger = ledger();
+        let (mut player, mut out) =
+            Player::begin(recording(), END, Pace::LockStep, None, &mut ledger);
+        while !player.ended() {
+            let answer = answer(&player);
+            let stale = Settled {
+                step: answer.step + 1,
+                ..answer
+            };
+            assert!(player.settled(&stale, &mut ledger).is_empty());
+            out.extend(player.settled(&answer, &mut ledger));
+        }
+        let told = told(&out);
+        assert_eq!(&told[..14], STEPS);
+        assert_eq!(told[14..], ["tick 130 step 4 upto 6 complete ended"]);
+    }
+
+    #[test]
+    fn a_restart_at_any_point_repeats_no_event() {
+        // Kill after each message that left; what had left is all that is known afterwards.
+        for kept in 1..STEPS.len() {
+            let mut first = ledger();
+            let (mut player, mut out) =
+                Player::begin(recording(), END, Pace::LockStep, None, &mut first);
+            while out.len() < kept {
+                let answer = answer(&player);
+                out.extend(player.settled(&answer, &mut first));
+            }
+            out.truncate(kept);
+            let mut second = ledger();
+            let mut tick = None;
+            for message in &out {
+                match message {
+                    Out::Event(event) => second.recall(event),
+                    Out::Tick(clock) => tick = Some(*clock),
+                }
+            }
+            let (mut player, again) =
+                Player::begin(recording(), END, Pace::LockStep, tick, &mut second);
+            // The newest tick comes again, nothing else.
+            assert_eq!(again, vec![Out::Tick(tick.unwrap())], "kept {kept}");
+            while !player.ended() {
+                let answer = answer(&player);
+                out.extend(player.settled(&answer, &mut second));
+            }
+            let told = told(&out);
+            assert_eq!(&told[..14], STEPS, "kept {kept}");
+        }
+    }
+
+    #[test]
+    fn by_time_all_that_is_due_comes_once_and_a_restart_catches_up() {
+        let pace = Pace::Scaled {
+            rate: 600.0,
+            wall_at: Timestamp::from_unix(5),
+        };
+        let mut first = ledger();
+        let (mut player, out) = Player::begin(recording(), END, pace, None, &mut first);
+        assert_eq!(told(&out), ["tick 100 step 0 upto 0 complete"]);
+        let tick = player.clock();
+        assert_eq!(player.due(), Some(Timestamp::from_unix(100)));
+        let now = Timestamp::from_unix(112);
+        assert_eq!(player.poll(now, 99, &mut first).len(), 4);
+        assert_eq!(player.due(), Some(Timestamp::from_unix(120)));
+        assert!(player.poll(now, 99, &mut first).is_empty());
+
+        let later = Pace::Scaled {
+            rate: 600.0,
+            wall_at: Timestamp::from_unix(77),
+        };
+        let (mut player, out) = Player::begin(recording(), END, later, Some(tick), &mut first);
+        assert_eq!(
+            out,
+            vec![Out::Tick(tick)],
+            "time goes on as if nothing had been"
+        );
+        let rest = player.poll(Timestamp::from_unix(131), 99, &mut first);
+        assert_eq!(
+            told(&rest),
+            [
+                "5: 120 NodeBusy { node: \"c\" }",
+                "6: 120 NodeIdle { node: \"c\" }",
+                "tick 130 step 1 upto 6 complete ended"
+            ]
+        );
+        assert!(player.ended() && player.due().is_none());
+    }
+
+    #[test]
+    fn another_recording_begins_anew_and_numbers_go_on() {
+        let mut ledger = ledger();
+        let (mut player, _) = Player::begin(recording(), END, Pace::LockStep, None, &mut ledger);
+        while !player.ended() {
+            let answer = answer(&player);
+            player.settled(&answer, &mut ledger);
+        }
+        let old = player.clock();
+        let (_, out) = Player::begin(recording(), END, Pace::LockStep, Some(old), &mut ledger);
+        assert_eq!(told(&out), ["tick 100 step 1 upto 6"]);
+        assert_eq!(ledger.idle(), 0);
+    }
+}

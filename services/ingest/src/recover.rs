@@ -1,0 +1,58 @@
+//! What was published before a restart: the newest snapshot, the events after it, the newest
+//! tick.
+
+use std::time::Duration;
+
+use lacuna_model::EventKind;
+use lacuna_runtime::{Bus, BusError, Start};
+use lacuna_wire::address;
+use lacuna_wire::msg::Clock;
+
+use crate::ledger::Ledger;
+
+/// How long to wait for the events after the snapshot; they are in the stream already.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Brings an empty ledger to where the last process was. Gives the newest tick.
+///
+/// # Errors
+/// [`BusError`] if the streams cannot be read.
+pub(crate) async fn recover(bus: &Bus, ledger: &mut Ledger) -> Result<Option<Clock>, BusError> {
+    let cluster = bus.cluster();
+    let subject = address::event(cluster);
+    if let Some(snapshot) = bus.last(&address::snapshot(cluster)).await? {
+        ledger.recall(&snapshot.message);
+    }
+    let from = ledger.seq();
+    let newest = bus.last(&subject).await?.map_or(0, |e| e.message.seq);
+    if newest > from {
+        let mut events = bus.follow(&subject, Start::Newest(newest - from)).await?;
+        loop {
+            match tokio::time::timeout(LIMIT, events.next()).await {
+                Ok(event) => {
+                    let event = event?;
+                    if !matches!(event.message.kind, EventKind::Snapshot { .. }) {
+                        ledger.recall(&event.message);
+                    }
+                    if event.message.seq >= newest {
+                        break;
+                    }
+                }
+                Err(_) => {
+                    tracing::warn!(from, newest, "events after the snapshot are missing");
+                    break;
+                }
+            }
+        }
+    }
+    ledger.skip_to(newest);
+    let clock = bus.last(&address::clock(cluster)).await?.map(|c| c.message);
+    if ledger.seq() > 0 {
+        tracing::info!(
+            seq = ledger.seq(),
+            idle = ledger.idle(),
+            "going on where we were"
+        );
+    }
+    Ok(clock)
+}
