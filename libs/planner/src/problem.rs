@@ -70,10 +70,11 @@ impl Item {
         }
     }
 
-    /// Whether a trainer may have this size at all: none, or between its bounds.
+    /// Whether a trainer may have this size at all: none, or between its bounds (and within
+    /// its curve).
     #[must_use]
     pub fn is_size(&self, n: u32) -> bool {
-        n == 0 || (self.min <= n && n <= self.max)
+        n == 0 || (self.min <= n && n <= self.max && (n as usize) < self.value.len())
     }
 
     /// Whether it may go to `n` nodes in one solve under a limit on changes. A trainer whose
