@@ -8,4 +8,6 @@ mod compose;
 #[cfg(test)]
 mod dashboards;
 #[cfg(test)]
+mod scenarios;
+#[cfg(test)]
 mod support;

@@ -1,0 +1,6 @@
+//! The loop as a whole: real services, a real nats-server, recorded or made holes.
+
+mod chaos;
+mod cluster;
+mod equality;
+mod monitor;

@@ -1,0 +1,162 @@
+//! `kill -9` of each service in turn, and of nats-server: the run goes on, no node has two
+//! owners, no sample is counted twice.
+
+use std::time::Duration;
+
+use lacuna_model::{HoleRecord, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId};
+use lacuna_model::{Launch, TrainerSpec, Work};
+use lacuna_runtime::Config;
+use lacuna_runtime::config::{Recording, RecordingPace};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::cluster::{Cluster, SERVICES};
+use super::monitor::Monitor;
+
+const SEED: u64 = 7;
+const NODES: usize = 64;
+/// Recorded seconds a second.
+const RATE: f64 = 120.0;
+
+/// Holes that come and go at random on a small machine for three hours.
+fn holes(rng: &mut ChaCha8Rng) -> Vec<HoleRecord> {
+    let mut records = Vec::new();
+    for n in 0..NODES {
+        let node = NodeId::new(format!("n{n:03}")).unwrap();
+        let mut at = rng.random_range(0..600);
+        while at < 3 * 3600 {
+            let until = at + rng.random_range(120..1800);
+            records.push(HoleRecord {
+                node: node.clone(),
+                from: Timestamp::from_unix(1_700_000_000 + at),
+                until: Timestamp::from_unix(1_700_000_000 + until),
+                censored: false,
+            });
+            at = until + rng.random_range(60..900);
+        }
+    }
+    records
+}
+
+fn trainer(n: u32) -> TrainerSpec {
+    TrainerSpec {
+        id: TrainerId::new(format!("t{n}")).unwrap(),
+        owner: None,
+        priority: 0,
+        submit: Timestamp::from_unix(1_700_000_000),
+        min_nodes: 1,
+        max_nodes: 16,
+        throughput: ScalingCurve::new([(1, 100.0), (4, 370.0), (16, 1300.0)]).unwrap(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 18.0,
+            down_s: 12.0,
+        },
+        work: Work::Samples(1e9),
+        launch: Launch::Simulated,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_9_of_each_service_in_turn_and_of_nats() {
+    println!("seed {SEED}");
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("holes.csv");
+    let mut text = "node,idle_from,idle_until,censored\n".to_owned();
+    let mut records = holes(&mut rng);
+    records.sort_by_key(|r| (r.from, r.node.clone()));
+    for r in &records {
+        let (from, until) = (r.from.unix_ms() / 1000, r.until.unix_ms() / 1000);
+        text.push_str(&format!("{},{from},{until},0\n", r.node));
+    }
+    std::fs::write(&path, text).unwrap();
+
+    let mut config = Config::default();
+    config.ingest.recording = Some(Recording {
+        path,
+        nodes_file: None,
+        first_nodes: None,
+        pace: RecordingPace::Scaled,
+        rate: RATE,
+        start: None,
+        end: None,
+    });
+    config.ingest.snapshot_every = Span::from_secs(1);
+    config.control.renew_every = Span::from_secs(1);
+    config.control.reconcile_every = Span::from_secs(1);
+    config.control.silent_after = Span::from_secs(5);
+    config.agent.dead_man = Span::from_secs(30);
+    config.agent.report_every = Span::from_secs(1);
+    let mut cluster = Cluster::new(config).await;
+    let monitor = Monitor::start(&cluster.bus).await;
+    for service in SERVICES {
+        if service == "ingest" {
+            cluster.submit((0..5).map(trainer).collect()).await;
+        }
+        cluster.start(service);
+    }
+    work_goes_on(&mut cluster, 0.0, "at the start").await;
+    for service in SERVICES {
+        let before = cluster.totals().await;
+        cluster.kill(service);
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        cluster.start(service);
+        println!("killed {service} at {:.0} samples", before.samples);
+        work_goes_on(&mut cluster, before.samples, service).await;
+    }
+    let before = cluster.totals().await;
+    cluster.nats.kill();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    cluster.nats.restart();
+    println!("killed nats-server at {:.0} samples", before.samples);
+    work_goes_on(&mut cluster, before.samples, "nats-server").await;
+
+    let reported = monitor.reported();
+    let books = cluster.trainers().await;
+    let counted: f64 = books.iter().map(|r| r.samples()).sum();
+    let seen = monitor.judge(&books);
+    println!(
+        "{} plans, {} commands, {counted:.0} samples in the books, {reported:.0} reported",
+        seen.plans, seen.commands
+    );
+    assert_eq!(seen.violations, Vec::<String>::new(), "{}", cluster.logs());
+    assert!(
+        seen.commands > 100,
+        "only {} commands: nothing was tested",
+        seen.commands
+    );
+    // A run's last report may come too late to count: at most one report interval of each run.
+    assert!(
+        counted > 0.9 * reported,
+        "{counted} samples in the books, {reported} reported\n{}",
+        cluster.logs()
+    );
+}
+
+/// Waits until the books show more work than before: a fresh report after the fault, and then
+/// twice as many again.
+async fn work_goes_on(cluster: &mut Cluster, before: f64, after_what: &str) {
+    let mut best = before;
+    for round in 0..2 {
+        let mut moved = false;
+        for _ in 0..60 {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let now = cluster.totals().await.samples;
+            assert!(
+                now >= best * (1.0 - 1e-9),
+                "samples went back from {best} to {now} after {after_what}"
+            );
+            if now > best + 100.0 {
+                best = now;
+                moved = true;
+                break;
+            }
+        }
+        assert!(
+            moved,
+            "round {round}: no work after {after_what}\n{}",
+            cluster.logs()
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! An observer on the bus: it keeps what agents were told and what they reported, and judges
+//! control's books by it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use lacuna_model::{Epoch, Generation, NodeId, RunId, TrainerId, TrainerRecord};
+use lacuna_runtime::{Bus, Start};
+use lacuna_wire::address;
+use lacuna_wire::msg::Action;
+
+/// What has been seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Who was ordered to run on a node under an epoch.
+    owners: BTreeMap<(NodeId, Epoch), TrainerId>,
+    /// The newest report of each run, in samples.
+    reports: BTreeMap<(TrainerId, RunId), f64>,
+    generation: Generation,
+    pub(crate) plans: u64,
+    pub(crate) commands: u64,
+    pub(crate) violations: Vec<String>,
+}
+
+/// Listens until it is dropped.
+pub(crate) struct Monitor {
+    seen: Arc<Mutex<Seen>>,
+    tasks: tokio::task::JoinSet<()>,
+}
+
+impl Monitor {
+    pub(crate) async fn start(bus: &Bus) -> Self {
+        let id = bus.cluster().clone();
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let mut tasks = tokio::task::JoinSet::new();
+
+        let mut commands = bus
+            .follow(&address::commands(&id), Start::Last)
+            .await
+            .unwrap();
+        let to = Arc::clone(&seen);
+        tasks.spawn(async move {
+            while let Ok(command) = commands.next().await {
+                let command = command.message;
+                let mut seen = to.lock().unwrap();
+                seen.commands += 1;
+                if let Action::Run(run) = command.action {
+                    for member in run.members {
+                        seen.owns(member.node, member.epoch, &run.trainer);
+                    }
+                }
+            }
+        });
+
+        let mut progress = bus
+            .follow(&address::progress_all(&id), Start::Last)
+            .await
+            .unwrap();
+        let to = Arc::clone(&seen);
+        tasks.spawn(async move {
+            while let Ok(report) = progress.next().await {
+                let report = report.message;
+                let mut seen = to.lock().unwrap();
+                let best = seen
+                    .reports
+                    .entry((report.trainer, report.run))
+                    .or_default();
+                *best = best.max(report.samples);
+            }
+        });
+
+        let mut plans = bus.follow(&address::plan(&id), Start::Last).await.unwrap();
+        let to = Arc::clone(&seen);
+        tasks.spawn(async move {
+            while let Ok(plan) = plans.next().await {
+                let generation = plan.message.plan.generation;
+                let mut seen = to.lock().unwrap();
+                seen.plans += 1;
+                if generation < seen.generation {
+                    let text = format!("plan {generation:?} came after {:?}", seen.generation);
+                    seen.violations.push(text);
+                }
+                seen.generation = generation;
+            }
+        });
+        Self { seen, tasks }
+    }
+
+    /// Judges control's books by what was seen.
+    pub(crate) fn judge(mut self, books: &[TrainerRecord]) -> Seen {
+        self.tasks.abort_all();
+        let mut seen = std::mem::take(&mut *self.seen.lock().unwrap());
+        let mut holders: BTreeMap<&NodeId, &TrainerId> = BTreeMap::new();
+        for record in books {
+            let id = &record.spec.id;
+            for node in &record.nodes {
+                if let Some(other) = holders.insert(node, id) {
+                    seen.violations
+                        .push(format!("{node} is in the books of {other} and of {id}"));
+                }
+            }
+            let reported: f64 = seen
+                .reports
+                .range((id.clone(), RunId(0))..=(id.clone(), RunId(u64::MAX)))
+                .map(|(_, samples)| samples)
+                .sum();
+            // What is in the books must have been reported. The last report of a run may come
+            // after the run was closed, so that it is late and not counted: then the books
+            // have less, never more.
+            if record.samples() > reported * (1.0 + 1e-9) + 1e-6 {
+                seen.violations.push(format!(
+                    "{id}: {} samples in the books, {reported} reported",
+                    record.samples()
+                ));
+            }
+        }
+        seen
+    }
+
+    /// Samples reported so far by all runs.
+    pub(crate) fn reported(&self) -> f64 {
+        self.seen.lock().unwrap().reports.values().sum()
+    }
+}
+
+impl Seen {
+    fn owns(&mut self, node: NodeId, epoch: Epoch, trainer: &TrainerId) {
+        let key = (node, epoch);
+        match self.owners.get(&key) {
+            Some(other) if other != trainer => {
+                let (node, epoch) = key;
+                self.violations.push(format!(
+                    "{node} belongs to {other} and to {trainer} under one epoch, {epoch:?}"
+                ));
+            }
+            Some(_) => {}
+            None => {
+                self.owners.insert(key, trainer.clone());
+            }
+        }
+    }
+}
