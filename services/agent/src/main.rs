@@ -1,2 +1,15 @@
-//! Stub.
-fn main() {}
+//! Starts, watches and stops training on a node, and gives the node back, alone if need be.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Between the agent and a program stands a guard: this program once more.
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments
+        .next()
+        .is_some_and(|first| first == lacuna_agent_service::GUARD)
+    {
+        return lacuna_agent_service::guard(arguments);
+    }
+    lacuna_runtime::service_main("agent", lacuna_agent_service::run)
+}

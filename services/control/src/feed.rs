@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_first_full_view_is_a_snapshot_and_moments_are_netted() {
-        let events = lacuna_testkit::events(1, &[("n1", "idle"), ("n2", "idle")]);
+        let events = lacuna_testkit::events(1, &[("idle", "n1"), ("idle", "n2")]);
         let mut feed = Feed::new();
         let inputs = feed.events(&events);
         assert!(
@@ -121,10 +121,10 @@ mod tests {
         let mut more = lacuna_testkit::events(
             3,
             &[
-                ("n1", "busy"),
-                ("n3", "idle"),
-                ("n3", "busy"),
-                ("n1", "idle"),
+                ("busy", "n1"),
+                ("idle", "n3"),
+                ("busy", "n3"),
+                ("idle", "n1"),
             ],
         );
         for event in &mut more {

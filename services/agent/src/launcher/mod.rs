@@ -1,0 +1,52 @@
+//! What trains: started, stopped, watched.
+
+mod command;
+mod files;
+mod simulated;
+
+use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
+
+pub use command::{Command, Settings};
+pub use simulated::Simulated;
+
+/// What a launcher has to tell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Happened {
+    /// A run has come so far.
+    Progress(Progress),
+    /// The program of a run ended by itself.
+    Exited {
+        /// On which node.
+        node: NodeId,
+        /// Which run.
+        run: RunId,
+        /// Exit code, or 128 + the signal's number.
+        code: i32,
+        /// Its last words.
+        reason: String,
+    },
+    /// The program of a run has ended, as it was told to.
+    Stopped {
+        /// On which node.
+        node: NodeId,
+        /// Which run.
+        run: RunId,
+    },
+}
+
+/// A way to run trainers. What happens comes out of [`Launcher::happened`] or, for launchers
+/// with processes of their own, through the channel that they were given.
+pub trait Launcher {
+    /// Starts a node's part of a run at `now` (cluster time).
+    fn start(&mut self, node: &NodeId, assignment: Assignment, now: Timestamp);
+
+    /// Stops a node's part of a run; its last report is for no later than `at` where that can
+    /// be told.
+    fn stop(&mut self, node: &NodeId, run: RunId, at: Timestamp);
+
+    /// What has happened since the last call.
+    fn happened(&mut self) -> Vec<Happened>;
+
+    /// The last lines of a trainer's output on a node, oldest first.
+    fn output(&self, node: &NodeId, trainer: &str, lines: usize) -> Vec<String>;
+}

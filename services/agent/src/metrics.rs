@@ -1,0 +1,105 @@
+//! What an agent measures.
+
+use lacuna_runtime::metrics::{self, Error, Registry};
+use prometheus::{IntCounter, IntCounterVec, IntGauge};
+
+/// An agent's metrics.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    pub(crate) nodes: IntGauge,
+    pub(crate) running: IntGauge,
+    pub(crate) commands: IntCounterVec,
+    pub(crate) statuses: IntCounter,
+    pub(crate) progress: IntCounter,
+    pub(crate) released: IntCounterVec,
+    starts: IntCounter,
+    exits: IntCounterVec,
+    garbage: IntCounter,
+    guard_kills: IntCounter,
+}
+
+impl Metrics {
+    /// Registers them.
+    ///
+    /// # Errors
+    /// If a name is taken.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        let counter = |name: &str, help: &str| metrics::counter(registry, name, help);
+        let gauge = |name: &str, help: &str| metrics::gauge(registry, name, help);
+        let labelled = |name: &str, help: &str, label: &str, values: &[&str]| {
+            let vec = metrics::counters(registry, name, help, &[label])?;
+            for value in values {
+                let _ = vec.with_label_values(&[*value]);
+            }
+            Ok::<_, Error>(vec)
+        };
+        Ok(Self {
+            nodes: gauge("lacuna_agent_nodes", "nodes that this process plays")?,
+            running: gauge("lacuna_agent_running", "nodes on which a run has its part")?,
+            commands: labelled(
+                "lacuna_agent_commands_total",
+                "commands heard, by what became of them",
+                "outcome",
+                &["run", "release", "repeated", "refused", "recovered"],
+            )?,
+            statuses: counter("lacuna_agent_statuses_total", "statuses sent")?,
+            progress: counter(
+                "lacuna_agent_progress_reports_total",
+                "progress reports sent",
+            )?,
+            released: labelled(
+                "lacuna_agent_given_back_total",
+                "nodes given back without a command, by cause",
+                "cause",
+                &["dead man", "agent stopped"],
+            )?,
+            starts: counter("lacuna_agent_programs_started_total", "programs started")?,
+            exits: labelled(
+                "lacuna_agent_programs_exited_total",
+                "programs that ended by themselves",
+                "how",
+                &["zero", "non-zero"],
+            )?,
+            garbage: counter(
+                "lacuna_agent_garbage_lines_total",
+                "lines in progress files that were no progress",
+            )?,
+            guard_kills: counter(
+                "lacuna_agent_guard_kills_total",
+                "guards that did not end by themselves after the grace",
+            )?,
+        })
+    }
+
+    pub(crate) fn started(&self) {
+        self.starts.inc();
+    }
+
+    pub(crate) fn exited(&self, code: i32) {
+        let how = if code == 0 { "zero" } else { "non-zero" };
+        self.exits.with_label_values(&[how]).inc();
+    }
+
+    pub(crate) fn garbage(&self, lines: u64) {
+        self.garbage.inc_by(lines);
+    }
+
+    pub(crate) fn guard_killed(&self) {
+        self.guard_kills.inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exposition_is_the_golden_one() {
+        let registry = Registry::new();
+        let _metrics = Metrics::new(&registry).unwrap();
+        lacuna_runtime::bus::declare_metrics(&registry, "agent").unwrap();
+        let text = metrics::expose(&registry).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/metrics.txt");
+        lacuna_testkit::golden(path, &text);
+    }
+}

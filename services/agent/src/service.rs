@@ -1,0 +1,208 @@
+//! The loop.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::Args;
+use futures::StreamExt;
+use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_runtime::{Context, ServiceError, Start, TextRequest};
+use lacuna_trainer::Now;
+use lacuna_wire::msg::{Clock, Pace};
+use lacuna_wire::{address, token};
+use tokio::sync::mpsc;
+
+use crate::launcher::{Command, Settings};
+use crate::metrics::Metrics;
+use crate::shell::{Plays, Shell};
+
+/// The dead man looks at the clock this often.
+const TICK: Duration = Duration::from_millis(250);
+/// Progress files of programs are looked at this often at least.
+const POLL: Span = Span::from_ms(500);
+/// Idle nodes say so this often at most.
+const IDLE_EVERY: Span = Span::from_secs(10);
+/// At shutdown, programs are waited for so long; their guards end them in any case.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Arguments of the agent.
+#[derive(Debug, Clone, Default, Args)]
+pub struct AgentArgs {
+    /// A node that this process plays; may be repeated
+    #[arg(long = "node", value_name = "NAME")]
+    nodes: Vec<NodeId>,
+    /// Play every node that a command comes for (demonstrations)
+    #[arg(long, conflicts_with = "nodes")]
+    all_nodes: bool,
+}
+
+/// Runs the agent until it is told to stop.
+///
+/// # Errors
+/// If the bus is closed for good, or no node is named.
+pub async fn run(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
+    let metrics = Metrics::new(&ctx.registry)?;
+    let settings = &ctx.config.agent;
+    let named: BTreeSet<NodeId> = if args.nodes.is_empty() {
+        settings.nodes.iter().cloned().collect()
+    } else {
+        args.nodes.into_iter().collect()
+    };
+    let plays = if args.all_nodes || (settings.all_nodes && named.is_empty()) {
+        Plays::All
+    } else if named.is_empty() {
+        return Err("no node to play: give --node NAME, --all-nodes or [agent] nodes".into());
+    } else {
+        Plays::Nodes(named)
+    };
+    let (told, happened) = mpsc::unbounded_channel();
+    let programs = Command::new(
+        Settings {
+            guard: std::env::current_exe()?,
+            work_dir: settings.work_dir.clone(),
+            grace: settings.grace,
+            poll_every: settings.report_every.min(POLL),
+        },
+        ctx.clock.clone(),
+        metrics.clone(),
+        told,
+    );
+    let shell = Shell::new(ctx.clone(), metrics, plays.clone(), programs);
+    live(ctx, shell, plays, happened).await
+}
+
+async fn live(
+    ctx: Context,
+    mut shell: Shell,
+    plays: Plays,
+    mut happened: mpsc::UnboundedReceiver<crate::launcher::Happened>,
+) -> Result<(), ServiceError> {
+    let (bus, cluster) = (ctx.bus.clone(), ctx.cluster.clone());
+    let watch = Stopwatch::start();
+    if let Some(clock) = bus.last(&address::clock(&cluster)).await? {
+        ctx.clock.update(&clock.message);
+    }
+    // One node hears its own subject; several share one subscription.
+    let (commands, logs) = match &plays {
+        Plays::Nodes(nodes) if nodes.len() == 1 => match nodes.first() {
+            Some(node) => (
+                address::command(&cluster, node),
+                address::logs(&cluster, node),
+            ),
+            None => return Ok(()),
+        },
+        Plays::Nodes(_) | Plays::All => (address::commands(&cluster), address::logs_all(&cluster)),
+    };
+    // What the stream holds now is from before this process: whatever it asked for is gone.
+    let before = last_sequence(&ctx, commands.stream().unwrap_or_default()).await?;
+    let mut renewals = bus.subscribe(&address::renewal(&cluster)).await?;
+    let mut asked = bus.subscribe_text(&logs).await?;
+    let mut clocks = bus.follow(&address::clock(&cluster), Start::Last).await?;
+    let mut commands = bus.follow(&commands, Start::Last).await?;
+    let settings = &ctx.config.agent;
+    let mut tick = interval(TICK);
+    let mut reports = interval(settings.report_every.to_std());
+    let mut idle = interval(settings.report_every.max(IDLE_EVERY).to_std());
+    let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
+    loop {
+        alive.ok();
+        let finish = until_finish(&ctx, &shell);
+        tokio::select! {
+            biased;
+            () = ctx.shutdown.cancelled() => break,
+            clock = clocks.next() => {
+                let clock = clock?;
+                ctx.clock.update(&clock.message);
+                let all = wants_reports(&clock.message);
+                shell.progress(all, &clock.envelope.correlation, moment(&ctx, &watch)).await;
+            }
+            renewal = renewals.next() => {
+                shell.renewed(&renewal?.message.leases, moment(&ctx, &watch));
+            }
+            command = commands.next() => {
+                let command = command?;
+                let old = command.sequence <= before;
+                shell.command(command, old, moment(&ctx, &watch)).await;
+            }
+            Some(one) = happened.recv() => {
+                shell.happened(vec![one], "", moment(&ctx, &watch)).await;
+            }
+            () = sleep(finish) => shell.progress(false, "", moment(&ctx, &watch)).await,
+            _ = tick.tick() => shell.tick(moment(&ctx, &watch)).await,
+            _ = reports.tick() => {
+                // In lock step the clock says when.
+                shell.progress(!ctx.clock.lock_step(), "", moment(&ctx, &watch)).await;
+                shell.statuses(true).await;
+            }
+            _ = idle.tick() => shell.statuses(false).await,
+            Some(request) = asked.next() => answer(&shell, &request).await,
+        }
+    }
+    // Every program ends, and says how far it has come.
+    shell.give_up_all(moment(&ctx, &watch)).await;
+    let patience = tokio::time::sleep(PATIENCE);
+    tokio::pin!(patience);
+    while shell.busy() {
+        tokio::select! {
+            () = &mut patience => break,
+            Some(one) = happened.recv() => {
+                shell.happened(vec![one], "", moment(&ctx, &watch)).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// In lock step every run tells where it stands as soon as time has advanced.
+fn wants_reports(clock: &Clock) -> bool {
+    clock.pace == Pace::LockStep && !clock.complete
+}
+
+/// Real time until the next simulated run will have done its work.
+fn until_finish(ctx: &Context, shell: &Shell) -> Option<Duration> {
+    let rate = ctx.clock.rate();
+    let finish = shell.simulated.next_finish()?;
+    let left = finish.since(ctx.clock.now()).as_secs_f64().max(0.0);
+    (rate > 0.0).then(|| Duration::from_secs_f64((left / rate).clamp(0.001, 3600.0)))
+}
+
+async fn sleep(length: Option<Duration>) {
+    match length {
+        Some(length) => tokio::time::sleep(length).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn last_sequence(ctx: &Context, stream: &str) -> Result<u64, ServiceError> {
+    let stream = ctx.bus.jetstream().get_stream(stream).await?;
+    Ok(stream.cached_info().state.last_sequence)
+}
+
+/// The question is `<trainer> <lines>`.
+async fn answer(shell: &Shell, request: &TextRequest) {
+    let node: Option<NodeId> = token::last_name(&request.subject).and_then(|n| n.parse().ok());
+    let mut words = request.text.split_whitespace();
+    let trainer = words.next().unwrap_or_default();
+    let lines = words.next().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let found = node.and_then(|node| shell.output(&node, trainer, lines));
+    // Another process may play the node: silence leaves the answer to it.
+    if let Some(text) = found
+        && let Err(error) = request.respond(text).await
+    {
+        tracing::warn!(%error, "request for output not answered");
+    }
+}
+
+fn moment(ctx: &Context, watch: &Stopwatch) -> Now {
+    Now {
+        cluster: ctx.clock.now(),
+        wall: Timestamp::from_unix(1) + watch.span(),
+    }
+}
+
+fn interval(every: Duration) -> tokio::time::Interval {
+    let mut interval = tokio::time::interval(every.max(Duration::from_millis(10)));
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    interval
+}

@@ -1,0 +1,268 @@
+//! All nodes of this process: commands in, effects carried out, statuses out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lacuna_model::{Action, Launch, Member, NodeId, Span};
+use lacuna_runtime::{Context, Received};
+use lacuna_trainer::Now;
+use lacuna_trainer::agent::{Agent, Effect};
+use lacuna_wire::address;
+use lacuna_wire::msg::{AgentStatus, Progress};
+
+use crate::launcher::{Command, Happened, Launcher, Simulated};
+use crate::metrics::Metrics;
+
+/// Which nodes this process plays.
+#[derive(Debug, Clone)]
+pub(crate) enum Plays {
+    /// These.
+    Nodes(BTreeSet<NodeId>),
+    /// Every one that it hears of.
+    All,
+}
+
+pub(crate) struct Shell {
+    pub(crate) ctx: Context,
+    pub(crate) metrics: Metrics,
+    pub(crate) simulated: Simulated,
+    pub(crate) programs: Command,
+    agents: BTreeMap<NodeId, Agent>,
+    plays: Plays,
+    dead_man: Span,
+}
+
+impl Shell {
+    pub(crate) fn new(ctx: Context, metrics: Metrics, plays: Plays, programs: Command) -> Self {
+        let dead_man = ctx.config.agent.dead_man;
+        let agents = match &plays {
+            Plays::Nodes(nodes) => nodes
+                .iter()
+                .map(|node| (node.clone(), Agent::new(node.clone(), dead_man)))
+                .collect(),
+            Plays::All => BTreeMap::new(),
+        };
+        Self {
+            ctx,
+            metrics,
+            simulated: Simulated::default(),
+            programs,
+            agents,
+            plays,
+            dead_man,
+        }
+    }
+
+    /// A command; one that the bus has kept from before this process began is not obeyed.
+    pub(crate) async fn command(
+        &mut self,
+        received: Received<lacuna_model::Command>,
+        old: bool,
+        now: Now,
+    ) {
+        let correlation = received.envelope.correlation;
+        let command = received.message;
+        let node = command.node.clone();
+        let agent = match &self.plays {
+            Plays::Nodes(_) => match self.agents.get_mut(&node) {
+                Some(agent) => agent,
+                None => return,
+            },
+            Plays::All => self
+                .agents
+                .entry(node.clone())
+                .or_insert_with(|| Agent::new(node.clone(), self.dead_man)),
+        };
+        let outcome = match &command.action {
+            _ if old => "recovered",
+            Action::Run(_) => "run",
+            Action::Release { .. } => "release",
+        };
+        let effects = if old {
+            agent.recover(&command)
+        } else {
+            agent.command(command, now)
+        };
+        let outcome = match effects.as_slice() {
+            [Effect::Refused { epoch, seq }, ..] => {
+                tracing::warn!(%node, epoch = epoch.0, seq, correlation, "older command refused");
+                "refused"
+            }
+            [Effect::Report(status)] if !old && outcome == "run" => {
+                tracing::debug!(%node, epoch = status.epoch.0, correlation, "command repeated");
+                "repeated"
+            }
+            _ => outcome,
+        };
+        self.metrics.commands.with_label_values(&[outcome]).inc();
+        self.act(&node, effects, &correlation, now).await;
+    }
+
+    /// Carries out what an agent wants, and what comes of it.
+    pub(crate) async fn act(
+        &mut self,
+        node: &NodeId,
+        effects: Vec<Effect>,
+        correlation: &str,
+        now: Now,
+    ) {
+        for effect in effects {
+            match effect {
+                Effect::Start(assignment) => {
+                    tracing::debug!(%node, trainer = %assignment.trainer,
+                        run = assignment.run.0, rank = assignment.rank, correlation, "start");
+                    match assignment.launch {
+                        Launch::Simulated => self.simulated.start(node, *assignment, now.cluster),
+                        Launch::Command { .. } => {
+                            self.programs.start(node, *assignment, now.cluster);
+                        }
+                    }
+                }
+                Effect::Stop {
+                    run, at, reason, ..
+                } => {
+                    tracing::debug!(%node, run = run.0, reason, correlation, "stop");
+                    if self.programs.has(node, run) {
+                        self.programs.stop(node, run, at);
+                    } else {
+                        self.simulated.stop(node, run, at);
+                    }
+                }
+                Effect::Report(status) => self.say(&status, correlation).await,
+                Effect::Refused { .. } => {}
+            }
+        }
+        let happened = self.simulated.happened();
+        Box::pin(self.happened(happened, correlation, now)).await;
+    }
+
+    /// Tells the agents what happened to their programs, and the bus what was achieved.
+    pub(crate) async fn happened(&mut self, happened: Vec<Happened>, correlation: &str, now: Now) {
+        for one in happened {
+            let (node, effects) = match one {
+                Happened::Progress(progress) => {
+                    self.tell(&progress, correlation).await;
+                    continue;
+                }
+                Happened::Stopped { node, run } => {
+                    let effects = self.agents.get_mut(&node).map(|a| a.stopped(run));
+                    (node, effects)
+                }
+                Happened::Exited {
+                    node,
+                    run,
+                    code,
+                    reason,
+                } => {
+                    tracing::info!(%node, run = run.0, code, reason, "program ended");
+                    self.metrics.exited(code);
+                    self.programs.forget(&node, run);
+                    let effects = self
+                        .agents
+                        .get_mut(&node)
+                        .map(|a| a.exited(run, code, &reason));
+                    (node, effects)
+                }
+            };
+            if let Some(effects) = effects {
+                self.act(&node, effects, correlation, now).await;
+            }
+        }
+    }
+
+    /// Where the simulated runs stand is told, by `now` or when the work was done.
+    pub(crate) async fn progress(&mut self, all: bool, correlation: &str, now: Now) {
+        self.simulated.finished(now.cluster);
+        if all {
+            self.simulated.report_all(now.cluster);
+        }
+        let happened = self.simulated.happened();
+        self.happened(happened, correlation, now).await;
+    }
+
+    pub(crate) fn renewed(&mut self, leases: &[Member], now: Now) {
+        for lease in leases {
+            if let Some(agent) = self.agents.get_mut(&lease.node) {
+                agent.renewed(lease.epoch, now);
+            }
+        }
+    }
+
+    /// Who has waited too long for a renewal gives up.
+    pub(crate) async fn tick(&mut self, now: Now) {
+        let mut given_up = Vec::new();
+        for (node, agent) in &mut self.agents {
+            let effects = agent.tick(now);
+            if !effects.is_empty() {
+                given_up.push((node.clone(), effects));
+            }
+        }
+        for (node, effects) in given_up {
+            tracing::warn!(%node, "no renewal of the lease, giving the node back");
+            self.metrics.released.with_label_values(&["dead man"]).inc();
+            self.act(&node, effects, "", now).await;
+        }
+        let nodes = i64::try_from(self.agents.len()).unwrap_or(i64::MAX);
+        self.metrics.nodes.set(nodes);
+        let running = self.agents.values().filter(|a| a.running().is_some());
+        let running = i64::try_from(running.count()).unwrap_or(i64::MAX);
+        self.metrics.running.set(running);
+    }
+
+    /// This process ends: everything is given back.
+    pub(crate) async fn give_up_all(&mut self, now: Now) {
+        for node in self.agents.keys().cloned().collect::<Vec<_>>() {
+            let effects = self
+                .agents
+                .get_mut(&node)
+                .map(|agent| agent.give_up("agent stopped", now))
+                .unwrap_or_default();
+            if !effects.is_empty() {
+                let cause = "agent stopped";
+                self.metrics.released.with_label_values(&[cause]).inc();
+                self.act(&node, effects, "", now).await;
+            }
+        }
+    }
+
+    /// Whether any program has still to stop.
+    pub(crate) fn busy(&self) -> bool {
+        self.agents
+            .values()
+            .any(|agent| !matches!(agent.status().activity, lacuna_model::Activity::Free))
+    }
+
+    /// Statuses of a part of the nodes: of those that run something, or of the others.
+    pub(crate) async fn statuses(&self, running: bool) {
+        for agent in self.agents.values() {
+            if agent.running().is_some() == running {
+                self.say(&agent.status(), "").await;
+            }
+        }
+    }
+
+    async fn say(&self, status: &AgentStatus, correlation: &str) {
+        let subject = address::agent(&self.ctx.cluster, &status.node);
+        self.metrics.statuses.inc();
+        if let Err(error) = self.ctx.bus.publish(&subject, status, correlation).await {
+            tracing::warn!(%error, "status not sent");
+        }
+    }
+
+    async fn tell(&self, progress: &Progress, correlation: &str) {
+        let subject = address::progress(&self.ctx.cluster, &progress.trainer);
+        self.metrics.progress.inc();
+        if let Err(error) = self.ctx.bus.publish(&subject, progress, correlation).await {
+            tracing::warn!(%error, "progress not sent");
+        }
+    }
+
+    /// The last lines of a trainer's output on a node, if the node is played here.
+    pub(crate) fn output(&self, node: &NodeId, trainer: &str, lines: usize) -> Option<String> {
+        self.agents.get(node)?;
+        let mut found = self.programs.output(node, trainer, lines);
+        if found.is_empty() {
+            found = self.simulated.output(node, trainer, lines);
+        }
+        Some(found.join("\n"))
+    }
+}

@@ -1,0 +1,154 @@
+//! Reads the progress that a program appends to a file, one JSON object a line:
+//! `{"t","step","samples","world_size","loss","checkpoint"}`, the last two optional.
+//! `samples` is what this run of the program has done since it was started.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+/// At most so much is read at a time.
+const READ: u64 = 1 << 20;
+/// A line longer than this is no progress.
+const LINE: usize = 64 << 10;
+
+/// One line of progress.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Line {
+    /// The program's own time, Unix seconds.
+    pub t: f64,
+    /// Optimiser step.
+    #[serde(default)]
+    pub step: Option<u64>,
+    /// Samples since the program was started.
+    pub samples: f64,
+    /// How many processes took part.
+    #[serde(default)]
+    pub world_size: Option<u32>,
+    /// Training loss.
+    #[serde(default)]
+    pub loss: Option<f64>,
+    /// A complete checkpoint.
+    #[serde(default)]
+    pub checkpoint: Option<String>,
+}
+
+/// Follows one file.
+#[derive(Debug)]
+pub struct Tail {
+    path: PathBuf,
+    offset: u64,
+    partial: Vec<u8>,
+    /// Lines that were no progress.
+    garbage: u64,
+}
+
+impl Tail {
+    /// Follows a file, which need not exist yet, from its beginning.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            offset: 0,
+            partial: Vec::new(),
+            garbage: 0,
+        }
+    }
+
+    /// The lines that have been completed since the last call. A line without its end waits;
+    /// a file that has become shorter is read from its beginning.
+    pub fn read(&mut self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let Ok(mut file) = File::open(&self.path) else {
+            return lines;
+        };
+        let length = file.metadata().map_or(0, |m| m.len());
+        if length < self.offset {
+            self.offset = 0;
+            self.partial.clear();
+        }
+        if file.seek(SeekFrom::Start(self.offset)).is_err() {
+            return lines;
+        }
+        let mut bytes = Vec::new();
+        let Ok(read) = file.take(READ).read_to_end(&mut bytes) else {
+            return lines;
+        };
+        self.offset += read as u64;
+        for byte in bytes {
+            if byte != b'\n' {
+                if self.partial.len() <= LINE {
+                    self.partial.push(byte);
+                }
+                continue;
+            }
+            let line = std::mem::take(&mut self.partial);
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            match parse(&line) {
+                Some(line) => lines.push(line),
+                None => self.garbage += 1,
+            }
+        }
+        lines
+    }
+
+    /// Lines so far that were no progress.
+    #[must_use]
+    pub const fn garbage(&self) -> u64 {
+        self.garbage
+    }
+}
+
+fn parse(line: &[u8]) -> Option<Line> {
+    if line.len() > LINE {
+        return None;
+    }
+    let line: Line = serde_json::from_slice(line).ok()?;
+    (line.samples.is_finite() && line.samples >= 0.0).then_some(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn partial_lines_wait_garbage_is_counted_truncation_starts_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("progress.jsonl");
+        let mut tail = Tail::new(path.clone());
+        assert!(tail.read().is_empty());
+        let mut file = File::create(&path).unwrap();
+        write!(
+            file,
+            "{{\"t\":1,\"samples\":10,\"world_size\":2}}\n{{\"t\":2,\"sam"
+        )
+        .unwrap();
+        let lines = tail.read();
+        assert_eq!(lines.len(), 1);
+        assert_eq!((lines[0].samples, lines[0].world_size), (10.0, Some(2)));
+        assert!(tail.read().is_empty());
+        write!(
+            file,
+            "ples\":20,\"loss\":0.5,\"checkpoint\":\"c1\",\"new\":1}}\n"
+        )
+        .unwrap();
+        let lines = tail.read();
+        assert_eq!((lines[0].samples, lines[0].loss), (20.0, Some(0.5)));
+        assert_eq!(lines[0].checkpoint.as_deref(), Some("c1"));
+        write!(file, "Epoch 3: loss 0.4\n\n[1,2]\n{{\"t\":3,\"samples\":-5}}\n{{\"t\":4,\"samples\":1e999}}\n").unwrap();
+        file.write_all(&[0xff, 0xfe, b'\n']).unwrap();
+        assert!(tail.read().is_empty());
+        assert_eq!(tail.garbage(), 5);
+        let long = "x".repeat(LINE + 10);
+        writeln!(file, "{long}").unwrap();
+        assert!(tail.read().is_empty());
+        assert_eq!(tail.garbage(), 6);
+        std::fs::write(&path, "{\"t\":9,\"samples\":3}\n").unwrap();
+        assert_eq!(tail.read().first().map(|l| l.samples), Some(3.0));
+    }
+}

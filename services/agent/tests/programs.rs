@@ -1,0 +1,280 @@
+//! Real programs under a guard: they report, stop when told, and never outlive their agent.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lacuna_agent_service::{Command, Happened, Launcher, Metrics, Settings};
+use lacuna_model::{
+    Assignment, Epoch, Launch, Member, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp,
+    TrainerId, Work,
+};
+use lacuna_runtime::{ClusterClock, metrics::Registry};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+
+/// Long enough on a loaded machine; nothing waits so long if all is well.
+const LIMIT: Duration = Duration::from_secs(20);
+
+struct Bench {
+    dir: tempfile::TempDir,
+    launcher: Command,
+    told: UnboundedReceiver<Happened>,
+}
+
+fn node() -> NodeId {
+    NodeId::new("n1.example").unwrap()
+}
+
+fn bench(grace_ms: i64) -> Bench {
+    let dir = tempfile::tempdir().unwrap();
+    let (tell, told) = mpsc::unbounded_channel();
+    let settings = Settings {
+        guard: PathBuf::from(env!("CARGO_BIN_EXE_lacuna-agent")),
+        work_dir: dir.path().join("work"),
+        grace: Span::from_ms(grace_ms),
+        poll_every: Span::from_ms(20),
+    };
+    let metrics = Metrics::new(&Registry::new()).unwrap();
+    let launcher = Command::new(settings, ClusterClock::new(), metrics, tell);
+    Bench {
+        dir,
+        launcher,
+        told,
+    }
+}
+
+fn shell(script: &str) -> Assignment {
+    Assignment {
+        trainer: TrainerId::new("..").unwrap(),
+        run: RunId(7),
+        rank: 0,
+        members: ["n1.example", "n2"]
+            .into_iter()
+            .map(|name| Member {
+                node: NodeId::new(name).unwrap(),
+                epoch: Epoch(3),
+            })
+            .collect(),
+        launch: Launch::Command {
+            program: "/bin/sh".to_owned(),
+            args: vec!["-c".to_owned(), script.to_owned()],
+            env: [("GREETING".to_owned(), "hello".to_owned())].into(),
+            checkpoint_dir: Some("/ckpt".to_owned()),
+        },
+        throughput: ScalingCurve::linear(1.0, 4).unwrap(),
+        rescale: RescaleCost {
+            up_s: 0.0,
+            down_s: 0.0,
+        },
+        work: Work::Samples(500.0),
+        samples_before: 120.0,
+        owed: 0.0,
+        since: Timestamp::from_unix(0),
+        checkpoint: Some("step-9".to_owned()),
+    }
+}
+
+impl Bench {
+    fn start(&mut self, script: &str) {
+        let run = shell(script);
+        self.launcher.start(&node(), run, Timestamp::from_unix(0));
+    }
+
+    fn stop(&mut self) {
+        let at = Timestamp::from_unix(0);
+        self.launcher.stop(&node(), RunId(7), at);
+    }
+
+    async fn next(&mut self) -> Happened {
+        tokio::time::timeout(LIMIT, self.told.recv())
+            .await
+            .expect("nothing happened in time")
+            .expect("the launcher is gone")
+    }
+
+    /// The first line of a file that the program writes.
+    async fn line(&self, name: &str) -> String {
+        let path = self.dir.path().join(name);
+        for _ in 0..1000 {
+            if let Ok(text) = std::fs::read_to_string(&path)
+                && text.ends_with('\n')
+            {
+                return text.trim().to_owned();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{} was never written", path.display());
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+}
+
+/// Whether a process lives (a zombie does not).
+fn lives(pid: &str) -> bool {
+    let status = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
+    status.is_ok_and(|s| !s.rsplit(')').next().unwrap_or("").starts_with(" Z"))
+}
+
+async fn gone(pid: &str) {
+    for _ in 0..1000 {
+        if !lives(pid) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("process {pid} still lives");
+}
+
+#[tokio::test]
+async fn a_program_finds_its_environment_and_its_progress_is_told() {
+    let mut bench = bench(1000);
+    let env = bench.path("env");
+    bench.start(&format!(
+        r#"echo "$LACUNA_TRAINER $LACUNA_RUN $LACUNA_RANK $LACUNA_WORLD_SIZE $LACUNA_MEMBERS $LACUNA_CHECKPOINT_DIR $LACUNA_CHECKPOINT $LACUNA_SAMPLES_DONE $GREETING" > {env}
+        echo '{{"t":1,"step":5,"samples":40,"world_size":2,"loss":0.25,"checkpoint":"c5"}}' >> "$LACUNA_PROGRESS_FILE"
+        echo done; echo last words >&2; exit 3"#
+    ));
+    let Happened::Progress(progress) = bench.next().await else {
+        panic!("no progress");
+    };
+    assert_eq!(
+        (progress.samples, progress.step, progress.world_size),
+        (40.0, Some(5), 2)
+    );
+    assert_eq!(progress.loss, Some(0.25));
+    assert_eq!(progress.checkpoint.as_deref(), Some("c5"));
+    let Happened::Exited { code, reason, .. } = bench.next().await else {
+        panic!("no exit");
+    };
+    assert_eq!((code, reason.as_str()), (3, "last words"));
+    assert_eq!(
+        bench.line("env").await,
+        ".. 7 0 2 n1.example,n2 /ckpt step-9 120 hello"
+    );
+    let output = bench.launcher.output(&node(), "..", 5);
+    assert_eq!(output, ["done", "last words"]);
+    // A name of dots leads nowhere else.
+    assert!(bench.dir.path().join("work").is_dir());
+    assert!(!bench.dir.path().join("n1_2Eexample").exists());
+}
+
+#[tokio::test]
+async fn told_to_stop_a_program_may_save_and_its_last_report_counts() {
+    let mut bench = bench(10_000);
+    let up = bench.path("up");
+    bench.start(&format!(
+        r#"trap 'test -s "$LACUNA_DEADLINE_FILE" && echo "{{\"t\":2,\"samples\":77}}" >> "$LACUNA_PROGRESS_FILE"; exit 0' TERM
+        echo $$ > {up}; while :; do sleep 0.02; done"#
+    ));
+    let pid = bench.line("up").await;
+    bench.stop();
+    let Happened::Progress(progress) = bench.next().await else {
+        panic!("no last report");
+    };
+    assert_eq!(progress.samples, 77.0);
+    let stopped = Happened::Stopped {
+        node: node(),
+        run: RunId(7),
+    };
+    assert_eq!(bench.next().await, stopped);
+    gone(&pid).await;
+}
+
+#[tokio::test]
+async fn a_program_that_will_not_stop_is_killed_with_all_its_children() {
+    let mut bench = bench(200);
+    let (up, child) = (bench.path("up"), bench.path("child"));
+    bench.start(&format!(
+        "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ > {child}; while :; do sleep 0.1; done' & \
+         echo $$ > {up}; while :; do sleep 0.1; done"
+    ));
+    let (pid, child) = (bench.line("up").await, bench.line("child").await);
+    bench.stop();
+    assert!(matches!(bench.next().await, Happened::Stopped { .. }));
+    gone(&pid).await;
+    gone(&child).await;
+}
+
+#[tokio::test]
+async fn what_a_program_leaves_behind_is_killed_and_its_exit_code_is_kept() {
+    let mut bench = bench(1000);
+    let child = bench.path("child");
+    bench.start(&format!(
+        "sh -c 'echo $$ > {child}; sleep 600' & while ! test -s {child}; do sleep 0.02; done; exit 5"
+    ));
+    let Happened::Exited { code, .. } = bench.next().await else {
+        panic!("no exit");
+    };
+    assert_eq!(code, 5);
+    let child = bench.line("child").await;
+    gone(&child).await;
+}
+
+#[tokio::test]
+async fn a_killed_guard_leaves_no_orphan_behind() {
+    let mut bench = bench(300);
+    let up = bench.path("up");
+    bench.start(&format!(
+        "echo $$ $PPID > {up}; while :; do sleep 0.1; done"
+    ));
+    let line = bench.line("up").await;
+    let (pid, guard) = line.split_once(' ').unwrap();
+    // The program's death by a signal is told as such.
+    kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGUSR1).unwrap();
+    let Happened::Exited { code, .. } = bench.next().await else {
+        panic!("no exit");
+    };
+    assert_eq!(code, 128 + Signal::SIGUSR1 as i32);
+    gone(guard).await;
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_exist_says_so() {
+    let mut bench = bench(1000);
+    let mut run = shell("");
+    if let Launch::Command { program, .. } = &mut run.launch {
+        *program = "/no/such/program".to_owned();
+    }
+    bench.launcher.start(&node(), run, Timestamp::from_unix(0));
+    let Happened::Exited { code, reason, .. } = bench.next().await else {
+        panic!("no exit");
+    };
+    assert_eq!(code, 127);
+    assert!(reason.contains("cannot start /no/such/program"), "{reason}");
+}
+
+/// Kills the group that a test may have left behind.
+struct Group(i32);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = killpg(Pid::from_raw(self.0), Signal::SIGKILL);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_killed_without_a_word_takes_its_programs_with_it() {
+    use std::os::unix::process::CommandExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    // A shell plays the agent: it holds the guard's input, and is killed.
+    let script = format!(
+        "sleep 600 | {} guard-process-group 300 {} /bin/sh -c 'echo $$ > {}; while :; do sleep 0.1; done'",
+        env!("CARGO_BIN_EXE_lacuna-agent"),
+        path("code"),
+        path("up"),
+    );
+    let agent = std::process::Command::new("/bin/sh")
+        .args(["-c", &script])
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let group = Group(i32::try_from(agent.id()).unwrap());
+    let bench = Bench { dir, ..bench(300) };
+    let pid = bench.line("up").await;
+    drop(group);
+    gone(&pid).await;
+}

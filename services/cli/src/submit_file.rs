@@ -1,0 +1,398 @@
+//! Submit files: trainers as their owners write them, in TOML.
+//!
+//! A file holds one `[[trainer]]` table for each trainer; `deploy/examples/` has complete
+//! ones. Unknown keys are errors. Environment values may not refer to the submitter's own
+//! environment: what runs elsewhere must not depend on who typed the command.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use lacuna_model::{
+    Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
+};
+use serde::Deserialize;
+use toml::Spanned;
+
+/// Why a submit file was refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SubmitError {
+    /// It cannot be read.
+    #[error("{file}: {source}")]
+    Read {
+        /// The file.
+        file: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("{file}:{line}: {field}: {problem}: {remedy}")]
+    Field {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The key, or what is wrong with the syntax.
+        field: String,
+        /// What is wrong.
+        problem: String,
+        /// What to write.
+        remedy: String,
+    },
+    /// There is no trainer in it.
+    #[error("{file}: no trainer: write a [[trainer]] table, as in deploy/examples/simulated.toml")]
+    Empty {
+        /// The file.
+        file: String,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    trainer: Vec<Spanned<Raw>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    name: Spanned<String>,
+    owner: Option<String>,
+    #[serde(default)]
+    priority: i32,
+    /// Not before this moment (RFC 3339).
+    not_before: Option<Spanned<String>>,
+    launcher: Spanned<String>,
+    program: Option<Spanned<String>>,
+    #[serde(default)]
+    arguments: Vec<String>,
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    checkpoint_dir: Option<String>,
+    min_nodes: Spanned<u32>,
+    max_nodes: Spanned<u32>,
+    scaling: Option<Spanned<Scaling>>,
+    profile: Option<Spanned<bool>>,
+    rescale: Option<Spanned<Rescale>>,
+    samples: Option<Spanned<f64>>,
+    until: Option<Spanned<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scaling {
+    nodes: Vec<u32>,
+    samples_per_s: Vec<f64>,
+    /// What is maximised at each node count, if it is not throughput.
+    objective: Option<Vec<f64>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rescale {
+    up: Spanned<String>,
+    down: Spanned<String>,
+}
+
+/// Reads a submit file. `now` becomes the time of submission (cluster time) of trainers that
+/// do not ask for a later one.
+///
+/// # Errors
+/// [`SubmitError`] names file, line and field, and says what to write.
+pub(crate) fn read(path: &Path, now: Timestamp) -> Result<Vec<TrainerSpec>, SubmitError> {
+    let file = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|source| SubmitError::Read {
+        file: file.clone(),
+        source,
+    })?;
+    parse(&file, &text, now)
+}
+
+fn parse(file: &str, text: &str, now: Timestamp) -> Result<Vec<TrainerSpec>, SubmitError> {
+    let context = Context { file, text };
+    let parsed: File = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let message = error.message().replace('\n', " ");
+        context.error(at, "syntax or keys", message, "see deploy/examples/")
+    })?;
+    if parsed.trainer.is_empty() {
+        return Err(SubmitError::Empty {
+            file: file.to_owned(),
+        });
+    }
+    parsed
+        .trainer
+        .into_iter()
+        .map(|raw| context.trainer(raw, now))
+        .collect()
+}
+
+struct Context<'t> {
+    file: &'t str,
+    text: &'t str,
+}
+
+impl Context<'_> {
+    fn error(
+        &self,
+        at: usize,
+        field: &str,
+        problem: impl ToString,
+        remedy: &str,
+    ) -> SubmitError {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        SubmitError::Field {
+            file: self.file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            field: field.to_owned(),
+            problem: problem.to_string(),
+            remedy: remedy.to_owned(),
+        }
+    }
+
+    fn trainer(&self, raw: Spanned<Raw>, now: Timestamp) -> Result<TrainerSpec, SubmitError> {
+        let start = raw.span().start;
+        let raw = raw.into_inner();
+        let id = TrainerId::new(raw.name.get_ref()).map_err(|e| {
+            let at = raw.name.span().start;
+            self.error(at, "name", e, "use letters, digits, `_`, `-` and `.`")
+        })?;
+        let submit = match &raw.not_before {
+            None => now,
+            Some(text) => self.moment(text)?.max(now),
+        };
+        let max_nodes = *raw.max_nodes.get_ref();
+        let (throughput, objective) = self.scaling(&raw, start)?;
+        let spec = TrainerSpec {
+            id,
+            owner: raw.owner.clone(),
+            priority: raw.priority,
+            submit,
+            min_nodes: *raw.min_nodes.get_ref(),
+            max_nodes,
+            throughput,
+            objective,
+            rescale: self.rescale(&raw)?,
+            work: self.work(&raw, start)?,
+            launch: self.launch(raw, start)?,
+        };
+        spec.check()
+            .map_err(|e| self.error(start, "trainer", e, "mend the numbers named"))?;
+        Ok(spec)
+    }
+
+    fn moment(&self, text: &Spanned<String>) -> Result<Timestamp, SubmitError> {
+        text.get_ref()
+            .parse::<jiff::Timestamp>()
+            .map(|t| Timestamp::from_unix_ms(t.as_millisecond()))
+            .map_err(|e| {
+                let remedy = "write it as \"2026-03-01T08:00:00Z\"";
+                self.error(text.span().start, "not_before", e, remedy)
+            })
+    }
+
+    fn scaling(
+        &self,
+        raw: &Raw,
+        start: usize,
+    ) -> Result<(ScalingCurve, Option<ScalingCurve>), SubmitError> {
+        if let Some(profile) = raw.profile.as_ref().filter(|p| *p.get_ref()) {
+            return Err(self.error(
+                profile.span().start,
+                "profile",
+                "curves cannot be measured while training yet",
+                "measure samples/s at a few node counts and write them under [trainer.scaling]",
+            ));
+        }
+        let Some(scaling) = &raw.scaling else {
+            return Err(self.error(
+                start,
+                "scaling",
+                "missing",
+                "write scaling = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }",
+            ));
+        };
+        let at = scaling.span().start;
+        let scaling = scaling.get_ref();
+        let curve = |rates: &[f64], field| {
+            ScalingCurve::from_lists(&scaling.nodes, rates).map_err(|e| {
+                let remedy = "give one positive rate for each node count, counts growing";
+                self.error(at, field, e, remedy)
+            })
+        };
+        let throughput = curve(&scaling.samples_per_s, "scaling.samples_per_s")?;
+        let objective = scaling
+            .objective
+            .as_ref()
+            .map(|rates| curve(rates, "scaling.objective"))
+            .transpose()?;
+        Ok((throughput, objective))
+    }
+
+    fn rescale(&self, raw: &Raw) -> Result<RescaleCost, SubmitError> {
+        let span = |text: &Spanned<String>, field| {
+            text.get_ref()
+                .parse::<Span>()
+                .map(Span::as_secs_f64)
+                .map_err(|e| self.error(text.span().start, field, e, "write it as \"18s\""))
+        };
+        // Without measurements: what the published data assume for torchrun.
+        raw.rescale.as_ref().map_or(
+            Ok(RescaleCost {
+                up_s: 18.0,
+                down_s: 12.0,
+            }),
+            |rescale| {
+                let rescale = rescale.get_ref();
+                Ok(RescaleCost {
+                    up_s: span(&rescale.up, "rescale.up")?,
+                    down_s: span(&rescale.down, "rescale.down")?,
+                })
+            },
+        )
+    }
+
+    fn work(&self, raw: &Raw, start: usize) -> Result<Work, SubmitError> {
+        match (&raw.samples, &raw.until) {
+            (Some(samples), None) => Ok(Work::Samples(*samples.get_ref())),
+            (None, Some(until)) if until.get_ref() == "exit" => Ok(Work::UntilExit),
+            (None, Some(until)) => Err(self.error(
+                until.span().start,
+                "until",
+                format!("{:?} is not known", until.get_ref()),
+                "write until = \"exit\"",
+            )),
+            (Some(_), Some(until)) => Err(self.error(
+                until.span().start,
+                "until",
+                "given beside samples",
+                "keep one of the two",
+            )),
+            (None, None) => Err(self.error(
+                start,
+                "samples",
+                "missing",
+                "write samples = 1e6, or until = \"exit\"",
+            )),
+        }
+    }
+
+    fn launch(&self, raw: Raw, start: usize) -> Result<Launch, SubmitError> {
+        match raw.launcher.get_ref().as_str() {
+            "simulated" => {
+                if let Some(program) = &raw.program {
+                    return Err(self.error(
+                        program.span().start,
+                        "program",
+                        "a simulated trainer starts none",
+                        "remove it, or write launcher = \"command\"",
+                    ));
+                }
+                if raw.until.is_some() {
+                    return Err(self.error(
+                        start,
+                        "until",
+                        "a simulated trainer never exits",
+                        "write samples = ... instead",
+                    ));
+                }
+                Ok(Launch::Simulated)
+            }
+            "command" => {
+                let Some(program) = raw.program else {
+                    return Err(self.error(
+                        start,
+                        "program",
+                        "missing",
+                        "name the program that trains, e.g. program = \"torchrun\"",
+                    ));
+                };
+                Ok(Launch::Command {
+                    program: program.into_inner(),
+                    args: raw.arguments,
+                    env: raw.environment,
+                    checkpoint_dir: raw.checkpoint_dir,
+                })
+            }
+            other => Err(self.error(
+                raw.launcher.span().start,
+                "launcher",
+                format!("{other:?} is not known"),
+                "write \"simulated\" or \"command\"",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_unix(1_000);
+
+    const GOOD: &str = r#"
+[[trainer]]
+name = "resnet"
+launcher = "simulated"
+min_nodes = 1
+max_nodes = 8
+scaling = { nodes = [1, 8], samples_per_s = [100.0, 700.0] }
+samples = 1e6
+"#;
+
+    #[test]
+    fn the_shortest_file_is_enough() {
+        let specs = parse("t.toml", GOOD, NOW).unwrap();
+        assert_eq!(specs.len(), 1);
+        let spec = &specs[0];
+        assert_eq!(spec.submit, NOW);
+        assert_eq!(spec.rescale.up_s, 18.0);
+        assert_eq!(spec.work, Work::Samples(1e6));
+    }
+
+    #[test]
+    fn every_shipped_example_is_accepted() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples");
+        let mut seen = 0;
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|e| e == "toml") {
+                let specs = read(&path, NOW).unwrap();
+                assert!(!specs.is_empty(), "{}", path.display());
+                seen += 1;
+            }
+        }
+        assert!(seen >= 3, "only {seen} examples");
+    }
+
+    #[test]
+    fn errors_name_line_field_and_remedy() {
+        for (old, new, says) in [
+            ("min_nodes = 1", "min_nodes = 9", ["t.toml:2", "min_nodes 9"]),
+            ("samples = 1e6", "", ["samples: missing", "until = \"exit\""]),
+            ("samples = 1e6", "samples = 1e6\nuntil = \"exit\"", ["t.toml:9", "keep one"]),
+            ("\"simulated\"", "\"magic\"", ["t.toml:4", "\"command\""]),
+            ("\"simulated\"", "\"command\"", ["program: missing", "torchrun"]),
+            ("\"resnet\"", "\"res net\"", ["t.toml:3: name", "letters"]),
+            ("[100.0, 700.0]", "[100.0]", ["t.toml:7", "2 node counts but 1 rates"]),
+            ("[100.0, 700.0]", "[100.0, 7.0]", ["t.toml:7", "falls to 7"]),
+            ("max_nodes = 8", "max_nodes = 16", ["max_nodes is 16", "curve ends at 8"]),
+            ("samples = 1e6", "samples = 1e6\ncolour = \"red\"", ["t.toml:9", "colour"]),
+            ("samples = 1e6", "samples = 1e6\nprofile = true", ["t.toml:9: profile", "measure"]),
+            (
+                "samples = 1e6",
+                "samples = 1e6\nrescale = { up = \"18\", down = \"12s\" }",
+                ["t.toml:9: rescale.up", "\"18s\""],
+            ),
+            ("samples = 1e6", "samples = 1e6\nnot_before = \"soon\"", ["not_before", "2026-03-01"]),
+        ] {
+            assert!(GOOD.contains(old), "{old}");
+            let text = GOOD.replace(old, new);
+            let error = parse("t.toml", &text, NOW).unwrap_err().to_string();
+            for part in says {
+                assert!(error.contains(part), "{new:?} gave {error:?}, expected {part:?}");
+            }
+        }
+        assert!(matches!(parse("t.toml", "", NOW), Err(SubmitError::Empty { .. })));
+    }
+}
