@@ -1,0 +1,215 @@
+//! What planner measures.
+
+use lacuna_model::{HoleVerdict, Outcome, Plan, Verdict};
+use lacuna_runtime::metrics::{self, Error, Registry};
+use prometheus::{Gauge, GaugeVec, Histogram, IntCounterVec, IntGauge};
+
+/// Upper bounds for solve times and latencies, seconds: 10 us to 10 s.
+const BOUNDS: [f64; 16] = [
+    0.000_01, 0.000_1, 0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0,
+    5.0, 10.0,
+];
+
+const OUTCOMES: [&str; 5] = [
+    "optimal",
+    "feasible",
+    "no_incumbent",
+    "infeasible",
+    "failed",
+];
+const SHORTCUTS: [&str; 3] = [
+    "none",
+    lacuna_planner::counts::CERTIFICATE,
+    lacuna_planner::counts::PEGGING,
+];
+const TRAINERS: [&str; 7] = [
+    "start",
+    "grow",
+    "shrink",
+    "keep",
+    "rescale_not_worth_it",
+    "too_few_nodes",
+    "outbid",
+];
+const HOLES: [&str; 5] = ["kept", "assigned", "no_taker", "not_worth_it", "unusable"];
+
+/// What planner measures.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    /// Time of a solve.
+    pub solve: Histogram,
+    /// From the arrival of the newest input until the plan is kept by its stream.
+    pub latency: Histogram,
+    /// Plans, by what became of them.
+    pub plans: IntCounterVec,
+    /// Plans that failed their check, by invariant.
+    pub rejected: IntCounterVec,
+    generation: IntGauge,
+    outcomes: IntCounterVec,
+    shortcuts: IntCounterVec,
+    gap: Gauge,
+    objective: Gauge,
+    pool: IntGauge,
+    allocated: IntGauge,
+    trainers: GaugeVec,
+    holes: GaugeVec,
+}
+
+impl Metrics {
+    /// Registers all.
+    ///
+    /// # Errors
+    /// If a name is taken.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        let made = Self {
+            solve: metrics::histogram(
+                registry,
+                "lacuna_planner_solve_seconds",
+                "time of a solve, with the choice of nodes and the report",
+                &BOUNDS,
+            )?,
+            latency: metrics::histogram(
+                registry,
+                "lacuna_planner_latency_seconds",
+                "from the arrival of the newest input until the plan is kept",
+                &BOUNDS,
+            )?,
+            plans: metrics::counters(
+                registry,
+                "lacuna_planner_plans_total",
+                "plans, by what became of them",
+                &["result"],
+            )?,
+            rejected: metrics::counters(
+                registry,
+                "lacuna_planner_rejected_total",
+                "broken invariants of plans that were not published",
+                &["invariant"],
+            )?,
+            generation: metrics::gauge(
+                registry,
+                "lacuna_planner_generation",
+                "number of the newest published plan",
+            )?,
+            outcomes: metrics::counters(
+                registry,
+                "lacuna_planner_outcomes_total",
+                "solves, by how they ended",
+                &["outcome"],
+            )?,
+            shortcuts: metrics::counters(
+                registry,
+                "lacuna_planner_shortcuts_total",
+                "solves, by the short cut that made the solver unnecessary or its problem smaller",
+                &["shortcut"],
+            )?,
+            gap: metrics::float_gauge(
+                registry,
+                "lacuna_planner_gap_ratio",
+                "relative gap of the newest solve",
+            )?,
+            objective: metrics::float_gauge(
+                registry,
+                "lacuna_planner_objective",
+                "objective of the newest plan",
+            )?,
+            pool: metrics::gauge(
+                registry,
+                "lacuna_planner_pool_nodes",
+                "nodes of the pool that the newest plan was made for",
+            )?,
+            allocated: metrics::gauge(
+                registry,
+                "lacuna_planner_allocated_nodes",
+                "nodes that the newest plan gives out",
+            )?,
+            trainers: metrics::gauges(
+                registry,
+                "lacuna_planner_trainers",
+                "trainers of the newest plan, by verdict",
+                &["verdict"],
+            )?,
+            holes: metrics::gauges(
+                registry,
+                "lacuna_planner_holes",
+                "holes of the newest plan, by verdict",
+                &["verdict"],
+            )?,
+        };
+        for label in ["published", "unchanged", "rejected", "unsent"] {
+            made.plans.with_label_values(&[label]);
+        }
+        for number in 1..=11 {
+            made.rejected.with_label_values(&[&format!("I{number}")]);
+        }
+        for label in OUTCOMES {
+            made.outcomes.with_label_values(&[label]);
+        }
+        for label in SHORTCUTS {
+            made.shortcuts.with_label_values(&[label]);
+        }
+        for label in TRAINERS {
+            made.trainers.with_label_values(&[label]);
+        }
+        for label in HOLES {
+            made.holes.with_label_values(&[label]);
+        }
+        Ok(made)
+    }
+
+    /// A solve has ended.
+    pub fn solved(&self, plan: &Plan, seconds: f64) {
+        self.solve.observe(seconds);
+        let solve = &plan.report.solve;
+        let (outcome, gap) = match solve.outcome {
+            Outcome::Optimal => ("optimal", 0.0),
+            Outcome::Feasible { gap } => ("feasible", gap),
+            Outcome::NoIncumbent => ("no_incumbent", 1.0),
+            Outcome::Infeasible => ("infeasible", 1.0),
+            Outcome::Failed => ("failed", 1.0),
+        };
+        self.outcomes.with_label_values(&[outcome]).inc();
+        self.gap.set(gap);
+        let shortcut = solve.shortcut.as_deref().unwrap_or("none");
+        self.shortcuts.with_label_values(&[shortcut]).inc();
+    }
+
+    /// A plan stands.
+    pub fn stands(&self, plan: &Plan) {
+        let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        self.objective.set(plan.report.solve.objective);
+        self.pool.set(whole(plan.report.holes.len()));
+        let allocated = plan.allocations.iter().map(|a| a.nodes.len()).sum();
+        self.allocated.set(whole(allocated));
+        let generation = i64::try_from(plan.generation.0).unwrap_or(i64::MAX);
+        self.generation.set(generation);
+        for label in TRAINERS {
+            self.trainers.with_label_values(&[label]).set(0.0);
+        }
+        for verdict in &plan.report.trainers {
+            let label = match verdict.verdict {
+                Verdict::Start => "start",
+                Verdict::Grow { .. } => "grow",
+                Verdict::Shrink { .. } => "shrink",
+                Verdict::Keep => "keep",
+                Verdict::RescaleNotWorthIt { .. } => "rescale_not_worth_it",
+                Verdict::TooFewNodes { .. } => "too_few_nodes",
+                Verdict::Outbid => "outbid",
+            };
+            self.trainers.with_label_values(&[label]).inc();
+        }
+        for label in HOLES {
+            self.holes.with_label_values(&[label]).set(0.0);
+        }
+        for (_, verdict) in &plan.report.holes {
+            let label = match verdict {
+                HoleVerdict::Kept { .. } => "kept",
+                HoleVerdict::Assigned { .. } => "assigned",
+                HoleVerdict::NoTaker => "no_taker",
+                HoleVerdict::NotWorthIt => "not_worth_it",
+                HoleVerdict::Unusable => "unusable",
+            };
+            self.holes.with_label_values(&[label]).inc();
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The shell: states in, plans out.
+
+use std::time::Duration;
+
+use lacuna_model::{Generation, Span};
+use lacuna_planner::Settings;
+use lacuna_planner::counts::MilpOptions;
+use lacuna_runtime::config::Planner as PlannerSettings;
+use lacuna_runtime::{Context, NoArgs, ServiceError, Start};
+use lacuna_wire::address;
+use lacuna_wire::msg::PlanState;
+
+use crate::desk::{Desk, Mode};
+use crate::metrics::Metrics;
+use crate::save::save;
+use crate::solver::{Solved, Solver};
+
+/// The loop also runs when nothing comes.
+const TICK: Duration = Duration::from_secs(2);
+
+/// Runs until shutdown.
+///
+/// # Errors
+/// If the bus is closed for good, or the solver thread dies.
+pub async fn run(ctx: Context, _args: NoArgs) -> Result<(), ServiceError> {
+    let settings = ctx.config.planner.clone();
+    let metrics = Metrics::new(&ctx.registry)?;
+    let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
+    let solving = ctx.health.check("solver", None);
+    solving.ok();
+    let subject = address::plan(&ctx.cluster);
+    let last = ctx.bus.last(&subject).await?;
+    let generation = last.map_or(Generation(0), |p| p.message.plan.generation);
+    tracing::info!(generation = generation.0, policy = ?settings.policy, "planning");
+    let mut desk = Desk::new(generation);
+    let mut solver = Solver::start(core_settings(&settings))?;
+    let mut pools = ctx
+        .bus
+        .follow(&address::pool(&ctx.cluster), Start::Last)
+        .await?;
+    let mut trainers = ctx
+        .bus
+        .follow(&address::trainers(&ctx.cluster), Start::Last)
+        .await?;
+    let mut ticks = ctx
+        .bus
+        .follow(&address::clock(&ctx.cluster), Start::Last)
+        .await?;
+    let mut timer = tokio::time::interval(TICK);
+    timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        alive.ok();
+        let wait = wait(&desk, &solver, settings.debounce);
+        tokio::select! {
+            () = ctx.shutdown.cancelled() => return Ok(()),
+            tick = ticks.next() => {
+                ctx.clock.update(&tick?.message);
+                desk.set_mode(if ctx.clock.lock_step() { Mode::LockStep } else { Mode::Free });
+            }
+            pool = pools.next() => {
+                let mut pool = pool?;
+                // Only the newest counts.
+                while let Some(newer) = pools.try_next() {
+                    pool = newer;
+                }
+                desk.take_pool(pool.message, &pool.envelope.correlation, pool.arrived);
+            }
+            state = trainers.next() => {
+                let mut state = state?;
+                while let Some(newer) = trainers.try_next() {
+                    state = newer;
+                }
+                desk.take_trainers(state.message, &state.envelope.correlation, state.arrived);
+            }
+            solved = solver.next(), if solver.busy() => {
+                let solved = solved?;
+                let sound = solved.violations.is_empty();
+                finish(&ctx, &settings, &mut desk, &metrics, solved).await;
+                if sound {
+                    solving.ok();
+                } else {
+                    solving.fail("the newest plan failed its check and was not published");
+                }
+            }
+            () = async { tokio::time::sleep(wait.unwrap_or_default()).await }, if wait.is_some() => {
+                if let Some(task) = desk.next_task() {
+                    solver.give(task)?;
+                }
+            }
+            _ = timer.tick() => {}
+        }
+    }
+}
+
+/// How long until the next task is given to the solver; nothing if none is due.
+fn wait(desk: &Desk, solver: &Solver, debounce: Span) -> Option<Duration> {
+    let since = desk.waiting().filter(|_| !solver.busy())?;
+    match desk.mode() {
+        // Time stands still; whoever waits gains nothing.
+        Mode::LockStep => Some(Duration::ZERO),
+        Mode::Free => {
+            let passed = Duration::from_secs_f64(since.seconds());
+            Some(debounce.to_std().saturating_sub(passed))
+        }
+    }
+}
+
+async fn finish(
+    ctx: &Context,
+    settings: &PlannerSettings,
+    desk: &mut Desk,
+    metrics: &Metrics,
+    solved: Solved,
+) {
+    metrics.solved(&solved.plan, solved.seconds);
+    if !solved.violations.is_empty() {
+        metrics.plans.with_label_values(&["rejected"]).inc();
+        for violation in &solved.violations {
+            let label = format!("I{}", violation.number());
+            metrics.rejected.with_label_values(&[&label]).inc();
+            tracing::error!(%violation, generation = solved.plan.generation.0,
+                correlation = %solved.task.correlation, "plan not published");
+        }
+        if let Some(dir) = &settings.rejected_dir
+            && let Err(error) = save(dir, &solved)
+        {
+            tracing::warn!(%error, dir = %dir.display(), "rejected plan not saved");
+        }
+        return;
+    }
+    let version = solved.task.trainers.version;
+    if !desk.worth_publishing(&solved.plan, version) {
+        metrics.plans.with_label_values(&["unchanged"]).inc();
+        metrics.stands(&solved.plan);
+        return;
+    }
+    let watch = solved.task.newest;
+    let message = PlanState {
+        plan: solved.plan,
+        trainers_version: version,
+        latency_s: watch.seconds(),
+    };
+    let correlation = &solved.task.correlation;
+    let stored = ctx
+        .bus
+        .store(&address::plan(&ctx.cluster), &message, correlation)
+        .await;
+    match stored {
+        Ok(_) => {
+            metrics.plans.with_label_values(&["published"]).inc();
+            metrics.latency.observe(watch.seconds());
+            metrics.stands(&message.plan);
+            desk.published(&message.plan, version);
+            tracing::info!(
+                generation = message.plan.generation.0,
+                seq = message.plan.seq,
+                trainers_version = version,
+                solve_s = solved.seconds,
+                latency_s = message.latency_s,
+                correlation = %correlation,
+                "plan"
+            );
+        }
+        Err(error) => {
+            // It may have been kept; a plan of a newer generation does no harm.
+            metrics.plans.with_label_values(&["unsent"]).inc();
+            tracing::warn!(%error, correlation = %correlation, "plan not acknowledged, planning again");
+            desk.again();
+        }
+    }
+}
+
+fn core_settings(settings: &PlannerSettings) -> Settings {
+    Settings {
+        policy: settings.policy,
+        node_choice: settings.node_choice,
+        horizon: settings.horizon,
+        milp: MilpOptions {
+            time_limit: settings.time_limit.to_std(),
+            gap: settings.gap,
+            shortcuts: settings.shortcuts,
+            ..MilpOptions::default()
+        },
+        seed: settings.seed,
+        ..Settings::default()
+    }
+}

@@ -1,0 +1,161 @@
+//! The service against a real nats-server.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on stops"
+)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lacuna_model::{ClusterId, Generation, Timestamp};
+use lacuna_planner_service::{Metrics, run};
+use lacuna_runtime::metrics::{Registry, expose};
+use lacuna_runtime::{
+    Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, Received, Start, Tasks, bus,
+};
+use lacuna_testkit::{TestNats, connect, golden, pool, record, spec};
+use lacuna_wire::address;
+use lacuna_wire::msg::{Clock, Pace, PlanState, PoolState, TrainersState};
+use tokio_util::sync::CancellationToken;
+
+fn cluster() -> ClusterId {
+    ClusterId::new("c").unwrap()
+}
+
+async fn start(nats: &TestNats) -> (CancellationToken, tokio::task::JoinHandle<()>) {
+    let bus = connect(nats, &cluster(), "planner").await;
+    let shutdown = CancellationToken::new();
+    let ctx = Context {
+        config: Arc::new(Config::default()),
+        cluster: cluster(),
+        bus,
+        registry: Registry::new(),
+        health: Health::default(),
+        clock: ClusterClock::new(),
+        tasks: Tasks::new(shutdown.clone()),
+        shutdown: shutdown.clone(),
+        listening: ([127, 0, 0, 1], 0).into(),
+    };
+    let running = tokio::spawn(async move { run(ctx, NoArgs {}).await.unwrap() });
+    (shutdown, running)
+}
+
+async fn say(bus: &Bus, seq: u64, names: &[&str]) {
+    let as_of = i64::try_from(seq).unwrap();
+    let state = PoolState {
+        pool: pool(seq, as_of, names),
+        predictor: "constant".to_owned(),
+    };
+    let cause = format!("event-{seq}");
+    bus.store(&address::pool(&cluster()), &state, &cause)
+        .await
+        .unwrap();
+}
+
+async fn trainers(bus: &Bus, version: u64, nodes: &[&str]) {
+    let state = TrainersState {
+        version,
+        as_of: Timestamp::from_unix(i64::try_from(version).unwrap()),
+        trainers: vec![record(spec("t", 4), 1, nodes)],
+        unusable: vec![],
+    };
+    bus.store(&address::trainers(&cluster()), &state, "")
+        .await
+        .unwrap();
+}
+
+async fn next(plans: &mut Follow<PlanState>) -> Received<PlanState> {
+    let next = tokio::time::timeout(Duration::from_secs(20), plans.next());
+    next.await.expect("no plan came").unwrap()
+}
+
+async fn none(plans: &mut Follow<PlanState>) {
+    let next = tokio::time::timeout(Duration::from_millis(300), plans.next()).await;
+    assert!(
+        next.is_err(),
+        "a plan came: {:?}",
+        next.unwrap().unwrap().message
+    );
+}
+
+#[tokio::test]
+async fn a_change_leads_to_a_plan_and_generations_outlive_the_process() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let mut plans = bus
+        .follow(&address::plan(&cluster()), Start::New)
+        .await
+        .unwrap();
+    let (stop, running) = start(&nats).await;
+    trainers(&bus, 1, &[]).await;
+    say(&bus, 3, &["a", "b"]).await;
+    let first = next(&mut plans).await;
+    assert_eq!(first.envelope.correlation, "event-3");
+    assert_eq!(first.message.trainers_version, 1);
+    let plan = first.message.plan;
+    assert_eq!((plan.seq, plan.generation), (3, Generation(1)));
+    assert_eq!(plan.allocations[0].nodes.len(), 2);
+    // Control has applied it: a new version, the same allocation.
+    trainers(&bus, 2, &["a", "b"]).await;
+    assert_eq!(next(&mut plans).await.message.trainers_version, 2);
+    // The same pool once more changes nothing.
+    say(&bus, 3, &["a", "b"]).await;
+    none(&mut plans).await;
+    stop.cancel();
+    running.await.unwrap();
+    let (stop, running) = start(&nats).await;
+    let again = next(&mut plans).await.message.plan;
+    assert!(again.generation > Generation(2), "{:?}", again.generation);
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn in_lock_step_every_pool_and_every_version_gets_a_plan() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let tick = Clock {
+        now: Timestamp::from_unix(1),
+        pace: Pace::LockStep,
+        step: 1,
+        events_upto: 0,
+        complete: true,
+        ended: false,
+    };
+    bus.store(&address::clock(&cluster()), &tick, "")
+        .await
+        .unwrap();
+    let mut plans = bus
+        .follow(&address::plan(&cluster()), Start::New)
+        .await
+        .unwrap();
+    let (stop, running) = start(&nats).await;
+    trainers(&bus, 1, &["a"]).await;
+    let mut generation = 0;
+    for seq in 1..6 {
+        // The pool does not change; only its number does.
+        say(&bus, seq, &["a"]).await;
+        loop {
+            let plan = next(&mut plans).await.message.plan;
+            assert!(plan.generation.0 > generation);
+            generation = plan.generation.0;
+            if plan.seq == seq {
+                break;
+            }
+        }
+    }
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[test]
+fn the_exposition_is_as_written_down() {
+    let registry = Registry::new();
+    bus::declare_metrics(&registry, "planner").unwrap();
+    let _metrics = Metrics::new(&registry).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/metrics.txt");
+    golden(path, &expose(&registry).unwrap());
+}
