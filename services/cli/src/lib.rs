@@ -14,12 +14,7 @@ mod error;
 mod live;
 mod output;
 pub mod replay;
-mod submit_file {
-    // until the format of trainer files lands
-    pub(crate) fn read(path: &std::path::Path) -> Result<Vec<lacuna_model::TrainerSpec>, String> {
-        Err(format!("{}: toml is not read yet", path.display()))
-    }
-}
+mod submit_file;
 mod table;
 mod up;
 mod view;

@@ -94,21 +94,21 @@ struct Rescale {
     down: Spanned<String>,
 }
 
-/// Reads a submit file. `now` becomes the time of submission (cluster time) of trainers that
-/// do not ask for a later one.
+/// Reads a submit file. A trainer without `not_before` gets the zero of time as its time of
+/// submission, which control takes for the moment at which it hears of it.
 ///
 /// # Errors
 /// [`SubmitError`] names file, line and field, and says what to write.
-pub(crate) fn read(path: &Path, now: Timestamp) -> Result<Vec<TrainerSpec>, SubmitError> {
+pub(crate) fn read(path: &Path) -> Result<Vec<TrainerSpec>, SubmitError> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|source| SubmitError::Read {
         file: file.clone(),
         source,
     })?;
-    parse(&file, &text, now)
+    parse(&file, &text)
 }
 
-fn parse(file: &str, text: &str, now: Timestamp) -> Result<Vec<TrainerSpec>, SubmitError> {
+fn parse(file: &str, text: &str) -> Result<Vec<TrainerSpec>, SubmitError> {
     let context = Context { file, text };
     let parsed: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -123,7 +123,7 @@ fn parse(file: &str, text: &str, now: Timestamp) -> Result<Vec<TrainerSpec>, Sub
     parsed
         .trainer
         .into_iter()
-        .map(|raw| context.trainer(raw, now))
+        .map(|raw| context.trainer(raw))
         .collect()
 }
 
@@ -133,13 +133,7 @@ struct Context<'t> {
 }
 
 impl Context<'_> {
-    fn error(
-        &self,
-        at: usize,
-        field: &str,
-        problem: impl ToString,
-        remedy: &str,
-    ) -> SubmitError {
+    fn error(&self, at: usize, field: &str, problem: impl ToString, remedy: &str) -> SubmitError {
         let before = self.text.get(..at).unwrap_or(self.text);
         SubmitError::Field {
             file: self.file.to_owned(),
@@ -150,7 +144,7 @@ impl Context<'_> {
         }
     }
 
-    fn trainer(&self, raw: Spanned<Raw>, now: Timestamp) -> Result<TrainerSpec, SubmitError> {
+    fn trainer(&self, raw: Spanned<Raw>) -> Result<TrainerSpec, SubmitError> {
         let start = raw.span().start;
         let raw = raw.into_inner();
         let id = TrainerId::new(raw.name.get_ref()).map_err(|e| {
@@ -158,8 +152,8 @@ impl Context<'_> {
             self.error(at, "name", e, "use letters, digits, `_`, `-` and `.`")
         })?;
         let submit = match &raw.not_before {
-            None => now,
-            Some(text) => self.moment(text)?.max(now),
+            None => Timestamp::default(),
+            Some(text) => self.moment(text)?,
         };
         let max_nodes = *raw.max_nodes.get_ref();
         let (throughput, objective) = self.scaling(&raw, start)?;
@@ -328,8 +322,6 @@ impl Context<'_> {
 mod tests {
     use super::*;
 
-    const NOW: Timestamp = Timestamp::from_unix(1_000);
-
     const GOOD: &str = r#"
 [[trainer]]
 name = "resnet"
@@ -342,10 +334,10 @@ samples = 1e6
 
     #[test]
     fn the_shortest_file_is_enough() {
-        let specs = parse("t.toml", GOOD, NOW).unwrap();
+        let specs = parse("t.toml", GOOD).unwrap();
         assert_eq!(specs.len(), 1);
         let spec = &specs[0];
-        assert_eq!(spec.submit, NOW);
+        assert_eq!(spec.submit);
         assert_eq!(spec.rescale.up_s, 18.0);
         assert_eq!(spec.work, Work::Samples(1e6));
     }
@@ -357,7 +349,7 @@ samples = 1e6
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|e| e == "toml") {
-                let specs = read(&path, NOW).unwrap();
+                let specs = read(&path).unwrap();
                 assert!(!specs.is_empty(), "{}", path.display());
                 seen += 1;
             }
@@ -368,31 +360,73 @@ samples = 1e6
     #[test]
     fn errors_name_line_field_and_remedy() {
         for (old, new, says) in [
-            ("min_nodes = 1", "min_nodes = 9", ["t.toml:2", "min_nodes 9"]),
-            ("samples = 1e6", "", ["samples: missing", "until = \"exit\""]),
-            ("samples = 1e6", "samples = 1e6\nuntil = \"exit\"", ["t.toml:9", "keep one"]),
+            (
+                "min_nodes = 1",
+                "min_nodes = 9",
+                ["t.toml:2", "min_nodes 9"],
+            ),
+            (
+                "samples = 1e6",
+                "",
+                ["samples: missing", "until = \"exit\""],
+            ),
+            (
+                "samples = 1e6",
+                "samples = 1e6\nuntil = \"exit\"",
+                ["t.toml:9", "keep one"],
+            ),
             ("\"simulated\"", "\"magic\"", ["t.toml:4", "\"command\""]),
-            ("\"simulated\"", "\"command\"", ["program: missing", "torchrun"]),
+            (
+                "\"simulated\"",
+                "\"command\"",
+                ["program: missing", "torchrun"],
+            ),
             ("\"resnet\"", "\"res net\"", ["t.toml:3: name", "letters"]),
-            ("[100.0, 700.0]", "[100.0]", ["t.toml:7", "2 node counts but 1 rates"]),
+            (
+                "[100.0, 700.0]",
+                "[100.0]",
+                ["t.toml:7", "2 node counts but 1 rates"],
+            ),
             ("[100.0, 700.0]", "[100.0, 7.0]", ["t.toml:7", "falls to 7"]),
-            ("max_nodes = 8", "max_nodes = 16", ["max_nodes is 16", "curve ends at 8"]),
-            ("samples = 1e6", "samples = 1e6\ncolour = \"red\"", ["t.toml:9", "colour"]),
-            ("samples = 1e6", "samples = 1e6\nprofile = true", ["t.toml:9: profile", "measure"]),
+            (
+                "max_nodes = 8",
+                "max_nodes = 16",
+                ["max_nodes is 16", "curve ends at 8"],
+            ),
+            (
+                "samples = 1e6",
+                "samples = 1e6\ncolour = \"red\"",
+                ["t.toml:9", "colour"],
+            ),
+            (
+                "samples = 1e6",
+                "samples = 1e6\nprofile = true",
+                ["t.toml:9: profile", "measure"],
+            ),
             (
                 "samples = 1e6",
                 "samples = 1e6\nrescale = { up = \"18\", down = \"12s\" }",
                 ["t.toml:9: rescale.up", "\"18s\""],
             ),
-            ("samples = 1e6", "samples = 1e6\nnot_before = \"soon\"", ["not_before", "2026-03-01"]),
+            (
+                "samples = 1e6",
+                "samples = 1e6\nnot_before = \"soon\"",
+                ["not_before", "2026-03-01"],
+            ),
         ] {
             assert!(GOOD.contains(old), "{old}");
             let text = GOOD.replace(old, new);
-            let error = parse("t.toml", &text, NOW).unwrap_err().to_string();
+            let error = parse("t.toml", &text).unwrap_err().to_string();
             for part in says {
-                assert!(error.contains(part), "{new:?} gave {error:?}, expected {part:?}");
+                assert!(
+                    error.contains(part),
+                    "{new:?} gave {error:?}, expected {part:?}"
+                );
             }
         }
-        assert!(matches!(parse("t.toml", "", NOW), Err(SubmitError::Empty { .. })));
+        assert!(matches!(
+            parse("t.toml", ""),
+            Err(SubmitError::Empty { .. })
+        ));
     }
 }

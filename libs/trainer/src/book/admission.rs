@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use lacuna_model::{Phase, RunId, TrainerId, TrainerRecord, TrainerSpec};
+use lacuna_model::{Phase, RunId, Timestamp, TrainerId, TrainerRecord, TrainerSpec};
 
 use crate::Now;
 use crate::account::Account;
@@ -24,7 +24,11 @@ impl Book {
         }
         let ids = specs.iter().map(|spec| spec.id.clone()).collect();
         if !test_only {
-            for spec in specs {
+            for mut spec in specs {
+                // Whoever names no time means now.
+                if spec.submit == Timestamp::default() {
+                    spec.submit = now.cluster;
+                }
                 out.records.insert(spec.id.clone());
                 let record = queued(spec, self.next_order);
                 self.next_order += 1;

@@ -1,0 +1,298 @@
+//! Control against a real nats-server; the test plays ingest, planner and agents.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lacuna_control_service::run;
+use lacuna_model::{
+    Activity, Allocation, ClusterId, Command, EventKind, Generation, Hole, NodeEvent, NodeId,
+    Outcome, Plan, PlanReport, Solve, Span, Timestamp, TrainerId,
+};
+use lacuna_runtime::{
+    Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, ServiceError, Start, Stopwatch,
+    Tasks, metrics::Registry,
+};
+use lacuna_testkit::{TestNats, connect};
+use lacuna_trainer::Now;
+use lacuna_trainer::agent::{Agent, Effect};
+use lacuna_wire::address;
+use lacuna_wire::msg::{LeaseRecord, PlanState, Reply, Request, TrainersState};
+use tokio_util::sync::CancellationToken;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn cluster() -> ClusterId {
+    ClusterId::new("c").unwrap()
+}
+
+fn name(n: usize) -> NodeId {
+    NodeId::new(format!("n{n:03}")).unwrap()
+}
+
+type Running = tokio::task::JoinHandle<Result<(), ServiceError>>;
+
+async fn control(nats: &TestNats) -> (CancellationToken, Running) {
+    let shutdown = CancellationToken::new();
+    let ctx = Context {
+        config: Arc::new(Config::default()),
+        cluster: cluster(),
+        bus: connect(nats, &cluster(), "control").await,
+        registry: Registry::new(),
+        health: Health::default(),
+        clock: ClusterClock::new(),
+        tasks: Tasks::new(shutdown.clone()),
+        shutdown: shutdown.clone(),
+        listening: ([127, 0, 0, 1], 0).into(),
+    };
+    (shutdown, tokio::spawn(run(ctx, NoArgs {})))
+}
+
+/// Plays all agents on one connection; keeps what each has been told to do.
+struct Agents {
+    bus: Bus,
+    commands: Follow<Command>,
+    agents: BTreeMap<NodeId, Agent>,
+}
+
+impl Agents {
+    async fn new(nats: &TestNats) -> Self {
+        let bus = connect(nats, &cluster(), "agent").await;
+        let commands = bus
+            .follow(&address::commands(&cluster()), Start::Last)
+            .await
+            .unwrap();
+        Self {
+            bus,
+            commands,
+            agents: BTreeMap::new(),
+        }
+    }
+
+    /// Obeys commands until `enough`.
+    async fn until(&mut self, enough: impl Fn(&BTreeMap<NodeId, Agent>) -> bool) {
+        let deadline = tokio::time::sleep(LIMIT);
+        tokio::pin!(deadline);
+        while !enough(&self.agents) {
+            tokio::select! {
+                () = &mut deadline => panic!("agents are not where they should be"),
+                command = self.commands.next() => {
+                    let command = command.unwrap().message;
+                    let node = command.node.clone();
+                    let agent = self.agents.entry(node.clone())
+                        .or_insert_with(|| Agent::new(node.clone(), Span::from_secs(60)));
+                    let mut effects = agent.command(command, Now::default());
+                    while let Some(effect) = (!effects.is_empty()).then(|| effects.remove(0)) {
+                        match effect {
+                            Effect::Stop { run, .. } => effects.extend(agent.stopped(run)),
+                            Effect::Report(status) => {
+                                let subject = address::agent(&cluster(), &node);
+                                self.bus.publish(&subject, &status, "").await.unwrap();
+                            }
+                            Effect::Start(_) | Effect::Refused { .. } => {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn running(agents: &BTreeMap<NodeId, Agent>, trainer: &str) -> usize {
+    agents
+        .values()
+        .filter(|a| {
+            a.running()
+                .is_some_and(|run| run.trainer.as_str() == trainer)
+        })
+        .count()
+}
+
+/// The newest trainers for which `wanted` holds.
+async fn trainers(
+    follow: &mut Follow<TrainersState>,
+    wanted: impl Fn(&TrainersState) -> bool,
+) -> TrainersState {
+    let found = tokio::time::timeout(LIMIT, async {
+        loop {
+            let state = follow.next().await.unwrap().message;
+            if wanted(&state) {
+                return state;
+            }
+        }
+    });
+    found.await.expect("trainers never came to that")
+}
+
+fn plan(
+    generation: u64,
+    seq: u64,
+    version: u64,
+    sizes: &[(&str, std::ops::Range<usize>)],
+) -> PlanState {
+    PlanState {
+        plan: Plan {
+            generation: Generation(generation),
+            as_of: Timestamp::from_unix(100),
+            seq,
+            allocations: sizes
+                .iter()
+                .map(|(trainer, nodes)| Allocation {
+                    trainer: TrainerId::new(trainer).unwrap(),
+                    nodes: nodes.clone().map(name).collect(),
+                })
+                .collect(),
+            report: PlanReport {
+                solve: Solve {
+                    outcome: Outcome::Optimal,
+                    objective: 0.0,
+                    solver: "test".to_owned(),
+                    shortcut: None,
+                },
+                trainers: Vec::new(),
+                holes: Vec::new(),
+            },
+        },
+        trainers_version: version,
+        latency_s: 0.0,
+    }
+}
+
+fn nodes_of(state: &TrainersState, trainer: &str) -> usize {
+    let found = state
+        .trainers
+        .iter()
+        .find(|t| t.spec.id.as_str() == trainer);
+    found.map_or(0, |t| t.nodes.len())
+}
+
+async fn ask(bus: &Bus, request: &Request) -> Reply {
+    let subject = address::requests(&cluster());
+    bus.request(&subject, request, LIMIT).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_first_then_commands_and_a_restart_touches_nothing() {
+    const NODES: usize = 500;
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let at = Timestamp::from_unix(100);
+    let idle = (0..NODES)
+        .map(|n| Hole {
+            node: name(n),
+            since: at,
+        })
+        .collect();
+    let snapshot = NodeEvent {
+        seq: 1,
+        at,
+        kind: EventKind::Snapshot { idle },
+    };
+    let subject = address::snapshot(&cluster());
+    bus.store(&subject, &snapshot, "").await.unwrap();
+
+    let (stop, running_control) = control(&nats).await;
+    let mut agents = Agents::new(&nats).await;
+    let mut states = bus
+        .follow(&address::trainers(&cluster()), Start::Last)
+        .await
+        .unwrap();
+    trainers(&mut states, |_| true).await;
+    let submit = Request::Submit {
+        trainers: vec![
+            lacuna_testkit::spec("a", 500),
+            lacuna_testkit::spec("b", 500),
+        ],
+        test_only: false,
+    };
+    assert!(matches!(ask(&bus, &submit).await, Reply::Accepted { .. }));
+    assert!(
+        matches!(ask(&bus, &submit).await, Reply::Refused { code, .. } if code == "L0008"),
+        "the same names were taken twice"
+    );
+    let state = trainers(&mut states, |s| s.trainers.len() == 2).await;
+
+    // Hundreds of leases in one plan.
+    let plans = address::plan(&cluster());
+    let watch = Stopwatch::start();
+    let first = plan(1, 1, state.version, &[("a", 0..400), ("b", 400..500)]);
+    bus.store(&plans, &first, "plan-1").await.unwrap();
+    agents
+        .until(|a| running(a, "a") == 400 && running(a, "b") == 100)
+        .await;
+    println!(
+        "plan to {NODES} running agents: {:.1} ms",
+        watch.seconds() * 1e3
+    );
+    let leases = bus.bucket::<LeaseRecord>(address::leases_bucket(&cluster()));
+    for entry in leases.list().await.unwrap() {
+        let agent = &agents.agents[&entry.key.parse::<NodeId>().unwrap()];
+        let run = agent.running().unwrap();
+        assert_eq!(
+            entry.value.trainer.as_ref(),
+            Some(&run.trainer),
+            "{}",
+            entry.key
+        );
+        assert_eq!(agent.status().epoch.0, entry.revision, "{}", entry.key);
+    }
+
+    // A hundred nodes change hands, each after its agent has let go.
+    let state = trainers(&mut states, |s| nodes_of(s, "b") == 100).await;
+    let watch = Stopwatch::start();
+    let second = plan(2, 1, state.version, &[("a", 0..300), ("b", 300..500)]);
+    bus.store(&plans, &second, "plan-2").await.unwrap();
+    agents.until(|a| running(a, "b") == 200).await;
+    println!("100 nodes change hands in {:.1} ms", watch.seconds() * 1e3);
+    let state = trainers(&mut states, |s| nodes_of(s, "b") == 200).await;
+    let runs: Vec<_> = state.trainers.iter().map(|t| t.run).collect();
+
+    // Control ends and starts again: the same runs, the same leases.
+    stop.cancel();
+    running_control.await.unwrap().unwrap();
+    let before = leases.list().await.unwrap();
+    let (stop, running_control) = control(&nats).await;
+    let again = trainers(&mut states, |s| s.version > state.version).await;
+    assert_eq!(
+        again.trainers.iter().map(|t| t.run).collect::<Vec<_>>(),
+        runs
+    );
+    agents.until(|a| running(a, "b") == 200).await;
+    assert_eq!(leases.list().await.unwrap(), before);
+
+    // Three nodes leave at once: one preemption, without a plan.
+    let mut seq = 1;
+    for n in [300, 301, 499] {
+        seq += 1;
+        let event = NodeEvent {
+            seq,
+            at: Timestamp::from_unix(200),
+            kind: EventKind::NodeBusy { node: name(n) },
+        };
+        let subject = address::event(&cluster());
+        bus.store(&subject, &event, "event").await.unwrap();
+    }
+    agents
+        .until(|a| running(a, "b") == 197 && a[&name(499)].status().activity == Activity::Free)
+        .await;
+    let state = trainers(&mut states, |s| nodes_of(s, "b") == 197).await;
+    let b = state
+        .trainers
+        .iter()
+        .find(|t| t.spec.id.as_str() == "b")
+        .unwrap();
+    assert_eq!(b.preemptions, 1);
+
+    // Cancelled, its nodes come back.
+    let cancel = Request::Cancel {
+        trainer: TrainerId::new("a").unwrap(),
+    };
+    assert!(matches!(ask(&bus, &cancel).await, Reply::Accepted { .. }));
+    agents.until(|a| running(a, "a") == 0).await;
+    let Reply::Totals(totals) = ask(&bus, &Request::Totals).await else {
+        panic!("no totals");
+    };
+    assert_eq!((totals.leased_nodes, totals.pool_nodes), (197, 497));
+    stop.cancel();
+    running_control.await.unwrap().unwrap();
+}
