@@ -32,13 +32,13 @@ fn name(n: usize) -> NodeId {
 
 type Running = tokio::task::JoinHandle<Result<(), ServiceError>>;
 
-async fn control(nats: &TestNats) -> (CancellationToken, Running) {
+async fn control(nats: &TestNats, registry: &Registry) -> (CancellationToken, Running) {
     let shutdown = CancellationToken::new();
     let ctx = Context {
         config: Arc::new(Config::default()),
         cluster: cluster(),
         bus: connect(nats, &cluster(), "control").await,
-        registry: Registry::new(),
+        registry: registry.clone(),
         health: Health::default(),
         clock: ClusterClock::new(),
         tasks: Tasks::new(shutdown.clone()),
@@ -191,7 +191,8 @@ async fn leases_first_then_commands_and_a_restart_touches_nothing() {
     let subject = address::snapshot(&cluster());
     bus.store(&subject, &snapshot, "").await.unwrap();
 
-    let (stop, running_control) = control(&nats).await;
+    let registry = Registry::new();
+    let (stop, running_control) = control(&nats, &registry).await;
     let mut agents = Agents::new(&nats).await;
     let mut states = bus
         .follow(&address::trainers(&cluster()), Start::Last)
@@ -237,6 +238,12 @@ async fn leases_first_then_commands_and_a_restart_touches_nothing() {
         assert_eq!(agent.status().epoch.0, entry.revision, "{}", entry.key);
     }
 
+    for line in lacuna_runtime::metrics::expose(&registry).unwrap().lines() {
+        if line.starts_with("lacuna_control_lease_write_seconds_sum") {
+            println!("{line}");
+        }
+    }
+
     // A hundred nodes change hands, each after its agent has let go.
     let state = trainers(&mut states, |s| nodes_of(s, "b") == 100).await;
     let watch = Stopwatch::start();
@@ -251,7 +258,7 @@ async fn leases_first_then_commands_and_a_restart_touches_nothing() {
     stop.cancel();
     running_control.await.unwrap().unwrap();
     let before = leases.list().await.unwrap();
-    let (stop, running_control) = control(&nats).await;
+    let (stop, running_control) = control(&nats, &Registry::new()).await;
     let again = trainers(&mut states, |s| s.version > state.version).await;
     assert_eq!(
         again.trainers.iter().map(|t| t.run).collect::<Vec<_>>(),
