@@ -144,8 +144,9 @@ up() {
     fi
     compose up -d --no-build --remove-orphans
     wait_healthy
-    say "healthy: $(compose ps --services | tr '\n' ' ')"
-    echo "  bus         nats://127.0.0.1:${LACUNA_NATS_PORT:-4222}   e.g. target/release/lacuna --nats nats://127.0.0.1:${LACUNA_NATS_PORT:-4222} trainers"
+    local bus=nats://127.0.0.1:${LACUNA_NATS_PORT:-4222}
+    say "all $(compose ps -q | wc -l) containers are healthy"
+    echo "  bus         $bus   as in: target/release/lacuna trainers --nats $bus"
     echo "  prometheus  http://127.0.0.1:${LACUNA_PROMETHEUS_PORT:-9090}"
     [ -z "${COMPOSE_PROFILES:-}" ] || echo "  grafana     http://127.0.0.1:${LACUNA_GRAFANA_PORT:-3000}"
 }

@@ -116,15 +116,18 @@ fn a_trainer_uses_a_hole_and_is_done(stack: &Stack) {
         "the trainer gets the four nodes",
         Duration::from_secs(30),
         || {
-            let nodes = stack.lacuna(&["nodes", "--json"]);
-            let leased = nodes.matches("\"compose-1\"").count();
-            (leased >= 4).then_some(()).ok_or(nodes)
+            let nodes = stack.lacuna_json(&["nodes"]);
+            let leased = nodes["nodes"].as_array().map_or(0, |nodes| {
+                nodes.iter().filter(|n| n["trainer"] == "compose-1").count()
+            });
+            (leased == 4).then_some(()).ok_or(nodes.to_string())
         },
     );
     eventually("the trainer is done", Duration::from_secs(60), || {
-        let trainers = stack.lacuna(&["trainers", "--all", "--json"]);
-        let done = trainers.to_lowercase().contains("\"done\"");
-        done.then_some(()).ok_or(trainers)
+        let trainers = stack.lacuna_json(&["trainers", "--all"]);
+        let trainer = &trainers["trainers"][0];
+        let done = trainer["phase"] == "done" && trainer["samples"] == 4000.0;
+        done.then_some(()).ok_or(trainers.to_string())
     });
     eventually(
         "the harvest is in prometheus",

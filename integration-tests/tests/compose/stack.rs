@@ -112,6 +112,12 @@ impl Stack {
         self.docker(&all)
     }
 
+    /// The one JSON value that a command of it prints.
+    pub(super) fn lacuna_json(&self, args: &[&str]) -> Value {
+        let text = self.lacuna(&[args, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("lacuna {args:?}: {e}: {text}"))
+    }
+
     /// Writes a file inside control's container.
     pub(super) fn write(&self, path: &str, text: &str) {
         let container = self.container("control");

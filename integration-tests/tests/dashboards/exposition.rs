@@ -104,10 +104,13 @@ pub(super) fn asked(expression: &str) -> Asked {
                 after.is_some_and(|a| a.starts_with('('))
             });
             if LISTS.contains(&name) {
-                let list = behind.trim_start_matches('(');
-                let list = &list[..list.find(')').unwrap_or(list.len())];
-                asked.labels.extend(names(list));
-                rest = after(behind, ')');
+                // `group_left` may stand without a list.
+                rest = behind;
+                if let Some(list) = behind.strip_prefix('(') {
+                    let list = &list[..list.find(')').unwrap_or(list.len())];
+                    asked.labels.extend(names(list));
+                    rest = after(behind, ')');
+                }
             } else if WORDS.contains(&name) || behind.starts_with('(') || lists {
                 rest = behind;
             } else {
@@ -146,7 +149,7 @@ fn names(list: &str) -> impl Iterator<Item = String> + '_ {
 #[test]
 fn names_are_read_out_of_expressions() {
     let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
-    let expression = r#"histogram_quantile(0.99, sum by (le) (rate(lacuna_a_bucket{outcome!="x y",service=~"p.*"}[$__rate_interval]))) / on (service) lacuna_b > bool 1e3 or up"#;
+    let expression = r#"histogram_quantile(0.99, sum by (le) (rate(lacuna_a_bucket{outcome!="x y",service=~"p.*"}[$__rate_interval]))) / on (service) group_left lacuna_b > bool 1e3 or up"#;
     assert_eq!(
         asked(expression),
         Asked {
