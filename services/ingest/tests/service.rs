@@ -1,6 +1,10 @@
 //! The service against a real nats-server.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on stops")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on stops"
+)]
 
 use std::io::Write;
 use std::path::Path;
@@ -154,7 +158,9 @@ async fn external_events_are_numbered_once_whatever_comes() {
     );
     stop.cancel();
     running.await.unwrap().unwrap();
-    // Numbers go on after a restart of ingest and of the server.
+    // Numbers go on after a restart of ingest and of the server. What the server has buffered
+    // reaches its file within some milliseconds.
+    tokio::time::sleep(Duration::from_millis(500)).await;
     nats.kill();
     nats.restart();
     let (stop, running) = start(&nats, Config::default()).await;
@@ -245,7 +251,11 @@ async fn lock_step_goes_on_after_kills_without_doubling_an_event() {
             .follow(&address::clock(&cluster()), Start::Last)
             .await
             .unwrap();
-        heard.extend(answer(&bus, &mut clocks, answers).await);
+        tokio::pin!(running);
+        tokio::select! {
+            more = answer(&bus, &mut clocks, answers) => heard.extend(more),
+            ended = &mut running => panic!("ingest ended: {ended:?}"),
+        }
         stop.cancel();
         running.await.unwrap().unwrap();
         if answers == 3 {

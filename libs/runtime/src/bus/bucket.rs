@@ -10,7 +10,9 @@ use async_nats::jetstream::consumer::pull::OrderedConfig;
 use futures::StreamExt;
 use lacuna_wire::{BucketDef, Message, token};
 
+use super::follow::RETRY;
 use super::{Bus, BusError, Follow, Start};
+use crate::clock::Stopwatch;
 
 /// A value with its key and revision.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,8 +130,19 @@ impl<M: Message + Send + 'static> Bucket<M> {
     /// All values, by the time of their last write. What does not decode is buried.
     ///
     /// # Errors
-    /// [`BusError::Stream`] if the bucket cannot be read to its end.
+    /// [`BusError::Stream`] if the bucket cannot be read to its end, after several attempts.
     pub async fn list(&self) -> Result<Vec<Entry<M>>, BusError> {
+        let waiting = Stopwatch::start();
+        loop {
+            match self.list_once().await {
+                Ok(entries) => return Ok(entries),
+                Err(error) if self.bus.gives_up(&waiting) => return Err(error),
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        }
+    }
+
+    async fn list_once(&self) -> Result<Vec<Entry<M>>, BusError> {
         let name = self.def.stream();
         let failed = |reason: String| BusError::Stream {
             stream: name.clone(),

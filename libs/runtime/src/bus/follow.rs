@@ -15,6 +15,9 @@ use crate::clock::Stopwatch;
 /// Messages decoded ahead of the receiver; beyond it the stream waits.
 const AHEAD: usize = 1024;
 
+/// Between attempts.
+pub(super) const RETRY: Duration = Duration::from_millis(100);
+
 /// Where to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
@@ -79,7 +82,15 @@ impl Bus {
             place: Place::Unknown,
             into,
         };
-        let first = follower.open().await?;
+        // A server that has just started answers, but does not have all its streams yet.
+        let waiting = Stopwatch::start();
+        let first = loop {
+            match follower.open().await {
+                Ok(first) => break first,
+                Err(error) if self.gives_up(&waiting) => return Err(error),
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        };
         tokio::spawn(follower.run(first));
         Ok(Follow {
             subject: subject.to_string(),
@@ -90,8 +101,29 @@ impl Bus {
     /// The newest message of a subject, if the stream holds one.
     ///
     /// # Errors
-    /// [`BusError::NotKept`], [`BusError::Timeout`] or [`BusError::Stream`].
+    /// [`BusError::NotKept`], [`BusError::Timeout`] or [`BusError::Stream`], after several
+    /// attempts.
     pub async fn last<M: Message>(
+        &self,
+        subject: &Subject<M>,
+    ) -> Result<Option<Received<M>>, BusError> {
+        let waiting = Stopwatch::start();
+        loop {
+            match self.last_once(subject).await {
+                Ok(last) => return Ok(last),
+                Err(error @ BusError::NotKept { .. }) => return Err(error),
+                Err(error) if self.gives_up(&waiting) => return Err(error),
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        }
+    }
+
+    /// Whether an operation that is tried again has taken long enough.
+    pub(super) fn gives_up(&self, waiting: &Stopwatch) -> bool {
+        waiting.seconds() >= self.0.limit.as_secs_f64()
+    }
+
+    async fn last_once<M: Message>(
         &self,
         subject: &Subject<M>,
     ) -> Result<Option<Received<M>>, BusError> {

@@ -9,6 +9,7 @@ use futures::StreamExt;
 use lacuna_wire::Subject;
 use tokio::sync::mpsc;
 
+use super::follow::RETRY;
 use super::{Bus, BusError, pairs};
 use crate::clock::Stopwatch;
 
@@ -107,7 +108,14 @@ impl Bus {
             name: name.to_owned(),
             into,
         };
-        let first = worker.open().await?;
+        let waiting = Stopwatch::start();
+        let first = loop {
+            match worker.open().await {
+                Ok(first) => break first,
+                Err(error) if self.gives_up(&waiting) => return Err(error),
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        };
         tokio::spawn(worker.run(first));
         Ok(WorkQueue {
             subject: subject.to_string(),
