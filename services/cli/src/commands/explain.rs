@@ -50,7 +50,7 @@ async fn node(client: &Client, name: &str) -> Result<Option<(Timestamp, NodeView
 }
 
 /// What is to be said when the plan does not name a trainer.
-fn without_plan(record: &TrainerRecord) -> String {
+fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>) -> String {
     use lacuna_model::Phase;
     match record.phase {
         Phase::Queued => format!(
@@ -59,6 +59,9 @@ fn without_plan(record: &TrainerRecord) -> String {
             record.spec.id,
             iso(record.spec.submit)
         ),
+        Phase::Active if plan.is_none() => {
+            format!("{} is admitted, but there is no plan yet", record.spec.id)
+        }
         Phase::Active => format!("{} was admitted after the newest plan", record.spec.id),
         Phase::Done => format!("{} has done its work", record.spec.id),
         Phase::Cancelled => format!("{} was cancelled", record.spec.id),
@@ -88,7 +91,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
             .as_ref()
             .filter(|_| said.is_some())
             .and_then(|p| lacuna_planner::explain::trainer(&p.plan, &record.spec.id))
-            .unwrap_or_else(|| without_plan(&record));
+            .unwrap_or_else(|| without_plan(&record, plan.as_ref()));
         return output::print(&format!(
             "{}\n{}",
             why.trim_end(),
@@ -115,6 +118,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         .filter(|_| said.is_some())
         .and_then(|p| lacuna_planner::explain::node(&p.plan, &view.node))
         .unwrap_or_else(|| match view.idle_since {
+            Some(_) if plan.is_none() => format!("{} is idle, but there is no plan yet", view.node),
             Some(_) => format!("{} became idle after the newest plan", view.node),
             None => format!(
                 "{} is not in the pool: the main scheduler uses it",

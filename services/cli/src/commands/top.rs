@@ -58,9 +58,12 @@ pub(crate) async fn run(args: TopArgs) -> Result<()> {
             output::print(&status_line(&frame))?;
         }
         left -= 1;
+        if left == 0 {
+            break;
+        }
         tokio::select! {
             () = stop.cancelled() => break,
-            () = tokio::time::sleep(Duration::from_secs(1)), if left > 0 => {}
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
         }
     }
     Ok(())
