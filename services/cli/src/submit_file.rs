@@ -337,7 +337,7 @@ samples = 1e6
         let specs = parse("t.toml", GOOD).unwrap();
         assert_eq!(specs.len(), 1);
         let spec = &specs[0];
-        assert_eq!(spec.submit);
+        assert_eq!(spec.submit, Timestamp::default());
         assert_eq!(spec.rescale.up_s, 18.0);
         assert_eq!(spec.work, Work::Samples(1e6));
     }
