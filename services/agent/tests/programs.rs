@@ -1,5 +1,12 @@
 //! Real programs under a guard: they report, stop when told, and never outlive their agent.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may panic"
+)]
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
