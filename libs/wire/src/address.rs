@@ -305,7 +305,9 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         state,
         limits("plan", "state.plan", Span::ZERO, 64, 1, Durability::Synced),
         limits("cmds", "cmd.*", Span::ZERO, 256, 1, Durability::Synced),
-        limits("progress", "progress.*", day, 64, 1, Durability::Buffered),
+        // Several per trainer, so that the last report of a run is not pushed out by the first
+        // of the next before control has read it.
+        limits("progress", "progress.*", day, 64, 16, Durability::Buffered),
         limits("dead", "dead.*", day, 64, -1, Durability::Buffered),
     ]
 }

@@ -82,7 +82,7 @@ impl Player {
         let newest = ledger.newest_at();
         player.next = player.moments.partition_point(|m| m.at < newest);
         let out = match pace {
-            Pace::LockStep if resumed.is_some() => player.resume(),
+            Pace::LockStep if resumed.is_some() => player.resume(ledger),
             Pace::LockStep => player.advance(),
             Pace::Real | Pace::Scaled { .. } => vec![Out::Tick(player.clock)],
         };
@@ -90,16 +90,24 @@ impl Player {
     }
 
     /// In lock step, goes on from the newest tick: its step is not over before its answer.
-    fn resume(&mut self) -> Vec<Out> {
-        let now = self.clock.now;
-        self.next = self.moments.partition_point(|m| m.at < now);
-        if self.clock.complete {
-            self.next += usize::from(self.moments.get(self.next).is_some_and(|m| m.at == now));
+    /// Events that the tick claims and the ledger does not have (the streams may have lost
+    /// them) are said again.
+    fn resume(&mut self, ledger: &mut Ledger) -> Vec<Out> {
+        let Clock { now, complete, .. } = self.clock;
+        let mut out = Vec::new();
+        while let Some(moment) = self.moments.get(self.next) {
+            if moment.at > now || (moment.at == now && !complete) {
+                break;
+            }
+            out.extend(events(moment, ledger).into_iter().map(Out::Event));
+            self.next += 1;
         }
-        self.waiting = Waiting::Answer {
-            complete: self.clock.complete,
-        };
-        vec![Out::Tick(self.clock)]
+        if complete {
+            self.clock.events_upto = ledger.seq();
+        }
+        self.waiting = Waiting::Answer { complete };
+        out.push(Out::Tick(self.clock));
+        out
     }
 
     /// The newest tick, for repetition.
@@ -345,6 +353,26 @@ mod tests {
             let told = told(&out);
             assert_eq!(&told[..14], STEPS, "kept {kept}");
         }
+    }
+
+    #[test]
+    fn events_that_the_streams_lost_are_said_again() {
+        let mut first = ledger();
+        let (mut player, mut out) =
+            Player::begin(recording(), END, Pace::LockStep, None, &mut first);
+        while out.len() < 8 {
+            let answer = answer(&player);
+            out.extend(player.settled(&answer, &mut first));
+        }
+        // The tick of step 2 is kept, its events and the second of step 1 are not.
+        let mut second = ledger();
+        if let Out::Event(event) = &out[1] {
+            second.recall(event);
+        }
+        let tick = Some(player.clock());
+        let (_, again) = Player::begin(recording(), END, Pace::LockStep, tick, &mut second);
+        let expected = [STEPS[2], STEPS[5], STEPS[6], STEPS[7]];
+        assert_eq!(told(&again), expected);
     }
 
     #[test]

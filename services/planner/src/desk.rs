@@ -156,17 +156,19 @@ impl Desk {
         let (pool, trainers) = (self.pool.as_ref()?, self.trainers.as_ref()?);
         self.changed.take()?;
         self.generation = Generation(self.generation.0.saturating_add(1));
-        let newest = if pool.arrived.seconds() <= trainers.arrived.seconds() {
-            (&pool.correlation, pool.arrived)
+        let (first, second, newest) = if pool.arrived.seconds() <= trainers.arrived.seconds() {
+            (&pool.correlation, &trainers.correlation, pool.arrived)
         } else {
-            (&trainers.correlation, trainers.arrived)
+            (&trainers.correlation, &pool.correlation, trainers.arrived)
         };
+        // A change without an event behind it (a submission) leaves the older cause.
+        let correlation = if first.is_empty() { second } else { first };
         Some(Task {
             pool: pool.value.pool.clone(),
             trainers: trainers.value.clone(),
             generation: self.generation,
-            correlation: newest.0.clone(),
-            newest: newest.1,
+            correlation: correlation.clone(),
+            newest,
         })
     }
 
