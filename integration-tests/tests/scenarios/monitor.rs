@@ -34,10 +34,7 @@ impl Monitor {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let mut tasks = tokio::task::JoinSet::new();
 
-        let mut commands = bus
-            .follow(&address::commands(&id), Start::Last)
-            .await
-            .unwrap();
+        let mut commands = bus.subscribe(&address::commands(&id)).await.unwrap();
         let to = Arc::clone(&seen);
         tasks.spawn(async move {
             while let Ok(command) = commands.next().await {
@@ -53,7 +50,7 @@ impl Monitor {
         });
 
         let mut progress = bus
-            .follow(&address::progress_all(&id), Start::Last)
+            .follow(&address::progress_all(&id), Start::All)
             .await
             .unwrap();
         let to = Arc::clone(&seen);
@@ -69,7 +66,7 @@ impl Monitor {
             }
         });
 
-        let mut plans = bus.follow(&address::plan(&id), Start::Last).await.unwrap();
+        let mut plans = bus.subscribe(&address::plan(&id)).await.unwrap();
         let to = Arc::clone(&seen);
         tasks.spawn(async move {
             while let Ok(plan) = plans.next().await {
