@@ -132,9 +132,9 @@ mod tests {
         assert_eq!(lines.len(), 1);
         assert_eq!((lines[0].samples, lines[0].world_size), (10.0, Some(2)));
         assert!(tail.read().is_empty());
-        write!(
+        writeln!(
             file,
-            "ples\":20,\"loss\":0.5,\"checkpoint\":\"c1\",\"new\":1}}\n"
+            "ples\":20,\"loss\":0.5,\"checkpoint\":\"c1\",\"new\":1}}"
         )
         .unwrap();
         let lines = tail.read();

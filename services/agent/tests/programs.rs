@@ -267,14 +267,15 @@ async fn an_agent_killed_without_a_word_takes_its_programs_with_it() {
     use std::os::unix::process::CommandExt;
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
-    // A shell plays the agent: it holds the guard's input, and is killed.
+    // A shell plays the agent: it holds the input of the guard, which has a group of its own,
+    // and is killed.
     let script = format!(
-        "sleep 600 | {} guard-process-group 300 {} /bin/sh -c 'echo $$ > {}; while :; do sleep 0.1; done'",
+        "sleep 600 | setsid {} guard-process-group 300 {} /bin/sh -c 'echo $$ > {}; while :; do sleep 0.1; done'",
         env!("CARGO_BIN_EXE_lacuna-agent"),
         path("code"),
         path("up"),
     );
-    let agent = std::process::Command::new("/bin/sh")
+    let mut agent = std::process::Command::new("/bin/sh")
         .args(["-c", &script])
         .process_group(0)
         .spawn()
@@ -282,6 +283,8 @@ async fn an_agent_killed_without_a_word_takes_its_programs_with_it() {
     let group = Group(i32::try_from(agent.id()).unwrap());
     let bench = Bench { dir, ..bench(300) };
     let pid = bench.line("up").await;
+    assert!(lives(&pid));
     drop(group);
+    agent.wait().unwrap();
     gone(&pid).await;
 }

@@ -1,11 +1,6 @@
 //! Control against a real nats-server; the test plays ingest, planner and agents.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may panic"
-)]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -275,9 +270,7 @@ async fn leases_first_then_commands_and_a_restart_touches_nothing() {
     assert_eq!(leases.list().await.unwrap(), before);
 
     // Three nodes leave at once: one preemption, without a plan.
-    let mut seq = 1;
-    for n in [300, 301, 499] {
-        seq += 1;
+    for (seq, n) in (2..).zip([300, 301, 499]) {
         let event = NodeEvent {
             seq,
             at: Timestamp::from_unix(200),
