@@ -4,11 +4,11 @@
 //! A service is a `main.rs` of a few lines:
 //!
 //! ```no_run
-//! use lacuna_runtime::{Context, NoArgs, ServiceError, Start, service_main};
+//! use lacuna_runtime::{Context, NoArgs, Running, ServiceError, Start, service_main};
 //! use lacuna_wire::address;
 //!
 //! fn main() -> std::process::ExitCode {
-//!     service_main("watcher", run)
+//!     service_main("watcher", |ctx, args| Box::pin(run(ctx, args)) as Running)
 //! }
 //!
 //! async fn run(ctx: Context, _args: NoArgs) -> Result<(), ServiceError> {
@@ -71,5 +71,5 @@ pub use bus::{
 pub use clock::{ClusterClock, Stopwatch};
 pub use config::{Config, ConfigError};
 pub use http::{Health, HealthCheck};
-pub use service::{Context, ServiceError, exit, service_main};
+pub use service::{Context, Running, ServiceError, exit, service_main};
 pub use supervise::{OnError, Tasks};

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::io::Read;
+use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,14 +75,16 @@ struct Line<A: Args> {
     own: A,
 }
 
+/// A running service. It is boxed where it is written, so that its code is compiled once,
+/// in the library, and not again in every binary and test that runs it.
+pub type Running = Pin<Box<dyn Future<Output = Result<(), ServiceError>> + Send>>;
+
 /// Runs a service; call it from `main`. `service` is its short name (`planner`); `A` are its
 /// own arguments ([`crate::NoArgs`] if it has none).
-pub fn service_main<A, F, Fut>(service: &'static str, run: F) -> ExitCode
-where
-    A: Args,
-    F: FnOnce(Context, A) -> Fut,
-    Fut: Future<Output = Result<(), ServiceError>>,
-{
+pub fn service_main<A: Args + Send + 'static>(
+    service: &'static str,
+    run: fn(Context, A) -> Running,
+) -> ExitCode {
     let command = Line::<A>::command()
         .name(service)
         .bin_name(format!("lacuna-{service}"))
@@ -91,11 +94,23 @@ where
         Ok(line) => line,
         Err(e) => e.exit(),
     };
-    let config = match line.common.load() {
+    let own = line.own;
+    start(
+        service,
+        &line.common,
+        Box::new(move |context| run(context, own)),
+    )
+}
+
+/// What is left to do when the configuration is known and the bus is there.
+type Run = Box<dyn FnOnce(Context) -> Running + Send>;
+
+fn start(service: &'static str, common: &CommonArgs, run: Run) -> ExitCode {
+    let config = match common.load() {
         Ok(config) => config,
         Err(e) => return fail(service, exit::CONFIG, &e),
     };
-    if line.common.print_config {
+    if common.print_config {
         return match config.print() {
             Ok(text) => {
                 print!("{text}");
@@ -104,7 +119,7 @@ where
             Err(e) => fail(service, exit::CONFIG, &e),
         };
     }
-    if line.common.check_config {
+    if common.check_config {
         return ExitCode::from(exit::OK);
     }
     if let Err(e) = telemetry::init(&config.telemetry) {
@@ -118,7 +133,7 @@ where
         Ok(runtime) => runtime,
         Err(e) => return fail(service, exit::INTERNAL, &e),
     };
-    let code = runtime.block_on(live(service, &line.common, config, line.own, run));
+    let code = runtime.block_on(live(service, common, config, run));
     runtime.shutdown_timeout(Duration::from_secs(1));
     ExitCode::from(code)
 }
@@ -129,17 +144,7 @@ fn fail(service: &str, code: u8, error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::from(code)
 }
 
-async fn live<A, F, Fut>(
-    service: &'static str,
-    common: &CommonArgs,
-    config: Config,
-    own: A,
-    run: F,
-) -> u8
-where
-    F: FnOnce(Context, A) -> Fut,
-    Fut: Future<Output = Result<(), ServiceError>>,
-{
+async fn live(service: &'static str, common: &CommonArgs, config: Config, run: Run) -> u8 {
     let registry = Registry::new();
     let health = Health::default();
     let shutdown = CancellationToken::new();
@@ -191,7 +196,7 @@ where
     };
     tracing::info!(service, cluster = %context.cluster, "ready");
     let ended = tokio::select! {
-        ended = run(context, own) => Some(ended),
+        ended = run(context) => Some(ended),
         () = async { shutdown.cancelled().await; tokio::time::sleep(GRACE).await } => None,
     };
     shutdown.cancel();

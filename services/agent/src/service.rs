@@ -7,7 +7,7 @@ use clap::Args;
 use futures::StreamExt;
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_runtime::{Context, ServiceError, Start, TextRequest};
+use lacuna_runtime::{Context, Running, ServiceError, Start, TextRequest};
 use lacuna_trainer::Now;
 use lacuna_wire::msg::{Clock, Pace};
 use lacuna_wire::{address, token};
@@ -41,7 +41,11 @@ pub struct AgentArgs {
 ///
 /// # Errors
 /// If the bus is closed for good, or no node is named.
-pub async fn run(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
+pub fn run(ctx: Context, args: AgentArgs) -> Running {
+    Box::pin(serve(ctx, args))
+}
+
+async fn serve(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
     let metrics = Metrics::new(&ctx.registry)?;
     let settings = &ctx.config.agent;
     let named: BTreeSet<NodeId> = if args.nodes.is_empty() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lacuna_model::{AgentStatus, NodeEvent, Progress, Span, Timestamp, TrainerId};
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_runtime::{Context, Follow, NoArgs, Received, ServiceError, Start};
+use lacuna_runtime::{Context, Follow, NoArgs, Received, Running, ServiceError, Start};
 use lacuna_trainer::Now;
 use lacuna_trainer::book::{Book, Effect, Input, Refusal};
 use lacuna_wire::address;
@@ -28,7 +28,11 @@ const LOOK_BACK: u64 = 2000;
 ///
 /// # Errors
 /// If the bus is closed for good.
-pub async fn run(ctx: Context, _: NoArgs) -> Result<(), ServiceError> {
+pub fn run(ctx: Context, _: NoArgs) -> Running {
+    Box::pin(serve(ctx))
+}
+
+async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let metrics = Metrics::new(&ctx.registry)?;
     Control::start(ctx, metrics).await?.live().await
 }

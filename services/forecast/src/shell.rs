@@ -5,7 +5,7 @@ use std::time::Duration;
 use lacuna_forecast::{Choice, Predictor};
 use lacuna_model::{NodeEvent, Span};
 use lacuna_runtime::config::Predictor as Wanted;
-use lacuna_runtime::{Context, Follow, NoArgs, Received, ServiceError, Start, Stopwatch};
+use lacuna_runtime::{Context, Follow, NoArgs, Received, Running, ServiceError, Start, Stopwatch};
 use lacuna_timeline::Counts;
 use lacuna_wire::address;
 
@@ -26,7 +26,11 @@ const BATCH: usize = 4096;
 ///
 /// # Errors
 /// When the bus is closed for good, or a metric's name is taken.
-pub async fn run(ctx: Context, _: NoArgs) -> Result<(), ServiceError> {
+pub fn run(ctx: Context, _: NoArgs) -> Running {
+    Box::pin(serve(ctx))
+}
+
+async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let metrics = Metrics::new(&ctx.registry)?;
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let settings = &ctx.config.forecast;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lacuna_model::{NodeEvent, Span, Timestamp};
 use lacuna_runtime::config::{Ingest, Recording, RecordingPace};
 use lacuna_runtime::{
-    Bus, BusError, Context, Delivery, NoArgs, ServiceError, Stopwatch, Subscription, clock,
+    Bus, BusError, Context, Delivery, NoArgs, Running, ServiceError, Stopwatch, Subscription, clock,
 };
 use lacuna_schedlog::{Moment, Window};
 use lacuna_timeline::UnknownNodes;
@@ -32,7 +32,11 @@ const REPEAT: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If the recording or the list of nodes cannot be read, or the bus is closed for good.
-pub async fn run(ctx: Context, _args: NoArgs) -> Result<(), ServiceError> {
+pub fn run(ctx: Context, _: NoArgs) -> Running {
+    Box::pin(serve(ctx))
+}
+
+async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let settings = ctx.config.ingest.clone();
     let metrics = Metrics::new(&ctx.registry)?;
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));

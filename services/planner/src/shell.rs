@@ -6,7 +6,7 @@ use lacuna_model::{Generation, Span};
 use lacuna_planner::Settings;
 use lacuna_planner::counts::MilpOptions;
 use lacuna_runtime::config::Planner as PlannerSettings;
-use lacuna_runtime::{Context, NoArgs, ServiceError, Start};
+use lacuna_runtime::{Context, NoArgs, Running, ServiceError, Start};
 use lacuna_wire::address;
 use lacuna_wire::msg::PlanState;
 
@@ -22,7 +22,11 @@ const TICK: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// If the bus is closed for good, or the solver thread dies.
-pub async fn run(ctx: Context, _args: NoArgs) -> Result<(), ServiceError> {
+pub fn run(ctx: Context, _: NoArgs) -> Running {
+    Box::pin(serve(ctx))
+}
+
+async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let settings = ctx.config.planner.clone();
     let metrics = Metrics::new(&ctx.registry)?;
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
