@@ -29,7 +29,7 @@ Examples:
 
 It starts its own nats-server and services. Measured are:
   idle -> run      from publishing node.idle to the command that starts training there; ingest,
-                   forecast, planner and control are between
+                   forecast, planner and control are between (each is heard of in the lines below)
   busy -> command  from publishing node.busy to the first command to what is left of the trainer
   echo             the same computer's plain NATS round trip, publish to reply, for comparison
   sustained        --rate events a second for --seconds, counted at every stage; queues are read
@@ -313,7 +313,7 @@ impl Outcome {
             (
                 "seen",
                 format!(
-                    "last event {}: pool follows to {}, plan to {}",
+                    "last event {}; newest pool is of event {}, newest plan of {} (none follows if nothing changes)",
                     s.last_seq, s.pool_seq, s.plan_seq
                 ),
             ),

@@ -1,5 +1,7 @@
 //! Plain NATS on this machine: publish, an echo by another connection, the answer.
 
+use std::time::Duration;
+
 use futures::StreamExt as _;
 
 use lacuna_runtime::clock::Stopwatch;
@@ -33,16 +35,27 @@ pub(crate) async fn measure(client: &Client, samples: u32) -> Result<Quantiles> 
             }
         }
     });
-    let mut list = Vec::with_capacity(samples as usize);
     let payload = vec![0u8; 200];
-    for _ in 0..samples {
-        let watch = Stopwatch::start();
-        let answer = client
+    let ask = || {
+        client
             .bus()
             .client()
             .request(SUBJECT, payload.clone().into())
-            .await;
-        answer.map_err(|e| bad(e.to_string()))?;
+    };
+    // A flush does not say that the server has read the other connection's subscription.
+    let mut heard = ask().await;
+    for _ in 0..50 {
+        if heard.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        heard = ask().await;
+    }
+    heard.map_err(|e| bad(e.to_string()))?;
+    let mut list = Vec::with_capacity(samples as usize);
+    for _ in 0..samples {
+        let watch = Stopwatch::start();
+        ask().await.map_err(|e| bad(e.to_string()))?;
         list.push(watch.seconds());
     }
     answering.abort();

@@ -65,13 +65,17 @@ pub(crate) struct Sustained {
 }
 
 /// Metrics whose growth is shown, by service.
-const COUNTED: [(&str, &str); 6] = [
+const COUNTED: [(&str, &str); 10] = [
     ("ingest", "lacuna_ingest_events_total"),
     ("forecast", "lacuna_forecast_events_total"),
     ("forecast", "lacuna_forecast_gaps_total"),
     ("control", "lacuna_control_events_total"),
     ("control", "lacuna_control_preemptions_total"),
     ("planner", "lacuna_planner_plans_total"),
+    ("ingest", "lacuna_bus_slow_consumers_total"),
+    ("forecast", "lacuna_bus_slow_consumers_total"),
+    ("control", "lacuna_bus_slow_consumers_total"),
+    ("planner", "lacuna_bus_slow_consumers_total"),
 ];
 
 #[derive(Default)]
@@ -144,7 +148,7 @@ async fn metrics(bench: &Bench) -> BTreeMap<String, f64> {
         if let Some(at) = bench.http.get(service)
             && let Some(value) = value(&exposition(at).await, name)
         {
-            found.insert(name.to_owned(), value);
+            *found.entry(name.to_owned()).or_insert(0.0) += value;
         }
     }
     found

@@ -109,9 +109,48 @@ impl Outcome {
         }
     }
 
+    /// The figures as labels and short values, the most important first.
+    #[must_use]
+    pub(crate) fn figures(&self) -> Vec<(String, String)> {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let known = |value: Option<f64>, write: &dyn Fn(f64) -> String| {
+            value.map_or_else(|| "-".to_owned(), write)
+        };
+        [
+            ("efficiency U", known(self.efficiency, &percent)),
+            ("recorded hours", format!("{:.1}", self.hours)),
+            (
+                "equivalent nodes",
+                known(self.equivalent_nodes, &|n| format!("{n:.1}")),
+            ),
+            (
+                "harvested node-hours",
+                format!("{:.0}", self.harvested_node_hours),
+            ),
+            (
+                "of all idle node-hours",
+                percent(fraction(self.harvested_node_hours, self.idle_node_hours)),
+            ),
+            ("samples", short(self.samples)),
+            ("trainers done", self.trainers_done.to_string()),
+            ("lost to rescaling", percent(self.rescale_cost_fraction)),
+            ("lost to preemption", percent(self.preempt_cost_fraction)),
+            ("preemptions", self.preemptions.to_string()),
+            ("rescales", self.rescales.to_string()),
+            ("events", self.events.to_string()),
+            ("plans", self.plans.to_string()),
+            (
+                "plan after input (median)",
+                latency(self.plan_latency_p50_s),
+            ),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .to_vec()
+    }
+
     /// The figures in words, the most important first.
     #[must_use]
-    pub(crate) fn rows(&self) -> Vec<(String, String)> {
+    fn rows(&self) -> Vec<(String, String)> {
         let percent = |share: f64| format!("{:.1}%", share * 100.0);
         let efficiency = match (self.efficiency, self.equivalent_nodes) {
             (Some(u), Some(nodes)) => format!(

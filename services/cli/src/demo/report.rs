@@ -59,7 +59,7 @@ pub(crate) fn fill(
             "{:.1} recorded hours at {rate} times their speed, through ingest, forecast, planner, control and agents",
             outcome.hours
         ),
-        figures: outcome.rows(),
+        figures: outcome.figures(),
         settings: vec![
             ("machine".to_owned(), input.machine.clone()),
             ("trainers".to_owned(), input.workload.clone()),
