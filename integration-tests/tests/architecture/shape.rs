@@ -6,6 +6,8 @@ use super::metadata::Graph;
 
 /// A file that is longer does two jobs.
 const LONGEST: usize = 500;
+/// A file of tests may be a longer list of cases.
+const LONGEST_OF_TESTS: usize = 600;
 
 fn sources() -> Vec<String> {
     let mut all = support::files("libs", "rs");
@@ -20,10 +22,13 @@ fn files_have_one_job() {
     let long: Vec<String> = sources()
         .into_iter()
         .map(|file| (support::read(&file).lines().count(), file))
-        .filter(|(lines, _)| *lines > LONGEST)
+        .filter(|(lines, file)| {
+            let tests = file.contains("/tests/");
+            *lines > if tests { LONGEST_OF_TESTS } else { LONGEST }
+        })
         .map(|(lines, file)| format!("{file}: {lines} lines"))
         .collect();
-    assert!(long.is_empty(), "over {LONGEST} lines: {long:?}");
+    assert!(long.is_empty(), "too long: {long:?}");
 }
 
 #[test]
