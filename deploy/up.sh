@@ -151,13 +151,23 @@ up() {
     [ -z "${COMPOSE_PROFILES:-}" ] || echo "  grafana     http://127.0.0.1:${LACUNA_GRAFANA_PORT:-3000}"
 }
 
+down() {
+    # Every profile, or Grafana would stay.
+    export COMPOSE_PROFILES=grafana
+    # A container that was just starting again may hold the network for a moment.
+    for _ in 1 2; do
+        compose down --remove-orphans "$@" && return
+        sleep 2
+    done
+    compose down --remove-orphans "$@"
+}
+
 action=${1:-}
 shift || true
 case "$action" in
     up) up ;;
     images) need_docker; images ;;
-    # Every profile, or Grafana would stay.
-    down) need_docker; COMPOSE_PROFILES=grafana compose down --remove-orphans "$@" ;;
+    down) need_docker; down "$@" ;;
     logs) need_docker; compose logs -f "$@" ;;
     base-image) need_docker; base_image ;;
     *) die 64 "unknown action '$action': expected up, images, down, logs or base-image" ;;
