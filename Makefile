@@ -75,7 +75,7 @@ deny: ## licences and sources of all dependencies (full check if cargo-deny is i
 
 .PHONY: bench
 bench: ## benchmarks; ARGS names one, as in ARGS='solve'
-	$(CARGO) bench --profile release --locked --workspace --benches -- $(ARGS)
+	$(CARGO) bench --profile release --locked --workspace --bench '*' -- $(ARGS)
 
 .PHONY: up
 up: setup ## Lacuna in containers, with Prometheus and Grafana (Docker)
