@@ -25,6 +25,8 @@ pub(crate) struct ChildSpec {
     pub(crate) program: PathBuf,
     /// Its arguments.
     pub(crate) args: Vec<String>,
+    /// Environment for it; what is set already stands.
+    pub(crate) env: &'static [(&'static str, &'static str)],
     /// Where its output goes.
     pub(crate) log: PathBuf,
 }
@@ -85,7 +87,9 @@ pub(crate) fn describe(status: ExitStatus) -> String {
 fn start(spec: &ChildSpec) -> Result<Child> {
     let own = std::env::current_exe()
         .map_err(|e| CliError::failed(format!("cannot find this program: {e}")))?;
+    let unset = |name: &str| std::env::var_os(name).is_none();
     Command::new(own)
+        .envs(spec.env.iter().copied().filter(|(name, _)| unset(name)))
         .arg("child-of")
         .arg(std::process::id().to_string())
         .arg("--")

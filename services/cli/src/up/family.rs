@@ -79,10 +79,16 @@ impl Nursery<'_> {
     ) -> Result<PathBuf> {
         let log = self.logs.join(format!("{name}.log"));
         rotate(&log)?;
+        let env: &[_] = if name == "nats" {
+            &nats::ENVIRONMENT
+        } else {
+            &[]
+        };
         let spec = ChildSpec {
             name,
             program,
             args,
+            env,
             log: log.clone(),
         };
         self.tasks.spawn(keep(spec, self.news.clone(), stop));

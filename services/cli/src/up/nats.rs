@@ -8,6 +8,10 @@ use tokio::net::TcpStream;
 
 use crate::error::{CliError, Exit, Result, file_error};
 
+/// The server's heap grows with what passes through its streams, far beyond what it needs:
+/// under 1,000 events/s for a minute to 840 MiB resident without this, to 290 MiB with 300 MiB.
+pub(crate) const ENVIRONMENT: [(&str, &str); 1] = [("GOMEMLIMIT", "384MiB")];
+
 /// Writes the server's configuration; the server listens on the loopback interface only.
 ///
 /// # Errors
