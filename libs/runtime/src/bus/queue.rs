@@ -14,7 +14,7 @@ use super::{Bus, BusError, pairs};
 use crate::clock::Stopwatch;
 
 /// A message is delivered again if it is not acknowledged within this time.
-const ACK_WAIT: Duration = Duration::from_secs(30);
+const ACK_WAIT: Duration = Duration::from_secs(5);
 
 /// Unacknowledged messages in flight at most.
 const IN_FLIGHT: i64 = 8192;

@@ -6,6 +6,7 @@ use async_nats::jetstream::stream::{
 use lacuna_wire::{BucketDef, Durability, Message, Retention, StreamDef, address};
 
 use super::{Bus, BusError};
+use crate::clock::wall;
 
 impl Bus {
     /// Makes all streams and buckets of the cluster, or brings them up to date. Does nothing to
@@ -17,7 +18,13 @@ impl Bus {
         let cluster = self.cluster();
         let mut wanted: Vec<Config> = address::streams(cluster).iter().map(stream).collect();
         wanted.push(bucket(&address::trainers_bucket(cluster)));
-        wanted.push(bucket(&address::leases_bucket(cluster)));
+        // A new bucket of leases numbers on from the wall clock: an emptied server must not
+        // bring back epochs that agents have seen.
+        let leases = address::leases_bucket(cluster);
+        wanted.push(Config {
+            first_sequence: u64::try_from(wall().unix_ms()).ok(),
+            ..bucket(&leases)
+        });
         futures::future::try_join_all(wanted.into_iter().map(|config| self.ensure(config)))
             .await
             .map(|_| ())
@@ -33,6 +40,10 @@ impl Bus {
             }
             // What cannot be changed (the persistence mode) must not keep a service from
             // running with the stream that is there.
+            let config = Config {
+                first_sequence: now.first_sequence,
+                ..config
+            };
             if let Err(error) = js.update_stream(config).await {
                 tracing::warn!(stream = name, %error, "stream differs and cannot be changed");
             }

@@ -108,12 +108,27 @@ impl Bus {
             .subscribe(subject.to_owned())
             .await
             .map_err(|e| BusError::other(subject, e))?;
-        // Without the flush, what is published next might overtake the subscription.
-        self.client()
-            .flush()
-            .await
-            .map_err(|e| BusError::other(subject, e))?;
+        self.round_trip().await;
         Ok(inner)
+    }
+
+    /// Waits until the server has read all that was sent so far: a flush of the client only
+    /// hands it to the network, and what others publish next might overtake a subscription.
+    async fn round_trip(&self) {
+        let client = self.client();
+        let inbox = client.new_inbox();
+        let echo = async {
+            let mut own = client.subscribe(inbox.clone()).await.ok()?;
+            own.unsubscribe_after(1).await.ok()?;
+            client.publish(inbox, bytes::Bytes::new()).await.ok()?;
+            client.flush().await.ok()?;
+            own.next().await
+        };
+        // While the server is away nobody else publishes either; the client subscribes again
+        // as soon as it is back.
+        if tokio::time::timeout(self.0.limit, echo).await.is_err() {
+            tracing::debug!("no echo, the server may be away");
+        }
     }
 }
 
