@@ -1,5 +1,12 @@
 //! The command as a process: what it prints, how it ends, what it leaves behind.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "helpers of tests may panic"
+)]
+
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

@@ -16,6 +16,10 @@ pub(super) fn json(summary: &Summary, refused: Refused) -> Result<()> {
     print_json(&value(summary, refused))
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "json objects insert what is not there; summary and settings are objects"
+)]
 fn value(summary: &Summary, refused: Refused) -> Value {
     let mut value = json!(summary);
     value["start"] = json!(iso(summary.start));
