@@ -5,6 +5,7 @@ use std::time::Duration;
 use lacuna_model::{Generation, Span};
 use lacuna_planner::Settings;
 use lacuna_planner::counts::MilpOptions;
+use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::Planner as PlannerSettings;
 use lacuna_runtime::{Context, NoArgs, Running, ServiceError, Start};
 use lacuna_wire::address;
@@ -34,7 +35,10 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     solving.ok();
     let subject = address::plan(&ctx.cluster);
     let last = ctx.bus.last(&subject).await?;
-    let generation = last.map_or(Generation(0), |p| p.message.plan.generation);
+    let last = last.map_or(0, |p| p.message.plan.generation.0);
+    // A bus that has lost all must not bring old numbers back.
+    let wall = u64::try_from(wall().unix_ms()).unwrap_or_default();
+    let generation = Generation(last.max(wall));
     tracing::info!(generation = generation.0, policy = ?settings.policy, "planning");
     let mut desk = Desk::new(generation);
     let mut solver = Solver::start(core_settings(&settings))?;
@@ -142,6 +146,13 @@ async fn finish(
     let message = PlanState {
         plan: solved.plan,
         trainers_version: version,
+        runs: solved
+            .task
+            .trainers
+            .trainers
+            .iter()
+            .map(|t| (t.spec.id.clone(), t.run))
+            .collect(),
         latency_s: watch.seconds(),
     };
     let correlation = &solved.task.correlation;

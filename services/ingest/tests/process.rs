@@ -1,0 +1,118 @@
+//! The process: what it says and how it exits when something is wrong, and how it stops.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Output, Stdio};
+
+use lacuna_testkit::TestNats;
+
+fn ingest(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna-ingest"));
+    command.args(args).env_remove("LACUNA_CONFIG");
+    command
+}
+
+fn ended(args: &[&str]) -> (i32, String) {
+    let Output { status, stderr, .. } = ingest(args).output().unwrap();
+    let text = String::from_utf8_lossy(&stderr).into_owned();
+    (status.code().unwrap(), text)
+}
+
+/// Starts it, and reads its log up to a line that holds `mark`.
+fn started(command: &mut Command, mark: &str) -> (Child, String) {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while log.read_line(&mut said).unwrap() > 0 && !said.contains(mark) {}
+    assert!(said.contains(mark), "{said}");
+    // Keep reading, so that the process never waits for us.
+    std::thread::spawn(move || log.read_to_end(&mut Vec::new()));
+    (child, said)
+}
+
+#[test]
+fn a_wrong_configuration_exits_64_and_names_the_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lacuna.toml");
+    std::fs::write(&path, "[ingest]\nsnapshot_evry = \"5s\"\n").unwrap();
+    let (code, text) = ended(&["--config", path.to_str().unwrap()]);
+    assert_eq!(code, 64, "{text}");
+    assert!(
+        text.contains("lacuna.toml:2:1: ingest.snapshot_evry"),
+        "{text}"
+    );
+    let (code, text) = ended(&["--config", "/nowhere/lacuna.toml", "--check-config"]);
+    assert_eq!(code, 64, "{text}");
+    std::fs::write(&path, "[ingest]\nsnapshot_every = \"7s\"\n").unwrap();
+    let (code, _) = ended(&["--config", path.to_str().unwrap(), "--check-config"]);
+    assert_eq!(code, 0);
+    let print = ingest(&["--config", path.to_str().unwrap(), "--print-config"])
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&print.stdout).into_owned();
+    assert!(printed.contains("snapshot_every = \"7s\""), "{printed}");
+}
+
+#[test]
+fn a_busy_port_exits_64_and_no_server_exits_69() {
+    let busy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = busy.local_addr().unwrap().to_string();
+    let (code, text) = ended(&["--listen", &address]);
+    assert_eq!(code, 64, "{text}");
+    assert!(
+        text.contains(&address) && text.contains("--listen"),
+        "{text}"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lacuna.toml");
+    std::fs::write(&path, "[bus]\nconnect_limit = \"300ms\"\n").unwrap();
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let url = format!("nats://{free}");
+    let config = path.to_str().unwrap();
+    let args = [
+        "--config",
+        config,
+        "--nats",
+        &url,
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let (code, text) = ended(&args);
+    assert_eq!(code, 69, "{text}");
+    assert!(text.contains(&url) && text.contains("lacuna up"), "{text}");
+}
+
+#[test]
+fn a_process_is_healthy_until_its_parent_is_gone() {
+    let nats = TestNats::start();
+    let url = nats.url();
+    let mut command = ingest(&["--nats", &url, "--listen", "127.0.0.1:0"]);
+    command.env("LACUNA_PARENT_PIPE", "1").stdin(Stdio::piped());
+    let (mut child, log) = started(&mut command, "ready");
+    let line = log.lines().find(|l| l.contains("listening")).unwrap();
+    let address = line.split("address=").nth(1).unwrap().trim();
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let healthy = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        get("/healthz").starts_with("HTTP/1.1 200")
+    });
+    assert!(healthy, "{}", get("/healthz"));
+    assert!(get("/metrics").contains("lacuna_ingest_seq 0"));
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
