@@ -138,4 +138,8 @@ pub struct Progress {
     /// A complete checkpoint, if the program has written one.
     #[serde(default)]
     pub checkpoint: Option<String>,
+    /// Samples of this run that the newest checkpoint covers: what is not lost when the
+    /// program is killed. Nothing if it has written none in this run.
+    #[serde(default)]
+    pub saved: Option<f64>,
 }

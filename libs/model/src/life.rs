@@ -45,8 +45,17 @@ pub struct TrainerRecord {
     pub samples_before: f64,
     /// Samples reported by the present run.
     pub samples_run: f64,
+    /// Of these, samples that the newest checkpoint of the present run covers.
+    #[serde(default)]
+    pub saved_run: f64,
     /// Samples' worth of rescale cost that the present run has still to sit out.
     pub owed: f64,
+    /// When the present run began (cluster time).
+    #[serde(default)]
+    pub run_since: Timestamp,
+    /// Samples' worth of rescale cost that the present run had to sit out when it began.
+    #[serde(default)]
+    pub run_owed: f64,
     /// Total rescale cost charged so far, in samples.
     pub rescale_cost: f64,
     /// Total cost of preemptions charged so far, in samples.

@@ -55,7 +55,16 @@ pub enum Launch {
         /// Where checkpoints live, if the program makes any.
         #[serde(default)]
         checkpoint_dir: Option<String>,
+        /// Whether the scaling curve is measured while it trains: the one that was submitted
+        /// is only assumed.
+        #[serde(default, skip_serializing_if = "is_false")]
+        profile: bool,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A malleable training job: what its owner submits.

@@ -6,6 +6,9 @@
 //!   open a while for the last report of its agent, but only for work done before the end
 //!   (for real programs: a little longer, since they may save while they are being stopped).
 //!   What comes later still is late, and is ignored.
+//! - A program that writes checkpoints begins again at its newest one. So when such a run ends
+//!   before the work is done, only what the checkpoint covers is added to the past: the rest
+//!   will be done again. A program without checkpoints is credited with all that it reported.
 //! - Work past the end of a trainer does not count.
 //! - A change of size costs seconds of training at the rate before the change (published
 //!   accounting of BFTrainer, arXiv 2106.12091): `rate_before * up_s` when it grows,
@@ -15,7 +18,9 @@
 
 use std::collections::VecDeque;
 
-use lacuna_model::{Launch, Progress, RunId, Span, Timestamp, TrainerRecord, TrainerSpec, Work};
+use lacuna_model::{
+    Launch, Phase, Progress, RunId, Span, Timestamp, TrainerRecord, TrainerSpec, Work,
+};
 
 use crate::simulated::owed_after;
 
@@ -53,10 +58,32 @@ pub fn cost(spec: &TrainerSpec, nodes_before: u32, change: Change) -> f64 {
     rate * seconds
 }
 
+/// What counts of a run that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Credit {
+    /// All that it reported.
+    All,
+    /// What its newest checkpoint covers.
+    Saved,
+}
+
+impl Credit {
+    fn of(record: &TrainerRecord) -> Self {
+        match &record.spec.launch {
+            Launch::Command {
+                checkpoint_dir: Some(_),
+                ..
+            } if record.phase != Phase::Done => Self::Saved,
+            Launch::Command { .. } | Launch::Simulated => Self::All,
+        }
+    }
+}
+
 /// A run that has ended and whose last report may still come.
 #[derive(Debug, Clone, PartialEq)]
 struct Closed {
     run: RunId,
+    credit: Credit,
     /// Samples counted of it.
     counted: f64,
     /// Reports of later moments are not counted.
@@ -92,22 +119,18 @@ pub struct Account {
 }
 
 impl Account {
-    /// When the present run began (cluster time).
-    #[must_use]
-    pub const fn since(&self) -> Timestamp {
-        self.since
-    }
-
     /// The newest moment that the present run has reported, or its beginning.
     #[must_use]
     pub fn reported(&self) -> Timestamp {
         self.reported.unwrap_or(self.since)
     }
 
-    /// Takes over a run that went on while its books were not kept (control was away).
-    pub fn resume(&mut self, at: Timestamp) {
-        self.since = at;
-        self.owed_at = at;
+    /// Takes over a run that went on while its books were not kept (control was away): what
+    /// it owes is reckoned from its beginning until it reports.
+    pub fn resume(&mut self, record: &mut TrainerRecord) {
+        self.since = record.run_since;
+        self.owed_at = record.run_since;
+        record.owed = record.run_owed;
         // It has told this account nothing yet.
         self.reported = Some(Timestamp::default());
     }
@@ -126,13 +149,19 @@ impl Account {
     ) -> bool {
         let before = record.nodes.len() as u32;
         let simulated = matches!(record.spec.launch, Launch::Simulated);
+        let credit = Credit::of(record);
+        let counted = match credit {
+            Credit::All => record.samples_run,
+            Credit::Saved => record.saved_run.min(record.samples_run),
+        };
         if before > 0 {
             if self.closed.len() == REMEMBERED {
                 self.closed.pop_front();
             }
             self.closed.push_back(Closed {
                 run: record.run,
-                counted: record.samples_run,
+                credit,
+                counted,
                 until: at + allowance,
             });
             if simulated {
@@ -140,8 +169,9 @@ impl Account {
                 record.owed = owed_after(record.owed, record.rate(), elapsed);
             }
         }
-        record.samples_before += record.samples_run;
+        record.samples_before += counted;
         record.samples_run = 0.0;
+        record.saved_run = 0.0;
 
         let again = matches!(change, Change::Lost { at } if self.lost_at == Some(at));
         let cost = if again {
@@ -161,6 +191,8 @@ impl Account {
         // A real program pays in time by itself; only the simulated one has to be told.
         record.owed = if simulated { record.owed + cost } else { 0.0 };
         record.run = RunId(record.run.0 + 1);
+        record.run_since = at;
+        record.run_owed = record.owed;
         self.since = at;
         self.owed_at = at;
         self.reported = None;
@@ -170,7 +202,8 @@ impl Account {
     /// Counts a report of the trainer's present run or of one that has just ended.
     pub fn report(&mut self, record: &mut TrainerRecord, report: &Progress) -> Counted {
         let sane = |x: f64| x.is_finite() && x >= 0.0;
-        if !sane(report.samples) || !sane(report.owed) {
+        let saved = report.saved.unwrap_or_default();
+        if !sane(report.samples) || !sane(report.owed) || !sane(saved) {
             return Counted::Nonsense;
         }
         let left = match record.spec.work {
@@ -180,6 +213,7 @@ impl Account {
         if report.run == record.run && !record.nodes.is_empty() {
             let more = (report.samples - record.samples_run).max(0.0).min(left);
             record.samples_run += more;
+            record.saved_run = record.saved_run.max(saved).min(record.samples_run);
             if self.reported.is_none_or(|newest| report.at >= newest) {
                 self.reported = Some(report.at);
                 if matches!(record.spec.launch, Launch::Simulated) {
@@ -192,7 +226,11 @@ impl Account {
         }
         match self.closed.iter_mut().find(|c| c.run == report.run) {
             Some(closed) if report.at <= closed.until => {
-                let more = (report.samples - closed.counted).max(0.0).min(left);
+                let done = match closed.credit {
+                    Credit::All => report.samples,
+                    Credit::Saved => saved.min(report.samples),
+                };
+                let more = (done - closed.counted).max(0.0).min(left);
                 closed.counted += more;
                 record.samples_before += more;
                 if self.reported.is_none() {

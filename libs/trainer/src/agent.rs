@@ -7,6 +7,8 @@
 //! 3. A status names the newest command that has been *obeyed*: a release is reported when
 //!    nothing runs any more.
 //! 4. Without a renewal of its lease for the dead man's time the node gives up by itself.
+//! 5. A command from before the agent's start is obeyed only when control shows that it still
+//!    means it, and only if no earlier agent has begun to.
 
 use lacuna_model::{
     Action, Activity, AgentStatus, Assignment, Command, Epoch, NodeId, RunId, Span, Timestamp,
@@ -76,6 +78,8 @@ pub struct Agent {
     released: Option<String>,
     /// Real time of the newest renewal.
     renewed: Timestamp,
+    /// A run from before the start that control has still to stand by.
+    held: Option<Box<Assignment>>,
 }
 
 impl Agent {
@@ -90,6 +94,7 @@ impl Agent {
             state: State::Free,
             released: None,
             renewed: Timestamp::default(),
+            held: None,
         }
     }
 
@@ -139,7 +144,7 @@ impl Agent {
     }
 
     /// Takes the newest command of its node that the bus has kept from before this agent
-    /// started. Whatever it asked for does not run any more.
+    /// started, if an earlier agent has obeyed it. Whatever it asked for does not run any more.
     pub fn recover(&mut self, command: &Command) -> Vec<Effect> {
         let at = (command.epoch, command.seq);
         if at <= self.taken {
@@ -153,6 +158,35 @@ impl Agent {
         vec![Effect::Report(self.status())]
     }
 
+    /// Takes the newest command of its node that the bus has kept from before this agent
+    /// started, if no earlier agent has begun to obey it. Control may have thought better of
+    /// it meanwhile, or be gone: a run waits until a renewal names its epoch or the command
+    /// comes again.
+    pub fn hold(&mut self, command: Command, now: Now) -> Vec<Effect> {
+        match command.action {
+            Action::Release { .. } => self.command(command, now),
+            Action::Run(assignment) => {
+                let at = (command.epoch, command.seq);
+                if at > self.taken {
+                    self.taken = at;
+                    self.held = Some(assignment);
+                }
+                vec![Effect::Report(self.status())]
+            }
+        }
+    }
+
+    /// Obeys what was held, now that control stands by it.
+    fn begin(&mut self, now: Now) -> Vec<Effect> {
+        match (self.held.take(), &self.state) {
+            (Some(assignment), State::Free) => {
+                self.renewed = now.wall;
+                self.follow(Then::Start(assignment))
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Obeys a command, if it is the newest.
     pub fn command(&mut self, command: Command, now: Now) -> Vec<Effect> {
         let at = (command.epoch, command.seq);
@@ -164,9 +198,14 @@ impl Agent {
             ];
         }
         if at == self.taken {
+            let begun = self.begin(now);
+            if !begun.is_empty() {
+                return begun;
+            }
             return vec![Effect::Report(self.status())];
         }
         self.taken = at;
+        self.held = None;
         self.released = None;
         match command.action {
             Action::Run(assignment) => {
@@ -243,10 +282,12 @@ impl Agent {
     }
 
     /// Its lease stands, says a renewal with this epoch.
-    pub fn renewed(&mut self, epoch: Epoch, now: Now) {
-        if epoch == self.taken.0 {
-            self.renewed = self.renewed.max(now.wall);
+    pub fn renewed(&mut self, epoch: Epoch, now: Now) -> Vec<Effect> {
+        if epoch != self.taken.0 {
+            return Vec::new();
         }
+        self.renewed = self.renewed.max(now.wall);
+        self.begin(now)
     }
 
     /// Gives the node back by itself, for a reason of its own.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
-    Epoch, NodeEvent, NodeId, Plan, Pool, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+    Epoch, NodeEvent, NodeId, Plan, Pool, RunId, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
 };
 
 pub use lacuna_model::{Action, Activity, AgentStatus, Assignment, Command, Member, Progress};
@@ -65,7 +65,7 @@ pub enum Pace {
 /// The cluster's time, sent by ingest: at start, at every change of pace, and in lock step
 /// twice for every moment of the recording: once when time has advanced (`events_upto` is
 /// still that of the step before), and once more when the step's events have been published.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Clock {
     /// The cluster's time.
     pub now: Timestamp,
@@ -79,6 +79,10 @@ pub struct Clock {
     pub complete: bool,
     /// Whether the recording has ended: nothing follows.
     pub ended: bool,
+    /// Which recording is played (a fingerprint of what was chosen of which file); empty if
+    /// none is. Steps and moments of different recordings cannot be compared.
+    #[serde(default)]
+    pub recording: String,
 }
 
 /// The pool with its forecasts, sent by forecast at every change.
@@ -93,7 +97,9 @@ pub struct PoolState {
 /// The admitted trainers and what they hold, sent by control at every change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainersState {
-    /// Grows with every change.
+    /// Grows with every change that a plan depends on: not with mere figures. Never smaller
+    /// than the wall clock's milliseconds at control's start, so that a bus that has lost all
+    /// does not bring old numbers back.
     pub version: u64,
     /// The moment, in the cluster's time.
     pub as_of: Timestamp,
@@ -108,9 +114,13 @@ pub struct TrainersState {
 pub struct PlanState {
     /// The plan.
     pub plan: Plan,
-    /// [`TrainersState::version`] that it was made from; control refuses a plan made from
-    /// another than the present one.
+    /// [`TrainersState::version`] that it was made from; in lock step control refuses a plan
+    /// made from another than the present one.
     pub trainers_version: u64,
+    /// The run of each trainer that it was made from; else control leaves out the trainers
+    /// whose run has changed since.
+    #[serde(default)]
+    pub runs: Vec<(TrainerId, RunId)>,
     /// Wall-clock seconds from the arrival of the newest input to this plan.
     pub latency_s: f64,
 }

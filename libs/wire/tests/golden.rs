@@ -69,6 +69,7 @@ fn spec() -> TrainerSpec {
             args: vec!["train.py".to_owned()],
             env: BTreeMap::from([("A".to_owned(), "b".to_owned())]),
             checkpoint_dir: Some("/scratch/ckpt".to_owned()),
+            profile: false,
         },
     }
 }
@@ -82,7 +83,10 @@ fn record() -> TrainerRecord {
         run: RunId(9),
         samples_before: 10.25,
         samples_run: 3.0,
+        saved_run: 2.0,
         owed: 0.5,
+        run_since: at(95),
+        run_owed: 1.5,
         rescale_cost: 7.0,
         preempt_cost: 2.0,
         preemptions: 1,
@@ -284,6 +288,7 @@ fn clocks() -> Vec<Clock> {
             events_upto: 41,
             complete: true,
             ended: false,
+            recording: "holes.csv-1f".to_owned(),
         })
         .into()
 }
@@ -381,6 +386,7 @@ fn progress() -> Progress {
         world_size: 2,
         loss: None,
         checkpoint: Some("step-9".to_owned()),
+        saved: Some(8.0),
     }
 }
 
@@ -437,6 +443,7 @@ fn every_message_keeps_its_bytes() {
     check(&[PlanState {
         plan: plan(),
         trainers_version: 3,
+        runs: vec![(trainer("t"), RunId(3))],
         latency_s: 0.125,
     }]);
     check(&commands());
@@ -549,7 +556,7 @@ proptest! {
         for mut bytes in [
             codec::encode(&commands()[0]).unwrap(),
             codec::encode(&events()[7]).unwrap(),
-            codec::encode(&PlanState { plan: plan(), trainers_version: 1, latency_s: 0.0 }).unwrap(),
+            codec::encode(&PlanState { plan: plan(), trainers_version: 1, runs: vec![], latency_s: 0.0 }).unwrap(),
         ] {
             let length = bytes.len();
             if let Some(byte) = bytes.get_mut(at % length) {

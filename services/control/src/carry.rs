@@ -1,5 +1,6 @@
 //! Carries out what the books ask for.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -21,6 +22,8 @@ pub(crate) struct Hands {
     pub(crate) metrics: Metrics,
     leases: lacuna_runtime::Bucket<LeaseRecord>,
     trainers: lacuna_runtime::Bucket<TrainerRecord>,
+    /// Revision of each trainer's record, as this process has last read or written it.
+    revisions: BTreeMap<TrainerId, u64>,
 }
 
 /// What came of it.
@@ -33,8 +36,9 @@ pub(crate) struct Done {
 }
 
 impl Hands {
-    pub(crate) fn new(ctx: Context, metrics: Metrics) -> Self {
+    pub(crate) fn new(ctx: Context, metrics: Metrics, revisions: BTreeMap<TrainerId, u64>) -> Self {
         Self {
+            revisions,
             leases: ctx.bus.bucket(address::leases_bucket(&ctx.cluster)),
             trainers: ctx.bus.bucket(address::trainers_bucket(&ctx.cluster)),
             ctx,
@@ -44,7 +48,7 @@ impl Hands {
 
     /// Carries out effects in their order; neighbours of one kind go out together.
     pub(crate) async fn carry_out(
-        &self,
+        &mut self,
         effects: Vec<Effect>,
         correlation: &str,
     ) -> Result<Done, ServiceError> {
@@ -141,6 +145,8 @@ impl Hands {
                 }
                 let entry = match self.leases.get(key).await {
                     Ok(Some(entry)) => Some((entry.value.trainer, Epoch(entry.revision))),
+                    // The bucket has been emptied: nobody holds anything.
+                    Ok(None) if error.is_conflict() => Some((None, Epoch(0))),
                     Ok(None) | Err(_) => None,
                 };
                 // Unchanged after a failure: the write may still be on its way.
@@ -156,25 +162,38 @@ impl Hands {
     }
 
     /// Keeps records, and does not go on before they are kept: agents must not hear of a run
-    /// that control would forget.
+    /// that control would forget. Each is written by compare-and-set, so that a second control
+    /// is noticed.
     async fn keep(
-        &self,
+        &mut self,
         records: Vec<TrainerRecord>,
         correlation: &str,
     ) -> Result<(), ServiceError> {
         let mut left = records;
         loop {
-            let puts = left.iter().map(|record| {
-                self.trainers
-                    .put(record.spec.id.as_str(), record, correlation)
+            let writes = left.iter().map(|record| async {
+                let id = &record.spec.id;
+                let known = self.revisions.get(id).copied().unwrap_or_default();
+                let written = self
+                    .trainers
+                    .update(id.as_str(), record, known, correlation);
+                match written.await {
+                    Err(error) if error.is_conflict() => self.overtaken(record, known).await,
+                    outcome => Ok(outcome),
+                }
             });
-            let outcomes = join_all(puts).await;
+            let outcomes = join_all(writes).await;
             let mut failed = Vec::new();
             for (record, outcome) in left.into_iter().zip(outcomes) {
-                if let Err(error) = outcome {
-                    self.metrics.write_failed();
-                    tracing::warn!(trainer = %record.spec.id, %error, "record not kept, trying again");
-                    failed.push(record);
+                match outcome? {
+                    Ok(revision) => {
+                        self.revisions.insert(record.spec.id, revision);
+                    }
+                    Err(error) => {
+                        self.metrics.write_failed();
+                        tracing::warn!(trainer = %record.spec.id, %error, "record not kept, trying again");
+                        failed.push(record);
+                    }
                 }
             }
             if failed.is_empty() {
@@ -186,6 +205,41 @@ impl Hands {
                 () = tokio::time::sleep(AGAIN) => {}
             }
         }
+    }
+
+    /// The record in the bucket is not the one that was last written here. Either an earlier
+    /// attempt was kept after all, or the server has lost writes (then the record is written
+    /// over what is there), or somebody else keeps these books too, which nobody can mend.
+    async fn overtaken(
+        &self,
+        record: &TrainerRecord,
+        known: u64,
+    ) -> Result<Result<u64, BusError>, ServiceError> {
+        let key = record.spec.id.as_str();
+        let entry = match self.trainers.get(key).await {
+            Ok(entry) => entry,
+            Err(error) => return Ok(Err(error)),
+        };
+        let revision = match entry {
+            Some(entry) if entry.value == *record => return Ok(Ok(entry.revision)),
+            Some(entry) if entry.revision > known => {
+                return Err(format!(
+                    "trainer {key} was changed by somebody else (revision {} of its record, {known} \
+                     is known here): another control runs for cluster {}, stop one of them",
+                    entry.revision, self.ctx.cluster
+                )
+                .into());
+            }
+            Some(entry) => entry.revision,
+            None => 0,
+        };
+        tracing::warn!(
+            trainer = key,
+            known,
+            revision,
+            "the server has lost a record, writing it again"
+        );
+        Ok(self.trainers.update(key, record, revision, "").await)
     }
 
     /// Sends commands. One that is lost is sent again when its acknowledgement fails to come.
@@ -273,10 +327,12 @@ fn log(note: &Note, correlation: &str) {
         Note::PlanApplied {
             generation,
             changed,
+            skipped,
         } => {
             tracing::debug!(
                 generation = generation.0,
                 changed,
+                skipped,
                 correlation,
                 "plan applied"
             );

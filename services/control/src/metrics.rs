@@ -120,7 +120,7 @@ impl Metrics {
                 "lacuna_control_plans_total",
                 "plans by what became of them",
                 "outcome",
-                &["applied", "older", "stale", "pool unknown", "disconnected"],
+                &["applied", "older", "stale"],
             )?,
             conflicts: counter(
                 "lacuna_control_lease_conflicts_total",
@@ -142,7 +142,7 @@ impl Metrics {
                 "lacuna_control_nodes_unusable_total",
                 "nodes put out of use, by cause",
                 "cause",
-                &["quarantine", "silent"],
+                &["quarantine", "silent", "release overdue"],
             )?,
             unheard: counter(
                 "lacuna_control_releases_unconfirmed_total",

@@ -57,9 +57,13 @@ impl Control {
         }
         let watch = Stopwatch::start();
         let now = moment(&ctx, &watch);
-        let (book, first) = start::books(&ctx, now).await?;
+        let start::Opened {
+            book,
+            first,
+            revisions,
+        } = start::books(&ctx, now).await?;
         let mut control = Self {
-            hands: Hands::new(ctx.clone(), metrics),
+            hands: Hands::new(ctx.clone(), metrics, revisions),
             ctx,
             book,
             feed: Feed::new(),
@@ -166,6 +170,7 @@ impl Control {
                     let input = Input::Plan {
                         plan: plan.message.plan,
                         trainers_version: plan.message.trainers_version,
+                        runs: plan.message.runs,
                     };
                     let (commands, _) = self.input(input, &correlation).await?;
                     self.measure(commands, &correlation, "plan");
@@ -189,7 +194,9 @@ impl Control {
     }
 
     async fn pool(&mut self, events: &[NodeEvent], correlation: &str) -> Result<(), ServiceError> {
-        for input in self.feed.events(events) {
+        let inputs = self.feed.events(events);
+        // All that was waiting has been read: those who lost nodes go on with what is left.
+        for input in inputs.into_iter().chain([Input::Drained]) {
             let (commands, _) = self.input(input, correlation).await?;
             self.measure(commands, correlation, "loss");
         }

@@ -1,6 +1,9 @@
 //! A new start: the books from the buckets.
 
-use lacuna_model::Epoch;
+use std::collections::BTreeMap;
+
+use lacuna_model::{Epoch, TrainerId};
+use lacuna_runtime::clock::wall;
 use lacuna_runtime::{Context, ServiceError};
 use lacuna_trainer::Now;
 use lacuna_trainer::book::{Book, Effect, Tally};
@@ -9,17 +12,26 @@ use lacuna_wire::msg::{LeaseRecord, Totals};
 
 use crate::settings;
 
-/// The books as the bus has kept them, and what they ask for first. Call it once the clock is
-/// known, or is known not to run yet.
-pub(crate) async fn books(ctx: &Context, now: Now) -> Result<(Book, Vec<Effect>), ServiceError> {
+/// The books as the bus has kept them.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) book: Book,
+    /// What they ask for first.
+    pub(crate) first: Vec<Effect>,
+    /// Revision of each trainer's record.
+    pub(crate) revisions: BTreeMap<TrainerId, u64>,
+}
+
+/// Opens the books. Call it once the clock is known, or is known not to run yet.
+pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceError> {
     let cluster = &ctx.cluster;
     let trainers = ctx.bus.bucket(address::trainers_bucket(cluster));
-    let records: Vec<_> = trainers
-        .list()
-        .await?
-        .into_iter()
-        .map(|e| e.value)
-        .collect();
+    let mut records = Vec::new();
+    let mut revisions = BTreeMap::new();
+    for entry in trainers.list().await? {
+        revisions.insert(entry.value.spec.id.clone(), entry.revision);
+        records.push(entry.value);
+    }
     let bucket = ctx
         .bus
         .bucket::<LeaseRecord>(address::leases_bucket(cluster));
@@ -29,7 +41,9 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<(Book, Vec<Effect>)
         leases.push((node, entry.value.trainer, Epoch(entry.revision)));
     }
     let last = ctx.bus.last(&address::trainers(cluster)).await?;
-    let version = last.map_or(0, |last| last.message.version);
+    let last = last.map_or(0, |last| last.message.version);
+    // A bus that has lost all must not bring old numbers back.
+    let version = last.max(u64::try_from(wall().unix_ms()).unwrap_or_default());
     let totals = ctx.bus.last(&address::totals(cluster)).await?;
     let tally = totals.map(|last| tally(&last.message));
     tracing::info!(
@@ -42,14 +56,12 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<(Book, Vec<Effect>)
         "books opened"
     );
     let config = settings::book(&ctx.config);
-    Ok(Book::recover(
-        config,
-        records,
-        leases,
-        tally.as_ref(),
-        version,
-        now,
-    ))
+    let (book, first) = Book::recover(config, records, leases, tally.as_ref(), version, now);
+    Ok(Opened {
+        book,
+        first,
+        revisions,
+    })
 }
 
 /// The sums of the totals; the rest comes from the records.

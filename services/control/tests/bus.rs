@@ -9,7 +9,7 @@ use std::time::Duration;
 use lacuna_control_service::run;
 use lacuna_model::{
     Activity, Allocation, ClusterId, Command, EventKind, Generation, Hole, NodeEvent, NodeId,
-    Outcome, Plan, PlanReport, Solve, Span, Timestamp, TrainerId,
+    Outcome, Plan, PlanReport, Solve, Span, Timestamp, TrainerId, TrainerRecord,
 };
 use lacuna_runtime::{
     Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, ServiceError, Start, Stopwatch,
@@ -156,6 +156,7 @@ fn plan(
             },
         },
         trainers_version: version,
+        runs: Vec::new(),
         latency_s: 0.0,
     }
 }
@@ -300,6 +301,66 @@ async fn leases_first_then_commands_and_a_restart_touches_nothing() {
         panic!("no totals");
     };
     assert_eq!((totals.leased_nodes, totals.pool_nodes), (197, 497));
+    stop.cancel();
+    running_control.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_control_is_noticed() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let (stop, running_control) = control(&nats, &Registry::new()).await;
+    let mut states = bus
+        .follow(&address::trainers(&cluster()), Start::Last)
+        .await
+        .unwrap();
+    let first = trainers(&mut states, |_| true).await;
+    assert!(first.version > 1_700_000_000_000, "{}", first.version);
+    let submit = |name: &str| Request::Submit {
+        trainers: vec![lacuna_testkit::spec(name, 4)],
+        test_only: false,
+    };
+    let cancel = |name: &str| Request::Cancel {
+        trainer: TrainerId::new(name).unwrap(),
+    };
+    for name in ["a", "b"] {
+        let reply = ask(&bus, &submit(name)).await;
+        assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+    }
+    let records = bus.bucket::<TrainerRecord>(address::trainers_bucket(&cluster()));
+
+    // Somebody else writes the record of b.
+    let entry = records.get("b").await.unwrap().unwrap();
+    let mut other = entry.value;
+    other.reason = "by another hand".to_owned();
+    records
+        .update("b", &other, entry.revision, "")
+        .await
+        .unwrap();
+    // Trainer a is nobody else's.
+    let reply = ask(&bus, &cancel("a")).await;
+    assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+    assert!(!running_control.is_finished());
+    let subject = address::requests(&cluster());
+    let unanswered = bus
+        .request::<_, Reply>(&subject, &cancel("b"), Duration::from_secs(2))
+        .await;
+    assert!(unanswered.is_err(), "{unanswered:?}");
+    let ended = tokio::time::timeout(LIMIT, running_control).await;
+    let error = ended.unwrap().unwrap().unwrap_err().to_string();
+    assert!(
+        error.contains("another control runs for cluster c"),
+        "{error}"
+    );
+    stop.cancel();
+    let kept = records.get("b").await.unwrap().unwrap().value;
+    assert_eq!(kept.reason, "by another hand");
+
+    // Whoever starts anew takes what is there for his own, under versions of a later time.
+    let (stop, running_control) = control(&nats, &Registry::new()).await;
+    trainers(&mut states, |s| s.version > first.version + 1000).await;
+    let reply = ask(&bus, &cancel("b")).await;
+    assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
     stop.cancel();
     running_control.await.unwrap().unwrap();
 }

@@ -7,6 +7,7 @@ use lacuna_model::{Phase, RunId, Timestamp, TrainerId, TrainerRecord, TrainerSpe
 
 use crate::Now;
 use crate::account::Account;
+use crate::book::profile::Profile;
 use crate::book::state::{Out, Trainer};
 use crate::book::{Book, Effect, Note, Refusal, RefusalKind};
 
@@ -69,7 +70,9 @@ impl Book {
         let trainer = Trainer {
             record,
             account: Account::default(),
+            profile: Profile::default(),
             target: None,
+            loss: None,
             restart: None,
             up: now.wall,
             dirty: false,
@@ -140,7 +143,10 @@ fn queued(spec: TrainerSpec, order: u64) -> TrainerRecord {
         run: RunId(0),
         samples_before: 0.0,
         samples_run: 0.0,
+        saved_run: 0.0,
         owed: 0.0,
+        run_since: Timestamp::default(),
+        run_owed: 0.0,
         rescale_cost: 0.0,
         preempt_cost: 0.0,
         preemptions: 0,

@@ -12,6 +12,9 @@ impl Book {
         let node = self.node(&id);
         node.heard = Some(now.wall);
         if std::mem::take(&mut node.silent) {
+            if let Some(sent) = &mut node.sent {
+                sent.again = 0;
+            }
             out.note(Note::Usable { node: id.clone() });
             self.changed = true;
         }
@@ -79,6 +82,10 @@ impl Book {
             return;
         };
         let wanted = std::mem::take(&mut node.wanted);
+        if std::mem::take(&mut node.overdue) {
+            self.changed = true;
+            out.note(Note::Usable { node: id.clone() });
+        }
         out.note(Note::Released {
             node: id.clone(),
             after: now.since(release.since),
@@ -131,8 +138,20 @@ impl Book {
                 out.note(Note::Usable { node: id.clone() });
                 self.changed = true;
             }
-            let overdue = node.release.as_ref().is_some_and(|r| r.safe_at <= now.wall);
-            if overdue && self.releasing.contains(id) {
+            let late = node
+                .release
+                .as_ref()
+                .is_some_and(|r| now.since(r.since) >= self.config.transfer_wait);
+            if late && !node.overdue {
+                node.overdue = true;
+                self.changed = true;
+                out.note(Note::Unusable {
+                    node: id.clone(),
+                    cause: "release overdue",
+                });
+            }
+            let safe = node.release.as_ref().is_some_and(|r| r.safe_at <= now.wall);
+            if safe && self.releasing.contains(id) {
                 unheard.push(id.clone());
             }
             let silence = node.heard.map_or(Span::ZERO, |heard| now.since(heard));
@@ -195,6 +214,9 @@ impl Book {
         for node in self.nodes.values_mut() {
             if node.heard.is_some() {
                 node.heard = Some(now.wall);
+            }
+            if let Some(sent) = &mut node.sent {
+                sent.again = 0;
             }
         }
     }

@@ -110,7 +110,7 @@ pub enum Note {
     Unusable {
         /// Which.
         node: NodeId,
-        /// Why: `quarantine` or `silent`.
+        /// Why: `quarantine`, `silent` or `release overdue`.
         cause: &'static str,
     },
     /// A node may be used again.
@@ -137,12 +137,14 @@ pub enum Note {
         generation: Generation,
         /// How many trainers it changed.
         changed: u32,
+        /// How many trainers it said nothing new about, their run having changed meanwhile.
+        skipped: u32,
     },
     /// A plan was refused.
     PlanRefused {
         /// Its number.
         generation: Generation,
-        /// Why: `older`, `stale`, `pool unknown`, `disconnected`.
+        /// Why: `older` or `stale`.
         cause: &'static str,
     },
     /// A lease was not as we knew it.

@@ -1,6 +1,8 @@
 //! What happens to the books.
 
-use lacuna_model::{AgentStatus, Hole, NodeId, Plan, Progress, Timestamp, TrainerId, TrainerSpec};
+use lacuna_model::{
+    AgentStatus, Hole, NodeId, Plan, Progress, RunId, Timestamp, TrainerId, TrainerSpec,
+};
 
 use crate::book::LeaseResult;
 
@@ -31,7 +33,10 @@ pub enum Input {
     },
     /// A trainer is to end.
     Cancel(TrainerId),
-    /// Holes closed, then opened, all at one moment.
+    /// Holes closed, then opened, all at one moment. Leases on closed holes are released at
+    /// once; the new runs of those who lost nodes begin with the next input of another kind,
+    /// so that losses in quick succession are one change: say [`Input::Drained`] after the
+    /// last.
     Pool {
         /// The newest event that is included.
         seq: u64,
@@ -42,6 +47,8 @@ pub enum Input {
         /// Nodes whose holes closed.
         closed: Vec<NodeId>,
     },
+    /// No more changes of the pool wait to be read.
+    Drained,
     /// All present holes; what is not listed is no hole.
     Snapshot {
         /// The newest event that is included.
@@ -51,12 +58,14 @@ pub enum Input {
         /// The holes.
         idle: Vec<Hole>,
     },
-    /// The planner's newest plan, and the version of the trainers that it was made from.
+    /// The planner's newest plan, and the trainers that it was made from.
     Plan {
         /// The plan.
         plan: Plan,
-        /// The version.
+        /// The version of the trainers.
         trainers_version: u64,
+        /// The run of each trainer.
+        runs: Vec<(TrainerId, RunId)>,
     },
     /// An agent spoke.
     Agent(AgentStatus),

@@ -20,10 +20,17 @@ impl Book {
 
     /// Takes a node's lease back, if anybody holds it.
     pub(crate) fn release(&mut self, id: &NodeId, reason: &str, out: &mut Out) {
-        let node = self.node(id);
-        if node.owner.is_none() || node.pending.is_some() {
+        let node = self.nodes.entry(id.clone()).or_default();
+        let Some(owner) = node.owner.as_ref().filter(|_| node.pending.is_none()) else {
             return;
-        }
+        };
+        // Its last report is for the moment at which the books of its run were closed.
+        node.left = self.trainers.get(owner).map(|trainer| {
+            trainer
+                .loss
+                .as_ref()
+                .map_or(trainer.record.run_since, |loss| loss.since)
+        });
         node.pending = Some(Pending::Release);
         reason.clone_into(&mut node.reason);
         out.writes.push(LeaseWrite {
@@ -78,7 +85,7 @@ impl Book {
         });
         let action = Action::Release {
             reason: node.reason.clone(),
-            at: Some(now.cluster),
+            at: Some(node.left.take().unwrap_or(now.cluster)),
         };
         self.releasing.insert(id.clone());
         self.send(id, 1, action, now, out);
@@ -108,6 +115,7 @@ impl Book {
             command: command.clone(),
             first: now.wall,
             last: now.wall,
+            again: 0,
         });
         self.unacked.insert(id.clone());
         out.sends.push(command);
@@ -120,8 +128,10 @@ impl Book {
             let Some(sent) = self.nodes.get_mut(id).and_then(|n| n.sent.as_mut()) else {
                 continue;
             };
-            if now.since(sent.last) >= self.config.resend_after {
+            let wait = self.config.resend_after.as_ms() << sent.again.min(4);
+            if now.since(sent.last).as_ms() >= wait {
                 sent.last = now.wall;
+                sent.again += 1;
                 out.sends.push(sent.command.clone());
                 out.note(Note::Resent { node: id.clone() });
             }

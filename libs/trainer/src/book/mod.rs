@@ -21,6 +21,7 @@ mod input;
 mod leases;
 mod plan;
 mod pool;
+mod profile;
 mod recover;
 mod runs;
 mod settle;

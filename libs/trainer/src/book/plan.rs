@@ -2,77 +2,104 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{NodeId, Plan, TrainerId};
+use lacuna_model::{NodeId, Plan, RunId, TrainerId};
 
 use crate::Now;
 use crate::account::Change;
-use crate::book::state::{Out, Target};
+use crate::book::state::{Out, Planned, Target};
 use crate::book::{Book, Note};
 
 impl Book {
-    pub(crate) fn planned(&mut self, plan: Plan, version: u64, now: Now, out: &mut Out) {
+    /// Lays a plan ready; [`Book::try_plan`] applies it when its time has come.
+    pub(crate) fn planned(
+        &mut self,
+        plan: Plan,
+        version: u64,
+        runs: Vec<(TrainerId, RunId)>,
+        out: &mut Out,
+    ) {
         let generation = plan.generation;
-        let refused = |cause| Note::PlanRefused { generation, cause };
-        if generation == self.generation {
-            return;
-        }
-        if generation < self.generation {
-            out.note(refused("older"));
-        } else if !self.connected {
-            out.note(refused("disconnected"));
-        } else if self.seq.is_none() {
-            out.note(refused("pool unknown"));
-        } else if version != self.version || self.changed {
-            out.note(refused("stale"));
-        } else if self.lock_step() || self.seq.is_none_or(|seq| seq < plan.seq) {
-            // It has come before its tick, or before the events that it knows of.
-            self.plan = Some((plan, version));
-        } else {
-            self.apply(&plan, now, out);
+        let waiting = self.plan.as_ref().map(|p| p.plan.generation);
+        let newest = waiting.map_or(self.generation, |g| g.max(self.generation));
+        if generation < newest {
+            let cause = "older";
+            out.note(Note::PlanRefused { generation, cause });
+        } else if generation > newest {
+            self.plan = Some(Planned {
+                plan,
+                version,
+                runs: runs.into_iter().collect(),
+            });
         }
     }
 
-    /// Applies the waiting plan once the events that it knows of are in; in lock step once
-    /// it was made for the tick's events, and one plan a step.
+    /// Applies the waiting plan once the pool is known, the events that the plan knows of are
+    /// in, and the bus is there; in lock step once it was made for the tick's events, and one
+    /// plan a step.
     pub(crate) fn try_plan(&mut self, now: Now, out: &mut Out) {
-        if !self.lock_step() {
-            if let Some((plan, version)) = &self.plan
-                && self.seq.is_some_and(|seq| seq >= plan.seq)
-            {
-                let fits = *version == self.version && !self.changed && self.connected;
-                if let Some((plan, _)) = self.plan.take() {
-                    let generation = plan.generation;
-                    if fits && generation > self.generation {
-                        self.apply(&plan, now, out);
-                    } else {
-                        let cause = "stale";
-                        out.note(Note::PlanRefused { generation, cause });
-                    }
-                }
-            }
+        let Some(seq) = self.seq.filter(|_| self.hit.is_empty()) else {
+            return;
+        };
+        if self.lock_step() {
+            self.try_plan_in_step(seq, now, out);
             return;
         }
-        let Some(tick) = self.tick.filter(|tick| tick.lock_step && tick.complete) else {
+        let ready = |p: &Planned| self.connected && seq >= p.plan.seq;
+        let Some(planned) = self.plan.take_if(|p| ready(p)) else {
+            return;
+        };
+        // Who changed while the plan was made is left as it is; a plan that does not say what
+        // it was made from must be for what is now.
+        let told = !planned.runs.is_empty();
+        let fits = |id: &TrainerId| {
+            let run = self.trainers.get(id).map(|t| t.record.run);
+            if told {
+                run.as_ref() == planned.runs.get(id)
+            } else {
+                planned.version == self.version && !self.changed
+            }
+        };
+        let skipped: BTreeSet<TrainerId> =
+            self.active.iter().filter(|id| !fits(id)).cloned().collect();
+        self.apply(&planned.plan, &skipped, now, out);
+    }
+
+    fn try_plan_in_step(&mut self, seq: u64, now: Now, out: &mut Out) {
+        let Some(tick) = self.tick.filter(|tick| tick.complete) else {
             return;
         };
         if self.planned_step == Some(tick.step)
-            || self.seq.is_none_or(|seq| seq < tick.events_upto)
+            || seq < tick.events_upto
             || self.changed
             || !out.writes.is_empty()
         {
             return;
         }
-        let fits = self.plan.as_ref().is_some_and(|(plan, version)| {
-            *version == self.version && plan.seq >= tick.events_upto && plan.as_of >= tick.now
-        });
-        if fits && let Some((plan, _)) = self.plan.take() {
+        let version = self.version;
+        let fits = |p: &mut Planned| {
+            p.version == version && p.plan.seq >= tick.events_upto && p.plan.as_of >= tick.now
+        };
+        if let Some(planned) = self.plan.take_if(fits) {
             self.planned_step = Some(tick.step);
-            self.apply(&plan, now, out);
+            self.apply(&planned.plan, &BTreeSet::new(), now, out);
         }
     }
 
-    fn apply(&mut self, plan: &Plan, now: Now, out: &mut Out) {
-        self.generation = plan.generation;
+    /// Follows a plan for all trainers but those to be skipped, and without the nodes that
+    /// these have or wait for.
+    fn apply(&mut self, plan: &Plan, skipped: &BTreeSet<TrainerId>, now: Now, out: &mut Out) {
+        let generation = plan.generation;
+        self.generation = generation;
+        if !skipped.is_empty() && skipped.len() == self.active.len() {
+            let cause = "stale";
+            out.note(Note::PlanRefused { generation, cause });
+            return;
+        }
+        let mut kept: BTreeSet<NodeId> = BTreeSet::new();
+        for trainer in skipped.iter().filter_map(|id| self.trainers.get(id)) {
+            let target = trainer.target.iter().flat_map(|target| &target.nodes);
+            kept.extend(trainer.record.nodes.iter().chain(target).cloned());
+        }
         let mut planned: BTreeMap<&TrainerId, &[NodeId]> = plan
             .allocations
             .iter()
@@ -81,8 +108,13 @@ impl Book {
         let mut changed = 0;
         let mut grow = Vec::new();
         for id in self.active.clone() {
+            if skipped.contains(&id) {
+                continue;
+            }
             let want = planned.remove(&id).unwrap_or_default();
-            if self.follow(&id, want, now, out, &mut grow) {
+            let free = want.iter().filter(|n| !kept.contains(*n)).cloned();
+            let free = free.collect();
+            if self.follow(&id, want.len(), free, now, out, &mut grow) {
                 changed += 1;
             }
         }
@@ -90,16 +122,19 @@ impl Book {
             self.pursue(&id, now, out);
         }
         out.note(Note::PlanApplied {
-            generation: plan.generation,
+            generation,
             changed,
+            skipped: skipped.len() as u32,
         });
     }
 
-    /// Moves one trainer towards its nodes in the plan; returns whether anything changes.
+    /// Moves one trainer towards what it can have of the `planned` number of nodes; returns
+    /// whether anything changes.
     fn follow(
         &mut self,
         id: &TrainerId,
-        want: &[NodeId],
+        planned: usize,
+        mut want: BTreeSet<NodeId>,
         now: Now,
         out: &mut Out,
         grow: &mut Vec<TrainerId>,
@@ -107,19 +142,15 @@ impl Book {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return false;
         };
-        let had_target = trainer.target.take().is_some();
+        let before = trainer.target.take();
         let min = trainer.record.spec.min_nodes as usize;
         let have: BTreeSet<NodeId> = trainer.record.nodes.iter().cloned().collect();
-        let mut want: BTreeSet<NodeId> = want
-            .iter()
-            .filter(|node| {
-                self.nodes
-                    .get(*node)
-                    .is_some_and(|n| n.idle_since.is_some() && n.usable())
-            })
-            .cloned()
-            .collect();
-        if !want.is_empty() && want.len() < min {
+        want.retain(|node| {
+            self.nodes
+                .get(node)
+                .is_some_and(|n| n.idle_since.is_some() && n.usable())
+        });
+        if want.len() < planned && want.len() < min {
             // What the plan gave has left the pool meanwhile. On doubt nothing grows.
             want.clone_from(&have);
         }
@@ -136,14 +167,16 @@ impl Book {
         }
         if grows && (!shrinks || keep.len() >= min || keep.is_empty()) {
             if let Some(trainer) = self.trainers.get_mut(id) {
+                // A target that stands has waited since it was first given.
+                let since = before.as_ref().filter(|target| target.nodes == want);
                 trainer.target = Some(Target {
+                    since: since.map_or(now.wall, |target| target.since),
                     nodes: want,
-                    since: now.wall,
                 });
             }
             grow.push(id.clone());
         }
-        if shrinks || had_target {
+        if shrinks || before.is_some() {
             self.release_unwanted(id, "the plan gives it to others or to nobody", out);
         }
         shrinks || grows
@@ -154,7 +187,11 @@ impl Book {
         let waiting: Vec<TrainerId> = self
             .active
             .iter()
-            .filter(|id| self.trainers.get(*id).is_some_and(|t| t.target.is_some()))
+            .filter(|id| {
+                self.trainers
+                    .get(*id)
+                    .is_some_and(|t| t.target.is_some() && t.loss.is_none())
+            })
             .cloned()
             .collect();
         for id in waiting {
@@ -169,6 +206,9 @@ impl Book {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
+        if !self.connected {
+            return;
+        }
         let Some(mut target) = trainer.target.take() else {
             return;
         };
@@ -200,7 +240,7 @@ impl Book {
         let sound = have.is_subset(&target.nodes)
             && target.nodes.len() > have.len()
             && target.nodes.len() >= min;
-        if !sound || !self.connected {
+        if !sound {
             self.release_unwanted(id, "it could not be used", out);
             return;
         }

@@ -1,13 +1,13 @@
 //! The pool: holes open, and close under a trainer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use lacuna_model::{Hole, NodeId, Timestamp, TrainerId};
+use lacuna_model::{Hole, NodeId, Timestamp};
 
 use crate::Now;
 use crate::account::Change;
 use crate::book::Book;
-use crate::book::state::Out;
+use crate::book::state::{Loss, Out};
 
 impl Book {
     pub(crate) fn pool_changed(
@@ -25,7 +25,7 @@ impl Book {
         self.sums.since.get_or_insert(at);
         // A node that came back at once was away all the same.
         let closed = closed.into_iter().filter(|node| self.close(node)).collect();
-        self.take(closed, "the scheduler took the node", at, now, out);
+        self.lose(closed, "the scheduler took the node", at, now, out);
         for hole in opened {
             self.open(hole);
         }
@@ -52,6 +52,7 @@ impl Book {
             .collect();
         self.seq = Some(self.seq.map_or(seq, |known| known.max(seq)));
         self.pool_changed(seq, at, idle, closed, now, out);
+        self.settle_losses(now, out);
     }
 
     fn open(&mut self, hole: Hole) {
@@ -83,26 +84,47 @@ impl Book {
         now: Now,
         out: &mut Out,
     ) {
-        let mut hit: BTreeMap<TrainerId, BTreeSet<NodeId>> = BTreeMap::new();
+        self.lose(nodes, reason, at, now, out);
+        self.settle_losses(now, out);
+    }
+
+    /// Releases nodes at once. The next runs of those who lost them wait for
+    /// [`Book::settle_losses`], since more losses may follow; work counts up to the first.
+    fn lose(&mut self, nodes: Vec<NodeId>, reason: &str, at: Timestamp, now: Now, out: &mut Out) {
         for id in nodes {
             let Some(owner) = self.nodes.get(&id).and_then(|node| node.owner.clone()) else {
                 continue;
             };
+            if let Some(trainer) = self.trainers.get_mut(&owner) {
+                if let Some(target) = &mut trainer.target {
+                    target.nodes.remove(&id);
+                }
+                if trainer.record.nodes.binary_search(&id).is_ok() {
+                    let loss = trainer.loss.get_or_insert_with(|| Loss {
+                        nodes: BTreeSet::new(),
+                        at,
+                        since: now.cluster,
+                    });
+                    loss.nodes.insert(id.clone());
+                    loss.at = at;
+                    self.hit.insert(owner);
+                }
+            }
             self.release(&id, reason, out);
-            hit.entry(owner).or_default().insert(id);
         }
-        for (id, lost) in hit {
+    }
+
+    /// Begins the next run of everybody who has lost nodes.
+    pub(crate) fn settle_losses(&mut self, now: Now, out: &mut Out) {
+        for id in std::mem::take(&mut self.hit) {
             let Some(trainer) = self.trainers.get_mut(&id) else {
                 continue;
             };
-            if let Some(target) = &mut trainer.target {
-                target.nodes.retain(|node| !lost.contains(node));
-            }
-            let mut rest = trainer.record.nodes.clone();
-            rest.retain(|node| !lost.contains(node));
-            if rest.len() == trainer.record.nodes.len() {
+            let Some(loss) = trainer.loss.take() else {
                 continue;
-            }
+            };
+            let mut rest = trainer.record.nodes.clone();
+            rest.retain(|node| !loss.nodes.contains(node));
             // A program that died just before its node was taken has not failed.
             if trainer.restart.take().is_some_and(|restart| restart.failed) {
                 trainer.record.failures = trainer.record.failures.saturating_sub(1);
@@ -111,7 +133,8 @@ impl Book {
                 rest.clear();
             }
             let stays = !rest.is_empty();
-            self.change_run(&id, rest, Change::Lost { at }, now, out);
+            let change = Change::Lost { at: loss.at };
+            self.change_run_at(&id, rest, change, loss.since, now, out);
             if !stays {
                 self.release_unwanted(&id, "fewer nodes are left than it needs", out);
             }

@@ -77,7 +77,7 @@ impl Book {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
-        trainer.account.resume(now.cluster);
+        trainer.account.resume(&mut trainer.record);
         let mut held = trainer.record.nodes.clone();
         held.retain(|node| {
             self.nodes

@@ -1,6 +1,8 @@
 //! Runs: every change of a trainer's nodes closes one and begins the next.
 
-use lacuna_model::{Action, Assignment, Launch, Member, NodeId, Phase, Progress, Span, TrainerId};
+use lacuna_model::{
+    Action, Assignment, Launch, Member, NodeId, Phase, Progress, Span, Timestamp, TrainerId,
+};
 
 use crate::Now;
 use crate::account::{Change, Counted, is_done};
@@ -17,6 +19,19 @@ impl Book {
         now: Now,
         out: &mut Out,
     ) {
+        self.change_run_at(id, nodes, change, now.cluster, now, out);
+    }
+
+    /// The same for a change that came about at `at` (cluster time, not after now).
+    pub(crate) fn change_run_at(
+        &mut self,
+        id: &TrainerId,
+        nodes: Vec<NodeId>,
+        change: Change,
+        at: Timestamp,
+        now: Now,
+        out: &mut Out,
+    ) {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
@@ -27,7 +42,7 @@ impl Book {
             Launch::Simulated => Span::ZERO,
             Launch::Command { .. } => self.config.last_words,
         };
-        let lost = trainer.account.turn(record, change, now.cluster, allowance);
+        let lost = trainer.account.turn(record, change, at, allowance);
         let cause = match change {
             Change::Grown | Change::Shrunk if before > 0 => {
                 record.rescales += 1;
@@ -100,8 +115,8 @@ impl Book {
                     rescale: record.spec.rescale,
                     work: record.spec.work,
                     samples_before: record.samples_before,
-                    owed: record.owed,
-                    since: trainer.account.since(),
+                    owed: record.run_owed,
+                    since: record.run_since,
                     checkpoint: record.checkpoint.clone(),
                 };
                 (member.node.clone(), assignment)
@@ -182,6 +197,17 @@ impl Book {
             Counted::Samples(more) => {
                 trainer.dirty = true;
                 self.figures = true;
+                let record = &mut trainer.record;
+                if report.run == record.run
+                    && (trainer.profile).observe(
+                        &mut record.spec,
+                        record.nodes.len() as u32,
+                        report,
+                    )
+                {
+                    out.records.insert(report.trainer.clone());
+                    self.changed = true;
+                }
                 let healthy = now.since(trainer.up) >= self.config.healthy_after;
                 if more > 0.0 && healthy && report.run == trainer.record.run {
                     trainer.record.failures = 0;

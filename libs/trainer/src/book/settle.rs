@@ -16,7 +16,8 @@ impl Book {
     /// The answer to the present tick, once there is one.
     pub(crate) fn settle(&mut self, nothing_to_write: bool) -> Option<Effect> {
         let tick = self.tick.filter(|tick| tick.lock_step)?;
-        if self.settled == Some((tick.step, tick.complete)) || !nothing_to_write {
+        let open = !nothing_to_write || !self.hit.is_empty();
+        if self.settled == Some((tick.step, tick.complete)) || open {
             return None;
         }
         let settled = if tick.complete {

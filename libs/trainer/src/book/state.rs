@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
-    AgentStatus, Command, Epoch, Generation, NodeId, Plan, Span, Timestamp, TrainerId,
+    AgentStatus, Command, Epoch, Generation, NodeId, Plan, RunId, Span, Timestamp, TrainerId,
     TrainerRecord,
 };
 
 use crate::account::Account;
+use crate::book::profile::Profile;
 use crate::book::{Effect, LeaseWrite, Note, Tick};
 
 /// Settings. Lengths are of real time.
@@ -23,9 +24,11 @@ pub struct BookConfig {
     pub silent_after: Span,
     /// Added to the dead man's time before nobody waits for an unconfirmed release any more.
     pub safety: Span,
-    /// A command that is not acknowledged for this long is sent again.
+    /// A command that is not acknowledged for this long is sent again; then after twice that,
+    /// and so on, 16-fold at most.
     pub resend_after: Span,
-    /// A trainer waits this long for nodes that others have still to give back.
+    /// A trainer waits this long for nodes that others have still to give back; a node that
+    /// is not given back in that time is offered to nobody until it is.
     pub transfer_wait: Span,
     /// Failures of a program in a row after which its trainer is given up.
     pub max_failures: u32,
@@ -84,6 +87,8 @@ pub(crate) struct Sent {
     pub(crate) command: Command,
     pub(crate) first: Timestamp,
     pub(crate) last: Timestamp,
+    /// How often it was sent again since its agent was last known to listen.
+    pub(crate) again: u32,
 }
 
 /// One node.
@@ -99,6 +104,10 @@ pub(crate) struct Node {
     /// Why the pending or last release was made.
     pub(crate) reason: String,
     pub(crate) release: Option<Release>,
+    /// Whether that release takes longer than others should count on.
+    pub(crate) overdue: bool,
+    /// When the run ended for which the node is released, if it was part of one.
+    pub(crate) left: Option<Timestamp>,
     pub(crate) sent: Option<Sent>,
     pub(crate) status: Option<AgentStatus>,
     /// When its agent last spoke, or when we began to listen.
@@ -114,7 +123,7 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn usable(&self) -> bool {
-        !self.silent && self.quarantined_until.is_none()
+        !self.silent && !self.overdue && self.quarantined_until.is_none()
     }
 
     /// Whether it can be given to a trainer at once.
@@ -152,12 +161,32 @@ pub(crate) struct Restart {
     pub(crate) clean: bool,
 }
 
+/// Nodes that a trainer has lost and that its run still lists, until the next run begins.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Loss {
+    pub(crate) nodes: BTreeSet<NodeId>,
+    /// The moment of the newest event.
+    pub(crate) at: Timestamp,
+    /// When the run ended: with the first of them (cluster time).
+    pub(crate) since: Timestamp,
+}
+
+/// A plan with the trainers that it was made from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    pub(crate) version: u64,
+    pub(crate) runs: BTreeMap<TrainerId, RunId>,
+}
+
 /// One trainer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Trainer {
     pub(crate) record: TrainerRecord,
     pub(crate) account: Account,
+    pub(crate) profile: Profile,
     pub(crate) target: Option<Target>,
+    pub(crate) loss: Option<Loss>,
     pub(crate) restart: Option<Restart>,
     /// Real time at which the present run began.
     pub(crate) up: Timestamp,
@@ -214,10 +243,13 @@ pub struct Book {
     /// The newest event seen; nothing before the first snapshot.
     pub(crate) seq: Option<u64>,
     pub(crate) tick: Option<Tick>,
-    /// The plan that waits for its step, in lock step.
-    pub(crate) plan: Option<(Plan, u64)>,
+    /// The plan that waits: for its step in lock step, for events that it knows of, or for
+    /// the bus.
+    pub(crate) plan: Option<Planned>,
     /// The step for which a plan was applied.
     pub(crate) planned_step: Option<u64>,
+    /// Trainers with a [`Loss`].
+    pub(crate) hit: BTreeSet<TrainerId>,
     /// The last tick that was answered.
     pub(crate) settled: Option<(u64, bool)>,
     /// Nodes with a command that is not acknowledged.
@@ -252,6 +284,7 @@ impl Book {
             tick: None,
             plan: None,
             planned_step: None,
+            hit: BTreeSet::new(),
             settled: None,
             unacked: BTreeSet::new(),
             releasing: BTreeSet::new(),

@@ -13,6 +13,9 @@ impl Book {
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Effect> {
         let now = self.advance(now);
         let mut out = Out::default();
+        if !matches!(input, Input::Pool { .. } | Input::LeasesWritten(_)) {
+            self.settle_losses(now, &mut out);
+        }
         match input {
             Input::Submit {
                 trainers,
@@ -25,11 +28,13 @@ impl Book {
                 opened,
                 closed,
             } => self.pool_changed(seq, at, opened, closed, now, &mut out),
+            Input::Drained => {}
             Input::Snapshot { seq, at, idle } => self.snapshot(seq, at, idle, now, &mut out),
             Input::Plan {
                 plan,
                 trainers_version,
-            } => self.planned(plan, trainers_version, now, &mut out),
+                runs,
+            } => self.planned(plan, trainers_version, runs, &mut out),
             Input::Agent(status) => self.heard(status, now, &mut out),
             Input::Progress(progress) => self.reported(&progress, now, &mut out),
             Input::LeasesWritten(results) => self.leases_written(results, now, &mut out),

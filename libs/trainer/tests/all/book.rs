@@ -18,10 +18,8 @@ fn world(specs: Vec<lacuna_model::TrainerSpec>) -> World {
 fn apply(world: &mut World, sizes: &[(&str, &[usize])]) {
     world.generation += 1;
     let plan = plan(world.generation, world.seq, world.now.cluster, sizes);
-    world.input(Input::Plan {
-        plan,
-        trainers_version: world.book.version(),
-    });
+    let view = world.present();
+    world.give(plan, &view);
     world.deliver(usize::MAX);
 }
 
@@ -71,10 +69,8 @@ fn a_node_changes_hands_only_through_a_confirmed_release() {
         w.now.cluster,
         &[("a", &[0]), ("b", &[1, 2])],
     );
-    w.input(Input::Plan {
-        plan: p,
-        trainers_version: w.book.version(),
-    });
+    let view = w.present();
+    w.give(p, &view);
     // The leases are free now, but the agents have not spoken: b has nothing.
     assert_eq!(w.leases[&node(1)].0, None);
     assert_eq!(w.nodes_of("b"), 0);
@@ -105,10 +101,8 @@ fn a_silent_agent_holds_its_node_until_the_dead_man() {
         if w.book.leases().is_empty() && second % 5 == 0 {
             w.generation += 1;
             let p = plan(w.generation, w.seq, w.now.cluster, &[("b", &[0])]);
-            w.input(Input::Plan {
-                plan: p,
-                trainers_version: w.book.version(),
-            });
+            let view = w.present();
+            w.give(p, &view);
             w.mail.clear();
         }
         // The world itself checks that no lease is written while a program runs there.
@@ -122,54 +116,373 @@ fn a_silent_agent_holds_its_node_until_the_dead_man() {
     assert_eq!(w.view.clone().unwrap().unusable, vec![node(0)]);
     w.statuses();
     w.deliver(usize::MAX);
+    // It is there, but has not heard of its release.
+    assert_eq!(w.view.clone().unwrap().unusable, vec![node(0)]);
+    w.pass(Span::from_secs(2));
+    w.input(Input::Timer);
+    w.deliver(usize::MAX);
     assert_eq!(w.view.clone().unwrap().unusable, vec![]);
+}
+
+fn refusals(w: &World) -> Vec<&'static str> {
+    w.notes
+        .iter()
+        .filter_map(|n| match n {
+            Note::PlanRefused { cause, .. } => Some(*cause),
+            _ => None,
+        })
+        .collect()
 }
 
 #[test]
 fn plans_for_other_trainers_or_of_an_older_number_are_refused() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
     w.open(0);
-    let version = w.book.version();
     let give = |g, w: &World| plan(g, w.seq, w.now.cluster, &[("a", &[0])]);
+    // It does not say which runs it was made from, and its version is another.
     let p = give(7, &w);
+    let trainers_version = w.book.version() + 1;
     w.input(Input::Plan {
         plan: p,
-        trainers_version: version + 1,
+        trainers_version,
+        runs: Vec::new(),
     });
     assert_eq!(w.nodes_of("a"), 0);
-    let p = give(7, &w);
-    w.input(Input::Plan {
-        plan: p,
-        trainers_version: version,
-    });
+    let mut view = w.present();
+    view.trainers.first_mut().unwrap().run = RunId(77);
+    let p = give(8, &w);
+    w.give(p, &view);
+    assert_eq!(w.nodes_of("a"), 0);
+    let (p, view) = (give(9, &w), w.present());
+    w.give(p, &view);
     assert_eq!(w.nodes_of("a"), 1);
-    let p = plan(6, w.seq, w.now.cluster, &[]);
-    let version = w.book.version();
-    w.input(Input::Plan {
-        plan: p,
-        trainers_version: version,
-    });
+    let (p, view) = (plan(8, w.seq, w.now.cluster, &[]), w.present());
+    w.give(p, &view);
     assert_eq!(w.nodes_of("a"), 1);
-    let causes: Vec<_> = w
-        .notes
-        .iter()
-        .filter_map(|n| match n {
-            Note::PlanRefused { cause, .. } => Some(*cause),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(causes, ["stale", "older"]);
+    assert_eq!(refusals(&w), ["stale", "stale", "older"]);
+}
+
+#[test]
+fn events_between_plan_and_application_do_not_keep_trainers_from_growing() {
+    let mut w = world(vec![
+        spec("a", 1, 4, Work::UntilExit),
+        spec("b", 1, 6, Work::UntilExit),
+        spec("c", 1, 6, Work::UntilExit),
+    ]);
+    (0..10).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1, 2]), ("b", &[3])]);
+    for round in 0..5 {
+        // The planner sets out from what is now...
+        let view = w.present();
+        w.generation += 1;
+        let p = plan(
+            w.generation,
+            w.seq,
+            w.now.cluster,
+            &[
+                ("a", &[0, 1, 2, 9]),
+                ("b", &[3, 4, 5, 6, 2]),
+                ("c", &[7, 8]),
+            ],
+        );
+        // ...and meanwhile nodes come and go: every time the version that it knows is past.
+        for _ in 0..30 {
+            w.pass(Span::from_secs(1));
+            w.renew();
+            w.close(11);
+            w.close(1);
+            w.deliver(usize::MAX);
+            w.open(11);
+            w.open(1);
+        }
+        let version = w.book.version();
+        w.give(p, &view);
+        w.deliver(usize::MAX);
+        if round == 0 {
+            assert!(version > view.version, "no flood");
+            // What a has (0 and 2) stays with it, since its run is another than the planner
+            // knew; b and c grow all the same, b without the node that a holds.
+            assert_eq!(
+                w.book.record(&trainer("a")).unwrap().nodes,
+                [node(0), node(2)]
+            );
+            assert_eq!(w.nodes_of("b"), 4);
+            assert_eq!(w.nodes_of("c"), 2);
+            assert!(refusals(&w).is_empty());
+        }
+    }
+    // Once the flood is over, a grows too.
+    apply(
+        &mut w,
+        &[("a", &[0, 1, 2, 9]), ("b", &[3, 4, 5, 6]), ("c", &[7, 8])],
+    );
+    assert_eq!(w.nodes_of("a"), 4);
+}
+
+#[test]
+fn losses_in_quick_succession_are_one_new_run_and_releases_go_out_at_once() {
+    let mut w = World::new(1, 60, BookConfig::default());
+    w.snapshot();
+    w.input(Input::Submit {
+        trainers: vec![spec("a", 1, 60, Work::UntilExit)],
+        test_only: false,
+    });
+    (0..60).for_each(|n| w.open(n));
+    let all: Vec<usize> = (0..60).collect();
+    apply(&mut w, &[("a", &all)]);
+    w.pass(Span::from_secs(50));
+    w.renew();
+    let run = w.book.record(&trainer("a")).unwrap().run;
+    // Fifty nodes leave in fifty events, of which the first takes rank 0.
+    for n in 0..50 {
+        w.pool.remove(&node(n));
+        w.seq += 1;
+        w.now.cluster = w.now.cluster + Span::from_ms(20);
+        w.input(Input::Pool {
+            seq: w.seq,
+            at: w.now.cluster,
+            opened: Vec::new(),
+            closed: vec![node(n)],
+        });
+        assert_eq!(w.leases[&node(n)].0, None, "released at once");
+        assert_eq!(w.book.record(&trainer("a")).unwrap().run, run);
+    }
+    w.deliver(usize::MAX);
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.run, record.nodes.len()), (RunId(run.0 + 1), 10));
+    assert_eq!(record.preemptions, 1);
+    // 50.02 s at 600 samples/s: to the first loss and no further, and nothing is late.
+    assert!(
+        (record.samples_before - 30_012.0).abs() < 1e-6,
+        "{record:?}"
+    );
+    let late = |n: &Note| matches!(n, Note::LateReport { .. });
+    assert!(!w.notes.iter().any(late));
+    let runs = |n: &&lacuna_trainer::book::Note| {
+        matches!(
+            n,
+            Note::Run {
+                cause: "preempted",
+                ..
+            }
+        )
+    };
+    assert_eq!(w.notes.iter().filter(runs).count(), 1);
+    assert_eq!(w.programs.len(), 10);
+}
+
+#[test]
+fn a_plan_that_comes_too_early_or_while_the_bus_is_gone_is_held() {
+    let mut w = World::new(1, 4, BookConfig::default());
+    w.input(Input::Submit {
+        trainers: vec![spec("a", 1, 4, Work::UntilExit)],
+        test_only: false,
+    });
+    w.pool.insert(node(0), w.now.cluster);
+    apply(&mut w, &[("a", &[0])]);
+    assert_eq!(w.nodes_of("a"), 0, "the pool is unknown");
+    w.snapshot();
+    w.deliver(usize::MAX);
+    assert_eq!(w.nodes_of("a"), 1);
+    w.open(1);
+    w.input(Input::Disconnected);
+    apply(&mut w, &[("a", &[0, 1])]);
+    assert_eq!(w.nodes_of("a"), 1);
+    w.input(Input::Connected);
+    assert_eq!(w.nodes_of("a"), 2);
+    assert!(refusals(&w).is_empty());
+}
+
+#[test]
+fn the_same_plan_again_does_not_prolong_the_wait_for_a_node() {
+    let mut w = world(vec![
+        spec("a", 1, 4, Work::UntilExit),
+        spec("b", 1, 4, Work::UntilExit),
+    ]);
+    (0..3).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1])]);
+    let dead = node(1);
+    w.commands.remove(&dead);
+    for second in 0..12 {
+        // The agent of node 1 says nothing of its release.
+        w.generation += 1;
+        let p = plan(
+            w.generation,
+            w.seq,
+            w.now.cluster,
+            &[("a", &[0]), ("b", &[1, 2])],
+        );
+        let view = w.present();
+        w.give(p, &view);
+        w.mail.retain(|letter| match letter {
+            crate::common::Letter::ToAgent(command) => command.node != dead,
+            crate::common::Letter::Status(status) => status.node != dead,
+            crate::common::Letter::Report(_) => true,
+        });
+        w.deliver(usize::MAX);
+        w.pass(Span::from_secs(1));
+        w.renew();
+        w.input(Input::Timer);
+        if second < 8 {
+            assert_eq!(w.nodes_of("b"), 0, "second {second}");
+        }
+    }
+    // After ten seconds it goes without, and the planner hears why.
+    assert_eq!(w.book.record(&trainer("b")).unwrap().nodes, [node(2)]);
+    assert_eq!(w.present().unusable, [dead.clone()]);
+    for _ in 0..40 {
+        w.pass(Span::from_secs(1));
+        w.renew();
+        w.input(Input::Timer);
+        w.deliver(usize::MAX);
+    }
+    assert!(w.present().unusable.is_empty(), "given back in the end");
+}
+
+#[test]
+fn a_command_is_repeated_more_and_more_rarely() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    w.open(0);
+    w.generation += 1;
+    let p = plan(w.generation, w.seq, w.now.cluster, &[("a", &[0])]);
+    let view = w.present();
+    w.give(p, &view);
+    w.mail.clear();
+    for _ in 0..31 {
+        w.pass(Span::from_secs(1));
+        w.input(Input::Timer);
+        w.mail.clear();
+    }
+    let resent = |n: &&Note| matches!(n, Note::Resent { .. });
+    // After 2, 4, 8, 16 s.
+    assert_eq!(w.notes.iter().filter(resent).count(), 4);
+}
+
+#[test]
+fn control_killed_then_the_agent_killed_loses_only_what_was_not_reported() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    (0..3).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0])]);
+    w.pass(Span::from_secs(50));
+    // It grows to 20 samples/s and owes 18 s at 10 samples/s: 180 samples, nine seconds.
+    apply(&mut w, &[("a", &[0, 1])]);
+    assert_eq!(w.samples("a"), 500.0);
+    w.pass(Span::from_secs(29));
+    w.report_all();
+    w.deliver(usize::MAX);
+    assert_eq!(w.samples("a"), 900.0);
+    w.input(Input::Timer);
+    w.crash_control();
+    // The same run as before, told in the same words: what was worked off is not owed again.
+    let again = w.commands[&node(0)].clone();
+    let lacuna_model::Action::Run(assignment) = again.action else {
+        panic!("{again:?}");
+    };
+    assert_eq!(assignment.since, Timestamp::from_unix(1050));
+    assert_eq!((assignment.owed, assignment.samples_before), (180.0, 500.0));
+    w.deliver(usize::MAX);
+    w.pass(Span::from_secs(5));
+    w.crash_agent(&node(0));
+    w.deliver(usize::MAX);
+    w.input(Input::Timer);
+    w.deliver(usize::MAX);
+    // The five seconds were never reported; all else counts, once.
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.samples(), record.run), (900.0, RunId(3)));
+    // Only the restart is owed: 12 s at 20 samples/s, worked off in as many seconds.
+    assert_eq!(record.owed, 240.0);
+    w.pass(Span::from_secs(22));
+    w.renew();
+    w.report_all();
+    w.deliver(usize::MAX);
+    assert_eq!(w.samples("a"), 1_100.0);
+}
+
+/// A program that writes checkpoints.
+fn saving(name: &str) -> lacuna_model::TrainerSpec {
+    let mut spec = spec(name, 1, 4, Work::Samples(1_000.0));
+    spec.launch = lacuna_model::Launch::Command {
+        program: "train".to_owned(),
+        args: Vec::new(),
+        env: std::collections::BTreeMap::new(),
+        checkpoint_dir: Some("ckpt".to_owned()),
+        profile: false,
+    };
+    spec
+}
+
+#[test]
+fn of_a_run_with_checkpoints_only_what_they_cover_is_credited() {
+    for (with_checkpoints, credited) in [(true, 60.0), (false, 100.0)] {
+        let mut spec = saving("a");
+        if let lacuna_model::Launch::Command { checkpoint_dir, .. } = &mut spec.launch
+            && !with_checkpoints
+        {
+            *checkpoint_dir = None;
+        }
+        let mut w = world(vec![spec]);
+        (0..3).for_each(|n| w.open(n));
+        apply(&mut w, &[("a", &[0, 1])]);
+        w.mail.clear();
+        let said = |run, samples, saved| {
+            Input::Progress(Progress {
+                trainer: trainer("a"),
+                run: RunId(run),
+                at: Timestamp::from_unix(1001),
+                samples,
+                owed: 0.0,
+                step: None,
+                world_size: 2,
+                loss: None,
+                checkpoint: None,
+                saved,
+            })
+        };
+        w.input(said(1, 60.0, Some(60.0)));
+        w.input(said(1, 100.0, Some(60.0)));
+        assert_eq!(w.samples("a"), 100.0);
+        w.close(1);
+        assert_eq!(w.samples("a"), credited);
+        // Its last words: it saved once more while it was being stopped.
+        w.input(said(1, 110.0, Some(110.0)));
+        assert_eq!(w.samples("a"), 110.0);
+        w.input(said(1, 110.0, Some(60.0)));
+        assert_eq!(w.samples("a"), 110.0);
+        // The same over a new start of control, which knows what is covered.
+        w.input(said(2, 50.0, Some(20.0)));
+        w.input(Input::Timer);
+        w.crash_control();
+        w.close(0);
+        let expected = if with_checkpoints { 130.0 } else { 160.0 };
+        assert_eq!(w.samples("a"), expected);
+    }
+    // Whoever has done all of it needs no checkpoint.
+    let mut w = world(vec![saving("a")]);
+    w.open(0);
+    apply(&mut w, &[("a", &[0])]);
+    w.mail.clear();
+    w.input(Input::Progress(Progress {
+        trainer: trainer("a"),
+        run: RunId(1),
+        at: Timestamp::from_unix(1001),
+        samples: 1_000.0,
+        owed: 0.0,
+        step: None,
+        world_size: 1,
+        loss: None,
+        checkpoint: None,
+        saved: None,
+    }));
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.phase, record.samples()), (Phase::Done, 1_000.0));
 }
 
 #[test]
 fn a_plan_waits_for_the_events_that_it_knows_of() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
     let p = plan(1, w.seq + 1, w.now.cluster, &[("a", &[0])]);
-    let version = w.book.version();
-    w.input(Input::Plan {
-        plan: p,
-        trainers_version: version,
-    });
+    let view = w.present();
+    w.give(p, &view);
     assert_eq!(w.nodes_of("a"), 0);
     w.open(0);
     assert_eq!(w.nodes_of("a"), 1);
@@ -188,10 +501,8 @@ fn nothing_grows_while_the_bus_is_gone_or_the_pool_unknown() {
     w.open(0);
     w.input(Input::Disconnected);
     apply(&mut w, &[("a", &[0])]);
+    w.input(Input::Timer);
     assert_eq!(w.nodes_of("a"), 0);
-    w.input(Input::Connected);
-    apply(&mut w, &[("a", &[0])]);
-    assert_eq!(w.nodes_of("a"), 1);
 }
 
 #[test]
@@ -318,6 +629,7 @@ fn late_repeated_and_mad_reports_count_nothing() {
             world_size: 1,
             loss: None,
             checkpoint: None,
+            saved: None,
         })
     };
     w.input(report(1, 1005, 50.0));
@@ -472,22 +784,16 @@ fn lock_step_waits_for_reports_then_for_the_plan_and_its_acknowledgements() {
     assert_eq!(w.settled.len(), 1, "settled without a plan");
     w.generation += 1;
     let p = plan(w.generation, w.seq, w.now.cluster, &[("a", &[0, 1])]);
-    let version = w.book.version();
-    w.input(Input::Plan {
-        plan: p,
-        trainers_version: version,
-    });
+    let view = w.present();
+    w.give(p, &view);
     assert_eq!(w.settled.len(), 1, "settled before the agents had obeyed");
     w.deliver(usize::MAX);
     assert_eq!(w.settled, [(1, false), (1, true)]);
     // A second plan for the same step is not for this step.
     w.generation += 1;
     let p = plan(w.generation, w.seq, w.now.cluster, &[]);
-    let version = w.book.version();
-    w.input(Input::Plan {
-        plan: p,
-        trainers_version: version,
-    });
+    let view = w.present();
+    w.give(p, &view);
     assert_eq!(w.nodes_of("a"), 2);
     w.now.cluster = w.now.cluster + Span::from_secs(50);
     let t = tick(&w, 2, false);

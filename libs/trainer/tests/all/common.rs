@@ -88,6 +88,13 @@ pub(crate) fn plan_of(
     }
 }
 
+fn runs_of(view: &TrainersView) -> Vec<(TrainerId, RunId)> {
+    view.trainers
+        .iter()
+        .map(|t| (t.spec.id.clone(), t.run))
+        .collect()
+}
+
 /// How unreliable the world is, each in per cent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Chaos {
@@ -119,6 +126,8 @@ pub(crate) struct World {
     pub(crate) agents: BTreeMap<NodeId, Agent>,
     /// What runs on each node.
     pub(crate) programs: BTreeMap<NodeId, Assignment>,
+    /// The newest run that was begun on each node: its file outlives the agent.
+    pub(crate) begun: BTreeMap<NodeId, (Epoch, u64)>,
     /// Programs that take their time to stop.
     pub(crate) stopping: Vec<(NodeId, RunId, Timestamp)>,
     pub(crate) mail: VecDeque<Letter>,
@@ -155,6 +164,7 @@ impl World {
                 .map(|n| (node(n), Agent::new(node(n), dead_man)))
                 .collect(),
             programs: BTreeMap::new(),
+            begun: BTreeMap::new(),
             stopping: Vec::new(),
             mail: VecDeque::new(),
             pool: BTreeMap::new(),
@@ -309,6 +319,8 @@ impl World {
         for effect in effects {
             match effect {
                 AgentEffect::Start(assignment) => {
+                    let epoch = assignment.members[assignment.rank as usize].epoch;
+                    self.begun.insert(id.clone(), (epoch, assignment.run.0));
                     let old = self.programs.insert(id.clone(), *assignment);
                     assert!(old.is_none(), "{id} runs two programs");
                     self.report(id, self.now.cluster);
@@ -358,6 +370,7 @@ impl World {
             world_size: program.members.len() as u32,
             loss: None,
             checkpoint: None,
+            saved: None,
         };
         let most = self
             .most
@@ -404,7 +417,8 @@ impl World {
         for lease in self.book.leases() {
             let now = self.now;
             if let Some(agent) = self.agents.get_mut(&lease.node) {
-                agent.renewed(lease.epoch, now);
+                let effects = agent.renewed(lease.epoch, now);
+                self.agent_does(&lease.node, effects);
             }
         }
     }
@@ -434,6 +448,10 @@ impl World {
                 opened: Vec::new(),
                 closed: vec![node(n)],
             });
+            // Now and then more is waiting to be read.
+            if self.chaos.lose == 0 || self.rng.random_bool(0.5) {
+                self.input(Input::Drained);
+            }
         }
     }
 
@@ -499,7 +517,22 @@ impl World {
         self.input(Input::Plan {
             plan,
             trainers_version: view.version,
+            runs: runs_of(&view),
         });
+    }
+
+    /// Gives control a plan that was made from these trainers.
+    pub(crate) fn give(&mut self, plan: Plan, view: &TrainersView) {
+        self.input(Input::Plan {
+            plan,
+            trainers_version: view.version,
+            runs: runs_of(view),
+        });
+    }
+
+    /// What the planner would be told now.
+    pub(crate) fn present(&self) -> TrainersView {
+        self.book.trainers_view(self.now)
     }
 
     /// Control dies without a word and starts again from what was kept.
@@ -532,11 +565,12 @@ impl World {
         self.programs.remove(id);
         self.stopping.retain(|(node, _, _)| node != id);
         let mut agent = Agent::new(id.clone(), self.config.dead_man);
-        let effects = self
-            .commands
-            .get(id)
-            .map(|command| agent.recover(command))
-            .unwrap_or_default();
+        let (begun, now) = (self.begun.get(id).copied(), self.now);
+        let effects = match self.commands.get(id) {
+            None => Vec::new(),
+            Some(command) if begun >= Some((command.epoch, command.seq)) => agent.recover(command),
+            Some(command) => agent.hold(command.clone(), now),
+        };
         self.agents.insert(id.clone(), agent);
         self.agent_does(id, effects);
     }

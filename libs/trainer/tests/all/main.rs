@@ -14,3 +14,7 @@ mod book;
     reason = "a test may panic"
 )]
 mod chaos;
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod profile;
+#[expect(clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
+mod restart;

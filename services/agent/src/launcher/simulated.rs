@@ -80,6 +80,7 @@ impl Simulated {
             world_size: run.members.len() as u32,
             loss: None,
             checkpoint: None,
+            saved: None,
         }));
     }
 

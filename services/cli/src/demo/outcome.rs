@@ -101,7 +101,7 @@ impl Outcome {
             events: played.last.events,
             plan_latency_p50_s: quantile(&played.latencies, 0.5),
             plan_latency_p99_s: quantile(&played.latencies, 0.99),
-            plans: played.last.generation,
+            plans: played.last.plans,
             deaths,
             interrupted: played.interrupted,
             spent: *spent,

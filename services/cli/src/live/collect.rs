@@ -29,7 +29,8 @@ struct Heard {
     events: u64,
     trainers: Option<TrainersState>,
     progress: HashMap<TrainerId, Progress>,
-    generation: u64,
+    /// How many plans have come.
+    plans: u64,
     latencies: VecDeque<f64>,
     news: VecDeque<String>,
     sizes: HashMap<TrainerId, Vec<(Timestamp, u32)>>,
@@ -190,7 +191,7 @@ impl Collector {
         on!(address::trainers(&cluster), follow, |h, state| h
             .take_trainers(state));
         on!(address::plan(&cluster), follow, |h, plan| {
-            h.generation = plan.plan.generation.0;
+            h.plans += 1;
             if h.latencies.len() == LATENCIES {
                 h.latencies.pop_front();
             }
@@ -301,7 +302,7 @@ impl Collector {
             events_per_s,
             events: heard.events,
             plan_latency: quantile(&latencies, 0.5).zip(quantile(&latencies, 0.99)),
-            generation: heard.generation,
+            plans: heard.plans,
             pool_history: history(|t| t.pool_nodes),
             leased_history: history(|t| t.leased_nodes),
             trainers,
@@ -350,6 +351,7 @@ mod tests {
             world_size: 2,
             loss: None,
             checkpoint: None,
+            saved: None,
         };
         let share = |p: &Progress| live(&r, Some(p), &Totals::default()).share.unwrap();
         assert_eq!(share(&progress(4, 500_000.0)), 0.5);

@@ -46,8 +46,8 @@ pub(crate) struct Frame {
     pub(crate) events: u64,
     /// Median and 99th percentile of the time from a plan's newest input to the plan, seconds.
     pub(crate) plan_latency: Option<(f64, f64)>,
-    /// Number of the newest plan.
-    pub(crate) generation: u64,
+    /// Plans since the view began.
+    pub(crate) plans: u64,
     /// Pool size over time, oldest first.
     pub(crate) pool_history: Vec<u32>,
     /// Leased nodes over time, oldest first.
@@ -196,7 +196,7 @@ fn rows(frame: &Frame, width: usize, palette: Palette) -> Vec<String> {
             label("events"),
             frame.events_per_s,
             frame.events,
-            frame.generation,
+            frame.plans,
             latency(p50),
             latency(p99),
         ),
@@ -324,7 +324,7 @@ mod tests {
             events_per_s: 12.34,
             events: 5_210,
             plan_latency: Some((0.0042, 0.0131)),
-            generation: 511,
+            plans: 511,
             pool_history: vec![10, 20, 40, 83, 70, 83],
             leased_history: vec![0, 20, 38, 80, 70, 81],
             trainers: (0..10).map(trainer).collect(),

@@ -45,7 +45,10 @@ pub(crate) mod tests {
             run: RunId(1),
             samples_before: 0.0,
             samples_run: 0.0,
+            saved_run: 0.0,
             owed: 0.0,
+            run_since: Timestamp::default(),
+            run_owed: 0.0,
             rescale_cost: 0.0,
             preempt_cost: 0.0,
             preemptions: 0,
@@ -136,6 +139,7 @@ pub(crate) mod tests {
                 },
             },
             trainers_version: 5,
+            runs: Vec::new(),
             latency_s: 0.0123,
         }
     }

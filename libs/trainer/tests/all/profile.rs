@@ -1,0 +1,133 @@
+//! Trainers without a curve are measured while they train.
+
+use std::collections::BTreeMap;
+
+use lacuna_model::{Launch, Progress, RunId, Span, TrainerSpec, Work};
+use lacuna_trainer::book::{BookConfig, Input};
+
+use crate::common::{World, plan, spec, trainer};
+
+fn unknown() -> TrainerSpec {
+    TrainerSpec {
+        throughput: lacuna_model::ScalingCurve::linear(1.0, 4).unwrap(),
+        launch: Launch::Command {
+            program: "train".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            checkpoint_dir: None,
+            profile: true,
+        },
+        ..spec("a", 1, 4, Work::UntilExit)
+    }
+}
+
+fn world(spec: TrainerSpec, nodes: &[usize]) -> World {
+    let mut w = World::new(1, 4, BookConfig::default());
+    w.input(Input::Submit {
+        trainers: vec![spec],
+        test_only: false,
+    });
+    w.snapshot();
+    (0..4).for_each(|n| w.open(n));
+    apply(&mut w, nodes);
+    w
+}
+
+fn runs_of(w: &World) -> Vec<(lacuna_model::TrainerId, RunId)> {
+    let record = w.book.record(&trainer("a")).unwrap();
+    vec![(trainer("a"), record.run)]
+}
+
+fn apply(w: &mut World, nodes: &[usize]) {
+    w.generation += 1;
+    let (version, runs) = (w.view.as_ref().map_or(0, |v| v.version), runs_of(w));
+    w.input(Input::Plan {
+        plan: plan(w.generation, w.seq, w.now.cluster, &[("a", nodes)]),
+        trainers_version: version,
+        runs,
+    });
+    w.deliver(usize::MAX);
+}
+
+/// The program of the present run says, ten seconds later, how far it has come.
+fn report(w: &mut World, samples: f64) {
+    w.pass(Span::from_secs(10));
+    let run: RunId = w.book.record(&trainer("a")).unwrap().run;
+    w.input(Input::Progress(Progress {
+        trainer: trainer("a"),
+        run,
+        at: w.now.cluster,
+        samples,
+        owed: 0.0,
+        step: None,
+        world_size: 16,
+        loss: None,
+        checkpoint: None,
+        saved: None,
+    }));
+}
+
+fn rates(w: &World) -> Vec<f64> {
+    let spec = &w.book.record(&trainer("a")).unwrap().spec;
+    assert_eq!(spec.check(), Ok(()));
+    spec.throughput.table(4)
+}
+
+#[test]
+fn the_rate_at_each_size_is_measured_and_the_planner_hears_of_it() {
+    let mut w = world(unknown(), &[0]);
+    let version = w.book.version();
+    // Half a minute until the first samples: the start is no rate.
+    report(&mut w, 0.0);
+    report(&mut w, 0.0);
+    report(&mut w, 50.0);
+    report(&mut w, 1050.0);
+    assert_eq!(rates(&w)[1], 1.0, "one pair is too few");
+    assert_eq!(w.book.version(), version);
+    report(&mut w, 2050.0);
+    assert_eq!(rates(&w), [0.0, 100.0, 200.0, 300.0, 400.0]);
+    assert!(w.book.version() > version, "the planner was not told");
+    let kept = &w.records[&trainer("a")].spec.throughput;
+    assert_eq!(kept.table(4), rates(&w), "not kept");
+
+    apply(&mut w, &[0, 1]);
+    for samples in [0.0, 1500.0, 3000.0, 4500.0] {
+        report(&mut w, samples);
+    }
+    let rates = rates(&w);
+    assert_eq!(rates[2], 150.0);
+    assert_eq!(rates[4], rates[2] + 2.0 * (rates[2] - rates[1]));
+}
+
+#[test]
+fn what_was_measured_outlives_control_and_late_reports_measure_nothing() {
+    let mut w = world(unknown(), &[0]);
+    for samples in [0.0, 1000.0, 2000.0, 3000.0] {
+        report(&mut w, samples);
+    }
+    assert_eq!(rates(&w), [0.0, 100.0, 200.0, 300.0, 400.0]);
+    w.crash_control();
+    apply(&mut w, &[0, 1, 2, 3]);
+    report(&mut w, 0.0);
+    report(&mut w, 3000.0);
+    // It comes again, and an older one after it.
+    report(&mut w, 3000.0);
+    report(&mut w, 100.0);
+    report(&mut w, 9000.0);
+    report(&mut w, 12_000.0);
+    let rates = rates(&w);
+    assert_eq!((rates[1], rates[4]), (100.0, 225.0));
+}
+
+#[test]
+fn a_curve_that_its_owner_measured_stays() {
+    let mut known = unknown();
+    if let Launch::Command { profile, .. } = &mut known.launch {
+        *profile = false;
+    }
+    let mut w = world(known, &[0]);
+    for samples in [0.0, 1000.0, 2000.0, 3000.0] {
+        report(&mut w, samples);
+    }
+    assert_eq!(rates(&w), [0.0, 1.0, 2.0, 3.0, 4.0]);
+}

@@ -1,0 +1,88 @@
+//! An agent that starts and finds a command from before.
+
+use lacuna_model::{Activity, Command, Epoch, Span, Work};
+use lacuna_trainer::agent::{Agent, Effect};
+
+use crate::common::{World, node, plan, spec};
+
+/// A world in which the command to run has been sent to node 0, and its agent never got it.
+fn world() -> (World, Command) {
+    let mut w = World::new(1, 1, lacuna_trainer::book::BookConfig::default());
+    w.input(lacuna_trainer::book::Input::Submit {
+        trainers: vec![spec("a", 1, 4, Work::UntilExit)],
+        test_only: false,
+    });
+    w.snapshot();
+    w.open(0);
+    let version = w.view.as_ref().map_or(0, |view| view.version);
+    let runs = w.book.records(true);
+    let runs = runs.iter().map(|r| (r.spec.id.clone(), r.run)).collect();
+    w.input(lacuna_trainer::book::Input::Plan {
+        plan: plan(1, w.seq, w.now.cluster, &[("a", &[0])]),
+        trainers_version: version,
+        runs,
+    });
+    w.mail.clear();
+    let command = w.commands[&node(0)].clone();
+    (w, command)
+}
+
+fn running(agent: &Agent) -> bool {
+    matches!(agent.status().activity, Activity::Running { .. })
+}
+
+#[test]
+fn a_run_found_at_the_start_waits_for_a_renewal_of_its_epoch() {
+    let (w, command) = world();
+    let mut agent = Agent::new(node(0), Span::from_secs(60));
+    let effects = agent.hold(command.clone(), w.now);
+    assert_eq!(effects, [Effect::Report(agent.status())]);
+    assert_eq!(agent.status().epoch, Epoch(0), "nothing was obeyed yet");
+    assert!(agent.renewed(Epoch(command.epoch.0 + 1), w.now).is_empty());
+    assert!(agent.tick(w.now).is_empty() && !running(&agent));
+    let effects = agent.renewed(command.epoch, w.now);
+    assert!(matches!(effects.first(), Some(Effect::Start(_))));
+    assert!(running(&agent));
+    assert!(agent.renewed(command.epoch, w.now).is_empty(), "begun once");
+    assert!(agent.tick(w.now).is_empty(), "the dead man counts from now");
+}
+
+#[test]
+fn a_run_found_at_the_start_is_obeyed_when_it_comes_again_and_forgotten_for_a_newer_command() {
+    let (w, command) = world();
+    let mut agent = Agent::new(node(0), Span::from_secs(60));
+    let _ = agent.hold(command.clone(), w.now);
+    let effects = agent.command(command.clone(), w.now);
+    assert!(matches!(effects.first(), Some(Effect::Start(_))));
+
+    let mut agent = Agent::new(node(0), Span::from_secs(60));
+    let _ = agent.hold(command.clone(), w.now);
+    let release = Command {
+        seq: command.seq + 1,
+        action: lacuna_model::Action::Release {
+            reason: "no more".to_owned(),
+            at: None,
+        },
+        ..command.clone()
+    };
+    let _ = agent.command(release, w.now);
+    assert!(agent.renewed(command.epoch, w.now).is_empty());
+    assert!(!running(&agent));
+}
+
+#[test]
+fn an_agent_killed_before_it_obeyed_starts_without_a_cost_to_the_trainer() {
+    let (mut w, _) = world();
+    w.crash_agent(&node(0));
+    assert!(w.programs.is_empty());
+    w.renew();
+    w.deliver(usize::MAX);
+    assert_eq!(w.programs.len(), 1);
+    let run = w.programs[&node(0)].run;
+    // Killed while it trains, the same run is not begun a second time.
+    w.crash_agent(&node(0));
+    w.renew();
+    assert!(w.programs.is_empty());
+    w.quiesce();
+    assert!(w.programs[&node(0)].run > run);
+}
