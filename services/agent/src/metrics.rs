@@ -40,7 +40,7 @@ impl Metrics {
                 "lacuna_agent_commands_total",
                 "commands heard, by what became of them",
                 "outcome",
-                &["run", "release", "repeated", "refused", "recovered"],
+                &["run", "release", "repeated", "refused", "recovered", "held"],
             )?,
             statuses: counter("lacuna_agent_statuses_total", "statuses sent")?,
             progress: counter(

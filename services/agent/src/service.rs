@@ -72,6 +72,10 @@ async fn serve(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
         metrics.clone(),
         told,
     );
+    let _ = match &plays {
+        Plays::Nodes(nodes) => programs.end_orphans(Some(nodes)),
+        Plays::All => programs.end_orphans(None),
+    };
     let shell = Shell::new(ctx.clone(), metrics, plays.clone(), programs);
     live(ctx, shell, plays, happened).await
 }
@@ -122,7 +126,9 @@ async fn live(
                 shell.progress(all, &clock.envelope.correlation, moment(&ctx, &watch)).await;
             }
             renewal = renewals.next() => {
-                shell.renewed(&renewal?.message.leases, moment(&ctx, &watch));
+                let renewal = renewal?;
+                let (leases, of) = (&renewal.message.leases, &renewal.envelope.correlation);
+                shell.renewed(leases, of, moment(&ctx, &watch)).await;
             }
             command = commands.next() => {
                 let command = command?;

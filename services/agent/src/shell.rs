@@ -52,7 +52,8 @@ impl Shell {
         }
     }
 
-    /// A command; one that the bus has kept from before this process began is not obeyed.
+    /// A command. Of those that the bus has kept from before this process began, one that was
+    /// obeyed then is not obeyed again, and any other only once control stands by it.
     pub(crate) async fn command(
         &mut self,
         received: Received<lacuna_model::Command>,
@@ -72,15 +73,23 @@ impl Shell {
                 .entry(node.clone())
                 .or_insert_with(|| Agent::new(node.clone(), self.dead_man)),
         };
+        let begun = match &command.action {
+            // A simulated run is gone with the process that it was in.
+            Action::Run(run) => {
+                matches!(run.launch, Launch::Simulated) || self.programs.begun(&node, run)
+            }
+            Action::Release { .. } => true,
+        };
         let outcome = match &command.action {
-            _ if old => "recovered",
+            _ if old && begun => "recovered",
+            _ if old => "held",
             Action::Run(_) => "run",
             Action::Release { .. } => "release",
         };
-        let effects = if old {
-            agent.recover(&command)
-        } else {
-            agent.command(command, now)
+        let effects = match (old, begun) {
+            (true, true) => agent.recover(&command),
+            (true, false) => agent.hold(command, now),
+            (false, _) => agent.command(command, now),
         };
         let outcome = match effects.as_slice() {
             [Effect::Refused { epoch, seq }, ..] => {
@@ -179,11 +188,17 @@ impl Shell {
         self.happened(happened, correlation, now).await;
     }
 
-    pub(crate) fn renewed(&mut self, leases: &[Member], now: Now) {
+    /// These leases stand: no dead man for them, and what was held for one is obeyed.
+    pub(crate) async fn renewed(&mut self, leases: &[Member], correlation: &str, now: Now) {
         for lease in leases {
-            if let Some(agent) = self.agents.get_mut(&lease.node) {
-                agent.renewed(lease.epoch, now);
+            let effects = match self.agents.get_mut(&lease.node) {
+                Some(agent) => agent.renewed(lease.epoch, now),
+                None => continue,
+            };
+            if effects.is_empty() {
+                continue;
             }
+            self.act(&lease.node, effects, correlation, now).await;
         }
     }
 

@@ -68,6 +68,7 @@ fn shell(script: &str) -> Assignment {
             args: vec!["-c".to_owned(), script.to_owned()],
             env: [("GREETING".to_owned(), "hello".to_owned())].into(),
             checkpoint_dir: Some("/ckpt".to_owned()),
+            profile: false,
         },
         throughput: ScalingCurve::linear(1.0, 4).unwrap(),
         rescale: RescaleCost {
@@ -251,6 +252,42 @@ async fn a_program_that_does_not_exist_says_so() {
     };
     assert_eq!(code, 127);
     assert!(reason.contains("cannot start /no/such/program"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_successor_kills_what_is_left_behind_and_nobody_else() {
+    use std::os::unix::process::CommandExt;
+    let mut bench = bench(60_000);
+    let up = bench.path("up");
+    bench.start(&format!(
+        "trap '' TERM; echo $$ > {up}; while :; do sleep 0.1; done"
+    ));
+    let pid = bench.line("up").await;
+    // The group of an older run has gone to somebody else since.
+    let mut stranger = std::process::Command::new("sleep")
+        .arg("600")
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let _group = Group(i32::try_from(stranger.id()).unwrap());
+    let dir = bench.dir.path().join("work/older/n1_2Eexample");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("begun"), format!("3 {}\n", stranger.id())).unwrap();
+
+    assert!(bench.launcher.begun(&node(), &shell("")));
+    let next = Assignment {
+        run: RunId(8),
+        ..shell("")
+    };
+    assert!(!bench.launcher.begun(&node(), &next));
+    let elsewhere = [NodeId::new("n2").unwrap()].into();
+    assert_eq!(bench.launcher.end_orphans(Some(&elsewhere)), 0);
+    assert!(lives(&pid));
+    assert_eq!(bench.launcher.end_orphans(Some(&[node()].into())), 1);
+    gone(&pid).await;
+    assert!(stranger.try_wait().unwrap().is_none());
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
 }
 
 /// Kills the group that a test may have left behind.

@@ -14,7 +14,7 @@
 //!
 //! SIGTERM: save and leave; after the grace comes SIGKILL, to the whole process group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -28,7 +28,7 @@ use tokio::process::{Child, ChildStdin};
 use tokio::sync::{mpsc, oneshot};
 
 use super::files::{Files, last_lines, output};
-use super::{Happened, Launcher};
+use super::{Happened, Launcher, orphans};
 use crate::guard::{GUARD, code};
 use crate::metrics::Metrics;
 use crate::tail::{Line, Tail};
@@ -86,6 +86,23 @@ impl Command {
         self.runs.contains_key(&(node.clone(), run))
     }
 
+    /// Whether this or an earlier agent has begun a run, or a later one, on a node.
+    #[must_use]
+    pub fn begun(&self, node: &NodeId, assignment: &Assignment) -> bool {
+        let trainer = assignment.trainer.as_str();
+        Files::new(&self.settings.work_dir, trainer, node, assignment.run)
+            .last_begun()
+            .is_some_and(|(run, _)| run >= assignment.run)
+    }
+
+    /// Kills what an earlier agent of these nodes (all if `None`) has left behind: its guards
+    /// are ending it already, but might take the grace for it, and work that nobody counts is
+    /// not to run beside what follows. Returns how many process groups were killed.
+    #[must_use]
+    pub fn end_orphans(&self, nodes: Option<&BTreeSet<NodeId>>) -> usize {
+        orphans::end(&self.settings.work_dir, nodes)
+    }
+
     /// Forgets a run that has ended.
     pub fn forget(&mut self, node: &NodeId, run: RunId) {
         self.runs.remove(&(node.clone(), run));
@@ -133,6 +150,24 @@ impl Launcher for Command {
     }
 }
 
+/// What was read of a program's progress.
+struct Seen {
+    tail: Tail,
+    garbage: u64,
+    /// The newest checkpoint of this run, and the samples that it covers.
+    saved: Option<(String, f64)>,
+}
+
+impl Seen {
+    fn new(tail: Tail) -> Self {
+        Self {
+            tail,
+            garbage: 0,
+            saved: None,
+        }
+    }
+}
+
 /// One program on one node.
 struct Run {
     node: NodeId,
@@ -150,21 +185,20 @@ impl Run {
             Ok(started) => started,
             Err(reason) => return self.exited(127, reason),
         };
-        let mut tail = Tail::new(self.files.progress.clone());
-        let mut garbage = 0;
+        let mut seen = Seen::new(Tail::new(self.files.progress.clone()));
         let mut poll = tokio::time::interval(self.settings.poll_every.to_std());
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let stopped = loop {
             tokio::select! {
                 _ = &mut stop => break true,
                 _ = child.wait() => break false,
-                _ = poll.tick() => self.look(&mut tail, &mut garbage),
+                _ = poll.tick() => self.look(&mut seen),
             }
         };
         if stopped {
             self.end(&mut child, input).await;
         }
-        self.look(&mut tail, &mut garbage);
+        self.look(&mut seen);
         let status = child.wait().await;
         let exit = self
             .files
@@ -207,12 +241,15 @@ impl Run {
             args,
             env,
             checkpoint_dir,
+            profile: _,
         } = &self.assignment.launch
         else {
             return Err("not a trainer with a program".to_owned());
         };
         let in_dir = |e: std::io::Error| format!("{}: {e}", self.files.dir.display());
         let output = self.files.prepare().map_err(in_dir)?;
+        let run = self.assignment.run;
+        self.files.begin(run, 0).map_err(in_dir)?;
         let errors = output.try_clone().map_err(in_dir)?;
         let mut command = std::process::Command::new(&self.settings.guard);
         command
@@ -232,9 +269,12 @@ impl Run {
             .spawn()
             .map_err(|e| format!("cannot start {}: {e}", self.settings.guard.display()))?;
         let input = child.stdin.take().ok_or("no way to stop the program")?;
+        if let Err(error) = self.files.begin(run, child.id().unwrap_or(0)) {
+            tracing::warn!(node = %self.node, %error, "process group not noted");
+        }
         self.metrics.started();
         tracing::info!(node = %self.node, trainer = %self.assignment.trainer,
-            run = self.assignment.run.0, program, "program started");
+            run = run.0, program, "program started");
         Ok((child, input))
     }
 
@@ -277,17 +317,24 @@ impl Run {
         ]
     }
 
-    /// Reads new progress; rank 0 tells the newest of it.
-    fn look(&self, tail: &mut Tail, garbage: &mut u64) {
-        let newest = tail.read().pop();
-        self.metrics.garbage(tail.garbage() - *garbage);
-        *garbage = tail.garbage();
-        if let (Some(line), 0) = (newest, self.assignment.rank) {
-            let _ = self.told.send(Happened::Progress(self.progress(line)));
+    /// Reads new progress; rank 0 tells the newest of it, and of the newest checkpoint.
+    fn look(&self, seen: &mut Seen) {
+        let lines = seen.tail.read();
+        self.metrics.garbage(seen.tail.garbage() - seen.garbage);
+        seen.garbage = seen.tail.garbage();
+        for line in &lines {
+            if let Some(checkpoint) = &line.checkpoint {
+                seen.saved = Some((checkpoint.clone(), line.samples));
+            }
+        }
+        if let (Some(line), 0) = (lines.last(), self.assignment.rank) {
+            let progress = self.progress(line, seen.saved.clone());
+            let _ = self.told.send(Happened::Progress(progress));
         }
     }
 
-    fn progress(&self, line: Line) -> Progress {
+    fn progress(&self, line: &Line, saved: Option<(String, f64)>) -> Progress {
+        let (checkpoint, saved) = saved.unzip();
         Progress {
             trainer: self.assignment.trainer.clone(),
             run: self.assignment.run,
@@ -299,7 +346,8 @@ impl Run {
                 .world_size
                 .unwrap_or(self.assignment.members.len() as u32),
             loss: line.loss,
-            checkpoint: line.checkpoint,
+            checkpoint,
+            saved,
         }
     }
 

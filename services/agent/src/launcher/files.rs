@@ -10,6 +10,9 @@ use lacuna_wire::token::escape;
 /// At most so much of the end of a file is read for its last lines.
 const TAIL: u64 = 256 << 10;
 
+/// The file that says which run was begun last.
+pub(crate) const BEGUN: &str = "begun";
+
 /// Where the files of a run lie.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
@@ -23,6 +26,8 @@ pub(crate) struct Files {
     pub(crate) deadline: PathBuf,
     /// Where the guard writes the exit code.
     pub(crate) code: PathBuf,
+    /// The last run that was begun here and its process group; outlives the run.
+    pub(crate) begun: PathBuf,
 }
 
 impl Files {
@@ -34,6 +39,7 @@ impl Files {
             progress: dir.join(format!("progress-{}.jsonl", run.0)),
             deadline: dir.join(format!("deadline-{}", run.0)),
             code: dir.join(format!("exit-{}", run.0)),
+            begun: dir.join(BEGUN),
             dir,
         }
     }
@@ -54,6 +60,18 @@ impl Files {
             .open(&self.output)
     }
 
+    /// Says that a run is begun, in a process group if it is known yet (0 if not).
+    pub(crate) fn begin(&self, run: RunId, group: u32) -> io::Result<()> {
+        let beside = self.begun.with_extension("new");
+        fs::write(&beside, format!("{} {group}\n", run.0))?;
+        fs::rename(beside, &self.begun)
+    }
+
+    /// The last run that was begun here, and its process group.
+    pub(crate) fn last_begun(&self) -> Option<(RunId, i32)> {
+        read_begun(&self.begun)
+    }
+
     /// Removes the files of this run alone.
     pub(crate) fn clear(&self) {
         for file in [&self.progress, &self.deadline, &self.code] {
@@ -65,6 +83,13 @@ impl Files {
     pub(crate) fn exit_code(&self) -> Option<i32> {
         fs::read_to_string(&self.code).ok()?.trim().parse().ok()
     }
+}
+
+/// The run and the process group that a file of the name [`BEGUN`] tells of.
+pub(crate) fn read_begun(path: &Path) -> Option<(RunId, i32)> {
+    let text = fs::read_to_string(path).ok()?;
+    let (run, group) = text.trim().split_once(' ')?;
+    Some((RunId(run.parse().ok()?), group.parse().ok()?))
 }
 
 /// What a trainer's program prints on a node.

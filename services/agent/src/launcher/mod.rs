@@ -2,6 +2,7 @@
 
 mod command;
 mod files;
+mod orphans;
 mod simulated;
 
 use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
