@@ -73,6 +73,8 @@ struct Raw {
     max_nodes: Spanned<u32>,
     scaling: Option<Spanned<Scaling>>,
     profile: Option<Spanned<bool>>,
+    /// `speedup` (the default) or `throughput`, where `scaling.objective` does not say it all.
+    maximise: Option<Spanned<String>>,
     rescale: Option<Spanned<Rescale>>,
     samples: Option<Spanned<f64>>,
     until: Option<Spanned<String>>,
@@ -191,12 +193,7 @@ impl Context<'_> {
         start: usize,
     ) -> Result<(ScalingCurve, Option<ScalingCurve>), SubmitError> {
         if let Some(profile) = raw.profile.as_ref().filter(|p| *p.get_ref()) {
-            return Err(self.error(
-                profile.span().start,
-                "profile",
-                "curves cannot be measured while training yet",
-                "measure samples/s at a few node counts and write them under [trainer.scaling]",
-            ));
+            return self.unmeasured(raw, profile.span().start);
         }
         let Some(scaling) = &raw.scaling else {
             return Err(self.error(
@@ -220,7 +217,61 @@ impl Context<'_> {
             .as_ref()
             .map(|rates| curve(rates, "scaling.objective"))
             .transpose()?;
+        let objective = match (objective, &raw.maximise) {
+            (given, None) => given.or_else(|| Some(throughput.speedup())),
+            (None, Some(text)) => match text.get_ref().as_str() {
+                "speedup" => Some(throughput.speedup()),
+                "throughput" => None,
+                _ => {
+                    return Err(self.error(
+                        text.span().start,
+                        "maximise",
+                        "is neither speedup nor throughput",
+                        "write maximise = \"speedup\", which compares trainers fairly",
+                    ));
+                }
+            },
+            (Some(_), Some(text)) => {
+                return Err(self.error(
+                    text.span().start,
+                    "maximise",
+                    "stands beside scaling.objective",
+                    "keep one of the two",
+                ));
+            }
+        };
         Ok((throughput, objective))
+    }
+
+    /// The curve of a trainer that is measured while it trains: one sample/s for each node,
+    /// until control knows better.
+    fn unmeasured(
+        &self,
+        raw: &Raw,
+        at: usize,
+    ) -> Result<(ScalingCurve, Option<ScalingCurve>), SubmitError> {
+        if raw.scaling.is_some() {
+            let remedy = "keep one of the two";
+            return Err(self.error(at, "profile", "given beside scaling", remedy));
+        }
+        if raw.launcher.get_ref() == "simulated" {
+            return Err(self.error(
+                at,
+                "profile",
+                "a simulated trainer goes by its curve: there is nothing to measure",
+                "write scaling = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }",
+            ));
+        }
+        ScalingCurve::linear(1.0, *raw.max_nodes.get_ref())
+            .map(|curve| (curve, None))
+            .map_err(|e| {
+                self.error(
+                    raw.max_nodes.span().start,
+                    "max_nodes",
+                    e,
+                    "write 1 or more",
+                )
+            })
     }
 
     fn rescale(&self, raw: &Raw) -> Result<RescaleCost, SubmitError> {
@@ -306,6 +357,7 @@ impl Context<'_> {
                     args: raw.arguments,
                     env: raw.environment,
                     checkpoint_dir: raw.checkpoint_dir,
+                    profile: raw.profile.is_some_and(Spanned::into_inner),
                 })
             }
             other => Err(self.error(
@@ -343,6 +395,15 @@ samples = 1e6
     }
 
     #[test]
+    fn a_node_counts_the_same_whatever_a_sample_is() {
+        let specs = parse("t.toml", GOOD).unwrap();
+        assert_eq!(specs[0].objective_curve().table(8)[8], 7.0);
+        let text = format!("{GOOD}maximise = \"throughput\"\n");
+        let specs = parse("t.toml", &text).unwrap();
+        assert_eq!(specs[0].objective_curve().table(8)[8], 700.0);
+    }
+
+    #[test]
     fn every_shipped_example_is_accepted() {
         let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples");
         let mut seen = 0;
@@ -355,6 +416,26 @@ samples = 1e6
             }
         }
         assert!(seen >= 3, "only {seen} examples");
+    }
+
+    #[test]
+    fn a_program_without_a_curve_is_measured() {
+        let text = GOOD.replace(
+            "scaling = { nodes = [1, 8], samples_per_s = [100.0, 700.0] }",
+            "profile = true",
+        );
+        let error = parse("t.toml", &text).unwrap_err().to_string();
+        assert!(
+            error.contains("t.toml:7: profile") && error.contains("nothing to measure"),
+            "{error}"
+        );
+        let text = text.replace("\"simulated\"", "\"command\"\nprogram = \"train\"");
+        let specs = parse("t.toml", &text).unwrap();
+        assert_eq!(specs[0].throughput.at(8), 8.0);
+        assert!(matches!(
+            specs[0].launch,
+            Launch::Command { profile: true, .. }
+        ));
     }
 
     #[test]
@@ -401,12 +482,17 @@ samples = 1e6
             (
                 "samples = 1e6",
                 "samples = 1e6\nprofile = true",
-                ["t.toml:9: profile", "measure"],
+                ["t.toml:9: profile", "beside scaling"],
             ),
             (
                 "samples = 1e6",
                 "samples = 1e6\nrescale = { up = \"18\", down = \"12s\" }",
                 ["t.toml:9: rescale.up", "\"18s\""],
+            ),
+            (
+                "samples = 1e6",
+                "samples = 1e6\nmaximise = \"fun\"",
+                ["t.toml:9: maximise", "\"speedup\""],
             ),
             (
                 "samples = 1e6",
