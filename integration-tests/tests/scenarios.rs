@@ -4,3 +4,4 @@ mod chaos;
 mod cluster;
 mod equality;
 mod monitor;
+mod program;
