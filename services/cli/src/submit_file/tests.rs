@@ -1,0 +1,145 @@
+//! Files that are taken, and files that are not.
+
+use super::*;
+
+const GOOD: &str = r#"
+[[trainer]]
+name = "resnet"
+launcher = "simulated"
+min_nodes = 1
+max_nodes = 8
+scaling = { nodes = [1, 8], samples_per_s = [100.0, 700.0] }
+samples = 1e6
+"#;
+
+#[test]
+fn the_shortest_file_is_enough() {
+    let specs = parse("t.toml", GOOD).unwrap();
+    assert_eq!(specs.len(), 1);
+    let spec = &specs[0];
+    assert_eq!(spec.submit, Timestamp::default());
+    assert_eq!(spec.rescale.up_s, 18.0);
+    assert_eq!(spec.work, Work::Samples(1e6));
+}
+
+#[test]
+fn a_node_counts_the_same_whatever_a_sample_is() {
+    let specs = parse("t.toml", GOOD).unwrap();
+    assert_eq!(specs[0].objective_curve().table(8)[8], 7.0);
+    let text = format!("{GOOD}maximise = \"throughput\"\n");
+    let specs = parse("t.toml", &text).unwrap();
+    assert_eq!(specs[0].objective_curve().table(8)[8], 700.0);
+}
+
+#[test]
+fn every_shipped_example_is_accepted() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "toml") {
+            let specs = read(&path).unwrap();
+            assert!(!specs.is_empty(), "{}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3, "only {seen} examples");
+}
+
+#[test]
+fn a_program_without_a_curve_is_measured() {
+    let text = GOOD.replace(
+        "scaling = { nodes = [1, 8], samples_per_s = [100.0, 700.0] }",
+        "profile = true",
+    );
+    let error = parse("t.toml", &text).unwrap_err().to_string();
+    assert!(
+        error.contains("t.toml:7: profile") && error.contains("nothing to measure"),
+        "{error}"
+    );
+    let text = text.replace("\"simulated\"", "\"command\"\nprogram = \"train\"");
+    let specs = parse("t.toml", &text).unwrap();
+    assert_eq!(specs[0].throughput.at(8), 8.0);
+    assert!(matches!(
+        specs[0].launch,
+        Launch::Command { profile: true, .. }
+    ));
+}
+
+#[test]
+fn errors_name_line_field_and_remedy() {
+    for (old, new, says) in [
+        (
+            "min_nodes = 1",
+            "min_nodes = 9",
+            ["t.toml:2", "min_nodes 9"],
+        ),
+        (
+            "samples = 1e6",
+            "",
+            ["samples: missing", "until = \"exit\""],
+        ),
+        (
+            "samples = 1e6",
+            "samples = 1e6\nuntil = \"exit\"",
+            ["t.toml:9", "keep one"],
+        ),
+        ("\"simulated\"", "\"magic\"", ["t.toml:4", "\"command\""]),
+        (
+            "\"simulated\"",
+            "\"command\"",
+            ["program: missing", "torchrun"],
+        ),
+        ("\"resnet\"", "\"res net\"", ["t.toml:3: name", "letters"]),
+        (
+            "[100.0, 700.0]",
+            "[100.0]",
+            ["t.toml:7", "2 node counts but 1 rates"],
+        ),
+        ("[100.0, 700.0]", "[100.0, 7.0]", ["t.toml:7", "falls to 7"]),
+        (
+            "max_nodes = 8",
+            "max_nodes = 16",
+            ["max_nodes is 16", "curve ends at 8"],
+        ),
+        (
+            "samples = 1e6",
+            "samples = 1e6\ncolour = \"red\"",
+            ["t.toml:9", "colour"],
+        ),
+        (
+            "samples = 1e6",
+            "samples = 1e6\nprofile = true",
+            ["t.toml:9: profile", "beside scaling"],
+        ),
+        (
+            "samples = 1e6",
+            "samples = 1e6\nrescale = { up = \"18\", down = \"12s\" }",
+            ["t.toml:9: rescale.up", "\"18s\""],
+        ),
+        (
+            "samples = 1e6",
+            "samples = 1e6\nmaximise = \"fun\"",
+            ["t.toml:9: maximise", "\"speedup\""],
+        ),
+        (
+            "samples = 1e6",
+            "samples = 1e6\nnot_before = \"soon\"",
+            ["not_before", "2026-03-01"],
+        ),
+    ] {
+        assert!(GOOD.contains(old), "{old}");
+        let text = GOOD.replace(old, new);
+        let error = parse("t.toml", &text).unwrap_err().to_string();
+        for part in says {
+            assert!(
+                error.contains(part),
+                "{new:?} gave {error:?}, expected {part:?}"
+            );
+        }
+    }
+    assert!(matches!(
+        parse("t.toml", ""),
+        Err(SubmitError::Empty { .. })
+    ));
+}
