@@ -14,7 +14,9 @@ mod book;
     reason = "a test may panic"
 )]
 mod chaos;
+mod credit;
+mod plans;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod profile;
-#[expect(clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
+#[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod restart;

@@ -1,0 +1,126 @@
+//! What is credited when processes die.
+
+use lacuna_model::{Phase, Progress, RunId, Span, Timestamp, Work};
+use lacuna_trainer::book::Input;
+
+use crate::book::{apply, world};
+use crate::common::{node, spec, trainer};
+
+#[test]
+fn control_killed_then_the_agent_killed_loses_only_what_was_not_reported() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    (0..3).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0])]);
+    w.pass(Span::from_secs(50));
+    // It grows to 20 samples/s and owes 18 s at 10 samples/s: 180 samples, nine seconds.
+    apply(&mut w, &[("a", &[0, 1])]);
+    assert_eq!(w.samples("a"), 500.0);
+    w.pass(Span::from_secs(29));
+    w.report_all();
+    w.deliver(usize::MAX);
+    assert_eq!(w.samples("a"), 900.0);
+    w.input(Input::Timer);
+    w.crash_control();
+    // The same run as before, told in the same words: what was worked off is not owed again.
+    let again = w.commands[&node(0)].clone();
+    let lacuna_model::Action::Run(assignment) = again.action else {
+        panic!("{again:?}");
+    };
+    assert_eq!(assignment.since, Timestamp::from_unix(1050));
+    assert_eq!((assignment.owed, assignment.samples_before), (180.0, 500.0));
+    w.deliver(usize::MAX);
+    w.pass(Span::from_secs(5));
+    w.crash_agent(&node(0));
+    w.deliver(usize::MAX);
+    w.input(Input::Timer);
+    w.deliver(usize::MAX);
+    // The five seconds were never reported; all else counts, once.
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.samples(), record.run), (900.0, RunId(3)));
+    // Only the restart is owed: 12 s at 20 samples/s, worked off in as many seconds.
+    assert_eq!(record.owed, 240.0);
+    w.pass(Span::from_secs(22));
+    w.renew();
+    w.report_all();
+    w.deliver(usize::MAX);
+    assert_eq!(w.samples("a"), 1_100.0);
+}
+
+/// A program that writes checkpoints.
+fn saving(name: &str) -> lacuna_model::TrainerSpec {
+    let mut spec = spec(name, 1, 4, Work::Samples(1_000.0));
+    spec.launch = lacuna_model::Launch::Command {
+        program: "train".to_owned(),
+        args: Vec::new(),
+        env: std::collections::BTreeMap::new(),
+        checkpoint_dir: Some("ckpt".to_owned()),
+        profile: false,
+    };
+    spec
+}
+
+#[test]
+fn of_a_run_with_checkpoints_only_what_they_cover_is_credited() {
+    for (with_checkpoints, credited) in [(true, 60.0), (false, 100.0)] {
+        let mut spec = saving("a");
+        if let lacuna_model::Launch::Command { checkpoint_dir, .. } = &mut spec.launch
+            && !with_checkpoints
+        {
+            *checkpoint_dir = None;
+        }
+        let mut w = world(vec![spec]);
+        (0..3).for_each(|n| w.open(n));
+        apply(&mut w, &[("a", &[0, 1])]);
+        w.mail.clear();
+        let said = |run, samples, saved| {
+            Input::Progress(Progress {
+                trainer: trainer("a"),
+                run: RunId(run),
+                at: Timestamp::from_unix(1001),
+                samples,
+                owed: 0.0,
+                step: None,
+                world_size: 2,
+                loss: None,
+                checkpoint: None,
+                saved,
+            })
+        };
+        w.input(said(1, 60.0, Some(60.0)));
+        w.input(said(1, 100.0, Some(60.0)));
+        assert_eq!(w.samples("a"), 100.0);
+        w.close(1);
+        assert_eq!(w.samples("a"), credited);
+        // Its last words: it saved once more while it was being stopped.
+        w.input(said(1, 110.0, Some(110.0)));
+        assert_eq!(w.samples("a"), 110.0);
+        w.input(said(1, 110.0, Some(60.0)));
+        assert_eq!(w.samples("a"), 110.0);
+        // The same over a new start of control, which knows what is covered.
+        w.input(said(2, 50.0, Some(20.0)));
+        w.input(Input::Timer);
+        w.crash_control();
+        w.close(0);
+        let expected = if with_checkpoints { 130.0 } else { 160.0 };
+        assert_eq!(w.samples("a"), expected);
+    }
+    // Whoever has done all of it needs no checkpoint.
+    let mut w = world(vec![saving("a")]);
+    w.open(0);
+    apply(&mut w, &[("a", &[0])]);
+    w.mail.clear();
+    w.input(Input::Progress(Progress {
+        trainer: trainer("a"),
+        run: RunId(1),
+        at: Timestamp::from_unix(1001),
+        samples: 1_000.0,
+        owed: 0.0,
+        step: None,
+        world_size: 1,
+        loss: None,
+        checkpoint: None,
+        saved: None,
+    }));
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.phase, record.samples()), (Phase::Done, 1_000.0));
+}
