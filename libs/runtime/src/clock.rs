@@ -58,21 +58,26 @@ impl ClusterClock {
         Self::default()
     }
 
-    /// Takes a tick. In lock step an older step than the present one is ignored.
+    /// Takes a tick. In lock step an older step than the present one of the same recording is
+    /// ignored, unless the recording has ended: then it begins anew.
     pub fn update(&self, tick: &Clock) {
         let mut latest = self.0.write().unwrap_or_else(|e| e.into_inner());
-        let older = latest.is_some_and(|now| {
-            tick.pace == Pace::LockStep && now.pace == Pace::LockStep && tick.step < now.step
+        let older = latest.as_ref().is_some_and(|now| {
+            tick.pace == Pace::LockStep
+                && now.pace == Pace::LockStep
+                && tick.recording == now.recording
+                && !now.ended
+                && tick.step < now.step
         });
         if !older {
-            *latest = Some(*tick);
+            *latest = Some(tick.clone());
         }
     }
 
     /// The newest tick.
     #[must_use]
     pub fn latest(&self) -> Option<Clock> {
-        *self.0.read().unwrap_or_else(|e| e.into_inner())
+        self.0.read().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
     /// The cluster's time now; wall time before the first tick.
@@ -127,6 +132,7 @@ mod tests {
             events_upto: 0,
             complete: false,
             ended: false,
+            recording: String::new(),
         }
     }
 
@@ -155,5 +161,25 @@ mod tests {
         assert!(clock.lock_step());
         clock.update(&tick(Pace::Real, 1, 1));
         assert_eq!(clock.rate(), 1.0);
+    }
+
+    #[test]
+    fn another_recording_or_one_that_begins_anew_has_its_own_time() {
+        let of = |recording: &str, step| Clock {
+            recording: recording.to_owned(),
+            ..tick(Pace::LockStep, step, 100 * step.cast_signed())
+        };
+        let clock = ClusterClock::new();
+        clock.update(&of("a", 9));
+        clock.update(&of("b", 2));
+        assert_eq!(clock.now(), Timestamp::from_unix(200));
+        clock.update(&of("b", 1));
+        assert_eq!(clock.now(), Timestamp::from_unix(200));
+        clock.update(&Clock {
+            ended: true,
+            ..of("b", 3)
+        });
+        clock.update(&of("b", 1));
+        assert_eq!(clock.now(), Timestamp::from_unix(100));
     }
 }

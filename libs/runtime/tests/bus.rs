@@ -30,6 +30,7 @@ fn tick(step: u64) -> Clock {
         events_upto: 0,
         complete: false,
         ended: false,
+        recording: String::new(),
     }
 }
 

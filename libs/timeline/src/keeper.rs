@@ -13,6 +13,9 @@
 //! - K6 A snapshot with a smaller number is refused, unless it is newer in time than all that
 //!   is known or the third such in a row: then the numbering has begun anew, and it is believed.
 //! - K7 For each node, openings and closings alternate.
+//! - K8 A snapshot that is far ahead ([`RESTART_JUMP`]) comes from a publisher that has
+//!   started anew. If it is older in time than what is known, time has begun anew with it
+//!   (another recording is played): nothing dated before counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,6 +27,10 @@ use crate::hints::{Hints, Reserved};
 /// How many events behind a gap are held back at most; what goes beyond is left to the next
 /// snapshot.
 const HELD_MAX: usize = 4096;
+
+/// How far the numbers jump when the publisher starts anew, so that none is used twice even if
+/// the newest were lost with it.
+pub const RESTART_JUMP: u64 = 1_000_000;
 
 /// After how many older snapshots in a row the numbering is taken to have begun anew.
 const OLD_IN_A_ROW: u32 = 3;
@@ -387,10 +394,22 @@ impl PoolKeeper {
             self.newest = seq;
             self.at = at;
         }
+        // The publisher may not know the newest that we have seen: half of the jump is enough.
+        let jumped = self.begun && seq >= self.upto.saturating_add(RESTART_JUMP / 2);
+        let anew = jumped && at < self.at;
         self.old_in_row = 0;
         self.counts.snapshots += 1;
         let began_fresh = self.sync() == Sync::Fresh && seq == self.upto;
-        self.replace(at, idle, list);
+        // The holes of another recording end when that was last heard of.
+        let ended = if anew { self.at } else { at };
+        self.replace(ended, at, idle, list);
+        if anew {
+            self.counts.renumbered += 1;
+            self.nodes.retain(|node, _| self.holes.contains_key(node));
+            self.hints = Hints::default();
+            self.at = at;
+            self.sure_at = at;
+        }
         if began_fresh && !list.is_empty() {
             self.counts.repairs += 1;
         }
@@ -404,8 +423,8 @@ impl PoolKeeper {
         Outcome::Applied
     }
 
-    /// Makes the pool what a snapshot says (K5).
-    fn replace(&mut self, at: Timestamp, idle: &[Hole], list: &mut Vec<Change>) {
+    /// Makes the pool what a snapshot of `at` says (K5); other holes end at `ended`.
+    fn replace(&mut self, ended: Timestamp, at: Timestamp, idle: &[Hole], list: &mut Vec<Change>) {
         let mut target: BTreeMap<&NodeId, Timestamp> = BTreeMap::new();
         for hole in idle {
             if self.knows(&hole.node) {
@@ -419,7 +438,7 @@ impl PoolKeeper {
             .iter()
             .filter(|(node, since)| target.get(node) != Some(since))
             .map(|(node, _)| {
-                let end = target.get(node).map_or(at, |&since| since.min(at));
+                let end = target.get(node).map_or(ended, |&since| since.min(ended));
                 (node.clone(), end)
             })
             .collect();

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, Timestamp};
-use lacuna_timeline::{Change, Changes, HoleEnd, Outcome, PoolKeeper, Sync, UnknownNodes};
+use lacuna_timeline::{
+    Change, Changes, HoleEnd, Outcome, PoolKeeper, RESTART_JUMP, Sync, UnknownNodes,
+};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -191,6 +193,55 @@ fn an_old_snapshot_is_refused_and_a_new_numbering_is_believed() {
         keeper.step(&snapshot(0, 5, vec![hole("q", 1)]));
     }
     assert_eq!(keeper.holes(), [hole("q", 1)]);
+}
+
+#[test]
+fn a_publisher_that_starts_anew_jumps_ahead_and_nothing_is_lost() {
+    let jump = 2 + RESTART_JUMP;
+    for snapshot_first in [true, false] {
+        let mut keeper = keeper();
+        keeper.step(&idle(1, 10, "a"));
+        keeper.step(&idle(2, 20, "b"));
+        // The publisher's snapshot and its next event, as either subscription brings them.
+        let restart = snapshot(jump, 20, vec![hole("a", 10), hole("b", 20)]);
+        let next = busy(jump + 1, 30, "a");
+        let messages = if snapshot_first {
+            [&restart, &next]
+        } else {
+            [&next, &restart]
+        };
+        let changes: Vec<Change> = messages.map(|m| keeper.step(m).list).concat();
+        let of_b = changes.iter().find(|change| match change {
+            Change::Opened { hole, .. } | Change::Closed { hole, .. } => hole.node == node("b"),
+        });
+        assert_eq!(of_b, None, "b is idle all the time");
+        assert_eq!((keeper.sync(), keeper.seq()), (Sync::Fresh, jump + 1));
+        assert_eq!(keeper.holes(), [hole("b", 20)]);
+        assert_eq!(keeper.counts().renumbered, 0);
+    }
+}
+
+#[test]
+fn another_recording_begins_in_the_past() {
+    let mut keeper = keeper();
+    keeper.step(&idle(1, 5000, "a"));
+    keeper.step(&busy(2, 6000, "a"));
+    keeper.step(&idle(3, 6000, "b"));
+    // Far ahead by its number, older by its time.
+    let anew = keeper.step(&snapshot(3 + RESTART_JUMP, 100, vec![]));
+    let closed = &anew.list;
+    assert!(
+        matches!(&closed[..], [Change::Closed { hole: h, at: end, .. }]
+            if *h == hole("b", 6000) && *end == at(6000)),
+        "{closed:?}"
+    );
+    assert_eq!(keeper.newest_at(), at(100));
+    let opened = keeper.step(&idle(4 + RESTART_JUMP, 110, "a"));
+    assert_eq!(opened.outcome, Outcome::Applied, "not late: time is new");
+    assert_eq!(keeper.holes(), [hole("a", 110)]);
+    // The same distance in time without the jump is an old word, not a new time.
+    keeper.step(&snapshot(5 + RESTART_JUMP, 50, vec![hole("a", 110)]));
+    assert_eq!(keeper.newest_at(), at(110));
 }
 
 #[test]

@@ -288,7 +288,7 @@ fn clocks() -> Vec<Clock> {
             events_upto: 41,
             complete: true,
             ended: false,
-            recording: "holes.csv-1f".to_owned(),
+            recording: "holes.csv 812 B, first 4 nodes".to_owned(),
         })
         .into()
 }

@@ -1,8 +1,10 @@
 //! What the service knows: the pool, the predictor, and how good the forecasts were.
 
 use lacuna_forecast::{Calibration, Learning, Predictor, Score};
-use lacuna_model::{EventKind, Hole, NodeEvent, Timestamp};
-use lacuna_timeline::{Change, Changes, Counts, HoleEnd, PoolKeeper, Sync, UnknownNodes};
+use lacuna_model::{EventKind, Hole, NodeEvent, Span, Timestamp};
+use lacuna_timeline::{
+    Change, Changes, Counts, HoleEnd, PoolKeeper, RESTART_JUMP, Sync, UnknownNodes,
+};
 use lacuna_wire::msg::PoolState;
 
 /// Whether there is a pool to speak of.
@@ -84,6 +86,8 @@ impl Forecaster {
                     at: event.at,
                     kind: EventKind::Snapshot { idle: Vec::new() },
                 });
+            } else if event.seq > self.keeper.seq().saturating_add(RESTART_JUMP) {
+                self.past_restart(event);
             }
         }
         let changes = self.step(event);
@@ -91,6 +95,23 @@ impl Forecaster {
             correlation.clone_into(&mut self.correlation);
         }
         lengths(&changes)
+    }
+
+    /// The publisher had started anew before this event of the past. Its snapshot of then is
+    /// gone; holes stand as they were, unless another recording began.
+    fn past_restart(&mut self, event: &NodeEvent) {
+        let newest = self.keeper.newest_at();
+        let goes_on = event.at + Span::from_secs(3600) >= newest;
+        let idle = if goes_on {
+            self.keeper.holes()
+        } else {
+            Vec::new()
+        };
+        self.step(&NodeEvent {
+            seq: event.seq - 1,
+            at: if goes_on { newest } else { event.at },
+            kind: EventKind::Snapshot { idle },
+        });
     }
 
     /// Takes a snapshot, unless the past is still being read.

@@ -33,8 +33,8 @@ pub(crate) struct Publisher {
     every: Span,
     repeat: Span,
     changed: bool,
-    /// The lock-step step that was last published.
-    step: Option<u64>,
+    /// The lock-step step that was last published, and of which recording.
+    step: Option<(String, u64)>,
 }
 
 impl Publisher {
@@ -57,7 +57,10 @@ impl Publisher {
         let clock = moment.clock;
         if clock.pace == Pace::LockStep {
             let due = clock.complete && moment.seq >= clock.events_upto;
-            return if due && (self.step != Some(clock.step) || stale) {
+            let said = self.step.as_ref().is_some_and(|(recording, step)| {
+                *recording == clock.recording && *step == clock.step
+            });
+            return if due && (!said || stale) {
                 Decision::Publish(Some(clock.now))
             } else {
                 Decision::Wait
@@ -76,7 +79,7 @@ impl Publisher {
     pub(crate) fn done(&mut self, clock: &Clock) {
         self.changed = false;
         let step = clock.pace == Pace::LockStep && clock.complete;
-        self.step = step.then_some(clock.step);
+        self.step = step.then(|| (clock.recording.clone(), clock.step));
     }
 }
 
@@ -104,6 +107,7 @@ mod tests {
             events_upto,
             complete,
             ended: false,
+            recording: String::new(),
         }
     }
 
@@ -149,6 +153,14 @@ mod tests {
         assert_eq!(
             publisher.decide(moment(&done, 9, 2500)),
             Decision::Publish(Some(done.now))
+        );
+        let other = Clock {
+            recording: "other".to_owned(),
+            ..tick(1, 9, true)
+        };
+        assert_eq!(
+            publisher.decide(moment(&other, 9, 0)),
+            Decision::Publish(Some(other.now))
         );
         let next = tick(2, 9, true);
         assert_eq!(

@@ -5,7 +5,7 @@ use lacuna_forecast_service::{Forecaster, Metrics, Ready};
 use lacuna_model::{EventKind, NodeEvent, Timestamp};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_testkit::{events, golden, hole};
-use lacuna_timeline::Counts;
+use lacuna_timeline::{Counts, RESTART_JUMP};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_unix(seconds)
@@ -72,6 +72,23 @@ fn a_stream_that_lost_its_beginning_still_teaches() {
     assert_eq!(forecaster.learning(), Learning::Learnt { ended: 34 });
     forecaster.caught_up();
     assert_eq!(forecaster.ready(), Ready::Live);
+}
+
+#[test]
+fn a_restart_of_the_publisher_in_the_past_does_not_stop_the_learning() {
+    let jump = |seq: u64| if seq > 41 { seq + RESTART_JUMP } else { seq };
+    let mut forecaster = forecaster();
+    forecaster.catch_up(snapshot(jump(80), 90, &[("z", 85)]));
+    for mut event in past() {
+        event.seq = jump(event.seq);
+        forecaster.event(&event, "");
+    }
+    // The hole that was open at the restart goes on: event 41 opened it, event 42 ends it.
+    assert_eq!(forecaster.learning(), Learning::Learnt { ended: 40 });
+    assert!(!forecaster.is_stale());
+    forecaster.caught_up();
+    let pool = forecaster.pool(at(100)).pool;
+    assert_eq!((pool.seq, pool.holes.len()), (jump(80), 1));
 }
 
 #[test]

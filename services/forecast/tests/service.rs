@@ -70,6 +70,7 @@ fn lock_step(step: u64, now: i64, events_upto: u64, complete: bool) -> Clock {
         events_upto,
         complete,
         ended: false,
+        recording: String::new(),
     }
 }
 

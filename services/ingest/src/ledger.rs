@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, NodeState, Span, Timestamp};
-use lacuna_timeline::{PoolKeeper, UnknownNodes};
+use lacuna_timeline::{PoolKeeper, RESTART_JUMP, UnknownNodes};
 use lacuna_wire::External;
 
 /// Why an external event was not taken.
@@ -70,6 +70,8 @@ pub struct Ledger {
     order: VecDeque<String>,
     window: usize,
     max_ahead: Span,
+    /// The moment of the snapshot that a restart took back in, if any event had come before it.
+    restored: Option<Timestamp>,
 }
 
 impl Ledger {
@@ -83,6 +85,7 @@ impl Ledger {
             order: VecDeque::new(),
             window,
             max_ahead,
+            restored: None,
         };
         ledger.reset(seq, Timestamp::default());
         ledger
@@ -90,6 +93,7 @@ impl Ledger {
 
     /// Forgets all nodes; numbers go on after `seq`.
     pub fn reset(&mut self, seq: u64, at: Timestamp) {
+        self.restored = None;
         self.keeper = PoolKeeper::new(self.nodes.clone());
         let idle = Vec::new();
         self.keeper.step(&NodeEvent {
@@ -101,7 +105,16 @@ impl Ledger {
 
     /// Takes a published event or snapshot back in, after a restart.
     pub fn recall(&mut self, event: &NodeEvent) {
+        if matches!(event.kind, EventKind::Snapshot { .. }) && event.seq > 0 {
+            self.restored = Some(event.at);
+        }
         self.keeper.step(event);
+    }
+
+    /// Jumps ahead, once all that is known of before has been recalled: consumers may have seen
+    /// more events than the streams have kept, and no number is used twice.
+    pub fn restart(&mut self) {
+        self.skip_to(self.keeper.seq().saturating_add(RESTART_JUMP));
     }
 
     /// Numbers go on after `seq`, if that is further: events up to it have been published, and
@@ -217,13 +230,21 @@ impl Ledger {
         event: &External,
     ) -> Result<NodeEvent, Refusal> {
         self.known(node)?;
-        if self.keeper.is_late(node, at) {
+        if self.keeper.is_late(node, at)
+            || (state == NodeState::Idle && self.is_before_restart(node, at))
+        {
             return Err(Refusal::Late { node: node.clone() });
         }
         if self.keeper.state(node) == Some(state) {
             return Err(Refusal::Unchanged { node: node.clone() });
         }
         Ok(self.number(at, event.kind.clone()))
+    }
+
+    /// Whether it is older than the restored snapshot, of a node that was not idle then: when
+    /// that node was taken is no longer known, and an old word must not bring it back.
+    fn is_before_restart(&self, node: &NodeId, at: Timestamp) -> bool {
+        self.keeper.state(node).is_none() && self.restored.is_some_and(|restored| at < restored)
     }
 
     /// The events that lead from what is known to a full state.
@@ -247,7 +268,10 @@ impl Ledger {
             // Only what is newer than the newest change of the node; a hole that the snapshot
             // dates earlier than we do has begun when we last saw it taken.
             let known_idle = self.keeper.idle_since(&hole.node).is_some();
-            if known_idle || self.keeper.is_late(&hole.node, at) {
+            if known_idle
+                || self.keeper.is_late(&hole.node, at)
+                || self.is_before_restart(&hole.node, at)
+            {
                 continue;
             }
             let late = self.keeper.is_late(&hole.node, hole.since);
@@ -395,6 +419,49 @@ mod tests {
                 .unwrap()
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn after_a_restart_an_old_word_brings_no_node_back() {
+        let mut first = ledger();
+        take(&mut first, &said("1", "idle", "a", 10)).unwrap();
+        take(&mut first, &said("2", "idle", "b", 20)).unwrap();
+        take(&mut first, &said("3", "busy", "a", 30)).unwrap();
+        let snapshot = first.snapshot(Timestamp::from_unix(50));
+        let mut second = ledger();
+        second.recall(&snapshot);
+        second.restart();
+        let jumped = 3 + RESTART_JUMP;
+        assert_eq!(
+            (second.seq(), second.snapshot(Timestamp::default()).seq),
+            (jumped, jumped)
+        );
+        assert_eq!(take(&mut second, &said("1", "idle", "a", 10)), Err("late"));
+        assert_eq!(
+            take(&mut second, &said("4", "busy", "b", 40)),
+            Ok(vec![jumped + 1])
+        );
+        assert_eq!(
+            take(&mut second, &said("5", "idle", "a", 60)),
+            Ok(vec![jumped + 2])
+        );
+        // A snapshot of the sender's is believed from then on, not before.
+        let of = |at| External {
+            kind: EventKind::Snapshot {
+                idle: ["a", "c"]
+                    .map(|name| Hole {
+                        node: node(name),
+                        since: Timestamp::from_unix(5),
+                    })
+                    .into(),
+            },
+            at: Some(Timestamp::from_unix(at)),
+            id: None,
+            source: None,
+        };
+        let now = Timestamp::from_unix(1000);
+        assert_eq!(second.external(&of(45), now), Ok(vec![]));
+        assert_eq!(second.external(&of(70), now).unwrap().len(), 1);
     }
 
     #[test]

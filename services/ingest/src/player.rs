@@ -28,6 +28,19 @@ enum Waiting {
     Nothing,
 }
 
+/// What is to be played, and how.
+#[derive(Debug, Clone)]
+pub struct Tape {
+    /// All that happens, in order.
+    pub moments: Vec<Moment>,
+    /// The recording's end.
+    pub end: Timestamp,
+    /// How time runs.
+    pub pace: Pace,
+    /// Which recording it is: see [`Clock::recording`].
+    pub recording: String,
+}
+
 /// A recording being played.
 #[derive(Debug)]
 pub struct Player {
@@ -38,55 +51,65 @@ pub struct Player {
     waiting: Waiting,
     /// The cluster's time when the recording has ended.
     end: Timestamp,
+    /// Whether it goes on where another process was.
+    resumed: bool,
 }
 
 impl Player {
-    /// Begins, or goes on if `before` is a tick of this recording in the same pace. `end` is
-    /// the recording's end. Gives what is to be published first.
+    /// Takes the recording up: from its beginning, or, if `before` is a tick of this recording
+    /// in the same pace, from there. The ledger then shows the state at that moment, for a
+    /// snapshot; [`Player::start`] follows.
     #[must_use]
-    pub fn begin(
-        moments: Vec<Moment>,
-        end: Timestamp,
-        pace: Pace,
-        before: Option<Clock>,
-        ledger: &mut Ledger,
-    ) -> (Self, Vec<Out>) {
+    pub fn begin(tape: Tape, before: Option<Clock>, ledger: &mut Ledger) -> Self {
+        let Tape {
+            moments,
+            end,
+            pace,
+            recording,
+        } = tape;
         let start = moments.first().map_or(end, |m| m.at);
-        let resumed = before.filter(|tick| {
+        let before = before.filter(|tick| {
             let alike = match (tick.pace, pace) {
                 (Pace::Scaled { rate: a, .. }, Pace::Scaled { rate: b, .. }) => a == b,
                 (a, b) => a == b,
             };
-            alike && !tick.ended && (start..=end).contains(&tick.now)
+            let here = (start..=end).contains(&tick.now);
+            tick.recording == recording && alike && !tick.ended && here
         });
-        let mut player = Self {
-            moments,
-            next: 0,
-            clock: resumed.unwrap_or(Clock {
-                now: start,
-                pace,
-                step: 0,
-                events_upto: ledger.seq(),
-                complete: true,
-                ended: false,
-            }),
-            waiting: Waiting::Time,
-            end,
-        };
-        if resumed.is_none() {
+        let resumed = before.is_some();
+        if !resumed {
             // Another recording may have been played before: its nodes are not ours.
             ledger.reset(ledger.seq(), start);
         }
         // Moments before the newest event have been said in full; of its own moment, the
         // ledger knows what has been said.
         let newest = ledger.newest_at();
-        player.next = player.moments.partition_point(|m| m.at < newest);
-        let out = match pace {
-            Pace::LockStep if resumed.is_some() => player.resume(ledger),
-            Pace::LockStep => player.advance(),
-            Pace::Real | Pace::Scaled { .. } => vec![Out::Tick(player.clock)],
-        };
-        (player, out)
+        Self {
+            next: moments.partition_point(|m| m.at < newest),
+            moments,
+            clock: before.unwrap_or_else(|| Clock {
+                now: start,
+                pace,
+                step: 0,
+                events_upto: ledger.seq(),
+                complete: true,
+                ended: false,
+                recording,
+            }),
+            waiting: Waiting::Time,
+            end,
+            resumed,
+        }
+    }
+
+    /// What is to be published first.
+    #[must_use]
+    pub fn start(&mut self, ledger: &mut Ledger) -> Vec<Out> {
+        match self.clock.pace {
+            Pace::LockStep if self.resumed => self.resume(ledger),
+            Pace::LockStep => self.advance(),
+            Pace::Real | Pace::Scaled { .. } => vec![self.tick()],
+        }
     }
 
     /// In lock step, goes on from the newest tick: its step is not over before its answer.
@@ -106,14 +129,18 @@ impl Player {
             self.clock.events_upto = ledger.seq();
         }
         self.waiting = Waiting::Answer { complete };
-        out.push(Out::Tick(self.clock));
+        out.push(self.tick());
         out
     }
 
     /// The newest tick, for repetition.
     #[must_use]
     pub fn clock(&self) -> Clock {
-        self.clock
+        self.clock.clone()
+    }
+
+    fn tick(&self) -> Out {
+        Out::Tick(self.clock())
     }
 
     /// Whether all has been said.
@@ -182,7 +209,7 @@ impl Player {
         self.clock.complete = true;
         self.clock.events_upto = ledger.seq();
         self.waiting = Waiting::Answer { complete: true };
-        out.push(Out::Tick(self.clock));
+        out.push(self.tick());
         out
     }
 
@@ -193,13 +220,13 @@ impl Player {
         if over {
             self.clock.ended = true;
             self.waiting = Waiting::Nothing;
-            return vec![Out::Tick(self.clock)];
+            return vec![self.tick()];
         }
         self.clock.now = at;
         self.clock.step += 1;
         self.clock.complete = false;
         self.waiting = Waiting::Answer { complete: false };
-        vec![Out::Tick(self.clock)]
+        vec![self.tick()]
     }
 
     fn finish(&mut self, ledger: &Ledger) -> Out {
@@ -209,7 +236,7 @@ impl Player {
         self.clock.complete = true;
         self.clock.ended = true;
         self.waiting = Waiting::Nothing;
-        Out::Tick(self.clock)
+        self.tick()
     }
 }
 
@@ -260,6 +287,21 @@ mod tests {
         Ledger::new(0, UnknownNodes::Accept, 10, Span::from_secs(60))
     }
 
+    fn tape(pace: Pace) -> Tape {
+        Tape {
+            moments: recording(),
+            end: END,
+            pace,
+            recording: "this".to_owned(),
+        }
+    }
+
+    fn begin(pace: Pace, before: Option<Clock>, ledger: &mut Ledger) -> (Player, Vec<Out>) {
+        let mut player = Player::begin(tape(pace), before, ledger);
+        let out = player.start(ledger);
+        (player, out)
+    }
+
     fn told(out: &[Out]) -> Vec<String> {
         out.iter()
             .map(|o| match o {
@@ -306,8 +348,7 @@ mod tests {
     #[test]
     fn lock_step_ticks_twice_for_every_moment() {
         let mut ledger = ledger();
-        let (mut player, mut out) =
-            Player::begin(recording(), END, Pace::LockStep, None, &mut ledger);
+        let (mut player, mut out) = begin(Pace::LockStep, None, &mut ledger);
         while !player.ended() {
             let answer = answer(&player);
             let stale = Settled {
@@ -327,8 +368,7 @@ mod tests {
         // Kill after each message that left; what had left is all that is known afterwards.
         for kept in 1..STEPS.len() {
             let mut first = ledger();
-            let (mut player, mut out) =
-                Player::begin(recording(), END, Pace::LockStep, None, &mut first);
+            let (mut player, mut out) = begin(Pace::LockStep, None, &mut first);
             while out.len() < kept {
                 let answer = answer(&player);
                 out.extend(player.settled(&answer, &mut first));
@@ -339,11 +379,10 @@ mod tests {
             for message in &out {
                 match message {
                     Out::Event(event) => second.recall(event),
-                    Out::Tick(clock) => tick = Some(*clock),
+                    Out::Tick(clock) => tick = Some(clock.clone()),
                 }
             }
-            let (mut player, again) =
-                Player::begin(recording(), END, Pace::LockStep, tick, &mut second);
+            let (mut player, again) = begin(Pace::LockStep, tick.clone(), &mut second);
             // The newest tick comes again, nothing else.
             assert_eq!(again, vec![Out::Tick(tick.unwrap())], "kept {kept}");
             while !player.ended() {
@@ -358,8 +397,7 @@ mod tests {
     #[test]
     fn events_that_the_streams_lost_are_said_again() {
         let mut first = ledger();
-        let (mut player, mut out) =
-            Player::begin(recording(), END, Pace::LockStep, None, &mut first);
+        let (mut player, mut out) = begin(Pace::LockStep, None, &mut first);
         while out.len() < 8 {
             let answer = answer(&player);
             out.extend(player.settled(&answer, &mut first));
@@ -370,7 +408,7 @@ mod tests {
             second.recall(event);
         }
         let tick = Some(player.clock());
-        let (_, again) = Player::begin(recording(), END, Pace::LockStep, tick, &mut second);
+        let (_, again) = begin(Pace::LockStep, tick, &mut second);
         let expected = [STEPS[2], STEPS[5], STEPS[6], STEPS[7]];
         assert_eq!(told(&again), expected);
     }
@@ -382,7 +420,7 @@ mod tests {
             wall_at: Timestamp::from_unix(5),
         };
         let mut first = ledger();
-        let (mut player, out) = Player::begin(recording(), END, pace, None, &mut first);
+        let (mut player, out) = begin(pace, None, &mut first);
         assert_eq!(told(&out), ["tick 100 step 0 upto 0 complete"]);
         let tick = player.clock();
         assert_eq!(player.due(), Some(Timestamp::from_unix(100)));
@@ -395,7 +433,7 @@ mod tests {
             rate: 600.0,
             wall_at: Timestamp::from_unix(77),
         };
-        let (mut player, out) = Player::begin(recording(), END, later, Some(tick), &mut first);
+        let (mut player, out) = begin(later, Some(tick.clone()), &mut first);
         assert_eq!(
             out,
             vec![Out::Tick(tick)],
@@ -416,14 +454,41 @@ mod tests {
     #[test]
     fn another_recording_begins_anew_and_numbers_go_on() {
         let mut ledger = ledger();
-        let (mut player, _) = Player::begin(recording(), END, Pace::LockStep, None, &mut ledger);
+        let (mut player, _) = begin(Pace::LockStep, None, &mut ledger);
         while !player.ended() {
             let answer = answer(&player);
             player.settled(&answer, &mut ledger);
         }
         let old = player.clock();
-        let (_, out) = Player::begin(recording(), END, Pace::LockStep, Some(old), &mut ledger);
+        let (_, out) = begin(Pace::LockStep, Some(old), &mut ledger);
         assert_eq!(told(&out), ["tick 100 step 1 upto 6"]);
         assert_eq!(ledger.idle(), 0);
+    }
+
+    #[test]
+    fn a_tick_of_another_recording_is_no_place_to_go_on_from() {
+        let mut ledger = ledger();
+        let (mut player, _) = begin(Pace::LockStep, None, &mut ledger);
+        for _ in 0..3 {
+            let answer = answer(&player);
+            player.settled(&answer, &mut ledger);
+        }
+        ledger.restart();
+        let seq = ledger.seq();
+        let other = Clock {
+            recording: "other".to_owned(),
+            ..player.clock()
+        };
+        let mut player = Player::begin(tape(Pace::LockStep), Some(other), &mut ledger);
+        let snapshot = ledger.snapshot(ledger.newest_at());
+        assert_eq!(snapshot.seq, seq);
+        assert_eq!(snapshot.at, Timestamp::from_unix(100));
+        assert_eq!(
+            snapshot.kind,
+            lacuna_model::EventKind::Snapshot { idle: vec![] }
+        );
+        let told = told(&player.start(&mut ledger));
+        assert_eq!(told, [format!("tick 100 step 1 upto {seq}")]);
+        assert_eq!(player.clock().recording, "this");
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lacuna_model::EventKind;
 use lacuna_runtime::{Bus, BusError, Start};
+use lacuna_timeline::RESTART_JUMP;
 use lacuna_wire::address;
 use lacuna_wire::msg::Clock;
 
@@ -13,14 +14,16 @@ use crate::ledger::Ledger;
 /// How long to wait for the events after the snapshot; they are in the stream already.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Brings an empty ledger to where the last process was. Gives the newest tick.
+/// Brings an empty ledger to where the last process was, and its numbers well beyond. Gives
+/// the newest tick.
 ///
 /// # Errors
 /// [`BusError`] if the streams cannot be read.
 pub(crate) async fn recover(bus: &Bus, ledger: &mut Ledger) -> Result<Option<Clock>, BusError> {
     let cluster = bus.cluster();
     let subject = address::event(cluster);
-    if let Some(snapshot) = bus.last(&address::snapshot(cluster)).await? {
+    let snapshot = bus.last(&address::snapshot(cluster)).await?;
+    if let Some(snapshot) = &snapshot {
         ledger.recall(&snapshot.message);
     }
     let from = ledger.seq();
@@ -31,6 +34,10 @@ pub(crate) async fn recover(bus: &Bus, ledger: &mut Ledger) -> Result<Option<Clo
             match tokio::time::timeout(LIMIT, events.next()).await {
                 Ok(event) => {
                     let event = event?;
+                    if event.message.seq > ledger.seq().saturating_add(RESTART_JUMP) {
+                        // Between them ingest had started anew; its snapshot is lost.
+                        ledger.skip_to(event.message.seq - 1);
+                    }
                     if !matches!(event.message.kind, EventKind::Snapshot { .. }) {
                         ledger.recall(&event.message);
                     }
@@ -46,9 +53,12 @@ pub(crate) async fn recover(bus: &Bus, ledger: &mut Ledger) -> Result<Option<Clo
         }
     }
     ledger.skip_to(newest);
+    let known = ledger.seq();
     let clock = bus.last(&address::clock(cluster)).await?.map(|c| c.message);
-    if ledger.seq() > 0 {
+    if snapshot.is_some() || newest > 0 || clock.is_some() {
+        ledger.restart();
         tracing::info!(
+            known,
             seq = ledger.seq(),
             idle = ledger.idle(),
             "going on where we were"

@@ -1,6 +1,7 @@
 //! The shell: bus and clock in, ledger and player, bus out.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use lacuna_model::{NodeEvent, Span, Timestamp};
@@ -8,15 +9,15 @@ use lacuna_runtime::config::{Ingest, Recording, RecordingPace};
 use lacuna_runtime::{
     Bus, BusError, Context, Delivery, NoArgs, Running, ServiceError, Stopwatch, Subscription, clock,
 };
-use lacuna_schedlog::{Moment, Window};
+use lacuna_schedlog::Window;
 use lacuna_timeline::UnknownNodes;
 use lacuna_wire::msg::{Clock, Pace, Settled};
-use lacuna_wire::{address, external};
+use lacuna_wire::{address, external, time_text};
 use tokio_util::sync::CancellationToken;
 
 use crate::ledger::Ledger;
 use crate::metrics::{Metrics, type_of};
-use crate::player::{Out, Player};
+use crate::player::{Out, Player, Tape};
 use crate::recover::recover;
 
 /// External events taken at once.
@@ -46,12 +47,20 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     };
     let mut ledger = Ledger::new(0, nodes, settings.dedup_window, settings.max_ahead);
     let before = recover(&ctx.bus, &mut ledger).await?;
-    let (player, first) = match recorded {
-        Some((moments, end, pace)) => {
-            let (player, out) = Player::begin(moments, end, pace, before, &mut ledger);
-            (Some(player), out)
+    let mut player = match recorded {
+        Some(tape) => Some(Player::begin(tape, before, &mut ledger)),
+        None => {
+            if before.is_some_and(|tick| !tick.recording.is_empty()) {
+                // The nodes of a recording are not ours.
+                ledger.reset(ledger.seq(), clock::wall());
+            }
+            None
         }
-        None => (None, vec![Out::Tick(real_time(&ledger))]),
+    };
+    let snapshot = ledger.snapshot(ledger.newest_at());
+    let first = match &mut player {
+        Some(player) => player.start(&mut ledger),
+        None => vec![Out::Tick(real_time(&ledger))],
     };
     let mut shell = Shell {
         settled: ctx.bus.subscribe(&address::settled(&ctx.cluster)).await?,
@@ -62,7 +71,8 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
         metrics,
         clock: None,
     };
-    shell.snapshot().await;
+    // Before any event: its number may be far ahead of all that consumers have seen.
+    shell.keep_snapshot(&snapshot).await;
     shell.publish(first, "", Stopwatch::start()).await;
     let mut queue = ctx
         .bus
@@ -125,7 +135,7 @@ impl Shell {
     /// Waits until the recording has something to say by time; for ever if it has not.
     fn wait(&self) -> impl Future<Output = ()> + use<> {
         let due = self.player.as_ref().and_then(Player::due);
-        let rate = match self.clock.map(|c| c.pace) {
+        let rate = match self.clock.as_ref().map(|c| c.pace) {
             Some(Pace::Scaled { rate, .. }) => rate,
             _ => 1.0,
         };
@@ -281,7 +291,6 @@ impl Shell {
     }
 
     async fn tick(&mut self, tick: Clock) {
-        self.clock = Some(tick);
         self.metrics
             .step
             .set(i64::try_from(tick.step).unwrap_or(i64::MAX));
@@ -294,10 +303,11 @@ impl Shell {
             Ok(ack) => drop(ack),
             Err(error) => tracing::warn!(%error, "tick not sent"),
         }
+        self.clock = Some(tick);
     }
 
     async fn repeat_tick(&mut self) {
-        if let Some(tick) = self.clock {
+        if let Some(tick) = self.clock.clone() {
             self.tick(tick).await;
         }
     }
@@ -305,8 +315,34 @@ impl Shell {
     /// In lock step, a tick without an answer is said again.
     async fn repeat_unanswered(&mut self) {
         let waiting = self.player.as_ref().is_some_and(|p| !p.ended());
-        if waiting && self.clock.is_some_and(|c| c.pace == Pace::LockStep) {
+        if waiting
+            && self
+                .clock
+                .as_ref()
+                .is_some_and(|c| c.pace == Pace::LockStep)
+        {
             self.repeat_tick().await;
+        }
+    }
+
+    /// Publishes the snapshot of the start, again and again until it is kept.
+    async fn keep_snapshot(&self, snapshot: &NodeEvent) {
+        let subject = address::snapshot(self.bus.cluster());
+        while !self.stop.is_cancelled() {
+            let sent = self.bus.store_later(&subject, snapshot, "").await;
+            let kept = match sent {
+                Ok(ack) => ack.wait().await,
+                Err(error) => Err(error),
+            };
+            match kept {
+                Ok(_) => {
+                    self.metrics.snapshots.inc();
+                    return;
+                }
+                Err(error) => tracing::warn!(%error, "snapshot not kept, trying again"),
+            }
+            self.metrics.retries.inc();
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 
@@ -344,13 +380,12 @@ fn real_time(ledger: &Ledger) -> Clock {
         events_upto: ledger.seq(),
         complete: true,
         ended: false,
+        recording: String::new(),
     }
 }
 
-type Recorded = (Vec<Moment>, Timestamp, Pace);
-
 /// Reads the list of nodes and the recording.
-fn read_files(settings: &Ingest) -> Result<(UnknownNodes, Option<Recorded>), ServiceError> {
+fn read_files(settings: &Ingest) -> Result<(UnknownNodes, Option<Tape>), ServiceError> {
     let nodes = match &settings.nodes_file {
         Some(path) => {
             let nodes = lacuna_schedlog::read_nodes(path)?;
@@ -366,7 +401,30 @@ fn read_files(settings: &Ingest) -> Result<(UnknownNodes, Option<Recorded>), Ser
     Ok((nodes, recorded))
 }
 
-fn read_recording(recording: &Recording) -> Result<Recorded, ServiceError> {
+/// What distinguishes a recording: the file by its name and size, and what of it is played.
+fn fingerprint(recording: &Recording) -> Result<String, ServiceError> {
+    let name = |path: &Path| {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        name.to_string_lossy().into_owned()
+    };
+    let size = std::fs::metadata(&recording.path)?.len();
+    let mut told = format!("{} {size} B", name(&recording.path));
+    if let Some(start) = recording.start {
+        told += &format!(", from {}", time_text::format(start));
+    }
+    if let Some(end) = recording.end {
+        told += &format!(", until {}", time_text::format(end));
+    }
+    if let Some(count) = recording.first_nodes {
+        told += &format!(", first {count} nodes");
+        if let Some(order) = &recording.nodes_file {
+            told += &format!(" of {}", name(order));
+        }
+    }
+    Ok(told)
+}
+
+fn read_recording(recording: &Recording) -> Result<Tape, ServiceError> {
     let list = lacuna_schedlog::read_holes(&recording.path)?;
     let order = recording
         .nodes_file
@@ -391,7 +449,7 @@ fn read_recording(recording: &Recording) -> Result<Recorded, ServiceError> {
         holes = list.records.len(),
         refused = ?list.refused,
         moments = moments.len(),
-        end = %lacuna_wire::time_text::format(end),
+        end = %time_text::format(end),
         "recording read"
     );
     let pace = match recording.pace {
@@ -401,5 +459,10 @@ fn read_recording(recording: &Recording) -> Result<Recorded, ServiceError> {
             wall_at: clock::wall(),
         },
     };
-    Ok((moments, end, pace))
+    Ok(Tape {
+        moments,
+        end,
+        pace,
+        recording: fingerprint(recording)?,
+    })
 }
