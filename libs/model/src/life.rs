@@ -83,6 +83,34 @@ pub struct TrainerRecord {
 }
 
 impl TrainerRecord {
+    /// The record of what was just submitted: queued, without nodes, nothing done.
+    #[must_use]
+    pub fn new(spec: TrainerSpec, order: u64) -> Self {
+        Self {
+            spec,
+            order,
+            phase: Phase::Queued,
+            nodes: Vec::new(),
+            run: RunId(0),
+            samples_before: 0.0,
+            samples_run: 0.0,
+            saved_run: 0.0,
+            owed: 0.0,
+            run_since: Timestamp::default(),
+            run_owed: 0.0,
+            rescale_cost: 0.0,
+            preempt_cost: 0.0,
+            preemptions: 0,
+            rescales: 0,
+            started: None,
+            ended: None,
+            reason: String::new(),
+            failures: 0,
+            loss: None,
+            checkpoint: None,
+        }
+    }
+
     /// Samples done in all.
     #[must_use]
     pub fn samples(&self) -> f64 {

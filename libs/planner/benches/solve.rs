@@ -137,42 +137,29 @@ fn state(nodes: u32) -> Option<(Pool, Vec<TrainerRecord>)> {
     };
     let trainers = (0..10).map(|j| {
         Some(TrainerRecord {
-            spec: TrainerSpec {
-                id: TrainerId::new(format!("t{j}")).ok()?,
-                owner: None,
-                priority: 0,
-                submit: Timestamp::default(),
-                min_nodes: 1,
-                max_nodes: 128,
-                throughput: ScalingCurve::new([(1, 2831.0), (64, 145_081.5), (128, 2.7e5)]).ok()?,
-                objective: None,
-                rescale: RescaleCost {
-                    up_s: 18.0,
-                    down_s: 12.0,
-                },
-                work: Work::UntilExit,
-                launch: Launch::Simulated,
-            },
-            order: u64::from(j),
             phase: Phase::Active,
             nodes: (j * 80..j * 80 + 70).map(name).collect::<Option<_>>()?,
             run: RunId(1),
-            samples_before: 0.0,
-            samples_run: 0.0,
-            saved_run: 0.0,
-            owed: 0.0,
-            run_since: Timestamp::default(),
-            run_owed: 0.0,
-            rescale_cost: 0.0,
-            preempt_cost: 0.0,
-            preemptions: 0,
-            rescales: 0,
-            started: None,
-            ended: None,
-            reason: String::new(),
-            failures: 0,
-            loss: None,
-            checkpoint: None,
+            ..TrainerRecord::new(
+                TrainerSpec {
+                    id: TrainerId::new(format!("t{j}")).ok()?,
+                    owner: None,
+                    priority: 0,
+                    submit: Timestamp::default(),
+                    min_nodes: 1,
+                    max_nodes: 128,
+                    throughput: ScalingCurve::new([(1, 2831.0), (64, 145_081.5), (128, 2.7e5)])
+                        .ok()?,
+                    objective: None,
+                    rescale: RescaleCost {
+                        up_s: 18.0,
+                        down_s: 12.0,
+                    },
+                    work: Work::UntilExit,
+                    launch: Launch::Simulated,
+                },
+                u64::from(j),
+            )
         })
     });
     Some((pool, trainers.collect::<Option<_>>()?))

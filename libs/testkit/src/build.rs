@@ -95,27 +95,10 @@ pub fn record(spec: TrainerSpec, order: u64, nodes: &[&str]) -> TrainerRecord {
     let mut nodes: Vec<NodeId> = nodes.iter().map(|n| node(n)).collect();
     nodes.sort();
     TrainerRecord {
-        spec,
-        order,
         phase: Phase::Active,
         nodes,
         run: RunId(0),
-        samples_before: 0.0,
-        samples_run: 0.0,
-        saved_run: 0.0,
-        owed: 0.0,
-        run_since: Timestamp::default(),
-        run_owed: 0.0,
-        rescale_cost: 0.0,
-        preempt_cost: 0.0,
-        preemptions: 0,
-        rescales: 0,
-        started: None,
-        ended: None,
-        reason: String::new(),
-        failures: 0,
-        loss: None,
-        checkpoint: None,
+        ..TrainerRecord::new(spec, order)
     }
 }
 

@@ -2,11 +2,7 @@
 //! decoding must give the message. `LACUNA_GOLDEN=write` writes files that are missing or
 //! differ; a change of bytes of a released version is a break.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that cannot go on stops"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -68,42 +68,28 @@ impl Case {
     pub(crate) fn trainer(mut self, name: &str) -> Self {
         let order = self.trainers.len() as u64;
         self.trainers.push(TrainerRecord {
-            spec: TrainerSpec {
-                id: TrainerId::new(name).unwrap(),
-                owner: None,
-                priority: 0,
-                submit: NOW,
-                min_nodes: 1,
-                max_nodes: 8,
-                throughput: ScalingCurve::linear(10.0, 8).unwrap(),
-                objective: None,
-                rescale: RescaleCost {
-                    up_s: 10.0,
-                    down_s: 5.0,
-                },
-                work: Work::Samples(1e9),
-                launch: Launch::Simulated,
-            },
-            order,
             phase: Phase::Active,
             nodes: Vec::new(),
             run: RunId(0),
-            samples_before: 0.0,
-            samples_run: 0.0,
-            saved_run: 0.0,
-            owed: 0.0,
-            run_since: Timestamp::default(),
-            run_owed: 0.0,
-            rescale_cost: 0.0,
-            preempt_cost: 0.0,
-            preemptions: 0,
-            rescales: 0,
-            started: None,
-            ended: None,
-            reason: String::new(),
-            failures: 0,
-            loss: None,
-            checkpoint: None,
+            ..TrainerRecord::new(
+                TrainerSpec {
+                    id: TrainerId::new(name).unwrap(),
+                    owner: None,
+                    priority: 0,
+                    submit: NOW,
+                    min_nodes: 1,
+                    max_nodes: 8,
+                    throughput: ScalingCurve::linear(10.0, 8).unwrap(),
+                    objective: None,
+                    rescale: RescaleCost {
+                        up_s: 10.0,
+                        down_s: 5.0,
+                    },
+                    work: Work::Samples(1e9),
+                    launch: Launch::Simulated,
+                },
+                order,
+            )
         });
         self
     }

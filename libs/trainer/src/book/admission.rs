@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use lacuna_model::{Phase, RunId, Timestamp, TrainerId, TrainerRecord, TrainerSpec};
+use lacuna_model::{Phase, Timestamp, TrainerId, TrainerRecord, TrainerSpec};
 
 use crate::Now;
 use crate::account::Account;
@@ -31,7 +31,7 @@ impl Book {
                     spec.submit = now.cluster;
                 }
                 out.records.insert(spec.id.clone());
-                let record = queued(spec, self.next_order);
+                let record = TrainerRecord::new(spec, self.next_order);
                 self.next_order += 1;
                 self.enter(record, now);
             }
@@ -130,32 +130,5 @@ impl Book {
         }
         self.end(id, Phase::Cancelled, "cancelled by request", now, out);
         out.rest.push(Effect::Reply(Ok(vec![id.clone()])));
-    }
-}
-
-/// A record for what was just submitted.
-fn queued(spec: TrainerSpec, order: u64) -> TrainerRecord {
-    TrainerRecord {
-        spec,
-        order,
-        phase: Phase::Queued,
-        nodes: Vec::new(),
-        run: RunId(0),
-        samples_before: 0.0,
-        samples_run: 0.0,
-        saved_run: 0.0,
-        owed: 0.0,
-        run_since: Timestamp::default(),
-        run_owed: 0.0,
-        rescale_cost: 0.0,
-        preempt_cost: 0.0,
-        preemptions: 0,
-        rescales: 0,
-        started: None,
-        ended: None,
-        reason: String::new(),
-        failures: 0,
-        loss: None,
-        checkpoint: None,
     }
 }

@@ -21,44 +21,30 @@ pub(crate) mod tests {
 
     pub(crate) fn record(name: &str, phase: Phase, nodes: u32) -> TrainerRecord {
         TrainerRecord {
-            spec: TrainerSpec {
-                id: TrainerId::new(name).unwrap(),
-                owner: None,
-                priority: 0,
-                submit: Timestamp::from_unix(1_612_980_000),
-                min_nodes: 1,
-                max_nodes: 16,
-                throughput: ScalingCurve::linear(100.0, 16).unwrap(),
-                objective: None,
-                rescale: RescaleCost {
-                    up_s: 20.0,
-                    down_s: 5.0,
-                },
-                work: Work::Samples(1e6),
-                launch: Launch::Simulated,
-            },
-            order: 1,
             phase,
             nodes: (0..nodes)
                 .map(|i| NodeId::new(format!("node-{i:03}")).unwrap())
                 .collect(),
             run: RunId(1),
-            samples_before: 0.0,
-            samples_run: 0.0,
-            saved_run: 0.0,
-            owed: 0.0,
-            run_since: Timestamp::default(),
-            run_owed: 0.0,
-            rescale_cost: 0.0,
-            preempt_cost: 0.0,
-            preemptions: 0,
-            rescales: 0,
-            started: None,
-            ended: None,
-            reason: String::new(),
-            failures: 0,
-            loss: None,
-            checkpoint: None,
+            ..TrainerRecord::new(
+                TrainerSpec {
+                    id: TrainerId::new(name).unwrap(),
+                    owner: None,
+                    priority: 0,
+                    submit: Timestamp::from_unix(1_612_980_000),
+                    min_nodes: 1,
+                    max_nodes: 16,
+                    throughput: ScalingCurve::linear(100.0, 16).unwrap(),
+                    objective: None,
+                    rescale: RescaleCost {
+                        up_s: 20.0,
+                        down_s: 5.0,
+                    },
+                    work: Work::Samples(1e6),
+                    launch: Launch::Simulated,
+                },
+                1,
+            )
         }
     }
 
