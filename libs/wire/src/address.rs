@@ -304,7 +304,10 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         limits("events", "event", day, 512, -1, Durability::Buffered),
         state,
         limits("plan", "state.plan", Span::ZERO, 64, 1, Durability::Synced),
-        limits("cmds", "cmd.*", Span::ZERO, 256, 1, Durability::Synced),
+        // Commands follow from leases and records, which are synced, and are sent again until
+        // they are obeyed: to wait for the disk here would only make them late (a trainer of
+        // a hundred nodes has a hundred of them at every change).
+        limits("cmds", "cmd.*", Span::ZERO, 256, 1, Durability::Buffered),
         // Several per trainer, so that the last report of a run is not pushed out by the first
         // of the next before control has read it.
         limits("progress", "progress.*", day, 64, 16, Durability::Buffered),
