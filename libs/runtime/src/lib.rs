@@ -71,5 +71,5 @@ pub use bus::{
 pub use clock::{ClusterClock, Stopwatch};
 pub use config::{Config, ConfigError};
 pub use http::{Health, HealthCheck};
-pub use service::{Context, Running, ServiceError, exit, service_main};
+pub use service::{Context, Misconfigured, Running, ServiceError, exit, service_main};
 pub use supervise::{OnError, Tasks};

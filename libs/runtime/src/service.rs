@@ -24,6 +24,34 @@ use crate::telemetry;
 /// Any error that ends a service or a task.
 pub type ServiceError = Box<dyn std::error::Error + Send + Sync>;
 
+/// The configuration cannot be used, as a service finds out only when it runs; it then exits
+/// with [`exit::CONFIG`].
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Misconfigured(pub String);
+
+/// An error that ends a service with an exit code of its own; any other ends it with
+/// [`exit::INTERNAL`].
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct Fatal {
+    /// One of [`exit`].
+    pub code: u8,
+    /// What went wrong.
+    pub reason: String,
+}
+
+impl Fatal {
+    /// The configuration, or a file that it names, is wrong.
+    #[must_use]
+    pub fn config(reason: impl std::fmt::Display) -> Self {
+        Self {
+            code: exit::CONFIG,
+            reason: reason.to_string(),
+        }
+    }
+}
+
 /// Exit codes, as in sysexits.h.
 pub mod exit {
     /// All went well.
@@ -205,7 +233,11 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
         Some(Ok(())) => {}
         Some(Err(error)) => {
             tracing::error!(service, %error, "service failed");
-            code = exit::INTERNAL;
+            code = if error.is::<Misconfigured>() {
+                exit::CONFIG
+            } else {
+                exit::INTERNAL
+            };
         }
         None => {
             tracing::error!(service, "service did not stop in time");
