@@ -30,28 +30,6 @@ pub type ServiceError = Box<dyn std::error::Error + Send + Sync>;
 #[error("{0}")]
 pub struct Misconfigured(pub String);
 
-/// An error that ends a service with an exit code of its own; any other ends it with
-/// [`exit::INTERNAL`].
-#[derive(Debug, thiserror::Error)]
-#[error("{reason}")]
-pub struct Fatal {
-    /// One of [`exit`].
-    pub code: u8,
-    /// What went wrong.
-    pub reason: String,
-}
-
-impl Fatal {
-    /// The configuration, or a file that it names, is wrong.
-    #[must_use]
-    pub fn config(reason: impl std::fmt::Display) -> Self {
-        Self {
-            code: exit::CONFIG,
-            reason: reason.to_string(),
-        }
-    }
-}
-
 /// Exit codes, as in sysexits.h.
 pub mod exit {
     /// All went well.
