@@ -108,6 +108,20 @@ pub enum Verdict {
     },
     /// It has no nodes: others bring more for the same nodes.
     Outbid,
+    /// It has no nodes: it would bring more than others lose by giving up some, but not more
+    /// than that and the cost of their change. All in objective units over the horizon.
+    DisplacingCosts {
+        /// How many nodes would be taken.
+        nodes: u32,
+        /// From which trainers.
+        from: Vec<TrainerId>,
+        /// What it would bring.
+        gain: f64,
+        /// What they would give up.
+        loss: f64,
+        /// What their change would cost.
+        cost: f64,
+    },
 }
 
 /// What was decided for one trainer.

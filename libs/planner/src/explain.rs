@@ -71,6 +71,14 @@ fn solve(solve: &Solve) -> String {
     }
 }
 
+/// Whether the last allocation stands for want of a new one.
+fn unsolved(solve: &Solve) -> bool {
+    match solve.outcome {
+        Outcome::Optimal | Outcome::Feasible { .. } => false,
+        Outcome::NoIncumbent | Outcome::Infeasible | Outcome::Failed => true,
+    }
+}
+
 /// What a trainer's size does, in a relative clause.
 fn movement(verdict: &TrainerVerdict) -> String {
     let (before, after) = (verdict.before, verdict.after);
@@ -91,20 +99,20 @@ fn of_trainer(plan: &Plan, v: &TrainerVerdict) -> String {
         .iter()
         .filter(|(_, verdict)| matches!(verdict, HoleVerdict::NotWorthIt))
         .count() as u32;
-    match v.verdict {
+    match &v.verdict {
         Verdict::Start => format!("{id}: {movement}"),
         Verdict::Grow { gain, cost } => {
             format!(
                 "{id}: {movement}: brings {} and costs {}",
-                units(gain),
-                units(cost)
+                units(*gain),
+                units(*cost)
             )
         }
         Verdict::Shrink { loss, cost } => format!(
             "{id}: {movement}: others gain more than the {} that it gives up and the {} that \
              the change costs",
-            units(loss),
-            units(cost)
+            units(*loss),
+            units(*cost)
         ),
         Verdict::Keep => {
             format!("{id}: {movement}: it is at its maximum, or no node is free for it")
@@ -116,14 +124,42 @@ fn of_trainer(plan: &Plan, v: &TrainerVerdict) -> String {
             } else {
                 format!("{free} are")
             },
-            units(gain),
-            units(cost)
+            units(*gain),
+            units(*cost)
         ),
         Verdict::TooFewNodes { pool, min } => {
             format!("{id}: no nodes: it needs at least {min} and the pool has {pool}")
         }
+        Verdict::Outbid | Verdict::DisplacingCosts { .. } if unsolved(&plan.report.solve) => {
+            format!("{id}: no nodes: it had none, and the last allocation stands")
+        }
         Verdict::Outbid => {
             format!("{id}: no nodes: others bring more with those that there are")
+        }
+        Verdict::DisplacingCosts {
+            nodes: count,
+            from,
+            gain,
+            loss,
+            cost,
+        } => {
+            let (from, them) = match from.as_slice() {
+                [one] => (one.to_string(), "it"),
+                many => (format!("{} trainers", many.len()), "them"),
+            };
+            let taking = format!(
+                "taking {} from {from} loses {} and costs {} to shrink {them}",
+                nodes(*count),
+                units(*loss),
+                units(*cost)
+            );
+            if *gain > loss + cost {
+                // Equal share does not weigh this, and a solver may run out of time.
+                let gain = units(*gain);
+                format!("{id}: no nodes: would bring {gain}, more than {taking}; not weighed")
+            } else {
+                format!("{id}: no nodes: would bring {}, but {taking}", units(*gain))
+            }
         }
     }
 }

@@ -8,6 +8,7 @@
 pub mod check;
 pub mod choose;
 pub mod counts;
+mod displace;
 pub mod dp;
 pub mod equal_share;
 pub mod explain;

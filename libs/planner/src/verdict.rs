@@ -2,6 +2,7 @@
 
 use lacuna_model::{HoleVerdict, NodeId, Pool, TrainerId, TrainerRecord, TrainerVerdict, Verdict};
 
+use crate::displace::Offers;
 use crate::translate::Translated;
 use crate::{Item, Problem, Sizes};
 
@@ -12,6 +13,24 @@ pub(crate) fn of_trainers(
     sizes: &Sizes,
 ) -> Vec<TrainerVerdict> {
     let free = free_nodes(&case.problem, sizes);
+    let name = |ordinal: u32| -> Option<TrainerId> {
+        let place = case.trainers.get(ordinal as usize)?;
+        Some(trainers.get(*place)?.spec.id.clone())
+    };
+    let mut offers = None;
+    let mut no_nodes = |item: &Item| {
+        let offers = offers.get_or_insert_with(|| Offers::new(&case.problem, sizes, free));
+        match offers.best(&case.problem, item) {
+            Some(exchange) => Verdict::DisplacingCosts {
+                nodes: exchange.nodes,
+                from: exchange.from.iter().filter_map(|&at| name(at)).collect(),
+                gain: exchange.gain,
+                loss: exchange.loss,
+                cost: exchange.cost,
+            },
+            None => Verdict::Outbid,
+        }
+    };
     let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
     records
         .zip(&case.problem.trainers)
@@ -20,22 +39,24 @@ pub(crate) fn of_trainers(
             trainer: record.spec.id.clone(),
             before: item.current,
             after,
-            verdict: of_trainer(&case.problem, item, after, free),
+            verdict: of_trainer(&case.problem, item, after, free).unwrap_or_else(|| no_nodes(item)),
         })
         .collect()
 }
 
+/// Nodes that nobody gets.
 fn free_nodes(problem: &Problem, sizes: &Sizes) -> u32 {
     let used: u32 = sizes.counts.iter().sum();
     problem.nodes.saturating_sub(used)
 }
 
 /// What sizes bring over the horizon, before the cost of changing.
-fn worth(problem: &Problem, item: &Item, n: u32) -> f64 {
+pub(crate) fn worth(problem: &Problem, item: &Item, n: u32) -> f64 {
     problem.horizon_s * item.value.get(n as usize).copied().unwrap_or(0.0)
 }
 
-fn of_trainer(problem: &Problem, item: &Item, after: u32, free: u32) -> Verdict {
+/// Nothing if the trainer had no nodes and gets none, although there are enough in the pool.
+fn of_trainer(problem: &Problem, item: &Item, after: u32, free: u32) -> Option<Verdict> {
     let before = item.current;
     // Below its minimum a trainer does nothing.
     let brings_now = if item.is_size(before) {
@@ -46,23 +67,23 @@ fn of_trainer(problem: &Problem, item: &Item, after: u32, free: u32) -> Verdict 
     let more = worth(problem, item, after) - brings_now;
     let cost = item.change_cost(after);
     if after == 0 && problem.nodes < item.min {
-        return Verdict::TooFewNodes {
+        return Some(Verdict::TooFewNodes {
             pool: problem.nodes,
             min: item.min,
-        };
+        });
     }
     if after > before {
-        return if before == 0 {
+        return Some(if before == 0 {
             Verdict::Start
         } else {
             Verdict::Grow { gain: more, cost }
-        };
+        });
     }
     if after < before {
-        return Verdict::Shrink { loss: -more, cost };
+        return Some(Verdict::Shrink { loss: -more, cost });
     }
     if after == 0 {
-        return Verdict::Outbid;
+        return None;
     }
     let larger = before + 1..=item.max.min(before.saturating_add(free));
     let best = larger
@@ -71,10 +92,10 @@ fn of_trainer(problem: &Problem, item: &Item, after: u32, free: u32) -> Verdict 
             gain(a).total_cmp(&gain(b))
         })
         .map(|n| (worth(problem, item, n) - brings_now, item.change_cost(n)));
-    match best {
+    Some(match best {
         Some((gain, cost)) if gain <= cost => Verdict::RescaleNotWorthIt { gain, cost },
         _ => Verdict::Keep,
-    }
+    })
 }
 
 /// A verdict for each hole of the pool, sorted by node.

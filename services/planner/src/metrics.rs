@@ -22,7 +22,7 @@ const SHORTCUTS: [&str; 3] = [
     lacuna_planner::counts::CERTIFICATE,
     lacuna_planner::counts::PEGGING,
 ];
-const TRAINERS: [&str; 7] = [
+const TRAINERS: [&str; 8] = [
     "start",
     "grow",
     "shrink",
@@ -30,6 +30,7 @@ const TRAINERS: [&str; 7] = [
     "rescale_not_worth_it",
     "too_few_nodes",
     "outbid",
+    "displacing_costs",
 ];
 const HOLES: [&str; 5] = ["kept", "assigned", "no_taker", "not_worth_it", "unusable"];
 
@@ -195,6 +196,7 @@ impl Metrics {
                 Verdict::RescaleNotWorthIt { .. } => "rescale_not_worth_it",
                 Verdict::TooFewNodes { .. } => "too_few_nodes",
                 Verdict::Outbid => "outbid",
+                Verdict::DisplacingCosts { .. } => "displacing_costs",
             };
             self.trainers.with_label_values(&[label]).inc();
         }

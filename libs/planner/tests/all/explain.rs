@@ -1,6 +1,6 @@
 //! Verdicts in words: golden texts.
 
-use lacuna_model::{NodeChoice, Outcome, Policy, TrainerId};
+use lacuna_model::{NodeChoice, Outcome, Policy, TrainerId, Verdict};
 use lacuna_planner::explain;
 
 use crate::language::{case, node};
@@ -115,4 +115,86 @@ fn a_growing_trainer_says_what_that_brings() {
         of(&plan, "a"),
         "a: grows from 4 to 8 nodes: brings 480.0k and costs 40.0k"
     );
+}
+
+#[test]
+fn a_newcomer_that_would_bring_more_is_told_that_displacing_costs_too_much() {
+    for policy in [Policy::Milp, Policy::Dp] {
+        let case = case()
+            .horizon("100s")
+            .hole(10, "20m")
+            .trainer("x")
+            .nodes(1..=10)
+            .curve(&[(2, 0.08), (10, 1.06)])
+            .costs(10.0, 100.0)
+            .holds(0..10)
+            .trainer("new")
+            .curve(&[(1, 0.15), (8, 1.2)]);
+        let plan = case.plan(policy, NodeChoice::Together);
+        // 120 for 98 + 106 is a bad bargain, although 120 is more than 98.
+        let verdict = &plan.report.trainers[1].verdict;
+        let Verdict::DisplacingCosts {
+            nodes,
+            from,
+            gain,
+            loss,
+            cost,
+        } = verdict
+        else {
+            panic!("{policy:?}: {verdict:?}");
+        };
+        assert_eq!((*nodes, from.len(), from[0].as_str()), (8, 1, "x"));
+        let figures = [gain - 120.0, loss - 98.0, cost - 106.0];
+        assert!(figures.iter().all(|d| d.abs() < 1e-9), "{verdict:?}");
+        assert_eq!(
+            of(&plan, "new"),
+            "new: no nodes: would bring 120, but taking 8 nodes from x loses 98 and costs 106 \
+             to shrink it"
+        );
+        // Were the change free, the newcomer would have its nodes.
+        let mut free = case;
+        free.trainers[0].spec.rescale.down_s = 0.0;
+        free.expect(8).check();
+    }
+}
+
+#[test]
+fn a_newcomer_too_large_for_one_giver_is_weighed_against_several() {
+    let plan = case()
+        .hole(8, "20m")
+        .trainer("a")
+        .nodes(1..=2)
+        .costs(10.0, 100.0)
+        .holds([0, 1])
+        .trainer("b")
+        .nodes(1..=2)
+        .costs(10.0, 80.0)
+        .holds([2, 3])
+        .trainer("c")
+        .nodes(1..=4)
+        .costs(10.0, 90.0)
+        .holds(4..8)
+        .trainer("new")
+        .nodes(8..=8)
+        .curve(&[(8, 88.0)])
+        .plan(Policy::Dp, NodeChoice::Together);
+    // All 8 nodes: 120 s x 88 against 120 s x 80; the changes cost 2000 + 1600 + 3600.
+    assert_eq!(
+        of(&plan, "new"),
+        "new: no nodes: would bring 10.6k, but taking 8 nodes from 3 trainers loses 9600 and \
+         costs 7200 to shrink them"
+    );
+}
+
+#[test]
+fn a_newcomer_that_brings_less_is_outbid_at_any_cost_of_change() {
+    let plan = case()
+        .hole(4, "20m")
+        .trainer("a")
+        .costs(10.0, 100.0)
+        .holds(0..4)
+        .trainer("new")
+        .curve(&[(1, 9.0), (8, 72.0)])
+        .plan(Policy::Milp, NodeChoice::Together);
+    assert_eq!(plan.report.trainers[1].verdict, Verdict::Outbid);
 }

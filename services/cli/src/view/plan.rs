@@ -109,6 +109,18 @@ fn reason(verdict: &Verdict) -> String {
         }
         Verdict::TooFewNodes { pool, min } => format!("needs {min} nodes, {pool} are in the pool"),
         Verdict::Outbid => "others bring more for the same nodes".to_owned(),
+        Verdict::DisplacingCosts {
+            nodes,
+            gain,
+            loss,
+            cost,
+            ..
+        } => format!(
+            "{nodes} nodes of others: gain {}, they lose {}, cost {}",
+            short(*gain),
+            short(*loss),
+            short(*cost)
+        ),
     }
 }
 
