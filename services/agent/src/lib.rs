@@ -3,10 +3,12 @@
 //! - [`run`] is the service: commands in, statuses and progress out;
 //! - `launcher` starts and stops what trains: simulated runs, or any program under a guard
 //!   that never leaves an orphan;
+//! - `lock` lets one agent alone play a node;
 //! - `tail` reads the progress that a program writes.
 
 mod guard;
 mod launcher;
+mod lock;
 mod metrics;
 mod service;
 mod shell;

@@ -1,19 +1,21 @@
 //! The loop.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
 use futures::StreamExt;
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_runtime::{Context, Running, ServiceError, Start, TextRequest};
+use lacuna_runtime::{Context, Misconfigured, Running, ServiceError, Start, TextRequest};
 use lacuna_trainer::Now;
 use lacuna_wire::msg::{Clock, Pace};
 use lacuna_wire::{address, token};
 use tokio::sync::mpsc;
 
 use crate::launcher::{Command, Settings};
+use crate::lock::{Lock, LockError};
 use crate::metrics::Metrics;
 use crate::shell::{Plays, Shell};
 
@@ -40,7 +42,7 @@ pub struct AgentArgs {
 /// Runs the agent until it is told to stop.
 ///
 /// # Errors
-/// If the bus is closed for good, or no node is named.
+/// If the bus is closed for good, no node is named, or another agent plays it.
 pub fn run(ctx: Context, args: AgentArgs) -> Running {
     Box::pin(serve(ctx, args))
 }
@@ -56,10 +58,13 @@ async fn serve(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
     let plays = if args.all_nodes || (settings.all_nodes && named.is_empty()) {
         Plays::All
     } else if named.is_empty() {
-        return Err("no node to play: give --node NAME, --all-nodes or [agent] nodes".into());
+        let text = "no node to play: give --node NAME, --all-nodes or [agent] nodes";
+        return Err(Misconfigured(text.to_owned()).into());
     } else {
         Plays::Nodes(named)
     };
+    // Before anything in the folder is touched.
+    let _lock = lock(&settings.work_dir, &plays)?;
     let (told, happened) = mpsc::unbounded_channel();
     let programs = Command::new(
         Settings {
@@ -72,12 +77,22 @@ async fn serve(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
         metrics.clone(),
         told,
     );
-    let _ = match &plays {
-        Plays::Nodes(nodes) => programs.end_orphans(Some(nodes)),
-        Plays::All => programs.end_orphans(None),
-    };
+    let _ = programs.end_orphans(plays.named());
     let shell = Shell::new(ctx.clone(), metrics, plays.clone(), programs);
     live(ctx, shell, plays, happened).await
+}
+
+/// Makes sure that no other agent plays these nodes with the same folder. A folder that does
+/// not allow locks (read-only, say) is no reason not to run: simulated trainers need none.
+fn lock(work_dir: &Path, plays: &Plays) -> Result<Option<Lock>, Misconfigured> {
+    match Lock::take(work_dir, plays.named()) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error @ LockError::Taken { .. }) => Err(Misconfigured(error.to_string())),
+        Err(error @ LockError::Io { .. }) => {
+            tracing::warn!(%error, "another agent of the same nodes would not be noticed");
+            Ok(None)
+        }
+    }
 }
 
 async fn live(

@@ -21,6 +21,16 @@ pub(crate) enum Plays {
     All,
 }
 
+impl Plays {
+    /// The nodes, if not all.
+    pub(crate) const fn named(&self) -> Option<&BTreeSet<NodeId>> {
+        match self {
+            Self::Nodes(nodes) => Some(nodes),
+            Self::All => None,
+        }
+    }
+}
+
 pub(crate) struct Shell {
     pub(crate) ctx: Context,
     pub(crate) metrics: Metrics,

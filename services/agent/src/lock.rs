@@ -1,0 +1,139 @@
+//! One agent for a node: two with one folder would end each other's programs and overwrite
+//! each other's files.
+//!
+//! In the folder `.locks` of the work folder (no trainer's folder has a dot in its name) lie a
+//! file for each node and one for all of them. An agent of named nodes locks those of its
+//! nodes, and that for all together with others; an agent of all nodes has that one alone. The
+//! kernel frees a lock when its process ends, however it ends.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use lacuna_model::NodeId;
+use lacuna_wire::token::escape;
+
+const FOLDER: &str = ".locks";
+/// No node's file has this name, since names are escaped.
+const ALL: &str = "_all";
+
+/// Why nodes are not an agent's alone.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LockError {
+    /// Another agent has them.
+    #[error(
+        "another agent plays {node} with the work folder {dir}: stop it, or give this one \
+         another agent.work_dir", dir = dir.display()
+    )]
+    Taken {
+        /// Which node, or `every node`, or `a node` if this agent wants all.
+        node: String,
+        /// The work folder.
+        dir: PathBuf,
+    },
+    /// The folder cannot be written to, or its file system knows no locks.
+    #[error("cannot lock {path}: {source}", path = path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Holds nodes for one agent until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _files: Vec<File>,
+}
+
+impl Lock {
+    /// Takes these nodes, or all of them (`None`).
+    ///
+    /// # Errors
+    /// If another agent has one of them, or the folder does not allow locks.
+    pub(crate) fn take(
+        work_dir: &Path,
+        nodes: Option<&BTreeSet<NodeId>>,
+    ) -> Result<Self, LockError> {
+        let work_dir = std::path::absolute(work_dir).unwrap_or_else(|_| work_dir.to_owned());
+        let folder = work_dir.join(FOLDER);
+        fs::create_dir_all(&folder).map_err(|source| LockError::Io {
+            path: folder.clone(),
+            source,
+        })?;
+        let lock = |name: &str, how: fn(&File) -> Result<(), TryLockError>, node: &str| {
+            let path = folder.join(name);
+            let open = File::options().create(true).append(true).open(&path);
+            let failed = |path: PathBuf, source| LockError::Io { path, source };
+            let file = open.map_err(|source| failed(path.clone(), source))?;
+            match how(&file) {
+                Ok(()) => Ok(file),
+                Err(TryLockError::WouldBlock) => Err(LockError::Taken {
+                    node: node.to_owned(),
+                    dir: work_dir.clone(),
+                }),
+                Err(TryLockError::Error(source)) => Err(failed(path, source)),
+            }
+        };
+        let files = match nodes {
+            None => vec![lock(ALL, File::try_lock, "a node")?],
+            Some(nodes) => {
+                let mut files = vec![lock(ALL, File::try_lock_shared, "every node")?];
+                for node in nodes {
+                    let name = escape(node.as_str());
+                    files.push(lock(&name, File::try_lock, node.as_str())?);
+                }
+                files
+            }
+        };
+        Ok(Self { _files: files })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(names: &[&str]) -> BTreeSet<NodeId> {
+        names.iter().map(|n| NodeId::new(*n).unwrap()).collect()
+    }
+
+    fn taken(dir: &Path, wanted: Option<&BTreeSet<NodeId>>) -> Option<String> {
+        match Lock::take(dir, wanted) {
+            Ok(_) => None,
+            Err(error @ LockError::Taken { .. }) => Some(error.to_string()),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn a_node_is_one_agents_and_other_nodes_are_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let first = Lock::take(dir, Some(&nodes(&["n1", "n2.example"]))).unwrap();
+        let text = taken(dir, Some(&nodes(&["n0", "n2.example"]))).unwrap();
+        assert!(text.contains("plays n2.example with"), "{text}");
+        assert!(text.contains(&dir.display().to_string()), "{text}");
+        assert_eq!(taken(dir, Some(&nodes(&["n0", "n3"]))), None);
+        assert!(taken(dir, None).unwrap().contains("plays a node with"));
+        drop(first);
+        assert_eq!(taken(dir, Some(&nodes(&["n2.example"]))), None);
+        let all = Lock::take(dir, None).unwrap();
+        let text = taken(dir, Some(&nodes(&["n9"]))).unwrap();
+        assert!(text.contains("plays every node with"), "{text}");
+        assert!(taken(dir, None).is_some());
+        drop(all);
+        assert_eq!(taken(dir, None), None);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_no_other_agent() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = Lock::take(&file, None).unwrap_err();
+        assert!(matches!(error, LockError::Io { .. }), "{error}");
+    }
+}
