@@ -1,7 +1,9 @@
 //! A nats-server as a child process: found, configured, started, stopped.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -13,6 +15,9 @@ use crate::clock::Stopwatch;
 
 /// Environment variable that names the program.
 pub const VARIABLE: &str = "LACUNA_NATS_SERVER";
+
+/// Name of its log in its folder.
+const LOG: &str = "nats.log";
 
 /// How long a start may take.
 const START: Duration = Duration::from_secs(20);
@@ -29,6 +34,16 @@ pub enum NatsServerError {
     NotFound {
         /// The last place looked at.
         looked: PathBuf,
+    },
+    /// The environment variable names something that is no program.
+    #[error(
+        "{VARIABLE} is {named}, which is not an executable file: name nats-server 2.12.3 or \
+         newer, or leave it unset and run `make setup`",
+        named = named.display()
+    )]
+    NoProgram {
+        /// What it names.
+        named: PathBuf,
     },
     /// A file or folder cannot be written.
     #[error("cannot write {path}: {source}", path = path.display())]
@@ -48,16 +63,17 @@ pub enum NatsServerError {
     },
 }
 
-/// Finds the program: the environment variable, `PATH`, then `.cache/bin` of a folder above
+/// Finds the program: the environment variable (a path, or a name to be looked up in `PATH`),
+/// `PATH`, then `.cache/bin` of a folder above
 /// this program or above the present folder.
 ///
 /// # Errors
-/// [`NatsServerError::NotFound`] with a remedy.
+/// [`NatsServerError::NotFound`] or [`NatsServerError::NoProgram`] with a remedy.
 pub fn find() -> Result<PathBuf, NatsServerError> {
-    if let Some(path) = std::env::var_os(VARIABLE).filter(|v| !v.is_empty()) {
-        return Ok(PathBuf::from(path));
-    }
     let path = std::env::var_os("PATH").unwrap_or_default();
+    if let Some(named) = std::env::var_os(VARIABLE).filter(|v| !v.is_empty()) {
+        return named_program(PathBuf::from(named), &path);
+    }
     let in_path = std::env::split_paths(&path).map(|dir| dir.join("nats-server"));
     let exe = std::env::current_exe().unwrap_or_default();
     let here = std::env::current_dir().unwrap_or_default();
@@ -68,8 +84,23 @@ pub fn find() -> Result<PathBuf, NatsServerError> {
     let looked = here.join(".cache/bin/nats-server");
     in_path
         .chain(above)
-        .find(|candidate| candidate.is_file())
+        .find(|candidate| is_program(candidate))
         .ok_or(NatsServerError::NotFound { looked })
+}
+
+fn named_program(named: PathBuf, path: &OsStr) -> Result<PathBuf, NatsServerError> {
+    let found = if named.components().count() == 1 && named.is_relative() {
+        std::env::split_paths(path)
+            .map(|dir| dir.join(&named))
+            .find(|candidate| is_program(candidate))
+    } else {
+        is_program(&named).then(|| named.clone())
+    };
+    found.ok_or(NatsServerError::NoProgram { named })
+}
+
+fn is_program(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
 /// A running server. It is stopped when this is dropped.
@@ -79,6 +110,8 @@ pub struct NatsServer {
     dir: PathBuf,
     port: u16,
     child: Child,
+    /// Length of its log when it was started; what stands before is of earlier runs.
+    log_from: usize,
 }
 
 impl NatsServer {
@@ -110,6 +143,7 @@ impl NatsServer {
                 program: program.to_owned(),
                 dir: dir.to_owned(),
                 port: chosen,
+                log_from: log_length(dir),
                 child: launch(program, dir)?,
             };
             match server.wait_ready() {
@@ -158,6 +192,7 @@ impl NatsServer {
     /// As [`NatsServer::start`].
     pub fn restart(&mut self) -> Result<(), NatsServerError> {
         self.kill();
+        self.log_from = log_length(&self.dir);
         self.child = launch(&self.program, &self.dir)?;
         self.wait_ready()
     }
@@ -179,8 +214,10 @@ impl NatsServer {
     fn wait_ready(&mut self) -> Result<(), NatsServerError> {
         let address = SocketAddr::from(([127, 0, 0, 1], self.port));
         let waiting = Stopwatch::start();
+        let mut how = format!("it does not answer within {} s", START.as_secs());
         while waiting.seconds() < START.as_secs_f64() {
-            if !self.is_running() {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                how = format!("it ended at once ({status})");
                 break;
             }
             if greets(address) {
@@ -189,17 +226,24 @@ impl NatsServer {
             std::thread::sleep(Duration::from_millis(20));
         }
         self.kill();
-        let log = std::fs::read_to_string(self.dir.join("nats.log")).unwrap_or_default();
+        let log = std::fs::read(self.dir.join(LOG)).unwrap_or_default();
+        let log = String::from_utf8_lossy(log.get(self.log_from..).unwrap_or_default());
         let tail: Vec<&str> = log.lines().rev().take(3).collect();
+        for line in tail.into_iter().rev() {
+            how.push_str(" | ");
+            how.push_str(line);
+        }
         Err(NatsServerError::Start {
             program: self.program.clone(),
-            reason: if tail.is_empty() {
-                "it ended at once".to_owned()
-            } else {
-                tail.into_iter().rev().collect::<Vec<_>>().join(" | ")
-            },
+            reason: how,
         })
     }
+}
+
+/// How long the log in `dir` is, bytes.
+fn log_length(dir: &Path) -> usize {
+    let length = std::fs::metadata(dir.join(LOG)).map_or(0, |m| m.len());
+    usize::try_from(length).unwrap_or(usize::MAX)
 }
 
 impl Drop for NatsServer {
@@ -242,9 +286,45 @@ fn free_port() -> std::io::Result<u16> {
 fn configuration(dir: &Path, port: u16) -> String {
     let dir = dir.display().to_string().replace('\\', "/");
     format!(
-        "host: \"127.0.0.1\"\nport: {port}\nlog_file: \"{dir}/nats.log\"\n\
+        "host: \"127.0.0.1\"\nport: {port}\nlog_file: \"{dir}/{LOG}\"\n\
          max_payload: 8MB\nmax_pending: 256MB\n\
          jetstream {{\n  store_dir: \"{dir}/jetstream\"\n  sync_interval: always\n  \
          max_memory_store: 256MB\n  max_file_store: 8GB\n}}\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_file_that_is_no_program_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("nats-server");
+        let look = |named: &Path| named_program(named.to_owned(), dir.path().as_os_str());
+        for kind in ["missing", "not executable"] {
+            for named in [path.as_path(), Path::new("nats-server")] {
+                let error = look(named).unwrap_err().to_string();
+                assert!(error.contains(VARIABLE), "{kind}: {error}");
+                assert!(error.contains("nats-server"), "{kind}: {error}");
+            }
+            std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(look(&path).unwrap(), path);
+        assert_eq!(look(Path::new("nats-server")).unwrap(), path);
+    }
+
+    #[test]
+    fn a_program_that_ends_is_not_waited_for_and_old_lines_are_not_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(LOG), "a line of an earlier run\n").unwrap();
+        let waiting = Stopwatch::start();
+        let error = NatsServer::start(Path::new("/bin/true"), dir.path(), 0)
+            .unwrap_err()
+            .to_string();
+        assert!(waiting.seconds() < START.as_secs_f64() / 2.0);
+        assert!(error.contains("ended at once"), "{error}");
+        assert!(!error.contains("earlier"), "{error}");
+    }
 }
