@@ -11,6 +11,7 @@ use lacuna_runtime::config::{Config, Recording, RecordingPace};
 
 use super::child::ChildNews;
 use super::family::{Family, FamilyNews, Settings};
+use super::recording;
 use super::runtime_file::{RuntimeFile, default_data_dir};
 use super::stop::stop_token;
 use crate::commands::config;
@@ -26,9 +27,11 @@ Examples:
   lacuna up --config lacuna.toml
   lacuna up --holes holes.csv.gz --first-nodes 1024 --rate 600
 
+Addresses of [http] in the configuration are honoured; a default one becomes a free port.
 Other commands find it by themselves (through up.json in the data directory). A service that
-dies is started again after 0.2 s, then after twice as long each time up to 5 s; after ten deaths without half a
-minute of calm everything ends (L0014). Ctrl-C or SIGTERM ends everything in order; a second one
+dies is started again after 0.2 s, then after twice as long each time up to 5 s; after ten
+deaths without half a minute of calm everything ends (L0014), and at once if it says that its
+configuration is wrong (exit code 64). A recording is read whole before anything starts. Ctrl-C or SIGTERM ends everything in order; a second one
 at once. Logs are in the data directory under logs/.")]
 pub(crate) struct UpArgs {
     /// Where data, logs and up.json go
@@ -93,6 +96,7 @@ impl UpArgs {
         config.check().map_err(|e| {
             crate::error::CliError::new("L0003", crate::error::Exit::Config, e.to_string())
         })?;
+        recording::check(&config.ingest)?;
         Ok(Settings {
             data_dir: self.data_dir.clone().unwrap_or_else(default_data_dir),
             config,

@@ -1,7 +1,7 @@
 //! One child process: started, logged, started again when it dies, ended in time.
 
 use std::fs::OpenOptions;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use lacuna_runtime::clock::Stopwatch;
 
-use crate::error::{CliError, Exit, Result, file_error};
+use super::log::Log;
+use crate::error::{CliError, Exit, Result};
 
 /// What to run.
 #[derive(Debug, Clone)]
@@ -28,7 +29,7 @@ pub(crate) struct ChildSpec {
     /// Environment for it; what is set already stands.
     pub(crate) env: &'static [(&'static str, &'static str)],
     /// Where its output goes.
-    pub(crate) log: PathBuf,
+    pub(crate) log: Log,
 }
 
 /// What a child does, for whoever watches.
@@ -172,7 +173,7 @@ pub(crate) async fn keep(
             copies.push(tokio::spawn(copy_lines(
                 out,
                 spec.name,
-                spec.log.clone(),
+                spec.log.path.clone(),
                 news.clone(),
             )));
         }
@@ -180,7 +181,7 @@ pub(crate) async fn keep(
             copies.push(tokio::spawn(copy_lines(
                 err,
                 spec.name,
-                spec.log.clone(),
+                spec.log.path.clone(),
                 news.clone(),
             )));
         }
@@ -201,11 +202,7 @@ pub(crate) async fn keep(
         let how = status.map_or_else(|e| e.to_string(), describe);
         let code = status_code(&how);
         if code == Some(BAD_CONFIG) {
-            return Err(given_up(
-                &spec,
-                "L0003",
-                &format!("{} ended at once: {how}", spec.name),
-            ));
+            return Err(bad_config(&spec, &how));
         }
         if alive.seconds() > CALM.as_secs_f64() {
             (deaths, pause) = (0, FIRST_PAUSE);
@@ -216,7 +213,7 @@ pub(crate) async fn keep(
                 "{} died {deaths} times in a row, last with {how}",
                 spec.name
             );
-            return Err(given_up(&spec, "L0014", &what));
+            return Err(given_up(&spec, &what));
         }
         let _ = news.send(ChildNews::Died {
             name: spec.name,
@@ -235,45 +232,19 @@ fn status_code(how: &str) -> Option<i32> {
     how.strip_prefix("exit code ").and_then(|c| c.parse().ok())
 }
 
-/// The last lines of a log file, for error texts.
-#[must_use]
-pub(crate) fn last_lines(log: &Path, count: usize) -> String {
-    let text = std::fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text.lines().collect();
-    let from = lines.len().saturating_sub(count);
-    lines
-        .iter()
-        .skip(from)
-        .map(|l| format!("    {l}\n"))
-        .collect()
+fn given_up(spec: &ChildSpec, what: &str) -> CliError {
+    CliError::new("L0014", Exit::Failed, what).remedy(spec.log.tail(5))
 }
 
-fn given_up(spec: &ChildSpec, code: &str, what: &str) -> CliError {
-    let tail = last_lines(&spec.log, 5);
-    let exit = if code == "L0003" {
-        Exit::Config
-    } else {
-        Exit::Failed
-    };
-    CliError::new(code, exit, what).remedy(format!(
-        "the end of {}:\n{}",
-        spec.log.display(),
-        tail.trim_end()
-    ))
-}
-
-/// Moves a log of an earlier run aside when it has grown beyond 16 MiB.
-///
-/// # Errors
-/// The directory cannot be written.
-pub(crate) fn rotate(log: &Path) -> Result<()> {
-    const LIMIT: u64 = 16 << 20;
-    match std::fs::metadata(log) {
-        Ok(meta) if meta.len() > LIMIT => std::fs::rename(log, log.with_extension("log.old"))
-            .map_err(|e| file_error("rename", log, &e)),
-        _ => Ok(()),
-    }
+/// The configuration is wrong: what the child itself says is the message.
+fn bad_config(spec: &ChildSpec, how: &str) -> CliError {
+    let said = spec.log.newest_error().unwrap_or_default();
+    CliError::new(
+        "L0003",
+        Exit::Config,
+        format!("{} does not start ({how}): {said}", spec.name),
+    )
+    .remedy(format!("its log is {}", spec.log.path.display()))
 }
 
 #[cfg(test)]
@@ -287,14 +258,5 @@ mod tests {
         assert_eq!(describe(ExitStatus::from_raw(64 << 8)), "exit code 64");
         assert_eq!(status_code("exit code 64"), Some(64));
         assert_eq!(status_code("SIGKILL"), None);
-    }
-
-    #[test]
-    fn last_lines_of_a_missing_log_are_empty() {
-        assert_eq!(last_lines(Path::new("/nowhere/at.all"), 3), "");
-        let dir = tempfile::tempdir().unwrap();
-        let log = dir.path().join("x.log");
-        std::fs::write(&log, "a\nb\nc\n").unwrap();
-        assert_eq!(last_lines(&log, 2), "    b\n    c\n");
     }
 }

@@ -1,7 +1,6 @@
 //! All children together: started in order, watched, ended in order.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use lacuna_runtime::config::Config;
 
-use super::child::{ChildNews, ChildSpec, GRACE, keep, rotate};
-use super::find::{SERVICES, free_ports, require_free, sibling};
+use super::child::{ChildNews, ChildSpec, GRACE, keep};
+use super::find::{SERVICES, addresses, sibling};
+use super::log::Log;
 use super::nats;
 use super::runtime_file::{DirLock, RuntimeFile};
 use crate::error::{CliError, Result, file_error};
@@ -23,7 +23,8 @@ use crate::error::{CliError, Result, file_error};
 pub(crate) struct Settings {
     /// Where data, logs and up.json go.
     pub(crate) data_dir: PathBuf,
-    /// The services' configuration; its addresses are replaced.
+    /// The services' configuration; its NATS address is replaced, and default addresses of
+    /// `[http]` are.
     pub(crate) config: Config,
     /// Port of the nats-server; a free one if absent.
     pub(crate) nats_port: Option<u16>,
@@ -76,9 +77,8 @@ impl Nursery<'_> {
         program: PathBuf,
         args: Vec<String>,
         stop: CancellationToken,
-    ) -> Result<PathBuf> {
-        let log = self.logs.join(format!("{name}.log"));
-        rotate(&log)?;
+    ) -> Result<Log> {
+        let log = Log::begin(self.logs.join(format!("{name}.log")))?;
         let env: &[_] = if name == "nats" {
             &nats::ENVIRONMENT
         } else {
@@ -105,6 +105,20 @@ fn write_config(data_dir: &Path, config: &Config) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Resolves when a child has died, with how; keeps what else is told meanwhile.
+async fn until_death(
+    news: &mut UnboundedReceiver<ChildNews>,
+    heard: &mut Vec<ChildNews>,
+) -> String {
+    while let Some(told) = news.recv().await {
+        if let ChildNews::Died { how, .. } = told {
+            return how;
+        }
+        heard.push(told);
+    }
+    std::future::pending().await
+}
+
 impl Family {
     /// Starts nats-server, waits for it, then starts the services but ingest: a recording
     /// begins to play when ingest starts, and by then the others should listen.
@@ -128,18 +142,7 @@ impl Family {
             .iter()
             .map(|s| sibling(s.program))
             .collect::<Result<Vec<_>>>()?;
-        if let Some(port) = nats_port {
-            require_free(port)?;
-        }
-        let mut ports = free_ports(SERVICES.len() + 1)?.into_iter();
-        let port = nats_port.or_else(|| ports.next()).unwrap_or(4222);
-        let mut http = BTreeMap::new();
-        for (service, port) in SERVICES.iter().zip(ports) {
-            http.insert(
-                service.name.to_owned(),
-                SocketAddr::from(([127, 0, 0, 1], port)),
-            );
-        }
+        let (port, http) = addresses(nats_port, &config.http)?;
         config.bus.url = format!("nats://127.0.0.1:{port}");
         if config.agent.nodes.is_empty() {
             config.agent.all_nodes = true;
@@ -150,7 +153,7 @@ impl Family {
         let cluster = config.cluster.id.to_string();
         let config_file = write_config(&data_dir, &config)?;
 
-        let (sender, news) = unbounded_channel::<ChildNews>();
+        let (sender, mut news) = unbounded_channel::<ChildNews>();
         let mut tasks = JoinSet::new();
         let (stop_services, stop_nats) = (CancellationToken::new(), CancellationToken::new());
         let mut nursery = Nursery {
@@ -160,10 +163,18 @@ impl Family {
         };
         let conf = nats::write_config(&data_dir, port)?;
         let nats_args = vec!["-c".to_owned(), conf.display().to_string()];
-        let log = nursery.add("nats", nats_server, nats_args, stop_nats.clone())?;
+        let log = nursery.add("nats", nats_server.clone(), nats_args, stop_nats.clone())?;
+        let mut heard = Vec::new();
         tokio::select! {
             up = nats::wait_until_up(port, &log) => up?,
+            how = until_death(&mut news, &mut heard) => {
+                return Err(nats::ended_at_once(&nats_server, &how, &log));
+            }
             Some(Ok(Err(gone))) = nursery.tasks.join_next() => return Err(gone),
+        }
+        for told in heard {
+            // The receiver is in this very function.
+            let _ = sender.send(told);
         }
         let (mut ingest, mut started) = (None, Vec::new());
         for (service, program) in SERVICES.iter().zip(programs) {

@@ -1,7 +1,10 @@
 //! Where the programs are that `lacuna` starts.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+
+use lacuna_runtime::config::Http;
 
 use crate::error::{CliError, Exit, Result};
 
@@ -77,37 +80,48 @@ pub(crate) fn sibling(program: &str) -> Result<PathBuf> {
         })
 }
 
-/// Free ports on the loopback interface. All are held until the last is found, so that no two
-/// are the same; a service that then finds its port taken dies and is started again.
+/// Where everything listens: nats-server's port on the loopback interface and each service's
+/// address by its name. An address of `[http]` that is not the default is honoured; a default
+/// one becomes a free port of the loopback interface, so that several can run beside each
+/// other, and so does a port 0. All are held until the last is found, so that no two are the
+/// same; a service that then finds its port taken ends, and `up` with it.
 ///
 /// # Errors
-/// `L0004` when the system has none.
-pub(crate) fn free_ports(count: usize) -> Result<Vec<u16>> {
-    let busy = |e| CliError::new("L0004", Exit::Unavailable, format!("no free port: {e}"));
-    let held: Vec<TcpListener> = (0..count)
-        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-        .collect::<std::io::Result<_>>()
-        .map_err(busy)?;
-    held.iter()
-        .map(|l| l.local_addr().map(|a| a.port()).map_err(busy))
-        .collect()
-}
-
-/// Refuses a port that another program listens on.
-///
-/// # Errors
-/// `L0004`.
-pub(crate) fn require_free(port: u16) -> Result<()> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-        .map(drop)
-        .map_err(|e| {
-            CliError::new(
-                "L0004",
-                Exit::Unavailable,
-                format!("port {port} cannot be used: {e}"),
-            )
-            .remedy("leave --nats-port out to get a free one")
-        })
+/// `L0004` when an address cannot be used.
+pub(crate) fn addresses(
+    nats_port: Option<u16>,
+    wanted: &Http,
+) -> Result<(u16, BTreeMap<String, SocketAddr>)> {
+    let busy = |what: String, e: &std::io::Error| {
+        CliError::new(
+            "L0004",
+            Exit::Unavailable,
+            format!("{what} cannot be used: {e}"),
+        )
+    };
+    let (usual, free) = (Http::default(), SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let mut held = Vec::new();
+    let mut take = |at: SocketAddr| {
+        let listener = TcpListener::bind(at)?;
+        let at = listener.local_addr()?;
+        held.push(listener);
+        Ok(at)
+    };
+    let port = nats_port.unwrap_or(0);
+    let nats = take(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(|e| {
+        busy(format!("port {port}"), &e).remedy("leave --nats-port out to get a free one")
+    })?;
+    let mut http = BTreeMap::new();
+    for Service { name, .. } in SERVICES {
+        let at = wanted.of(name);
+        let asked = if at == usual.of(name) { free } else { at };
+        let taken = take(asked).map_err(|e| {
+            busy(format!("the address [http] {name} = \"{asked}\""), &e)
+                .remedy("leave it out to get a free one")
+        })?;
+        http.insert(name.to_owned(), taken);
+    }
+    Ok((nats.port(), http))
 }
 
 #[cfg(test)]
@@ -115,16 +129,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn free_ports_are_distinct_and_a_taken_one_is_refused() {
-        let ports = free_ports(20).unwrap();
-        let distinct: std::collections::BTreeSet<_> = ports.iter().collect();
-        assert_eq!(distinct.len(), 20);
+    fn free_addresses_are_distinct_and_a_taken_one_is_refused() {
+        let (nats, http) = addresses(None, &Http::default()).unwrap();
+        let mut ports: std::collections::BTreeSet<_> = http.values().map(|a| a.port()).collect();
+        ports.insert(nats);
+        assert_eq!(ports.len(), SERVICES.len() + 1);
         let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = held.local_addr().unwrap().port();
-        assert_eq!(
-            require_free(port).unwrap_err().code.as_deref(),
-            Some("L0004")
-        );
+        let taken = held.local_addr().unwrap();
+        let refused = addresses(Some(taken.port()), &Http::default()).unwrap_err();
+        assert_eq!(refused.code.as_deref(), Some("L0004"));
+        let planner = Http {
+            planner: taken,
+            ..Http::default()
+        };
+        let refused = addresses(None, &planner).unwrap_err();
+        assert_eq!(refused.code.as_deref(), Some("L0004"));
+        let key = format!("[http] planner = \"{taken}\"");
+        assert!(refused.message.contains(&key), "{}", refused.message);
+        drop(held);
+        let (_, http) = addresses(None, &planner).unwrap();
+        assert_eq!(http.get("planner"), Some(&taken));
     }
 
     #[test]

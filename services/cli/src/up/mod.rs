@@ -5,7 +5,9 @@ mod child;
 mod child_of;
 mod family;
 mod find;
+mod log;
 mod nats;
+mod recording;
 mod runtime_file;
 mod stop;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
+use super::log::Log;
 use crate::error::{CliError, Exit, Result, file_error};
 
 /// The server's heap grows with what passes through its streams, far beyond what it needs:
@@ -36,7 +37,7 @@ pub(crate) fn write_config(data_dir: &Path, port: u16) -> Result<PathBuf> {
 ///
 /// # Errors
 /// `L0001` when it does not within 10 seconds; the end of its log is part of the text.
-pub(crate) async fn wait_until_up(port: u16, log: &Path) -> Result<()> {
+pub(crate) async fn wait_until_up(port: u16, log: &Log) -> Result<()> {
     let greeting = async {
         loop {
             if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await {
@@ -51,16 +52,22 @@ pub(crate) async fn wait_until_up(port: u16, log: &Path) -> Result<()> {
     tokio::time::timeout(Duration::from_secs(10), greeting)
         .await
         .map_err(|_| {
-            let tail = super::child::last_lines(log, 5);
             CliError::new(
                 "L0001",
                 Exit::Unavailable,
                 format!("nats-server does not answer on port {port}"),
             )
-            .remedy(format!(
-                "the end of {}:\n{}",
-                log.display(),
-                tail.trim_end()
-            ))
+            .remedy(log.tail(5))
         })
+}
+
+/// The server ended before it ever greeted: starting it again changes nothing.
+#[must_use]
+pub(crate) fn ended_at_once(program: &Path, how: &str, log: &Log) -> CliError {
+    CliError::new(
+        "L0001",
+        Exit::Unavailable,
+        format!("{} ended at once ({how})", program.display()),
+    )
+    .remedy(log.tail(5))
 }
