@@ -16,6 +16,8 @@ use lacuna_schedlog::{HoleList, first_nodes, read_holes, read_nodes, read_traine
 use lacuna_sim::report::{Source, from_replay, render};
 use lacuna_sim::{History, Hooks, Progress, Replayed, Trace, replay};
 
+use crate::output::iso;
+
 pub use args::ReplayArgs;
 
 /// An error with what caused it; its text names the file, the line and what was expected.
@@ -29,6 +31,28 @@ enum ReplayError {
     NoHoles {
         /// Which list.
         path: String,
+    },
+    /// The start lies after all that was recorded.
+    #[error("nothing to replay: {source_of_start} is {start}, but {path} ends at {end}")]
+    AfterTheEnd {
+        /// What set the start.
+        source_of_start: &'static str,
+        /// The start.
+        start: String,
+        /// Which recording.
+        path: String,
+        /// Where it ends.
+        end: String,
+    },
+    /// `--end` leaves nothing.
+    #[error("nothing to replay: --end {end} is not after {source_of_start}, {start}")]
+    EndBeforeStart {
+        /// The end asked for.
+        end: String,
+        /// What set the start.
+        source_of_start: &'static str,
+        /// The start.
+        start: String,
     },
     /// `--first-nodes` and the list of nodes do not fit.
     #[error("--first-nodes {wanted}: {source_of_order} has only {found}")]
@@ -133,15 +157,32 @@ fn chosen_nodes(args: &ReplayArgs, list: &HoleList) -> Result<Option<HashSet<Nod
 
 /// The first submission, unless another time is asked for; never before the recording.
 fn start(args: &ReplayArgs, list: &HoleList, trainers: &[TrainerSpec]) -> Result<Timestamp, Error> {
-    let Some(first) = list.records.first() else {
-        return Err(Box::new(ReplayError::NoHoles {
-            path: args.holes.display().to_string(),
-        }));
+    let path = || args.holes.display().to_string();
+    let (Some(first), Some(recorded)) = (list.records.first(), list.end()) else {
+        return Err(Box::new(ReplayError::NoHoles { path: path() }));
     };
     let submitted = trainers.iter().map(|trainer| trainer.submit).min();
-    Ok(args
-        .start
-        .unwrap_or_else(|| submitted.unwrap_or(first.from).max(first.from)))
+    let (source, start) = match args.start {
+        Some(start) => ("--start", start),
+        None => (
+            "the first submission",
+            submitted.unwrap_or(first.from).max(first.from),
+        ),
+    };
+    match args.end {
+        _ if start >= recorded => Err(Box::new(ReplayError::AfterTheEnd {
+            source_of_start: source,
+            start: iso(start),
+            path: path(),
+            end: iso(recorded),
+        })),
+        Some(end) if end <= start => Err(Box::new(ReplayError::EndBeforeStart {
+            end: iso(end),
+            source_of_start: source,
+            start: iso(start),
+        })),
+        _ => Ok(start),
+    }
 }
 
 /// A bar on a terminal, nothing elsewhere.

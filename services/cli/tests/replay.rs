@@ -147,7 +147,14 @@ fn bad_input_is_named() {
         ),
         (["--horizon", "120"], "is not a length of time"),
         (["--start", "tomorrow"], "is no time"),
-        (["--start", "1700000000"], "nothing to replay"),
+        (
+            ["--start", "99999999999"],
+            "--start is 5138-11-16T09:46:39Z, but holes.csv ends at 2020-09-13T12:28:20Z",
+        ),
+        (
+            ["--end", "1600000000"],
+            "--end 2020-09-13T12:26:40Z is not after the first submission",
+        ),
     ] {
         let text = bench.complaint(&arguments);
         assert!(text.contains(expected), "{arguments:?}: {text}");
