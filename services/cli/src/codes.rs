@@ -49,8 +49,8 @@ without starting anything. Services end with exit code 64 for the same reason.",
         title: "a port is in use",
         text: "\
 Another program listens where Lacuna wanted to. `lacuna up` takes free ports by
-itself unless --nats-port or [http] listen asks for a certain one. Port 0 means
-any free port.",
+itself unless --nats-port, or an address in [http] of the configuration that is
+not the default, asks for a certain one. Port 0 means any free port.",
     },
     Page {
         code: "L0005",
@@ -149,6 +149,19 @@ log, logs/<service>.log in the data directory.",
 The planner publishes its first plan when it has a pool (from forecast, which needs
 events or a snapshot from ingest) and trainers (from control). `lacuna nodes` shows
 what control knows; look at the logs of the stage that is missing.",
+    },
+    Page {
+        code: "L0016",
+        title: "the trainer is over, or runs nowhere",
+        text: "\
+A trainer that is done, cancelled or failed cannot be cancelled any more. `lacuna
+trainers --all` shows how it ended, `lacuna explain NAME` why.
+
+`lacuna logs` asks the agent of the node where the trainer's rank 0 runs; for a
+trainer that holds no node, up to 16 agents that may still have its output. If
+none has, it lies on the nodes where the trainer ran, in the folder of the agents
+(agent.work_dir): <work_dir>/<trainer>/<node>/output.log. A trainer that never had
+a node has no output; `lacuna explain NAME` says why it waits.",
     },
 ];
 

@@ -1,15 +1,21 @@
 //! What the command line asks.
 
+use std::path::Path;
 use std::time::Duration;
 
-use lacuna_model::TrainerId;
+use lacuna_model::{NodeId, TrainerId};
 use lacuna_runtime::{Bus, Context, Received};
 use lacuna_trainer::Now;
 use lacuna_trainer::book::{Book, Refusal, RefusalKind};
 use lacuna_wire::address;
 use lacuna_wire::msg::{NodeView, Reply, Request};
+use lacuna_wire::token::escape;
 
 use crate::start::totals;
+
+/// How many agents are asked for the output of a trainer that holds no node. Each answers with
+/// 256 KiB at most; all answers together must fit into one message.
+const ASKED: usize = 16;
 
 /// How long an agent may take to send its lines.
 const LOGS_LIMIT: Duration = Duration::from_secs(3);
@@ -20,7 +26,8 @@ pub(crate) fn outcome(reply: Result<Vec<TrainerId>, Refusal>) -> Reply {
         Ok(trainers) => Reply::Accepted { trainers },
         Err(refusal) => Reply::Refused {
             code: match refusal.kind {
-                RefusalKind::Spec | RefusalKind::Final => "L0007",
+                RefusalKind::Spec => "L0007",
+                RefusalKind::Final => "L0016",
                 RefusalKind::Duplicate => "L0008",
                 RefusalKind::Unknown => "L0009",
             }
@@ -57,7 +64,66 @@ pub(crate) fn look(book: &Book, request: &Request, now: Now) -> Option<Reply> {
     })
 }
 
-/// Fetches a trainer's output from the agent of its rank 0, beside the loop.
+/// Whom to ask for a trainer's output.
+#[derive(Debug, PartialEq)]
+enum Whom {
+    /// It runs: the agent of its rank 0.
+    Rank0(NodeId),
+    /// It holds no node now: agents that may still have its files, the likeliest first.
+    Past(Vec<NodeId>),
+}
+
+fn refused(code: &str, reason: String) -> Reply {
+    Reply::Refused {
+        code: code.to_owned(),
+        reason,
+    }
+}
+
+fn whom(book: &Book, trainer: &TrainerId) -> Result<Whom, Reply> {
+    let Some(record) = book.record(trainer) else {
+        let reason = format!("there is no trainer named {trainer}");
+        return Err(refused("L0009", reason));
+    };
+    if let Some(node) = record.nodes.first() {
+        return Ok(Whom::Rank0(node.clone()));
+    }
+    if record.started.is_none() {
+        let reason = format!("trainer {trainer} has never had a node: there is no output");
+        return Err(refused("L0016", reason));
+    }
+    // Only names are wanted of the nodes, no lengths of time.
+    let nodes = book.node_views(Now::default()).into_iter();
+    let heard = nodes.filter(|n| n.activity.is_some()).map(|n| n.node);
+    Ok(Whom::Past(likeliest(heard.collect(), &record.reason)))
+}
+
+/// The nodes that the trainer's last exit names come first.
+fn likeliest(mut nodes: Vec<NodeId>, reason: &str) -> Vec<NodeId> {
+    let words: Vec<&str> = reason
+        .split_whitespace()
+        .map(|word| word.trim_end_matches([':', ',']))
+        .collect();
+    nodes.sort_by_key(|node| !words.contains(&node.as_str()));
+    nodes.truncate(ASKED);
+    nodes
+}
+
+/// What agents found, as one text: with a heading for each node if there are several.
+fn together(found: Vec<(NodeId, String)>) -> Vec<String> {
+    let several = found.len() > 1;
+    let mut lines = Vec::new();
+    for (node, text) in found {
+        if several {
+            lines.push(format!("==> {node} <=="));
+        }
+        lines.extend(text.lines().map(ToOwned::to_owned));
+    }
+    lines
+}
+
+/// Fetches a trainer's output from the agent of its rank 0, or, when it holds no node, from
+/// the agents that still have it; beside the loop.
 pub(crate) fn logs(
     ctx: &Context,
     book: &Book,
@@ -65,37 +131,41 @@ pub(crate) fn logs(
     trainer: &TrainerId,
     lines: u32,
 ) {
-    let refused = |code: &str, reason: String| Reply::Refused {
-        code: code.to_owned(),
-        reason,
-    };
-    let node = match book.record(trainer) {
-        None => Err(refused(
-            "L0009",
-            format!("there is no trainer named {trainer}"),
-        )),
-        Some(record) => record.nodes.first().cloned().ok_or_else(|| {
-            refused(
-                "L0007",
-                format!("trainer {trainer} runs on no node now: its output lies where it ran"),
-            )
-        }),
-    };
+    let whom = whom(book, trainer);
     let (bus, cluster) = (ctx.bus.clone(), ctx.cluster.clone());
-    let question = format!("{trainer} {lines}");
+    let work_dir = ctx.config.agent.work_dir.clone();
+    let trainer = trainer.clone();
     tokio::spawn(async move {
-        let reply = match node {
+        let question = format!("{trainer} {lines}");
+        let ask = async |node: NodeId| {
+            let subject = address::logs(&cluster, &node);
+            let said = bus.request_text(&subject, &question, LOGS_LIMIT).await;
+            (node, said)
+        };
+        let reply = match whom {
             Err(refusal) => refusal,
-            Ok(node) => {
-                let subject = address::logs(&cluster, &node);
-                match bus.request_text(&subject, &question, LOGS_LIMIT).await {
-                    Ok(text) => Reply::Logs {
-                        lines: text.lines().map(ToOwned::to_owned).collect(),
-                    },
-                    Err(error) => Reply::Refused {
-                        code: "L0002".to_owned(),
-                        reason: format!("the agent of {node} does not answer: {error}"),
-                    },
+            Ok(Whom::Rank0(node)) => match ask(node).await {
+                (_, Ok(text)) => Reply::Logs {
+                    lines: text.lines().map(ToOwned::to_owned).collect(),
+                },
+                (node, Err(error)) => refused(
+                    "L0002",
+                    format!("the agent of {node} does not answer: {error}"),
+                ),
+            },
+            Ok(Whom::Past(nodes)) => {
+                let said = futures::future::join_all(nodes.into_iter().map(ask)).await;
+                let found: Vec<(NodeId, String)> = said
+                    .into_iter()
+                    .filter_map(|(node, said)| Some((node, said.ok()?)))
+                    .filter(|(_, text)| !text.is_empty())
+                    .collect();
+                if found.is_empty() {
+                    nowhere(&trainer, &work_dir)
+                } else {
+                    Reply::Logs {
+                        lines: together(found),
+                    }
                 }
             }
         };
@@ -103,9 +173,68 @@ pub(crate) fn logs(
     });
 }
 
+fn nowhere(trainer: &TrainerId, work_dir: &Path) -> Reply {
+    refused(
+        "L0016",
+        format!(
+            "trainer {trainer} runs on no node now, and no agent that was asked has output of \
+             it: what its program wrote lies on the nodes where it ran, in \
+             {}/{}/<node>/output.log (agent.work_dir)",
+            work_dir.display(),
+            escape(trainer.as_str())
+        ),
+    )
+}
+
 /// Answers; a failure is the asker's to notice.
 pub(crate) async fn answer(bus: &Bus, request: &Received<Request>, reply: &Reply) {
     if let Err(error) = bus.respond(request, reply).await {
         tracing::warn!(%error, "request not answered");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str) -> NodeId {
+        NodeId::new(name).unwrap()
+    }
+
+    #[test]
+    fn the_node_of_the_last_exit_is_asked_first_and_not_too_many_are() {
+        let mut nodes: Vec<NodeId> = (0..40).map(|i| node(&format!("n{i}"))).collect();
+        nodes.sort();
+        let asked = likeliest(nodes, "exit code 3 on node n39: out of memory on n3x");
+        assert_eq!(asked.first(), Some(&node("n39")));
+        assert_eq!(asked.len(), ASKED);
+        assert_eq!(asked.get(1), Some(&node("n0")), "the others in their order");
+    }
+
+    #[test]
+    fn output_of_several_nodes_is_told_apart() {
+        let one = vec![(node("a"), "x\ny".to_owned())];
+        assert_eq!(together(one), ["x", "y"]);
+        let two = vec![(node("a"), "x".to_owned()), (node("b"), "y".to_owned())];
+        assert_eq!(together(two), ["==> a <==", "x", "==> b <==", "y"]);
+    }
+
+    #[test]
+    fn what_is_over_has_a_code_of_its_own_and_the_place_of_the_output_is_named() {
+        let over = Refusal {
+            kind: RefusalKind::Final,
+            reason: "over".to_owned(),
+        };
+        let Reply::Refused { code, .. } = outcome(Err(over)) else {
+            panic!("not refused");
+        };
+        assert_eq!(code, "L0016");
+        let trainer = TrainerId::new("a.b").unwrap();
+        let Reply::Refused { code, reason } = nowhere(&trainer, Path::new("/var/lib/x")) else {
+            panic!("not refused");
+        };
+        assert_eq!(code, "L0016");
+        let place = format!("/var/lib/x/{}/<node>/output.log", escape("a.b"));
+        assert!(reason.contains(&place), "{reason}");
     }
 }
