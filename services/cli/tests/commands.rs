@@ -376,3 +376,99 @@ fn a_killed_up_takes_its_children_along() {
         wait_until(&format!("{name} has ended"), || !alive(pid));
     }
 }
+
+#[test]
+fn up_refuses_a_malformed_recording_before_anything_starts() {
+    let dir = tempfile::tempdir().unwrap();
+    let holes = dir.path().join("bad.csv");
+    std::fs::write(&holes, "node,idle_from,idle_until,censored\na,100,soon,0\n").unwrap();
+    let data = dir.path().join("data");
+    let output = lacuna(&["up", "--holes", holes.to_str().unwrap()])
+        .env("LACUNA_DATA_DIR", &data)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{text}");
+    assert!(
+        text.contains("bad.csv: line 2, column 3 (idle_until)") && text.contains("L0011"),
+        "{text}"
+    );
+    assert!(!data.exists());
+}
+
+#[test]
+fn up_does_not_wait_for_a_nats_server_that_is_none() {
+    if !all_built() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("logs")).unwrap();
+    std::fs::write(dir.path().join("logs/nats.log"), "of an earlier run\n").unwrap();
+    let up = |program: &str| {
+        let output = lacuna(&["up"])
+            .env("LACUNA_DATA_DIR", dir.path())
+            .env("LACUNA_NATS_SERVER", program)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(text.matches("more:").count(), 1, "{text}");
+        assert!(!text.contains("earlier"), "{text}");
+        (output.status.code(), text)
+    };
+    let (code, text) = up("/nonexistent/nats-server");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("LACUNA_NATS_SERVER is /nonexistent/nats-server") && text.contains("L0005"),
+        "{text}"
+    );
+    let (code, text) = up("/bin/true");
+    assert_eq!(code, Some(69), "{text}");
+    assert!(
+        text.contains("/bin/true ended at once (exit code 0)") && text.contains("L0001"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_crash_loop_is_seen_and_the_output_of_an_ended_trainer_is_found() {
+    if !all_built() {
+        return;
+    }
+    let up = Up::start();
+    assert!(
+        up.ask(&["events", "publish", "node.idle", "a01"])
+            .status
+            .success()
+    );
+    let trainer = up.dir.path().join("t.toml");
+    let text = r#"
+[[trainer]]
+name = "broken"
+launcher = "command"
+program = "/bin/sh"
+arguments = ["-c", "echo the reason is here\nexit 3"]
+samples = 1e9
+min_nodes = 1
+max_nodes = 1
+scaling = { nodes = [1], samples_per_s = [100.0] }
+rescale = { up = "0s", down = "0s" }
+"#;
+    std::fs::write(&trainer, text).unwrap();
+    let output = up.ask(&["submit", trainer.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    wait_until("the trainer waits for its retry, at rate 0", || {
+        let list = json(&up.ask(&["trainers", "--json"]));
+        let row = &list["trainers"][0];
+        row["state"] == "retrying" && row["rate"] == 0.0
+    });
+    assert!(up.ask(&["cancel", "broken"]).status.success());
+    let output = up.ask(&["cancel", "broken", "--json"]);
+    assert_eq!(json(&output)["error"]["code"], "L0016");
+    let list = json(&up.ask(&["trainers", "--all", "--json"]));
+    assert_eq!(list["trainers"][0]["state"], "cancelled");
+    wait_until("its output is found after its end", || {
+        let output = up.ask(&["logs", "broken", "-n", "1"]);
+        String::from_utf8_lossy(&output.stdout) == "the reason is here\n"
+    });
+}

@@ -7,9 +7,10 @@ use lacuna_model::{Timestamp, TrainerId, TrainerRecord};
 use lacuna_wire::msg::{NodeView, PlanState, Reply, Request};
 
 use crate::client::{Client, ConnectArgs, unexpected};
+use crate::commands::trainers::nodes_of_failing;
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso};
-use crate::view::{explain_json, node_rows, trainer_facts, trainer_row};
+use crate::view::{explain_json, node_rows, trainer_facts, trainer_rows};
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
@@ -50,14 +51,17 @@ async fn node(client: &Client, name: &str) -> Result<Option<(Timestamp, NodeView
 }
 
 /// What is to be said when the plan does not name a trainer.
-fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>) -> String {
+fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp) -> String {
     use lacuna_model::Phase;
     match record.phase {
-        Phase::Queued => format!(
-            "{} is not admitted yet: as many trainers as control.max_parallel allows are active, \
-             or its time of submission ({}) has not come",
+        Phase::Queued if record.spec.submit > now => format!(
+            "{} is not admitted yet: it is not to start before {}",
             record.spec.id,
             iso(record.spec.submit)
+        ),
+        Phase::Queued => format!(
+            "{} is not admitted yet: as many trainers as control.max_parallel allows are active",
+            record.spec.id
         ),
         Phase::Active if plan.is_none() => {
             format!("{} is admitted, but there is no plan yet", record.spec.id)
@@ -81,9 +85,12 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         .as_ref()
         .and_then(|p| explain_json(&p.plan, &args.name));
     if let Some((now, record)) = trainer(&client, &args.name).await? {
+        let records = std::slice::from_ref(&record);
+        let nodes = nodes_of_failing(&client, records).await?;
+        let row = trainer_rows(records, now, &nodes).pop();
         if args.json.json {
             return output::print_json(&json!({
-                "trainer": trainer_row(&record, now),
+                "trainer": row,
                 "plan": said,
             }));
         }
@@ -91,12 +98,9 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
             .as_ref()
             .filter(|_| said.is_some())
             .and_then(|p| lacuna_planner::explain::trainer(&p.plan, &record.spec.id))
-            .unwrap_or_else(|| without_plan(&record, plan.as_ref()));
-        return output::print(&format!(
-            "{}\n{}",
-            why.trim_end(),
-            trainer_facts(&record, now)
-        ));
+            .unwrap_or_else(|| without_plan(&record, plan.as_ref(), now));
+        let facts = row.map_or_else(String::new, |row| trainer_facts(&record, row));
+        return output::print(&format!("{}\n{facts}", why.trim_end()));
     }
     let Some((now, view)) = node(&client, &args.name).await? else {
         return Err(CliError::new(

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use clap::Args;
 
-use lacuna_model::TrainerId;
-use lacuna_wire::msg::{Reply, Request};
+use lacuna_model::{TrainerId, TrainerRecord};
+use lacuna_wire::msg::{NodeView, Reply, Request};
 
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::ListArgs;
 use crate::error::Result;
 use crate::live::{Screen, Surface};
 use crate::output::{self, JsonArg};
-use crate::view::{trainer_rows, trainer_table};
+use crate::view::{may_retry, trainer_rows, trainer_table};
 
 /// Arguments of `trainers`.
 #[derive(Debug, Args)]
@@ -23,8 +23,8 @@ Examples:
   lacuna trainers --watch
 
 END is when the trainer ended, or with ~ an estimate at its present rate. STATE is queued
-(not admitted), waiting (admitted, no nodes), paying (sits out a rescale), training, done,
-cancelled or failed. REASON tells why its last process ended.")]
+(not admitted), waiting (admitted, no nodes), paying (sits out a rescale), training, retrying
+(its program failed and is to be started again), done, cancelled or failed. REASON tells why its last process ended.")]
 pub(crate) struct TrainersArgs {
     /// Only these
     #[arg(value_name = "TRAINER")]
@@ -56,7 +56,12 @@ pub(crate) struct CancelArgs {
 
 /// Arguments of `logs`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  lacuna logs hpo-12 --lines 50")]
+#[command(after_help = "\
+Example:
+  lacuna logs hpo-12 --lines 50
+
+Shows what the program of rank 0 wrote. Of a trainer that holds no node now, ended ones
+included, it shows what agents still have, with a heading for each node if there are several.")]
 pub(crate) struct LogsArgs {
     /// Which
     trainer: TrainerId,
@@ -67,6 +72,23 @@ pub(crate) struct LogsArgs {
     json: JsonArg,
     #[command(flatten)]
     connect: ConnectArgs,
+}
+
+/// What agents say, if any of these trainers has failed lately; else nothing.
+///
+/// # Errors
+/// Nobody answers.
+pub(crate) async fn nodes_of_failing(
+    client: &Client,
+    trainers: &[TrainerRecord],
+) -> Result<Vec<NodeView>> {
+    if !trainers.iter().any(may_retry) {
+        return Ok(Vec::new());
+    }
+    match client.ask(Request::Nodes).await? {
+        Reply::Nodes { nodes, .. } => Ok(nodes),
+        other => Err(unexpected(other)),
+    }
 }
 
 /// Runs `trainers`.
@@ -86,7 +108,8 @@ pub(crate) async fn run(args: TrainersArgs) -> Result<()> {
         if !args.only.is_empty() {
             trainers.retain(|t| args.only.contains(&t.spec.id));
         }
-        let rows = trainer_rows(&trainers, now);
+        let nodes = nodes_of_failing(&client, &trainers).await?;
+        let rows = trainer_rows(&trainers, now, &nodes);
         if args.list.json() {
             return output::print_json(&serde_json::json!({
                 "now": output::iso(now),

@@ -8,7 +8,7 @@ mod trainers;
 pub(crate) use nodes::{node_rows, node_table, nodes_summary};
 pub(crate) use plan::{explain_json, plan_table, plan_view};
 pub(crate) use progress::bar;
-pub(crate) use trainers::{trainer_facts, trainer_row, trainer_rows, trainer_table};
+pub(crate) use trainers::{may_retry, trainer_facts, trainer_row, trainer_rows, trainer_table};
 
 #[cfg(test)]
 pub(crate) mod tests {

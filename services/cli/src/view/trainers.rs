@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use lacuna_model::{Launch, Phase, Span, Timestamp, TrainerRecord, Work};
 
+use lacuna_wire::msg::{Activity, NodeView};
+
 use crate::output::{iso, iso_short, short};
 use crate::table::{Side, facts, parsable, render};
 
@@ -19,7 +21,8 @@ pub(crate) struct TrainerRow {
     /// Phase in its life: `queued`, `active`, `done`, `cancelled`, `failed`.
     pub(crate) phase: Phase,
     /// What it is doing: `queued`, `waiting` (admitted, without nodes), `paying` (sits out a
-    /// rescale cost), `training`, `done`, `cancelled`, `failed`.
+    /// rescale cost), `training`, `retrying` (its program failed and is to be started again),
+    /// `done`, `cancelled`, `failed`.
     pub(crate) state: &'static str,
     /// Its nodes now.
     pub(crate) nodes: Vec<String>,
@@ -39,8 +42,9 @@ pub(crate) struct TrainerRow {
     pub(crate) remaining_s: Option<f64>,
     /// When it would end at the present rate (ISO-8601 UTC).
     pub(crate) estimated_end: Option<String>,
-    /// When it was submitted.
-    pub(crate) submitted: String,
+    /// From when on it may be admitted: what its owner named (`not_before`), else when it was
+    /// submitted.
+    pub(crate) eligible: String,
     /// When it first had a node.
     pub(crate) started: Option<String>,
     /// When it reached a final phase.
@@ -107,7 +111,7 @@ pub(crate) fn trainer_row(record: &TrainerRecord, now: Timestamp) -> TrainerRow 
         rate,
         remaining_s: remaining,
         estimated_end: remaining.map(|s| iso_short(now + Span::from_secs_f64(s))),
-        submitted: iso(spec.submit),
+        eligible: iso(spec.submit),
         started: record.started.map(iso),
         ended: record.ended.map(iso),
         preemptions: record.preemptions,
@@ -120,10 +124,58 @@ pub(crate) fn trainer_row(record: &TrainerRecord, now: Timestamp) -> TrainerRow 
     }
 }
 
-/// Records as rows, in their order.
+impl TrainerRow {
+    /// The same trainer while it waits for its program to be started again: it does nothing.
+    fn retrying(self) -> Self {
+        Self {
+            state: "retrying",
+            rate: 0.0,
+            remaining_s: None,
+            estimated_end: None,
+            ..self
+        }
+    }
+}
+
+/// Whether a trainer may wait for its program to be started again: then its nodes tell.
 #[must_use]
-pub(crate) fn trainer_rows(records: &[TrainerRecord], now: Timestamp) -> Vec<TrainerRow> {
-    records.iter().map(|r| trainer_row(r, now)).collect()
+pub(crate) fn may_retry(record: &TrainerRecord) -> bool {
+    record.phase == Phase::Active && record.failures > 0 && !record.nodes.is_empty()
+}
+
+/// Whether a trainer waits for its program to be started again: it has failed, and the agent
+/// of a node of its says that the program of its present run has ended. That of another rank
+/// than 0 may end well before the others do.
+fn retries(record: &TrainerRecord, nodes: &[NodeView]) -> bool {
+    may_retry(record)
+        && nodes.iter().any(|view| match &view.activity {
+            Some(Activity::Exited {
+                trainer, run, code, ..
+            }) => {
+                *trainer == record.spec.id
+                    && *run == record.run
+                    && (*code != 0 || record.nodes.first() == Some(&view.node))
+            }
+            _ => false,
+        })
+}
+
+/// Records as rows, in their order. `nodes` is needed of those that [`may_retry`] only.
+#[must_use]
+pub(crate) fn trainer_rows(
+    records: &[TrainerRecord],
+    now: Timestamp,
+    nodes: &[NodeView],
+) -> Vec<TrainerRow> {
+    let row = |record| {
+        let row = trainer_row(record, now);
+        if retries(record, nodes) {
+            row.retrying()
+        } else {
+            row
+        }
+    };
+    records.iter().map(row).collect()
 }
 
 const COLUMNS: [(&str, Side); 12] = [
@@ -176,10 +228,17 @@ pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) 
     }
 }
 
-/// Everything known of one trainer, for `lacuna explain`.
+/// A command as one line that fits beside the names of facts into 80 columns.
+fn command_line(program: &str, args: &[String]) -> String {
+    const COLUMNS: usize = 66;
+    let words = std::iter::once(program).chain(args.iter().map(String::as_str));
+    let line: Vec<&str> = words.flat_map(str::split_whitespace).collect();
+    console::truncate_str(&line.join(" "), COLUMNS, "...").into_owned()
+}
+
+/// Everything known of one trainer, for `lacuna explain`; `row` is made of `record`.
 #[must_use]
-pub(crate) fn trainer_facts(record: &TrainerRecord, now: Timestamp) -> String {
-    let row = trainer_row(record, now);
+pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow) -> String {
     let dash = || "-".to_owned();
     let done = match (row.samples_total, row.progress) {
         (Some(total), Some(share)) => {
@@ -197,7 +256,7 @@ pub(crate) fn trainer_facts(record: &TrainerRecord, now: Timestamp) -> String {
     };
     let launcher = match &record.spec.launch {
         Launch::Simulated => "simulated".to_owned(),
-        Launch::Command { program, args, .. } => format!("{program} {}", args.join(" ")),
+        Launch::Command { program, args, .. } => command_line(program, args),
     };
     let mut rows = vec![
         ("trainer", row.trainer.clone()),
@@ -219,10 +278,10 @@ pub(crate) fn trainer_facts(record: &TrainerRecord, now: Timestamp) -> String {
             "end",
             row.ended
                 .clone()
-                .or(row.estimated_end.map(|e| format!("~{e}")))
+                .or(row.estimated_end.as_ref().map(|e| format!("~{e}")))
                 .unwrap_or_else(dash),
         ),
-        ("submitted", row.submitted.clone()),
+        ("eligible", row.eligible.clone()),
         ("started", row.started.clone().unwrap_or_else(dash)),
         (
             "preempted",
@@ -275,6 +334,7 @@ mod tests {
         let rows = trainer_rows(
             &[done, training, paying, record("hpo-002", Phase::Queued, 0)],
             Timestamp::from_unix(1_612_988_475),
+            &[],
         );
         insta::assert_snapshot!(trainer_table(&rows, Style::Table));
         insta::assert_snapshot!("parsable", trainer_table(&rows, Style::Parsable));
@@ -301,6 +361,58 @@ mod tests {
         r.preempt_cost = 12_345.0;
         r.loss = Some(1.25);
         r.reason = "preempted: node-000 was taken by a batch job".into();
-        insta::assert_snapshot!(trainer_facts(&r, Timestamp::from_unix(1_612_988_475)));
+        insta::assert_snapshot!(trainer_facts(
+            &r,
+            trainer_row(&r, Timestamp::from_unix(1_612_988_475))
+        ));
+    }
+
+    #[test]
+    fn a_failed_program_that_waits_for_its_restart_does_not_look_healthy() {
+        let mut r = record("a", Phase::Active, 2);
+        let exited = |node: usize, run, code| NodeView {
+            node: r.nodes[node].clone(),
+            idle_since: None,
+            trainer: Some(r.spec.id.clone()),
+            epoch: lacuna_model::Epoch(1),
+            activity: Some(Activity::Exited {
+                trainer: r.spec.id.clone(),
+                run: lacuna_model::RunId(run),
+                code,
+                reason: String::new(),
+            }),
+            silent_s: None,
+        };
+        let (ended, other) = (exited(1, 1, 3), exited(1, 1, 0));
+        let (old, first) = (exited(1, 0, 3), exited(0, 1, 0));
+        assert!(
+            !retries(&r, std::slice::from_ref(&ended)),
+            "it never failed"
+        );
+        r.failures = 1;
+        assert!(retries(&r, &[other.clone(), ended]));
+        assert!(
+            retries(&r, &[first]),
+            "rank 0 ended before its work was done"
+        );
+        assert!(!retries(&r, &[other]), "another rank may end first");
+        assert!(!retries(&r, &[old]), "that run is over");
+        let row = trainer_row(&r, Timestamp::from_unix(0)).retrying();
+        assert_eq!(
+            (row.state, row.rate, row.estimated_end),
+            ("retrying", 0.0, None)
+        );
+    }
+
+    #[test]
+    fn a_script_as_argument_is_cut_to_one_line() {
+        let args = ["-c".to_owned(), "first line\n  second\n".repeat(20)];
+        let line = command_line("/bin/sh", &args);
+        assert!(
+            line.starts_with("/bin/sh -c first line second first"),
+            "{line}"
+        );
+        assert!(line.ends_with("...") && line.len() <= 66, "{line}");
+        assert_eq!(command_line("true", &[]), "true");
     }
 }
