@@ -309,11 +309,7 @@ mod tests {
 
     #[test]
     fn an_event_that_lacks_something_is_refused_here() {
-        for line in [
-            "x node.wanted a01",
-            "x reservation r --nodes a",
-            "x job.planned 1",
-        ] {
+        for line in ["x reservation r --nodes a", "x job.planned 1"] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.code.as_deref(), Some("L0012"), "{line}");
         }
