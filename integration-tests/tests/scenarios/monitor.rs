@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use lacuna_model::{Epoch, Generation, NodeId, RunId, TrainerId, TrainerRecord};
+use lacuna_model::{Epoch, Generation, NodeId, RunId, Timestamp, TrainerId, TrainerRecord};
 use lacuna_runtime::{Bus, Start};
 use lacuna_wire::address;
 use lacuna_wire::msg::Action;
@@ -14,8 +14,10 @@ use lacuna_wire::msg::Action;
 pub(crate) struct Seen {
     /// Who was ordered to run on a node under an epoch.
     owners: BTreeMap<(NodeId, Epoch), TrainerId>,
-    /// The newest report of each run, in samples.
-    reports: BTreeMap<(TrainerId, RunId), f64>,
+    /// The reports of each run by their moment, in samples.
+    reports: BTreeMap<(TrainerId, RunId), BTreeMap<Timestamp, f64>>,
+    /// When each run began: then the one before it ended, and what it did later is not counted.
+    begun: BTreeMap<(TrainerId, RunId), Timestamp>,
     generation: Generation,
     pub(crate) plans: u64,
     pub(crate) commands: u64,
@@ -42,6 +44,7 @@ impl Monitor {
                 let mut seen = to.lock().unwrap();
                 seen.commands += 1;
                 if let Action::Run(run) = command.action {
+                    seen.begun.insert((run.trainer.clone(), run.run), run.since);
                     for member in run.members {
                         seen.owns(member.node, member.epoch, &run.trainer);
                     }
@@ -58,10 +61,11 @@ impl Monitor {
             while let Ok(report) = progress.next().await {
                 let report = report.message;
                 let mut seen = to.lock().unwrap();
-                let best = seen
+                let run = seen
                     .reports
                     .entry((report.trainer, report.run))
                     .or_default();
+                let best = run.entry(report.at).or_default();
                 *best = best.max(report.samples);
             }
         });
@@ -96,11 +100,7 @@ impl Monitor {
                         .push(format!("{node} is in the books of {other} and of {id}"));
                 }
             }
-            let reported: f64 = seen
-                .reports
-                .range((id.clone(), RunId(0))..=(id.clone(), RunId(u64::MAX)))
-                .map(|(_, samples)| samples)
-                .sum();
+            let reported = seen.standing(id).most;
             // What is in the books must have been reported. The last report of a run may come
             // after the run was closed, so that it is late and not counted: then the books
             // have less, never more.
@@ -114,13 +114,49 @@ impl Monitor {
         seen
     }
 
-    /// Samples reported so far by all runs.
-    pub(crate) fn reported(&self) -> f64 {
-        self.seen.lock().unwrap().reports.values().sum()
+    /// What the books of a trainer must have by what was seen so far.
+    pub(crate) fn standing(&self, trainer: &TrainerId) -> Standing {
+        self.seen.lock().unwrap().standing(trainer)
     }
 }
 
+/// What the books of a trainer must have, in samples.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Standing {
+    /// All reports but the last of each run: a run is closed, or control is killed, before its
+    /// last report is read, so that at most one report interval's work of it is missing.
+    pub(crate) least: f64,
+    /// All reports of moments before their run's end.
+    pub(crate) due: f64,
+    /// All reports, whenever made.
+    pub(crate) most: f64,
+    pub(crate) runs: usize,
+}
+
 impl Seen {
+    fn standing(&self, trainer: &TrainerId) -> Standing {
+        let all = (trainer.clone(), RunId(0))..=(trainer.clone(), RunId(u64::MAX));
+        let mut standing = Standing::default();
+        for ((_, run), reports) in self.reports.range(all) {
+            let next = (trainer.clone(), RunId(run.0 + 1));
+            let last = (trainer.clone(), RunId(u64::MAX));
+            // A run that was never commanded, since the trainer had no nodes, began no later
+            // than the next that was.
+            let end = self.begun.range(next..=last).next().map(|(_, at)| *at);
+            let mut due: Vec<f64> = reports
+                .iter()
+                .filter(|(at, _)| end.is_none_or(|end| **at <= end))
+                .map(|(_, samples)| *samples)
+                .collect();
+            due.sort_by(f64::total_cmp);
+            standing.due += due.pop().unwrap_or_default();
+            standing.least += due.pop().unwrap_or_default();
+            standing.most += reports.values().copied().fold(0.0, f64::max);
+            standing.runs += 1;
+        }
+        standing
+    }
+
     fn owns(&mut self, node: NodeId, epoch: Epoch, trainer: &TrainerId) {
         let key = (node, epoch);
         match self.owners.get(&key) {
