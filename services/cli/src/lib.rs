@@ -1,8 +1,8 @@
 //! The command `lacuna`: start everything on one machine, submit trainers, look at what
 //! happens and why, replay a recording, measure the bus.
 //!
-//! Commands read through [`client`]; what they print is made by [`view`] and [`live`], plain
-//! functions of data. [`up`] starts the services as child processes.
+//! Commands read through `client`; what they print is made by `view` and `live`, plain
+//! functions of data. `up` starts the services as child processes.
 
 mod args;
 mod bench;

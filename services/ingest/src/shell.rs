@@ -7,7 +7,8 @@ use std::time::Duration;
 use lacuna_model::{NodeEvent, Span, Timestamp};
 use lacuna_runtime::config::{Ingest, Recording, RecordingPace};
 use lacuna_runtime::{
-    Bus, BusError, Context, Delivery, NoArgs, Running, ServiceError, Stopwatch, Subscription, clock,
+    Bus, BusError, Context, Delivery, Misconfigured, NoArgs, Running, ServiceError, Stopwatch,
+    Subscription, clock,
 };
 use lacuna_schedlog::Window;
 use lacuna_timeline::UnknownNodes;
@@ -43,7 +44,8 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let (nodes, recorded) = {
         let settings = settings.clone();
-        tokio::task::spawn_blocking(move || read_files(&settings)).await??
+        let read = tokio::task::spawn_blocking(move || read_files(&settings)).await?;
+        read.map_err(|error| Misconfigured(error.to_string()))?
     };
     let mut ledger = Ledger::new(0, nodes, settings.dedup_window, settings.max_ahead);
     let before = recover(&ctx.bus, &mut ledger).await?;

@@ -116,3 +116,29 @@ fn a_process_is_healthy_until_its_parent_is_gone() {
     drop(child.stdin.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn a_malformed_recording_exits_64_and_names_file_line_and_column() {
+    let nats = TestNats::start();
+    let dir = tempfile::tempdir().unwrap();
+    let holes = dir.path().join("holes.csv");
+    let header = "node,idle_from,idle_until,censored";
+    std::fs::write(&holes, format!("{header}\nn1,100,soon,0\n")).unwrap();
+    let path = dir.path().join("lacuna.toml");
+    let text = format!("[ingest.recording]\npath = {:?}\n", holes.to_str().unwrap());
+    std::fs::write(&path, text).unwrap();
+    let config = path.to_str().unwrap();
+    let url = nats.url();
+    let (code, text) = ended(&[
+        "--config",
+        config,
+        "--nats",
+        &url,
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    assert_eq!(code, 64, "{text}");
+    for part in ["holes.csv", "line 2", "idle_until", "soon"] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+}
