@@ -42,6 +42,8 @@ fn trainer(n: u32) -> TrainerSpec {
     TrainerSpec {
         id: TrainerId::new(format!("t{n}")).unwrap(),
         owner: None,
+        weight: None,
+        deadline: None,
         priority: 0,
         submit: Timestamp::from_unix(1_700_000_000),
         min_nodes: 1,

@@ -45,6 +45,8 @@ fn trainer(dir: &Path) -> TrainerSpec {
     TrainerSpec {
         id: id(),
         owner: Some("ada".to_owned()),
+        weight: None,
+        deadline: None,
         priority: 0,
         submit: Timestamp::default(),
         min_nodes: 1,

@@ -78,6 +78,12 @@ pub struct TrainerSpec {
     /// Higher goes first; equal priorities go first-come-first-served.
     #[serde(default)]
     pub priority: i32,
+    /// How much its work counts beside that of others (its share); 1 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
+    /// When its work should be done, in the cluster's time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
     /// When it was submitted, in the cluster's time.
     pub submit: Timestamp,
     /// Fewest nodes that it can run on, at least 1.
@@ -179,6 +185,7 @@ impl TrainerSpec {
             ("rescale.up_s", self.rescale.up_s),
             ("rescale.down_s", self.rescale.down_s),
             ("work.samples", samples),
+            ("weight", self.weight.unwrap_or(1.0)),
         ] {
             if !value.is_finite() || value < 0.0 {
                 return Err(SpecError::Number {

@@ -144,6 +144,8 @@ fn state(nodes: u32) -> Option<(Pool, Vec<TrainerRecord>)> {
                 TrainerSpec {
                     id: TrainerId::new(format!("t{j}")).ok()?,
                     owner: None,
+                    weight: None,
+                    deadline: None,
                     priority: 0,
                     submit: Timestamp::default(),
                     min_nodes: 1,

@@ -85,6 +85,27 @@ pub enum ReadError {
         /// What is wrong with it.
         source: SpecError,
     },
+    /// Nobody knows this format.
+    #[error(
+        "{}: cannot tell its format from the first lines: name it with --format ({known})",
+        path.display()
+    )]
+    UnknownFormat {
+        /// Which file.
+        path: PathBuf,
+        /// The names of all formats.
+        known: String,
+    },
+    /// A line that does not end: not a text file.
+    #[error("{}: line {line} is longer than {} MiB: is this a text file?", path.display(), limit >> 20)]
+    LongLine {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: u64,
+        /// The longest that is read, bytes.
+        limit: usize,
+    },
     /// There is nothing in the file.
     #[error("{}: the file is empty: expected {expected}", path.display())]
     Empty {

@@ -151,6 +151,8 @@ fn spec(object: &Map<String, Value>) -> Result<Result<TrainerSpec, SpecError>, F
     Ok(Ok(TrainerSpec {
         id,
         owner: None,
+        weight: None,
+        deadline: None,
         priority: 0,
         submit: Timestamp::from_unix_ms((submit * 1000.0).round() as i64),
         min_nodes: whole(object, "min_nodes")?,

@@ -37,6 +37,8 @@ fn bench(c: &mut Criterion) {
         Some(TrainerSpec {
             id: TrainerId::new(format!("t{at}")).ok()?,
             owner: None,
+            weight: None,
+            deadline: None,
             priority: 0,
             submit: Timestamp::from_unix(0),
             min_nodes: 1,

@@ -23,6 +23,8 @@ fn trainer(name: u32, submit: i64, min: u32, max: u32, samples: f64) -> TrainerS
     TrainerSpec {
         id: TrainerId::new(format!("t{name}")).unwrap(),
         owner: None,
+        weight: None,
+        deadline: None,
         priority: 0,
         submit: Timestamp::from_unix(submit),
         min_nodes: min,

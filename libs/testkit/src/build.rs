@@ -74,6 +74,8 @@ pub fn spec(name: &str, max_nodes: u32) -> TrainerSpec {
     TrainerSpec {
         id,
         owner: None,
+        weight: None,
+        deadline: None,
         priority: 0,
         submit: Timestamp::from_unix(0),
         min_nodes: 1,

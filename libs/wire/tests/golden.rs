@@ -49,6 +49,8 @@ fn spec() -> TrainerSpec {
     TrainerSpec {
         id: trainer("res.net-1"),
         owner: Some("ada".to_owned()),
+        weight: None,
+        deadline: None,
         priority: -3,
         submit: at(1_613_347_732),
         min_nodes: 1,

@@ -162,6 +162,8 @@ impl Context<'_> {
         let spec = TrainerSpec {
             id,
             owner: raw.owner.clone(),
+            weight: None,
+            deadline: None,
             priority: raw.priority,
             submit,
             min_nodes: *raw.min_nodes.get_ref(),

@@ -75,6 +75,8 @@ impl Case {
                 TrainerSpec {
                     id: TrainerId::new(name).unwrap(),
                     owner: None,
+                    weight: None,
+                    deadline: None,
                     priority: 0,
                     submit: NOW,
                     min_nodes: 1,

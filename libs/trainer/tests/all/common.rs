@@ -28,6 +28,8 @@ pub(crate) fn spec(name: &str, min: u32, max: u32, work: Work) -> TrainerSpec {
     TrainerSpec {
         id: trainer(name),
         owner: None,
+        weight: None,
+        deadline: None,
         priority: 0,
         submit: Timestamp::from_unix(1000),
         min_nodes: min,

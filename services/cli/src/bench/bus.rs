@@ -118,6 +118,8 @@ fn trainer(number: u32, max_nodes: u32) -> Result<TrainerSpec> {
     Ok(TrainerSpec {
         id: TrainerId::new(format!("bench-{number}")).map_err(|e| bad(e.to_string()))?,
         owner: None,
+        weight: None,
+        deadline: None,
         priority: 0,
         submit: Timestamp::default(),
         min_nodes: 1,

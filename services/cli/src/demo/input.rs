@@ -76,6 +76,8 @@ fn shufflenet(number: u32, submit: Timestamp) -> Option<TrainerSpec> {
     Some(TrainerSpec {
         id: TrainerId::new(format!("J{number:05}")).ok()?,
         owner: None,
+        weight: None,
+        deadline: None,
         priority: 0,
         submit,
         min_nodes: 1,

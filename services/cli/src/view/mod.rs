@@ -30,6 +30,8 @@ pub(crate) mod tests {
                 TrainerSpec {
                     id: TrainerId::new(name).unwrap(),
                     owner: None,
+                    weight: None,
+                    deadline: None,
                     priority: 0,
                     submit: Timestamp::from_unix(1_612_980_000),
                     min_nodes: 1,

@@ -1,0 +1,92 @@
+//! The formats that are known, and how each is told.
+
+/// A format of log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Standard Workload Format, version 2.2 (Parallel Workloads Archive).
+    Swf,
+    /// Slurm: `sacct --parsable2` (or `--parsable`, or another delimiter-separated table).
+    Sacct,
+    /// Slurm: the job completion plugin `jobcomp/filetxt`.
+    Jobcomp,
+    /// Slurm: `slurmctld.log`.
+    Slurmctld,
+    /// Slurm: snapshots of `sinfo`, in blocks.
+    Sinfo,
+    /// PBS, OpenPBS, Torque: accounting records.
+    Pbs,
+    /// LSF: `lsb.acct`.
+    LsbAcct,
+    /// LSF: `lsb.events`.
+    LsbEvents,
+    /// Lacuna: past holes, see [`crate::HEADER`].
+    Holes,
+    /// Lacuna: states of nodes, `time,node,state`.
+    NodeStates,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Swf,
+        Self::Sacct,
+        Self::Jobcomp,
+        Self::Slurmctld,
+        Self::Sinfo,
+        Self::Pbs,
+        Self::LsbAcct,
+        Self::LsbEvents,
+        Self::Holes,
+        Self::NodeStates,
+    ];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Swf => "swf",
+            Self::Sacct => "sacct",
+            Self::Jobcomp => "jobcomp",
+            Self::Slurmctld => "slurmctld",
+            Self::Sinfo => "sinfo",
+            Self::Pbs => "pbs",
+            Self::LsbAcct => "lsb.acct",
+            Self::LsbEvents => "lsb.events",
+            Self::Holes => "holes",
+            Self::NodeStates => "node-states",
+        }
+    }
+
+    /// All names, for messages.
+    #[must_use]
+    pub fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+
+    /// The format of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// Tells the format by the beginning of a log: the first that knows one of the first lines
+    /// as its own.
+    #[must_use]
+    pub fn detect(head: &[u8]) -> Option<Self> {
+        let lines: Vec<&[u8]> = head
+            .split(|&byte| byte == b'\n')
+            .map(<[u8]>::trim_ascii)
+            .filter(|line| !line.is_empty())
+            .take(64)
+            .collect();
+        Self::ALL
+            .into_iter()
+            .find(|&format| crate::formats::knows(format, &lines))
+    }
+}
+
+impl std::fmt::Display for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

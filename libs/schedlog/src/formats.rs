@@ -1,0 +1,96 @@
+//! One parser for each format. A parser gets one line at a time and hands out records; it never
+//! sees files.
+
+mod holes;
+mod jobcomp;
+mod lsf;
+mod node_states;
+mod pbs;
+mod sacct;
+mod sinfo;
+mod slurmctld;
+mod swf;
+
+use std::collections::VecDeque;
+
+use lacuna_model::HoleRecord;
+
+use crate::{FieldError, Format, JobRecord, LogHeader, Reading};
+
+/// Makes records of batch jobs from lines.
+pub(crate) trait JobParser: Send {
+    /// Takes one line (without its end; it may be blank). Says whether it completed a record,
+    /// which then stands in `record`; `record` is empty at the call, and what is left in it
+    /// without a record counts for nothing.
+    ///
+    /// # Errors
+    /// [`FieldError`] names the value that does not fit. The parser can go on with the next
+    /// line.
+    fn line(&mut self, line: &[u8], record: &mut JobRecord) -> Result<bool, FieldError>;
+
+    /// After the last line: hands out one job that was still under way; called until there is
+    /// none.
+    fn finish(&mut self, record: &mut JobRecord) -> bool {
+        let _ = record;
+        false
+    }
+
+    /// What the log says of itself, as far as it has been read.
+    fn header(&self) -> LogHeader {
+        LogHeader::default()
+    }
+}
+
+/// Makes past holes from lines.
+pub(crate) trait HoleParser: Send {
+    /// Takes one line; holes that it completes go to the end of `ready`.
+    ///
+    /// # Errors
+    /// [`FieldError`] names the value that does not fit.
+    fn line(&mut self, line: &[u8], ready: &mut VecDeque<HoleRecord>) -> Result<(), FieldError>;
+
+    /// After the last line: holes that were still open, as censored.
+    fn finish(&mut self, ready: &mut VecDeque<HoleRecord>) {
+        let _ = ready;
+    }
+}
+
+/// A parser of either kind.
+pub(crate) enum Parser {
+    Jobs(Box<dyn JobParser>),
+    Holes(Box<dyn HoleParser>),
+}
+
+impl Format {
+    /// A parser for this format.
+    pub(crate) fn parser(self, reading: &Reading) -> Parser {
+        match self {
+            Self::Swf => Parser::Jobs(Box::new(swf::Swf::new(reading))),
+            Self::Sacct => Parser::Jobs(Box::new(sacct::Sacct::new(reading))),
+            Self::Jobcomp => Parser::Jobs(Box::new(jobcomp::Jobcomp::new(reading))),
+            Self::Slurmctld => Parser::Jobs(Box::new(slurmctld::Slurmctld::new(reading))),
+            Self::Sinfo => Parser::Holes(Box::new(sinfo::Sinfo::new(reading))),
+            Self::Pbs => Parser::Jobs(Box::new(pbs::Pbs::new(reading))),
+            Self::LsbAcct => Parser::Jobs(Box::new(lsf::Acct::new(reading))),
+            Self::LsbEvents => Parser::Jobs(Box::new(lsf::Events::new(reading))),
+            Self::Holes => Parser::Holes(Box::new(holes::Holes::new(reading))),
+            Self::NodeStates => Parser::Holes(Box::new(node_states::NodeStates::new(reading))),
+        }
+    }
+}
+
+/// Whether these first lines (trimmed, none blank) are of this format.
+pub(crate) fn knows(format: Format, lines: &[&[u8]]) -> bool {
+    match format {
+        Format::Swf => swf::knows(lines),
+        Format::Sacct => sacct::knows(lines),
+        Format::Jobcomp => jobcomp::knows(lines),
+        Format::Slurmctld => slurmctld::knows(lines),
+        Format::Sinfo => sinfo::knows(lines),
+        Format::Pbs => pbs::knows(lines),
+        Format::LsbAcct => lsf::knows_acct(lines),
+        Format::LsbEvents => lsf::knows_events(lines),
+        Format::Holes => holes::knows(lines),
+        Format::NodeStates => node_states::knows(lines),
+    }
+}

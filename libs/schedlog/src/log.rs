@@ -1,0 +1,234 @@
+//! Any log as a stream of records.
+
+use std::path::Path;
+
+use lacuna_model::HoleRecord;
+
+use crate::formats::{HoleParser, JobParser};
+use crate::lines::Lines;
+use crate::{Damage, FieldError, Format, JobRecord, LogHeader, ReadError, Reading, open};
+
+/// An opened log: either of batch jobs, or of the states of nodes, which are holes already.
+pub enum Log {
+    /// Records of batch jobs.
+    Jobs(JobLog),
+    /// Past holes.
+    Holes(HoleLog),
+}
+
+impl Log {
+    /// Opens a log: plain, gzip or zstd, told by its first bytes; its format as `reading` says,
+    /// or told by its first lines.
+    ///
+    /// # Errors
+    /// [`ReadError`] when it cannot be read or its format cannot be told.
+    pub fn open(path: &Path, reading: &Reading) -> Result<Self, ReadError> {
+        Self::from_stream(path, Box::new(open(path)?), reading)
+    }
+
+    /// As [`Log::open`], from a stream of plain bytes; `path` is only named in errors.
+    ///
+    /// # Errors
+    /// As [`Log::open`].
+    pub fn from_stream(
+        path: &Path,
+        stream: Box<dyn std::io::Read + Send>,
+        reading: &Reading,
+    ) -> Result<Self, ReadError> {
+        let mut lines = Lines::new(path, stream);
+        let head = lines.head()?;
+        let format = match reading.format {
+            Some(format) => format,
+            None if head.trim_ascii().is_empty() => {
+                return Err(ReadError::Empty {
+                    path: path.to_owned(),
+                    expected: "the log of a batch scheduler",
+                });
+            }
+            None => Format::detect(head).ok_or_else(|| ReadError::UnknownFormat {
+                path: path.to_owned(),
+                known: Format::names(),
+            })?,
+        };
+        let read = Read {
+            lines,
+            format,
+            strict: reading.strict,
+            damage: Damage::default(),
+            finishing: false,
+        };
+        Ok(match format.parser(reading) {
+            crate::formats::Parser::Jobs(parser) => Self::Jobs(JobLog { read, parser }),
+            crate::formats::Parser::Holes(parser) => Self::Holes(HoleLog {
+                read,
+                parser,
+                ready: std::collections::VecDeque::new(),
+            }),
+        })
+    }
+
+    /// Its format.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        match self {
+            Self::Jobs(log) => log.read.format,
+            Self::Holes(log) => log.read.format,
+        }
+    }
+}
+
+/// What both kinds of log have in common.
+struct Read {
+    lines: Lines,
+    format: Format,
+    strict: bool,
+    damage: Damage,
+    /// All lines have been read; the parser hands out what it still keeps.
+    finishing: bool,
+}
+
+impl Read {
+    fn refuse(&mut self, at: FieldError) -> Result<(), ReadError> {
+        let line = self.lines.line();
+        if self.strict {
+            self.finishing = true;
+            return Err(ReadError::Field {
+                path: self.lines.path().to_owned(),
+                line,
+                at,
+            });
+        }
+        self.damage.add(line, at);
+        Ok(())
+    }
+}
+
+/// Streams the batch jobs of a log in the order in which its lines complete them.
+pub struct JobLog {
+    read: Read,
+    parser: Box<dyn JobParser>,
+}
+
+impl JobLog {
+    /// Reads the next record into `record`; says whether there was one. Memory does not grow
+    /// with the log, but with the jobs that are under way at a time.
+    ///
+    /// # Errors
+    /// [`ReadError`]; after one the log is at its end. Damaged lines are errors only if the
+    /// reading is strict.
+    pub fn read(&mut self, record: &mut JobRecord) -> Result<bool, ReadError> {
+        let Self { read, parser } = self;
+        while !read.finishing {
+            record.clear();
+            let Some(line) = read.lines.next().inspect_err(|_| read.finishing = true)? else {
+                read.finishing = true;
+                break;
+            };
+            match parser.line(line, record) {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                Err(at) => read.refuse(at)?,
+            }
+        }
+        record.clear();
+        Ok(parser.finish(record))
+    }
+
+    /// Its format.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.read.format
+    }
+
+    /// What it says of itself; whole only after the first record has been read.
+    #[must_use]
+    pub fn header(&self) -> LogHeader {
+        self.parser.header()
+    }
+
+    /// What was damaged so far.
+    #[must_use]
+    pub const fn damage(&self) -> &Damage {
+        &self.read.damage
+    }
+
+    /// Lines read so far.
+    #[must_use]
+    pub const fn lines(&self) -> u64 {
+        self.read.lines.line()
+    }
+
+    /// Bytes of plain text read so far.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.read.lines.bytes()
+    }
+}
+
+/// Streams the holes of a log in the order of their end.
+pub struct HoleLog {
+    read: Read,
+    parser: Box<dyn HoleParser>,
+    ready: std::collections::VecDeque<HoleRecord>,
+}
+
+impl HoleLog {
+    fn advance(&mut self) -> Result<Option<HoleRecord>, ReadError> {
+        let Self {
+            read,
+            parser,
+            ready,
+        } = self;
+        loop {
+            if let Some(record) = ready.pop_front() {
+                return Ok(Some(record));
+            }
+            if read.finishing {
+                return Ok(None);
+            }
+            match read.lines.next().inspect_err(|_| read.finishing = true)? {
+                None => {
+                    read.finishing = true;
+                    parser.finish(ready);
+                }
+                Some(line) => {
+                    if let Err(at) = parser.line(line, ready) {
+                        read.refuse(at)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Its format.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.read.format
+    }
+
+    /// What was damaged so far.
+    #[must_use]
+    pub const fn damage(&self) -> &Damage {
+        &self.read.damage
+    }
+
+    /// Lines read so far.
+    #[must_use]
+    pub const fn lines(&self) -> u64 {
+        self.read.lines.line()
+    }
+
+    /// Bytes of plain text read so far.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.read.lines.bytes()
+    }
+}
+
+impl Iterator for HoleLog {
+    type Item = Result<HoleRecord, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.advance().transpose()
+    }
+}
