@@ -1,19 +1,241 @@
 //! Lists of hosts in Slurm's notation: `n[1-4,7],login`.
 //!
 //! Source: Slurm's `hostlist`, as `scontrol show hostnames` expands it: comma-separated names,
-//! each with any number of bracketed sets of numbers and ranges; leading zeros are kept.
+//! each with any number of bracketed sets of numbers and ranges, the last of which runs
+//! fastest; numbers are padded with zeros to the width of the range's first number.
 
 use crate::FieldError;
 
+/// The most hosts that a list may stand for.
+const MOST: u64 = 1_000_000;
+
+/// The most brackets that one name may have; Slurm itself knows at most eight dimensions.
+const DEEPEST: usize = 16;
+
+/// What stands for no host at all: `sacct` and `squeue` of jobs without nodes.
+const NONE: [&str; 4] = ["None assigned", "(null)", "None", "n/a"];
+
 /// Hands out every host of a list, in its order. Nothing for `None assigned` and an empty list.
+/// Nothing is handed out before the whole list is known to be in order.
 ///
 /// # Errors
 /// [`FieldError`] when a bracket is not closed, a range runs backwards, or the list stands for
 /// more than a million hosts.
 pub fn expand(list: &str, each: &mut dyn FnMut(&str)) -> Result<(), FieldError> {
-    // Brackets follow.
-    for host in list.split(',').filter(|host| !host.is_empty()) {
-        each(host);
+    let list = meant(list);
+    if !list.contains(['[', ']']) {
+        for name in list.split(',').filter(|name| !name.is_empty()) {
+            each(name.trim_ascii());
+        }
+        return Ok(());
+    }
+    count(list)?;
+    let mut host = String::with_capacity(64);
+    let mut rest = list;
+    while let Some(name) = next_name(&mut rest) {
+        product(&mut host, name, each);
     }
     Ok(())
+}
+
+/// How many hosts a list stands for.
+///
+/// # Errors
+/// As [`expand`].
+pub fn count(list: &str) -> Result<u32, FieldError> {
+    let mut rest = meant(list);
+    let mut total = 0_u64;
+    while let Some(name) = next_name(&mut rest) {
+        total = name_count(name)
+            .and_then(|hosts| total.checked_add(hosts).filter(|&total| total <= MOST))
+            .ok_or_else(|| {
+                FieldError::new(
+                    "host list",
+                    "names with closed brackets of numbers and rising ranges (n[1-4,7]), \
+                     at most a million hosts",
+                    format!("{list:?}"),
+                )
+            })?;
+    }
+    // It is below a million.
+    Ok(u32::try_from(total).unwrap_or(u32::MAX))
+}
+
+/// The list without white space around it; nothing for words that mean no host.
+fn meant(list: &str) -> &str {
+    let list = list.trim_ascii();
+    if NONE.contains(&list) { "" } else { list }
+}
+
+/// Cuts the next name that is not empty off a list: up to a comma outside of brackets.
+fn next_name<'a>(rest: &mut &'a str) -> Option<&'a str> {
+    while !rest.is_empty() {
+        let mut inside = false;
+        let end = rest.bytes().position(|byte| {
+            match byte {
+                b'[' => inside = true,
+                b']' => inside = false,
+                _ => {}
+            }
+            byte == b',' && !inside
+        });
+        let (name, after) = match end.and_then(|at| rest.split_at_checked(at)) {
+            Some((name, after)) => (name, after.get(1..).unwrap_or("")),
+            None => (*rest, ""),
+        };
+        *rest = after;
+        let name = name.trim_ascii();
+        if !name.is_empty() {
+            return Some(name);
+        }
+    }
+    None
+}
+
+/// Text before the first bracket, what is inside of it, and what follows; nothing if there is
+/// no bracket.
+fn bracket(name: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = name.split_once('[')?;
+    let (inside, after) = rest.split_once(']')?;
+    Some((before, inside, after))
+}
+
+/// Number, number and width of `7` or `08-12`.
+fn range(item: &str) -> Option<(u64, u64, usize)> {
+    let number = |text: &str| {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| text.parse::<u64>().ok()).flatten()
+    };
+    let (first, last) = item.split_once('-').unwrap_or((item, item));
+    let (from, to) = (number(first)?, number(last)?);
+    (from <= to && first.len() <= 20).then_some((from, to, first.len()))
+}
+
+/// How many hosts one name stands for; nothing if it is not well formed.
+fn name_count(name: &str) -> Option<u64> {
+    let mut total = 1_u64;
+    let mut rest = name;
+    for _ in 0..=DEEPEST {
+        let Some((before, inside, after)) = bracket(rest) else {
+            return (!rest.contains(['[', ']'])).then_some(total);
+        };
+        if before.contains(']') || inside.contains('[') {
+            return None;
+        }
+        let mut here = 0_u64;
+        for item in inside.split(',') {
+            let (from, to, _) = range(item)?;
+            here = here.checked_add(to.checked_sub(from)?.checked_add(1)?)?;
+        }
+        total = total.checked_mul(here).filter(|&total| total <= MOST)?;
+        rest = after;
+    }
+    None
+}
+
+/// Hands out every host of a name that [`name_count`] has found well formed, behind what stands
+/// in `host` already.
+fn product(host: &mut String, name: &str, each: &mut dyn FnMut(&str)) {
+    let kept = host.len();
+    let Some((before, inside, after)) = bracket(name) else {
+        host.push_str(name);
+        each(host);
+        host.truncate(kept);
+        return;
+    };
+    host.push_str(before);
+    let stem = host.len();
+    for (from, to, width) in inside.split(',').filter_map(range) {
+        for number in from..=to {
+            push_number(host, number, width);
+            product(host, after, each);
+            host.truncate(stem);
+        }
+    }
+    host.truncate(kept);
+}
+
+/// Writes a number with leading zeros. By hand, since a job on a whole machine is expanded for
+/// thousands of hosts and `write!` takes several times as long.
+fn push_number(host: &mut String, mut number: u64, width: usize) {
+    let mut digits = [b'0'; 20];
+    let mut used = 0;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+        used += 1;
+        if number == 0 {
+            break;
+        }
+    }
+    let from = digits.len().saturating_sub(used.max(width));
+    let written = digits.get(from..).unwrap_or(&[]);
+    host.push_str(std::str::from_utf8(written).unwrap_or(""));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(list: &str) -> Vec<String> {
+        let mut hosts = Vec::new();
+        expand(list, &mut |host| hosts.push(host.to_owned())).unwrap();
+        assert_eq!(count(list).unwrap() as usize, hosts.len(), "{list}");
+        hosts
+    }
+
+    #[test]
+    fn lists_expand_as_scontrol_expands_them() {
+        for (list, expected) in [
+            ("n1", "n1"),
+            ("n[1-4,7],login", "n1 n2 n3 n4 n7 login"),
+            ("n[08-11]", "n08 n09 n10 n11"),
+            ("n[8-11]", "n8 n9 n10 n11"),
+            ("n[098-101,1]x", "n098x n099x n100x n101x n1x"),
+            ("r[0-1]n[00-02]", "r0n00 r0n01 r0n02 r1n00 r1n01 r1n02"),
+            (
+                "cpn-f15-[27,30],cpn-p26-42",
+                "cpn-f15-27 cpn-f15-30 cpn-p26-42",
+            ),
+            ("a,,b, c ,", "a b c"),
+            ("a[1-2], b[3]", "a1 a2 b3"),
+            ("[1-2]n", "1n 2n"),
+            ("n[18446744073709551615]", "n18446744073709551615"),
+            ("", ""),
+            ("None assigned", ""),
+            ("(null)", ""),
+        ] {
+            assert_eq!(all(list).join(" "), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_well_formed_is_refused_whole() {
+        for list in [
+            "n[1-4",
+            "n1-4]",
+            "n]1[",
+            "n[4-1]",
+            "n[]",
+            "n[1,]",
+            "n[a-b]",
+            "n[1-2-3]",
+            "n[-1]",
+            "n[[1]]",
+            "a,n[1",
+            "n[0-1000000]",
+            "n[1-1000][1-1001]",
+            "n[1-600000],m[1-600000]",
+            "n[0-18446744073709551615]",
+            "n[18446744073709551616]",
+            "n[1][1][1][1][1][1][1][1][1][1][1][1][1][1][1][1][1]",
+        ] {
+            let mut handed_out = 0;
+            let error = expand(list, &mut |_| handed_out += 1).unwrap_err();
+            assert_eq!(handed_out, 0, "{list}");
+            assert_eq!(error.place, "host list");
+            assert!(count(list).is_err(), "{list}");
+        }
+        assert_eq!(count("n[1-1000][1-1000]").unwrap(), 1_000_000);
+    }
 }

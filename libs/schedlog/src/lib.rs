@@ -6,6 +6,7 @@
 //! used for.
 
 mod error;
+mod fields;
 mod format;
 mod formats;
 mod holes;
