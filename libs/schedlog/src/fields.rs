@@ -225,7 +225,7 @@ impl LocalTimes {
     #[inline]
     pub(crate) fn unix_seconds(&mut self, local: i64) -> Option<i64> {
         if (self.from..self.until).contains(&local) {
-            return Some(local - self.offset);
+            return Some(local.saturating_sub(self.offset));
         }
         self.look_up(local)
     }
@@ -284,11 +284,17 @@ impl LocalTimes {
         let ahead = |time| i64::from(self.zone.to_offset(time).seconds());
         let offset = ahead(time);
         // A change of the clocks at a moment from one offset to another skips or repeats the
-        // local times between the moment plus the one and the moment plus the other.
-        let from = self.zone.preceding(time).next().map_or(i64::MIN, |change| {
-            let before = change.timestamp() - jiff::SignedDuration::from_secs(1);
-            change.timestamp().as_second() + ahead(before).max(offset)
-        });
+        // local times between the moment plus the one and the moment plus the other. The last
+        // change may be at this very second.
+        let second = jiff::SignedDuration::from_secs(1);
+        let after = time.checked_add(second).ok()?;
+        let from = match self.zone.preceding(after).next() {
+            Some(change) => {
+                let before = change.timestamp().checked_sub(second).ok()?;
+                change.timestamp().as_second() + ahead(before).max(offset)
+            }
+            None => i64::MIN,
+        };
         let until = self.zone.following(time).next().map_or(i64::MAX, |change| {
             change.timestamp().as_second() + ahead(change.timestamp()).min(offset)
         });
