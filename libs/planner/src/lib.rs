@@ -4,6 +4,9 @@
 //! ordinal-indexed [`Problem`]; [`dp`], [`counts`] or [`equal_share`] turn it into [`Sizes`];
 //! [`choose`] turns sizes into nodes; [`check`] judges the plan; [`explain`] words it.
 //! [`Planner`] does all of it at every change.
+//!
+//! [`fair::solve`]`(&Problem, users: &[u32], shares: &[f64]) -> Sizes` is another aim: max-min
+//! fairness between the users who own the trainers. [`file`] keeps problems as files.
 
 pub mod check;
 pub mod choose;
@@ -12,6 +15,8 @@ mod displace;
 pub mod dp;
 pub mod equal_share;
 pub mod explain;
+pub mod fair;
+pub mod file;
 pub mod node_binary;
 mod planner;
 mod problem;

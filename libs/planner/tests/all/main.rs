@@ -10,6 +10,8 @@
 mod check;
 mod common;
 mod explain;
+mod fair;
+mod file;
 mod groups;
 mod language;
 mod oracles;

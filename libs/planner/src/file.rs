@@ -1,0 +1,345 @@
+//! Allocation problems as files, so that any solve can be saved, looked at, solved again and
+//! kept as a test case.
+//!
+//! A file is one JSON object with a kind and a version. Rates that trainers share stand once,
+//! in `curves`, and trainers name them by their place in that list:
+//!
+//! ```json
+//! {"lacuna": "allocation-problem", "version": 1, "nodes": 3, "horizon_s": 120.0,
+//!  "curves": [[0.0, 10.0, 18.0]],
+//!  "trainers": [{"name": "a", "current": 1, "min": 1, "max": 2, "curve": 0,
+//!                "rate_now": 10.0, "up_s": 18.0, "down_s": 12.0}],
+//!  "answer": {"counts": [2], "objective": 1980.0}}
+//! ```
+//!
+//! `max_change`, the names, `note` and `answer` may be absent. Numbers are written in full, so
+//! that a problem read again is the same to the last bit.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Item, Problem, Sizes};
+
+/// The kind that a file must name.
+pub const KIND: &str = "allocation-problem";
+/// The version that is written, and the only one that is read.
+pub const VERSION: u32 = 1;
+
+/// What a file holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Saved {
+    /// The problem.
+    pub problem: Problem,
+    /// A name for each trainer; empty texts where there is none.
+    pub names: Vec<String>,
+    /// Where it comes from, for people.
+    pub note: Option<String>,
+    /// An answer that is known.
+    pub answer: Option<Sizes>,
+}
+
+impl Saved {
+    /// A problem without names, note or answer.
+    #[must_use]
+    pub fn new(problem: Problem) -> Self {
+        Self {
+            names: vec![String::new(); problem.trainers.len()],
+            problem,
+            note: None,
+            answer: None,
+        }
+    }
+}
+
+/// Why a file is no problem.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It is no JSON of the right form.
+    #[error("the file is no allocation problem: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It is of another kind.
+    #[error("the file is of kind {found:?}, expected {KIND:?}")]
+    Kind {
+        /// What it says it is.
+        found: String,
+    },
+    /// It is of a version that is not known here.
+    #[error("the file is of version {found}, this program reads version {VERSION}")]
+    Version {
+        /// Which it says it is.
+        found: u64,
+    },
+    /// A value of the whole makes no sense.
+    #[error("field {field}: expected {expected}, found {found}")]
+    Field {
+        /// Which value.
+        field: String,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// A value of one trainer makes no sense.
+    #[error("trainer {place}{}, field {field}: expected {expected}, found {found}", quoted(.name))]
+    Trainer {
+        /// Its place in the list, from 0.
+        place: usize,
+        /// Its name, or nothing.
+        name: String,
+        /// Which value.
+        field: &'static str,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+}
+
+fn quoted(name: &str) -> String {
+    if name.is_empty() {
+        String::new()
+    } else {
+        format!(" ({name})")
+    }
+}
+
+#[derive(Deserialize)]
+struct Head {
+    lacuna: String,
+    version: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawProblem {
+    #[serde(rename = "lacuna")]
+    _kind: String,
+    #[serde(rename = "version")]
+    _version: u64,
+    note: Option<String>,
+    nodes: u32,
+    horizon_s: f64,
+    max_change: Option<u32>,
+    curves: Vec<Vec<f64>>,
+    trainers: Vec<RawItem>,
+    answer: Option<RawAnswer>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawItem {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    name: String,
+    current: u32,
+    min: u32,
+    max: u32,
+    curve: usize,
+    rate_now: f64,
+    up_s: f64,
+    down_s: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAnswer {
+    counts: Vec<u32>,
+    objective: f64,
+}
+
+/// Writes a problem as the text of a file: one line for each curve and each trainer.
+///
+/// # Errors
+/// What [`read`] would refuse, so that no file is written that cannot be read.
+pub fn write(saved: &Saved) -> Result<String, FileError> {
+    check(saved)?;
+    let problem = &saved.problem;
+    let mut curves: Vec<&Arc<[f64]>> = Vec::new();
+    let mut trainers = Vec::with_capacity(problem.trainers.len());
+    for (at, item) in problem.trainers.iter().enumerate() {
+        let same = |known: &&Arc<[f64]>| Arc::ptr_eq(known, &item.value) || **known == item.value;
+        let curve = curves.iter().position(same).unwrap_or_else(|| {
+            curves.push(&item.value);
+            curves.len() - 1
+        });
+        trainers.push(RawItem {
+            name: saved.names.get(at).cloned().unwrap_or_default(),
+            current: item.current,
+            min: item.min,
+            max: item.max,
+            curve,
+            rate_now: item.rate_now,
+            up_s: item.up_s,
+            down_s: item.down_s,
+        });
+    }
+    let mut text = format!("{{\n  \"lacuna\": \"{KIND}\",\n  \"version\": {VERSION},\n");
+    let mut field = |name: &str, value: String| {
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "  \"{name}\": {value},");
+    };
+    if let Some(note) = &saved.note {
+        field("note", serde_json::to_string(note)?);
+    }
+    field("nodes", problem.nodes.to_string());
+    field("horizon_s", serde_json::to_string(&problem.horizon_s)?);
+    if let Some(limit) = problem.max_change {
+        field("max_change", limit.to_string());
+    }
+    if let Some(answer) = &saved.answer {
+        let answer = RawAnswer {
+            counts: answer.counts.clone(),
+            objective: answer.objective,
+        };
+        field("answer", serde_json::to_string(&answer)?);
+    }
+    field("curves", lines(curves.iter().map(|curve| curve.as_ref()))?);
+    let _ = writeln!(text, "  \"trainers\": {}\n}}", lines(trainers.iter())?);
+    Ok(text)
+}
+
+/// A JSON list with each item on its own line.
+fn lines<T: Serialize>(items: impl Iterator<Item = T>) -> Result<String, FileError> {
+    let items: Vec<String> = items
+        .map(|item| serde_json::to_string(&item).map(|text| format!("    {text}")))
+        .collect::<Result<_, _>>()?;
+    Ok(if items.is_empty() {
+        "[]".to_owned()
+    } else {
+        format!("[\n{}\n  ]", items.join(",\n"))
+    })
+}
+
+/// Reads the text of a file.
+///
+/// # Errors
+/// [`FileError`] for the first thing that does not fit.
+pub fn read(text: &str) -> Result<Saved, FileError> {
+    let head: Head = serde_json::from_str(text)?;
+    if head.lacuna != KIND {
+        return Err(FileError::Kind { found: head.lacuna });
+    }
+    if head.version != u64::from(VERSION) {
+        return Err(FileError::Version {
+            found: head.version,
+        });
+    }
+    let raw: RawProblem = serde_json::from_str(text)?;
+    let curves: Vec<Arc<[f64]>> = raw.curves.into_iter().map(Arc::from).collect();
+    let known = curves.len();
+    let mut names = Vec::with_capacity(raw.trainers.len());
+    let mut trainers = Vec::with_capacity(raw.trainers.len());
+    for (place, item) in raw.trainers.into_iter().enumerate() {
+        let Some(value) = curves.get(item.curve) else {
+            return Err(FileError::Trainer {
+                place,
+                name: item.name,
+                field: "curve",
+                expected: format!("the place of one of {known} curves, from 0"),
+                found: item.curve.to_string(),
+            });
+        };
+        names.push(item.name);
+        trainers.push(Item {
+            current: item.current,
+            min: item.min,
+            max: item.max,
+            value: value.clone(),
+            rate_now: item.rate_now,
+            up_s: item.up_s,
+            down_s: item.down_s,
+        });
+    }
+    let saved = Saved {
+        problem: Problem {
+            nodes: raw.nodes,
+            horizon_s: raw.horizon_s,
+            trainers,
+            max_change: raw.max_change,
+        },
+        names,
+        note: raw.note,
+        answer: raw.answer.map(|answer| Sizes {
+            counts: answer.counts,
+            objective: answer.objective,
+        }),
+    };
+    check(&saved)?;
+    Ok(saved)
+}
+
+/// Whether a problem makes sense: bounds in order, a curve as long as the trainer may grow,
+/// numbers finite and not negative, and no more nodes held than there are (nodes that were lost
+/// are no longer `current`).
+///
+/// # Errors
+/// The first [`FileError`], with trainer and field.
+pub fn check(saved: &Saved) -> Result<(), FileError> {
+    let problem = &saved.problem;
+    let field = |field: &str, expected: &str, found: String| FileError::Field {
+        field: field.to_owned(),
+        expected: expected.to_owned(),
+        found,
+    };
+    if !(problem.horizon_s.is_finite() && problem.horizon_s > 0.0) {
+        let found = problem.horizon_s.to_string();
+        return Err(field("horizon_s", "seconds, more than 0", found));
+    }
+    for (place, item) in problem.trainers.iter().enumerate() {
+        check_item(item).map_err(|(field, expected, found)| FileError::Trainer {
+            place,
+            name: saved.names.get(place).cloned().unwrap_or_default(),
+            field,
+            expected,
+            found,
+        })?;
+    }
+    let held: u64 = problem.trainers.iter().map(|i| u64::from(i.current)).sum();
+    if held > u64::from(problem.nodes) {
+        let expected = format!("{} nodes held in all at most", problem.nodes);
+        return Err(field("current", &expected, held.to_string()));
+    }
+    if let Some(answer) = &saved.answer
+        && answer.counts.len() != problem.trainers.len()
+    {
+        let expected = format!("{} counts", problem.trainers.len());
+        let found = answer.counts.len().to_string();
+        return Err(field("answer", &expected, found));
+    }
+    Ok(())
+}
+
+/// Field, what is expected, what was found.
+fn check_item(item: &Item) -> Result<(), (&'static str, String, String)> {
+    let bad = |field, expected: &str, found: String| Err((field, expected.to_owned(), found));
+    if item.min == 0 {
+        return bad("min", "1 node at least", "0".to_owned());
+    }
+    if item.max < item.min {
+        let expected = format!("no less than min, {}", item.min);
+        return bad("max", &expected, item.max.to_string());
+    }
+    if (item.value.len() as u64) <= u64::from(item.max) {
+        let expected = format!("rates for 0..={} nodes", item.max);
+        return bad("curve", &expected, format!("{} rates", item.value.len()));
+    }
+    if let Some((n, rate)) = item.value.iter().enumerate().find(|(_, v)| !sound(**v)) {
+        let found = format!("{rate} for {n} nodes");
+        return bad("curve", "finite rates, none below 0", found);
+    }
+    for (field, value) in [
+        ("rate_now", item.rate_now),
+        ("up_s", item.up_s),
+        ("down_s", item.down_s),
+    ] {
+        if !sound(value) {
+            return bad(field, "a finite number, 0 or more", value.to_string());
+        }
+    }
+    Ok(())
+}
+
+fn sound(value: f64) -> bool {
+    value.is_finite() && value >= 0.0
+}
