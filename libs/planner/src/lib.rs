@@ -17,6 +17,7 @@ pub mod equal_share;
 pub mod explain;
 pub mod fair;
 pub mod file;
+pub mod instance;
 pub mod node_binary;
 mod planner;
 mod problem;

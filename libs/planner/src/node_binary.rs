@@ -18,7 +18,9 @@
 
 use lacuna_milp as milp;
 use lacuna_milp::{ColumnId, Kind, Sense};
+use lacuna_model::{Outcome, Solve};
 
+use crate::counts::MilpOptions;
 use crate::{Problem, Sizes};
 
 /// The constant of P3.
@@ -42,26 +44,49 @@ struct Trainer {
     held: std::ops::Range<u32>,
 }
 
-/// Solves the published formulation. Nothing if the solver has no answer in the limits given.
-/// `problem.max_change` is not looked at: `big_m` decides.
+/// Solves the published formulation; no sizes if the solver has no answer in the limits given.
+/// `problem.max_change` is not looked at: `big_m` decides. There are no short cuts.
 #[must_use]
-pub fn solve(problem: &Problem, big_m: BigM, options: &milp::Options) -> Option<Sizes> {
+pub fn solve(problem: &Problem, big_m: BigM, options: &MilpOptions) -> (Option<Sizes>, Solve) {
     let mut model = milp::Model::new(Sense::Maximise);
     let trainers = columns(&mut model, problem);
     p1_one_owner(&mut model, problem, &trainers);
     p2_sizes(&mut model, &trainers);
-    let m = f64::from(match big_m {
-        BigM::Published => problem.nodes + 1,
-        BigM::Sound => 2 * problem.nodes + 1,
-    });
+    let nodes = f64::from(problem.nodes);
+    let m = match big_m {
+        BigM::Published => nodes + 1.0,
+        BigM::Sound => 2.0 * nodes + 1.0,
+    };
     p3_no_migration(&mut model, &trainers, m);
     p4_changes(&mut model, problem, &trainers);
-    let solution = milp::solve(&model, options);
-    solution.has_values().then(|| {
+    let solution = milp::solve(
+        &model,
+        &milp::Options {
+            time_limit: options.time_limit,
+            gap: options.gap,
+            threads: options.threads,
+            node_limit: None,
+            warm: None,
+        },
+    );
+    let sizes = solution.has_values().then(|| {
         let value = |id: &ColumnId| solution.values.get(id.index()).copied().unwrap_or(0.0);
         let count = |t: &Trainer| t.on.iter().map(value).sum::<f64>().round() as u32;
         problem.sizes(trainers.iter().map(count).collect())
-    })
+    });
+    let solve = Solve {
+        outcome: match solution.outcome {
+            milp::Outcome::Optimal => Outcome::Optimal,
+            milp::Outcome::Feasible { gap } => Outcome::Feasible { gap },
+            milp::Outcome::NoIncumbent => Outcome::NoIncumbent,
+            milp::Outcome::Infeasible => Outcome::Infeasible,
+            milp::Outcome::Unbounded | milp::Outcome::Failed { .. } => Outcome::Failed,
+        },
+        objective: sizes.as_ref().map_or(0.0, |sizes| sizes.objective),
+        solver: "node-binary".to_owned(),
+        shortcut: None,
+    };
+    (sizes, solve)
 }
 
 fn columns(model: &mut milp::Model, problem: &Problem) -> Vec<Trainer> {

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lacuna_milp as milp;
 use lacuna_planner::Problem;
 use lacuna_planner::counts::{self, MilpOptions};
 use lacuna_planner::dp::{self, reference};
@@ -199,11 +198,12 @@ fn every_saved_problem_is_solved_alike_by_all() {
                     BigM::Published
                 }
             };
-            let options = milp::Options {
+            let options = MilpOptions {
                 time_limit: Duration::from_secs(60),
-                ..milp::Options::default()
+                ..MilpOptions::default()
             };
-            let sizes = node_binary::solve(problem, big_m, &options).expect("a small problem");
+            let (sizes, _) = node_binary::solve(problem, big_m, &options);
+            let sizes = sizes.expect("a small problem");
             check("node-binary", sizes.objective, 1e-6);
         }
         solved += 1;

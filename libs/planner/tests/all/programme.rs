@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::common::{agree, hpo, problem, shufflenet};
-use lacuna_milp as milp;
 use lacuna_model::Outcome;
 use lacuna_planner::counts::{self, MilpOptions};
 use lacuna_planner::node_binary::{self, BigM};
@@ -57,9 +56,9 @@ proptest! {
         problem in problem(3, 4),
     ) {
         let mut problem = Problem { max_change: None, ..problem };
-        let options = milp::Options { time_limit: Duration::from_secs(60), ..Default::default() };
+        let options = MilpOptions { time_limit: Duration::from_secs(60), ..Default::default() };
         let best = dp::Solver::new().solve(&problem);
-        let sound = node_binary::solve(&problem, BigM::Sound, &options).unwrap();
+        let sound = node_binary::solve(&problem, BigM::Sound, &options).0.unwrap();
         prop_assert!(agree(sound.objective, best.objective, 1e-6), "{:?} {:?}", sound, best);
         problem.max_change = Some(Problem::published_max_change(problem.nodes));
         let limited = dp::Solver::new().solve(&problem);
@@ -67,7 +66,7 @@ proptest! {
         // Where a trainer may not keep its size, the published model can be infeasible; here
         // it may then give up everything.
         if problem.trainers.iter().all(|t| t.is_size(t.current)) {
-            let published = node_binary::solve(&problem, BigM::Published, &options).unwrap();
+            let published = node_binary::solve(&problem, BigM::Published, &options).0.unwrap();
             prop_assert!(
                 agree(published.objective, limited.objective, 1e-6),
                 "{:?} {:?}", published, limited
