@@ -29,7 +29,7 @@ pub enum ReadError {
     },
     /// The compressed stream ends too early.
     #[error(
-        "{}: the gzip file is cut short after line {line}: copy or download it again",
+        "{}: the compressed file is cut short after line {line}: copy or download it again",
         path.display()
     )]
     Truncated {
@@ -95,6 +95,16 @@ pub enum ReadError {
         path: PathBuf,
         /// The names of all formats.
         known: String,
+    },
+    /// It is of a known format, but something is missing without which no line can be read.
+    #[error("{}: cannot be read as {format}: {reason}", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// The format's name.
+        format: &'static str,
+        /// What is missing, and what to do.
+        reason: String,
     },
     /// A line that does not end: not a text file.
     #[error("{}: line {line} is longer than {} MiB: is this a text file?", path.display(), limit >> 20)]

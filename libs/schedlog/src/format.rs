@@ -70,14 +70,19 @@ impl Format {
     }
 
     /// Tells the format by the beginning of a log: the first that knows one of the first lines
-    /// as its own.
+    /// as its own. Long comments at the beginning, as the archives of SWF logs have them, do
+    /// not hide what follows.
     #[must_use]
     pub fn detect(head: &[u8]) -> Option<Self> {
+        let mut taken = 0;
         let lines: Vec<&[u8]> = head
             .split(|&byte| byte == b'\n')
             .map(<[u8]>::trim_ascii)
             .filter(|line| !line.is_empty())
-            .take(64)
+            .take_while(|line| {
+                taken += u32::from(!line.starts_with(b";"));
+                taken <= 64
+            })
             .collect();
         Self::ALL
             .into_iter()

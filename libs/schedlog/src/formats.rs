@@ -35,6 +35,11 @@ pub(crate) trait JobParser: Send {
         false
     }
 
+    /// How many lines were in order but no jobs: steps of jobs, and what else a format has.
+    fn passed_over(&self) -> u64 {
+        0
+    }
+
     /// What the log says of itself, as far as it has been read.
     fn header(&self) -> LogHeader {
         LogHeader::default()
@@ -92,5 +97,14 @@ pub(crate) fn knows(format: Format, lines: &[&[u8]]) -> bool {
         Format::LsbEvents => lsf::knows_events(lines),
         Format::Holes => holes::knows(lines),
         Format::NodeStates => node_states::knows(lines),
+    }
+}
+
+/// Says why a log with these first bytes cannot be read in this format at all, however its
+/// lines are; nothing if it can.
+pub(crate) fn refusal(format: Format, head: &[u8], reading: &Reading) -> Option<String> {
+    match format {
+        Format::Sacct => sacct::refusal(head, reading),
+        _ => None,
     }
 }

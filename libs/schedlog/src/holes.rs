@@ -11,6 +11,7 @@ use lacuna_model::{HoleRecord, NodeId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{excerpt, failed};
+use crate::fields::{self, odd};
 use crate::{FieldError, ReadError, open};
 
 /// The first line of every hole list.
@@ -26,7 +27,7 @@ pub struct HoleReader<R> {
     stream: R,
     text: Vec<u8>,
     line: u64,
-    names: HashSet<NodeId>,
+    names: Names,
     ended: bool,
 }
 
@@ -41,7 +42,7 @@ impl<R: BufRead> HoleReader<R> {
             stream,
             text: Vec::new(),
             line: 0,
-            names: HashSet::new(),
+            names: Names::default(),
             ended: false,
         };
         if !reader.advance()? {
@@ -78,53 +79,77 @@ impl<R: BufRead> HoleReader<R> {
     }
 
     fn record(&mut self) -> Result<HoleRecord, ReadError> {
-        let mut columns: [&[u8]; 4] = [&[]; 4];
+        self.names
+            .hole(&self.text)
+            .map_err(|problem| match problem {
+                Problem::Columns(found) => ReadError::Columns {
+                    path: self.path.clone(),
+                    line: self.line,
+                    expected: COLUMNS,
+                    header: HEADER,
+                    found,
+                },
+                Problem::Field(at) => ReadError::Field {
+                    path: self.path.clone(),
+                    line: self.line,
+                    at,
+                },
+            })
+    }
+}
+
+/// How many columns a hole list has.
+pub(crate) const COLUMNS: usize = 4;
+
+/// What is wrong with one line of a hole list.
+pub(crate) enum Problem {
+    /// It has this many columns.
+    Columns(usize),
+    /// One value does not fit.
+    Field(FieldError),
+}
+
+/// The names of nodes that were met, so that there is one allocation for each node, not for
+/// each line.
+#[derive(Debug, Default)]
+pub(crate) struct Names(HashSet<NodeId>);
+
+impl Names {
+    /// Reads one line of a hole list.
+    pub(crate) fn hole(&mut self, line: &[u8]) -> Result<HoleRecord, Problem> {
+        let mut columns: [&[u8]; COLUMNS] = [&[]; COLUMNS];
         let mut found = 0;
-        for column in self.text.split(|&byte| byte == b',') {
+        for column in line.split(|&byte| byte == b',') {
             if let Some(place) = columns.get_mut(found) {
                 *place = column.trim_ascii();
             }
             found += 1;
         }
         if found != columns.len() {
-            return Err(ReadError::Columns {
-                path: self.path.clone(),
-                line: self.line,
-                expected: columns.len(),
-                header: HEADER,
-                found,
-            });
+            return Err(Problem::Columns(found));
         }
+        self.record(columns).map_err(Problem::Field)
+    }
+
+    fn record(&mut self, columns: [&[u8]; COLUMNS]) -> Result<HoleRecord, FieldError> {
         let [node, from, until, censored] = columns;
-        let record = (|| {
-            let node = node_id(node)?;
-            // One allocation for each node, not for each line.
-            let node = match self.names.get(&node) {
-                Some(known) => known.clone(),
-                None => {
-                    self.names.insert(node.clone());
-                    node
-                }
-            };
-            Ok(HoleRecord {
-                node,
-                from: time("column 2 (idle_from)", from)?,
-                until: time("column 3 (idle_until)", until)?,
-                censored: match censored {
-                    b"0" => false,
-                    b"1" => true,
-                    other => {
-                        let found = String::from_utf8_lossy(other);
-                        let place = "column 4 (censored)";
-                        return Err(FieldError::new(place, "0 or 1", format!("{found:?}")));
-                    }
-                },
-            })
-        })();
-        record.map_err(|at| ReadError::Field {
-            path: self.path.clone(),
-            line: self.line,
-            at,
+        let node = node_id("column 1 (node)", node)?;
+        let node = match self.0.get(&node) {
+            Some(known) => known.clone(),
+            None => {
+                self.0.insert(node.clone());
+                node
+            }
+        };
+        Ok(HoleRecord {
+            node,
+            from: time("column 2 (idle_from)", from)?,
+            until: time("column 3 (idle_until)", until)?,
+            censored: match censored {
+                b"0" => false,
+                b"1" => true,
+                other => return Err(odd("column 4 (censored)", "0 or 1", other)),
+            },
         })
     }
 }
@@ -146,32 +171,28 @@ impl<R: BufRead> Iterator for HoleReader<R> {
     }
 }
 
-fn node_id(text: &[u8]) -> Result<NodeId, FieldError> {
+/// The name of a node.
+pub(crate) fn node_id(place: &str, text: &[u8]) -> Result<NodeId, FieldError> {
     std::str::from_utf8(text)
         .ok()
         .and_then(|name| NodeId::new(name).ok())
         .ok_or_else(|| {
-            FieldError::new(
-                "column 1 (node)",
-                "a node name of 1 to 255 printable characters without white space",
-                format!("{:?}", String::from_utf8_lossy(text)),
-            )
+            let expected = "a node name of 1 to 255 printable characters without white space";
+            odd(place, expected, text)
         })
 }
 
-fn time(place: &'static str, text: &[u8]) -> Result<Timestamp, FieldError> {
-    let found = std::str::from_utf8(text).ok();
-    found
+fn time(place: &str, text: &[u8]) -> Result<Timestamp, FieldError> {
+    if let Some(time) = fields::unix(text) {
+        return Ok(time);
+    }
+    // Rarer notations of the same number, as 1e9.
+    std::str::from_utf8(text)
+        .ok()
         .and_then(|number| number.parse::<f64>().ok())
         .filter(|seconds| (0.0..LATEST_S).contains(seconds))
         .map(|seconds| Timestamp::from_unix_ms((seconds * 1000.0).round() as i64))
-        .ok_or_else(|| {
-            FieldError::new(
-                place,
-                "a time in Unix seconds",
-                format!("{:?}", String::from_utf8_lossy(text)),
-            )
-        })
+        .ok_or_else(|| odd(place, "a time in Unix seconds", text))
 }
 
 /// Records that were read but not taken, by reason, and what else is odd about a list.

@@ -13,6 +13,7 @@ mod holes;
 pub mod hosts;
 mod job;
 mod lines;
+mod local;
 mod log;
 mod moments;
 mod nodes;

@@ -45,11 +45,21 @@ impl Log {
                     expected: "the log of a batch scheduler",
                 });
             }
-            None => Format::detect(head).ok_or_else(|| ReadError::UnknownFormat {
-                path: path.to_owned(),
-                known: Format::names(),
-            })?,
+            // Names of columns say that it is a table.
+            None => Format::detect(head)
+                .or_else(|| reading.columns.as_ref().map(|_| Format::Sacct))
+                .ok_or_else(|| ReadError::UnknownFormat {
+                    path: path.to_owned(),
+                    known: Format::names(),
+                })?,
         };
+        if let Some(reason) = crate::formats::refusal(format, head, reading) {
+            return Err(ReadError::Unreadable {
+                path: path.to_owned(),
+                format: format.name(),
+                reason,
+            });
+        }
         let read = Read {
             lines,
             format,
@@ -150,6 +160,12 @@ impl JobLog {
     #[must_use]
     pub const fn damage(&self) -> &Damage {
         &self.read.damage
+    }
+
+    /// How many lines were in order but no jobs, as the steps of jobs in Slurm's accounting.
+    #[must_use]
+    pub fn passed_over(&self) -> u64 {
+        self.parser.passed_over()
     }
 
     /// Lines read so far.

@@ -1,7 +1,7 @@
 //! Files, plain or compressed, as one kind of stream.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -14,8 +14,23 @@ pub type Source = Box<dyn BufRead + Send>;
 /// The first bytes of every gzip file (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Opens a file and, if its first bytes say gzip, unpacks it on the fly. The name of the file
-/// does not matter.
+/// The first bytes of every zstd frame (RFC 8878).
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// The largest window of zstd that is unpacked, as a power of 2: what `zstd --long=31` makes,
+/// the largest there is.
+const WINDOW_LOG: u32 = 31;
+
+/// First bytes of what is not unpacked here, its name, and the tool that unpacks it.
+const OTHERS: [(&[u8], &str, &str); 4] = [
+    (b"BZh", "bzip2", "bunzip2"),
+    (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "unxz"),
+    (b"PK\x03\x04", "zip", "unzip"),
+    (&[0x1f, 0x9d], "compress", "uncompress"),
+];
+
+/// Opens a file and, if its first bytes say gzip or zstd, unpacks it on the fly. The name of the
+/// file does not matter.
 ///
 /// # Errors
 /// [`ReadError::Open`].
@@ -23,7 +38,7 @@ pub fn open(path: &Path) -> Result<Source, ReadError> {
     File::open(path)
         .and_then(|file| {
             if file.metadata()?.is_dir() {
-                return Err(std::io::ErrorKind::IsADirectory.into());
+                return Err(ErrorKind::IsADirectory.into());
             }
             unpacked(file)
         })
@@ -33,17 +48,30 @@ pub fn open(path: &Path) -> Result<Source, ReadError> {
         })
 }
 
-/// Unpacks a stream if its first bytes say gzip.
+/// Unpacks a stream if its first bytes say gzip or zstd.
 ///
 /// # Errors
-/// When nothing can be read from it.
+/// When nothing can be read from it, or its first bytes say that it is packed otherwise.
 pub(crate) fn unpacked(stream: impl Read + Send + 'static) -> std::io::Result<Source> {
     let mut stream = BufReader::with_capacity(64 * 1024, stream);
-    let packed = stream.fill_buf()?.starts_with(&GZIP);
-    Ok(if packed {
+    let head = stream.fill_buf()?;
+    if head.starts_with(&GZIP) {
         let plain = MultiGzDecoder::new(stream);
-        Box::new(BufReader::with_capacity(64 * 1024, plain))
-    } else {
-        Box::new(stream)
-    })
+        return Ok(Box::new(BufReader::with_capacity(64 * 1024, plain)));
+    }
+    if head.starts_with(&ZSTD) || is_skippable(head) {
+        let mut plain = zstd::stream::read::Decoder::with_buffer(stream)?;
+        plain.window_log_max(WINDOW_LOG)?;
+        return Ok(Box::new(BufReader::with_capacity(64 * 1024, plain)));
+    }
+    if let Some((_, name, tool)) = OTHERS.iter().find(|(magic, ..)| head.starts_with(magic)) {
+        let remedy = format!("{name} is not unpacked here: unpack it with {tool} first");
+        return Err(Error::new(ErrorKind::Unsupported, remedy));
+    }
+    Ok(Box::new(stream))
+}
+
+/// Whether this is the zstd frame without content that parallel compressors begin with.
+fn is_skippable(head: &[u8]) -> bool {
+    matches!(head, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }

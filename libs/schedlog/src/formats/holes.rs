@@ -1,25 +1,52 @@
-//! Not read yet: knows no line as its own.
+//! Lacuna's own hole list, see [`crate::HEADER`]: one past hole a line.
+
 use std::collections::VecDeque;
 
 use lacuna_model::HoleRecord;
 
 use crate::formats::HoleParser;
+use crate::holes::{COLUMNS, HEADER, Names, Problem};
 use crate::{FieldError, Reading};
 
-pub(super) fn knows(_lines: &[&[u8]]) -> bool {
-    false
+pub(super) fn knows(lines: &[&[u8]]) -> bool {
+    lines.first().is_some_and(|line| is_header(line))
 }
 
-pub(super) struct Holes;
+fn is_header(line: &[u8]) -> bool {
+    line.strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(line)
+        .trim_ascii()
+        == HEADER.as_bytes()
+}
+
+pub(super) struct Holes {
+    names: Names,
+}
 
 impl Holes {
     pub(super) fn new(_reading: &Reading) -> Self {
-        Self
+        Self {
+            names: Names::default(),
+        }
     }
 }
 
 impl HoleParser for Holes {
-    fn line(&mut self, _line: &[u8], _ready: &mut VecDeque<HoleRecord>) -> Result<(), FieldError> {
-        Ok(())
+    fn line(&mut self, line: &[u8], ready: &mut VecDeque<HoleRecord>) -> Result<(), FieldError> {
+        // Lists may be put one behind the other, each with its header.
+        if is_header(line) || line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        match self.names.hole(line) {
+            Ok(hole) => {
+                ready.push_back(hole);
+                Ok(())
+            }
+            Err(Problem::Field(at)) => Err(at),
+            Err(Problem::Columns(found)) => {
+                let expected = format!("{COLUMNS} columns ({HEADER})");
+                Err(FieldError::new("line", expected, format!("{found}")))
+            }
+        }
     }
 }

@@ -1,21 +1,315 @@
-//! Not read yet: knows no line as its own.
-use crate::formats::JobParser;
-use crate::{FieldError, JobRecord, Reading};
+//! Slurm's accounting, as `sacct --parsable2` prints it: a table of any columns, one job or
+//! step a line.
+//!
+//! Source: the manual page of `sacct`, and tables of versions 16.05 to 22.05.
+//!
+//! - Steps (`123.batch`, `123.0`) are passed over: their job stands for them.
+//! - Each line of a job is a life of its own: a requeued job (`sacct --duplicates`) has one for
+//!   each start, a job that was resized one for each size.
+//! - Jobs that were given no node (`None assigned`) never started, whatever dates they have.
 
-pub(super) fn knows(_lines: &[&[u8]]) -> bool {
-    false
+mod columns;
+
+use lacuna_model::Timestamp;
+
+use crate::fields::{self, Length, LocalTimes, odd};
+use crate::formats::JobParser;
+use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
+
+use columns::{Columns, ROLES, Role, is_data};
+
+pub(super) fn knows(lines: &[&[u8]]) -> bool {
+    lines
+        .first()
+        .is_some_and(|line| Columns::from_header(line).is_some() || is_data(line))
 }
 
-pub(super) struct Sacct;
+/// Says why a log with these first bytes cannot be read as a table; nothing if it can.
+pub(super) fn refusal(head: &[u8], reading: &Reading) -> Option<String> {
+    let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let line = lines.find(|line| !line.is_empty())?;
+    match (Columns::from_header(line), &reading.columns) {
+        (Some(columns), _) => columns.err(),
+        (None, Some(names)) => Columns::from_names(names, line).err(),
+        (None, None) => Some(
+            "its first line does not name the columns: name them in their order with \
+             --columns, e.g. --columns jobid,submit,start,end,state,nnodes,timelimit,nodelist"
+                .to_owned(),
+        ),
+    }
+}
+
+pub(super) struct Sacct {
+    /// As the user named them.
+    names: Option<String>,
+    columns: Option<Columns>,
+    times: LocalTimes,
+    steps: u64,
+}
 
 impl Sacct {
-    pub(super) fn new(_reading: &Reading) -> Self {
-        Self
+    pub(super) fn new(reading: &Reading) -> Self {
+        Self {
+            names: reading.columns.clone(),
+            columns: None,
+            times: LocalTimes::new(reading.zone()),
+            steps: 0,
+        }
+    }
+
+    /// Takes the first line, or another header, as two tables in one file have. Says whether
+    /// the line was a header.
+    #[cold]
+    fn header(&mut self, line: &[u8]) -> Result<bool, FieldError> {
+        let wrong =
+            |lacking: String| FieldError::new("line", "a header with more columns", lacking);
+        if let Some(columns) = Columns::from_header(line) {
+            self.columns = Some(columns.map_err(wrong)?);
+            return Ok(true);
+        }
+        if self.columns.is_none() {
+            let names = self.names.as_deref().ok_or_else(|| {
+                let expected = "a header that names the columns (JobID|Start|End|NNodes|...)";
+                odd("line", expected, line)
+            })?;
+            self.columns = Some(Columns::from_names(names, line).map_err(wrong)?);
+        }
+        Ok(false)
     }
 }
 
 impl JobParser for Sacct {
-    fn line(&mut self, _line: &[u8], _record: &mut JobRecord) -> Result<bool, FieldError> {
-        Ok(false)
+    fn line(&mut self, line: &[u8], record: &mut JobRecord) -> Result<bool, FieldError> {
+        let may_be_header = match &self.columns {
+            None => !line.trim_ascii().is_empty(),
+            Some(columns) => columns.begin(line),
+        };
+        if may_be_header && self.header(line)? {
+            return Ok(false);
+        }
+        let Some(columns) = &self.columns else {
+            return Ok(false);
+        };
+        if line.is_empty() || line.trim_ascii().is_empty() {
+            return Ok(false);
+        }
+        let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
+        columns.cut(line, &mut cells).map_err(|found| {
+            let expected = format!("{} columns", columns.count());
+            FieldError::new("line", expected, format!("{found}"))
+        })?;
+        let row = Row { columns, cells };
+        let (is_step, id) = row.id()?;
+        if is_step {
+            self.steps += 1;
+            return Ok(false);
+        }
+        row.job(id, &mut self.times, record)?;
+        Ok(true)
+    }
+
+    fn passed_over(&self) -> u64 {
+        self.steps
+    }
+}
+
+/// A line, cut.
+struct Row<'a> {
+    columns: &'a Columns,
+    cells: [&'a [u8]; ROLES],
+}
+
+impl<'a> Row<'a> {
+    #[inline]
+    fn cell(&self, role: Role) -> &'a [u8] {
+        self.cells
+            .get(role as usize)
+            .copied()
+            .unwrap_or(&[])
+            .trim_ascii()
+    }
+
+    #[cold]
+    fn odd(&self, role: Role, expected: &str) -> FieldError {
+        odd(self.columns.place(role), expected, self.cell(role))
+    }
+
+    /// The job's id, and whether it is a step of it.
+    fn id(&self) -> Result<(bool, &'a [u8]), FieldError> {
+        let role = if self.columns.has(Role::JobId) {
+            Role::JobId
+        } else {
+            Role::JobIdRaw
+        };
+        let id = self.cell(role);
+        let is_part = |byte: &u8| byte.is_ascii_digit() || b"_+[]-,%.".contains(byte);
+        // A dot within brackets stands for indices that did not fit: `123_[1-9,...]`.
+        let step = memchr::memchr2(b'.', b'[', id);
+        match step.and_then(|at| id.split_at_checked(at)) {
+            Some((job, rest)) if rest.starts_with(b".") && !job.is_empty() => Ok((true, job)),
+            _ if id.first().is_some_and(u8::is_ascii_digit) && id.iter().all(is_part) => {
+                Ok((false, id))
+            }
+            _ => Err(self.odd(role, "the id of a job, as in 123, 123_4 and 123+0")),
+        }
+    }
+
+    fn job(
+        &self,
+        id: &[u8],
+        times: &mut LocalTimes,
+        record: &mut JobRecord,
+    ) -> Result<(), FieldError> {
+        record.submit = self.time(Role::Submit, times, None)?;
+        let start = self.time(Role::Start, times, None)?;
+        let end = self.time(Role::End, times, start)?;
+        let (outcome, is_waiting) = self.state()?;
+        record.outcome = outcome;
+
+        let list = self.cell(Role::NodeList);
+        let no_node = matches!(list, b"None assigned" | b"(null)" | b"None");
+        if !no_node {
+            fields::copy(&mut record.hosts, list);
+        }
+        let in_list = hosts::count(&record.hosts)
+            .map_err(|_| self.odd(Role::NodeList, "a list of hosts, as in n[1-4,7],login"))?;
+        let allocated = self.count(Role::AllocNodes)?;
+        let mut nodes = self
+            .count(Role::NNodes)?
+            .filter(|&nodes| nodes > 0)
+            .or(allocated);
+        if nodes.is_none_or(|nodes| nodes == 0) && in_list > 0 {
+            nodes = Some(in_list);
+        }
+        if nodes.is_none_or(|nodes| nodes == 0) {
+            nodes = self.count(Role::ReqNodes)?;
+        }
+        record.nodes = nodes.unwrap_or(0);
+
+        let limit = if self.cell(Role::Timelimit).is_empty() {
+            Role::TimelimitRaw
+        } else {
+            Role::Timelimit
+        };
+        record.walltime = self.limit(limit)?.and_then(Length::span);
+        let never = is_waiting
+            || no_node
+            || allocated == Some(0)
+            // Without a list: cancelled in the queue, which dates both with the same second.
+            || list.is_empty() && outcome == JobOutcome::Cancelled && start == end;
+        if let Some(start) = start.filter(|_| !never) {
+            record.start = Some(start);
+            record.end = end;
+            match end {
+                Some(end) if end < start => {
+                    return Err(self.odd(Role::End, "a time that is not before the start"));
+                }
+                None if outcome != JobOutcome::Running && !self.cell(Role::State).is_empty() => {
+                    return Err(self.odd(Role::End, "the end of a job that has ended"));
+                }
+                _ => {}
+            }
+        }
+        fields::copy(&mut record.id, id);
+        fields::copy(&mut record.user, self.cell(Role::User));
+        fields::copy(&mut record.queue, self.cell(Role::Partition));
+        Ok(())
+    }
+
+    #[inline]
+    fn time(
+        &self,
+        role: Role,
+        times: &mut LocalTimes,
+        earliest: Option<Timestamp>,
+    ) -> Result<Option<Timestamp>, FieldError> {
+        let text = self.cell(role);
+        if let Some(time) = times.iso_after(text, earliest) {
+            return Ok(Some(time));
+        }
+        if text.is_empty()
+            || [&b"Unknown"[..], b"None", b"N/A"]
+                .iter()
+                .any(|no| text.eq_ignore_ascii_case(no))
+        {
+            return Ok(None);
+        }
+        // With `SLURM_TIME_FORMAT=%s`.
+        fields::unix(text)
+            .map(Some)
+            .ok_or_else(|| self.odd(role, "a time as in 2016-12-21T21:43:34, or Unknown"))
+    }
+
+    /// How it ended, and whether it waits still.
+    fn state(&self) -> Result<(JobOutcome, bool), FieldError> {
+        let text = self.cell(Role::State);
+        // `CANCELLED by 1500`, and `CANCELLED+` where a column was too narrow.
+        let word = text
+            .split(|&byte| byte == b' ' || byte == b'+')
+            .next()
+            .unwrap_or(text);
+        let outcome = match word {
+            b"COMPLETED" => JobOutcome::Completed,
+            b"FAILED" | b"OUT_OF_MEMORY" | b"LAUNCH_FAILED" => JobOutcome::Failed,
+            b"CANCELLED" | b"DEADLINE" | b"REVOKED" => JobOutcome::Cancelled,
+            b"TIMEOUT" => JobOutcome::Timeout,
+            b"NODE_FAIL" | b"BOOT_FAIL" => JobOutcome::NodeFailed,
+            b"PREEMPTED" | b"REQUEUED" => JobOutcome::Preempted,
+            b"RUNNING" | b"COMPLETING" | b"SUSPENDED" | b"STOPPED" | b"SIGNALING"
+            | b"STAGE_OUT" => JobOutcome::Running,
+            b"PENDING" | b"CONFIGURING" | b"REQUEUE_HOLD" | b"SPECIAL_EXIT" | b"RESV_DEL_HOLD"
+            | b"REQUEUE_FED" => return Ok((JobOutcome::Unknown, true)),
+            // Newer versions have words of their own.
+            _ if word
+                .iter()
+                .all(|&byte| byte.is_ascii_uppercase() || byte == b'_') =>
+            {
+                JobOutcome::Unknown
+            }
+            _ => return Err(self.odd(Role::State, "a state, as in COMPLETED or CANCELLED by 1")),
+        };
+        Ok((outcome, false))
+    }
+
+    /// A count of nodes: `128`, and `2K` for 2048, as `sacct` writes without `--noconvert`.
+    fn count(&self, role: Role) -> Result<Option<u32>, FieldError> {
+        let text = self.cell(role);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let (number, unit) = match text.split_last() {
+            Some((b'K' | b'k', number)) => (number, 1024.0),
+            Some((b'M' | b'm', number)) => (number, 1_048_576.0),
+            _ => (text, 1.0),
+        };
+        let nodes = match fields::unsigned(number) {
+            Some(number) if unit == 1.0 => u32::try_from(number).ok(),
+            _ if unit == 1.0 => None,
+            // Thousandths of 2.25 in `2.25K`.
+            _ => fields::milliseconds(number)
+                .map(|thousandths| thousandths as f64 / 1000.0 * unit)
+                .filter(|nodes| (0.0..4e9).contains(nodes))
+                .map(|nodes| nodes.round() as u32),
+        };
+        nodes
+            .map(Some)
+            .ok_or_else(|| self.odd(role, "a number of nodes"))
+    }
+
+    fn limit(&self, role: Role) -> Result<Option<Length>, FieldError> {
+        let text = self.cell(role);
+        let unknown = [
+            &b"Partition_Limit"[..],
+            b"INVALID",
+            b"NOT_SET",
+            b"None",
+            b"Unknown",
+        ];
+        if text.is_empty() || unknown.iter().any(|word| text.eq_ignore_ascii_case(word)) {
+            return Ok(None);
+        }
+        fields::length(text)
+            .map(Some)
+            .ok_or_else(|| self.odd(role, "a length of time, as in 1-12:30:00 or UNLIMITED"))
     }
 }

@@ -1,0 +1,285 @@
+//! Which column of a table is what: from a header line, or from names that the user gives.
+
+use memchr::memchr_iter;
+
+use crate::fields;
+
+/// What a column is used for. The names are those of `sacct --helpformat`, in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    JobId,
+    JobIdRaw,
+    Submit,
+    Start,
+    End,
+    State,
+    NNodes,
+    AllocNodes,
+    ReqNodes,
+    NodeList,
+    Timelimit,
+    TimelimitRaw,
+    User,
+    Partition,
+}
+
+/// Number of roles.
+pub(super) const ROLES: usize = 14;
+
+impl Role {
+    const ALL: [(&'static str, Self); ROLES] = [
+        ("jobid", Self::JobId),
+        ("jobidraw", Self::JobIdRaw),
+        ("submit", Self::Submit),
+        ("start", Self::Start),
+        ("end", Self::End),
+        ("state", Self::State),
+        ("nnodes", Self::NNodes),
+        ("allocnodes", Self::AllocNodes),
+        ("reqnodes", Self::ReqNodes),
+        ("nodelist", Self::NodeList),
+        ("timelimit", Self::Timelimit),
+        ("timelimitraw", Self::TimelimitRaw),
+        ("user", Self::User),
+        ("partition", Self::Partition),
+    ];
+
+    fn of(name: &str) -> Option<Self> {
+        let known = Self::ALL
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name));
+        known.map(|&(_, role)| role)
+    }
+}
+
+/// Texts that users and administrators choose, so that the delimiter may be part of them. If a
+/// line has more cells than columns, they belong to the first of these that the table has.
+const FREE: [&str; 6] = [
+    "jobname",
+    "comment",
+    "submitline",
+    "workdir",
+    "admincomment",
+    "systemcomment",
+];
+
+/// The delimiters that are looked for, the usual one first.
+const DELIMITERS: [u8; 8] = [b'|', b'\t', b';', b'^', b'~', b'#', b':', b','];
+
+/// The columns of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Columns {
+    /// What stands between two cells.
+    pub(super) delimiter: u8,
+    /// Name and role of each.
+    columns: Vec<(String, Option<Role>)>,
+    /// The column that takes further cells.
+    free: Option<usize>,
+    /// By role, the number of its column from 1, 0 if there is none.
+    numbers: [usize; ROLES],
+}
+
+impl Columns {
+    /// From a header line.
+    ///
+    /// # Errors
+    /// Nothing if it is none; what it lacks, as a text, if it is one.
+    pub(super) fn from_header(line: &[u8]) -> Option<Result<Self, String>> {
+        let text = std::str::from_utf8(line).ok()?;
+        let text = text.trim_start_matches('\u{feff}').trim_ascii();
+        let delimiter = DELIMITERS.into_iter().find(|&delimiter| {
+            text.split(char::from(delimiter))
+                .filter_map(Role::of)
+                .count()
+                > 1
+        })?;
+        let names = text.split(char::from(delimiter)).map(str::trim_ascii);
+        let columns = Self::of(names, delimiter);
+        let has_id = columns.has(Role::JobId) || columns.has(Role::JobIdRaw);
+        // A line of data may hold the word for a column by chance, but not several.
+        has_id.then(|| columns.complete())
+    }
+
+    /// From names as they are given to `sacct --format`, apart by `|` or commas; widths
+    /// (`JobName%30`) mean nothing. The delimiter is the one that cuts `line` into as many
+    /// cells.
+    ///
+    /// # Errors
+    /// What they lack, as a text.
+    pub(super) fn from_names(names: &str, line: &[u8]) -> Result<Self, String> {
+        let names: Vec<&str> = names
+            .split(['|', ','])
+            .map(|name| name.split('%').next().unwrap_or(name).trim_ascii())
+            .collect();
+        let cells = |delimiter| memchr_iter(delimiter, line).count() + 1;
+        let delimiter = DELIMITERS
+            .into_iter()
+            .find(|&delimiter| cells(delimiter) == names.len())
+            .unwrap_or(b'|');
+        Self::of(names.into_iter(), delimiter).complete()
+    }
+
+    fn of<'a>(names: impl Iterator<Item = &'a str>, delimiter: u8) -> Self {
+        let mut numbers = [0; ROLES];
+        let mut columns: Vec<(String, Option<Role>)> = Vec::new();
+        for name in names {
+            // Of two columns of one name the first counts.
+            let role = Role::of(name).filter(|&role| numbers.get(role as usize) == Some(&0));
+            if let Some(number) = role.and_then(|role| numbers.get_mut(role as usize)) {
+                *number = columns.len() + 1;
+            }
+            columns.push((name.to_owned(), role));
+        }
+        // What `sacct --parsable` puts behind the last column is no column.
+        if columns.last().is_some_and(|(name, _)| name.is_empty()) {
+            columns.pop();
+        }
+        let free = FREE.iter().find_map(|free| {
+            columns
+                .iter()
+                .position(|(name, _)| name.eq_ignore_ascii_case(free))
+        });
+        Self {
+            delimiter,
+            columns,
+            free,
+            numbers,
+        }
+    }
+
+    /// Itself if it has what is needed.
+    fn complete(self) -> Result<Self, String> {
+        let mut lacking = Vec::new();
+        if !self.has(Role::JobId) && !self.has(Role::JobIdRaw) {
+            lacking.push("JobID");
+        }
+        if !self.has(Role::Start) {
+            lacking.push("Start");
+        }
+        if !self.has(Role::End) {
+            lacking.push("End");
+        }
+        let sizes = [Role::NNodes, Role::NodeList, Role::AllocNodes];
+        if !sizes.into_iter().any(|role| self.has(role)) {
+            lacking.push("one of NNodes, NodeList and AllocNodes");
+        }
+        if lacking.is_empty() {
+            return Ok(self);
+        }
+        Err(format!("the columns lack {}", lacking.join(", ")))
+    }
+
+    /// Whether there is a column of this role.
+    pub(super) fn has(&self, role: Role) -> bool {
+        self.numbers
+            .get(role as usize)
+            .is_some_and(|&number| number > 0)
+    }
+
+    /// Number and name of the column of a role, for errors.
+    #[cold]
+    pub(super) fn place(&self, role: Role) -> String {
+        let number = self.numbers.get(role as usize).copied().unwrap_or(0);
+        let column = number.checked_sub(1).and_then(|at| self.columns.get(at));
+        let name = column.map_or("none", |(name, _)| name);
+        format!("column {number} ({name})")
+    }
+
+    /// Whether a line begins as a header does, this one or another: tables are put one behind
+    /// the other. Quick, since it is asked of every line.
+    #[inline]
+    pub(super) fn begin(&self, line: &[u8]) -> bool {
+        if line.first().is_none_or(u8::is_ascii_digit) {
+            return false;
+        }
+        let name = self.columns.first().map_or("", |(name, _)| name.as_str());
+        let begins = |name: &str| {
+            line.get(..name.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        begins(name) || begins("JobID")
+    }
+
+    /// How many columns there are.
+    pub(super) fn count(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Cuts a line into the cells of its roles; a cell without a column stays empty.
+    ///
+    /// # Errors
+    /// How many cells there are, if they do not fit the columns.
+    #[inline]
+    pub(super) fn cut<'a>(
+        &self,
+        line: &'a [u8],
+        cells: &mut [&'a [u8]; ROLES],
+    ) -> Result<(), usize> {
+        let mut ends = memchr_iter(self.delimiter, line).chain(std::iter::once(line.len()));
+        let mut from = 0;
+        for (_, role) in &self.columns {
+            let Some(end) = ends.next() else {
+                return Err(self.cells(line));
+            };
+            if let Some(role) = role
+                && let (Some(place), Some(cell)) =
+                    (cells.get_mut(*role as usize), line.get(from..end))
+            {
+                *place = cell;
+            }
+            from = end + 1;
+        }
+        // `--parsable` ends each line with a delimiter.
+        if from > line.len() || from == line.len() {
+            return Ok(());
+        }
+        self.cut_around(line, cells)
+    }
+
+    /// Cuts a line that has more cells than there are columns: what is too much belongs to the
+    /// column of free text.
+    #[cold]
+    fn cut_around<'a>(&self, line: &'a [u8], cells: &mut [&'a [u8]; ROLES]) -> Result<(), usize> {
+        let found = self.cells(line);
+        let Some(free) = self.free else {
+            return Err(found);
+        };
+        let line = line.strip_suffix(&[self.delimiter]).unwrap_or(line);
+        let extra = self.cells(line).saturating_sub(self.columns.len());
+        let mut parts = line.split(|&byte| byte == self.delimiter);
+        for (at, (_, role)) in self.columns.iter().enumerate() {
+            let cell = parts.next().unwrap_or(&[]);
+            if at == free {
+                for _ in 0..extra {
+                    parts.next();
+                }
+            }
+            if let Some(place) = role.and_then(|role| cells.get_mut(role as usize)) {
+                *place = cell;
+            }
+        }
+        Ok(())
+    }
+
+    fn cells(&self, line: &[u8]) -> usize {
+        memchr_iter(self.delimiter, line).count() + 1
+    }
+}
+
+/// Whether a line looks like a job of a table without a header: a job's number, and two dates.
+pub(super) fn is_data(line: &[u8]) -> bool {
+    let is_date = |cell: &[u8]| {
+        matches!(cell, [y, _, _, _, b'-', _, _, b'-', _, _, b'T', rest @ ..]
+            if y.is_ascii_digit() && rest.len() == 8)
+    };
+    DELIMITERS.into_iter().any(|delimiter| {
+        let mut cells = line.split(|&byte| byte == delimiter);
+        let first = cells.next().unwrap_or(&[]);
+        let digits = first
+            .iter()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        let id = first.get(..digits).and_then(fields::unsigned);
+        id.is_some() && cells.filter(|cell| is_date(cell)).count() > 1
+    })
+}
