@@ -15,6 +15,7 @@ fn jobs() -> Vec<BatchJob> {
                 nodes: 1 + (mixed % 11) as u32 * (mixed % 97 / 10) as u32,
                 runtime,
                 walltime: runtime * 2,
+                recorded_start: None,
             }
         })
         .collect()

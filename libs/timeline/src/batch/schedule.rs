@@ -1,85 +1,11 @@
-//! Batch jobs in, their placements and the holes between them out.
+//! A whole schedule in memory, for workloads that fit there.
 
 use lacuna_model::{HoleRecord, NodeId, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// A rigid batch job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BatchJob {
-    /// Its number, for the caller's use.
-    pub id: u64,
-    /// When it is submitted, seconds.
-    pub submit: i64,
-    /// How many nodes it needs.
-    pub nodes: u32,
-    /// How long it runs, seconds. Some machines let jobs run beyond their walltime.
-    pub runtime: i64,
-    /// How long it asked for, seconds: all that the scheduler knows.
-    pub walltime: i64,
-}
-
-/// Why a workload was refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BatchError {
-    /// The machine has no nodes.
-    #[error("a machine needs at least one node")]
-    NoNodes,
-    /// A job can never start.
-    #[error("batch job {id} needs {needs} nodes: the machine has {has}, expected 1 to {has}")]
-    Size {
-        /// Which job.
-        id: u64,
-        /// What it needs.
-        needs: u32,
-        /// What there is.
-        has: u32,
-    },
-    /// A length is negative.
-    #[error("batch job {id}: {what} is {value} s: expected zero or more")]
-    Negative {
-        /// Which job.
-        id: u64,
-        /// Which length.
-        what: &'static str,
-        /// What was given.
-        value: i64,
-    },
-}
-
-/// Adjacent nodes: `first..first + count`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Run {
-    /// The first node.
-    pub first: u32,
-    /// How many.
-    pub count: u32,
-}
-
-/// When and where a job ran.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placement {
-    /// The job's place in the list that was given.
-    pub job: usize,
-    /// Its first second.
-    pub start: i64,
-    /// The first second after it.
-    pub end: i64,
-    /// When it would have ended after its walltime.
-    pub asked_end: i64,
-    /// Its nodes, ascending.
-    pub runs: Vec<Run>,
-    /// The start that was promised when it first became the head of the queue, if it waited
-    /// there.
-    pub promised: Option<i64>,
-}
-
-impl Placement {
-    /// How many nodes it has.
-    #[must_use]
-    pub fn count(&self) -> u32 {
-        self.runs.iter().map(|run| run.count).sum()
-    }
-}
+use super::job::{BatchError, BatchJob, Placement};
+use super::machine::Machine;
+use super::simulator::Simulator;
 
 /// A time during which one node had no job: `[from, until)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,6 +35,88 @@ pub struct Schedule {
     pub holes: Vec<NodeHole>,
     /// Jobs that had not started at the end.
     pub waiting: usize,
+}
+
+/// Runs jobs on a machine of `nodes` nodes, by EASY with first fit, until all have ended or
+/// until second `until`.
+///
+/// Jobs that are submitted at the same second wait in the order in which they are given. A job
+/// that runs beyond its walltime is expected to end at the next second, over and over.
+///
+/// # Errors
+/// [`BatchError`] names the job and what was expected.
+pub fn simulate(nodes: u32, jobs: &[BatchJob], until: Option<i64>) -> Result<Schedule, BatchError> {
+    simulate_on(Machine::new(nodes), jobs, until)
+}
+
+/// As [`simulate`], on any machine. Holes are idle nodes that are neither drained nor reserved.
+///
+/// # Errors
+/// [`BatchError`] names what makes no sense, and what was expected.
+pub fn simulate_on(
+    machine: Machine,
+    jobs: &[BatchJob],
+    until: Option<i64>,
+) -> Result<Schedule, BatchError> {
+    for job in jobs {
+        machine.admits(job)?;
+    }
+    let mut order: Vec<(usize, &BatchJob)> = jobs.iter().enumerate().collect();
+    order.sort_by_key(|(_, job)| job.submit);
+    let nodes = machine.nodes;
+    let mut simulator = Simulator::new(machine, order.iter().map(|(_, job)| **job))?;
+    let mut since: Vec<Option<i64>> = vec![None; nodes as usize];
+    let mut schedule = Schedule {
+        nodes,
+        start: order.first().map_or(0, |(_, job)| job.submit),
+        placements: Vec::with_capacity(jobs.len()),
+        ..Schedule::default()
+    };
+    let before = |at: i64| until.is_none_or(|until| at < until);
+    while simulator.next_at().is_some_and(before) {
+        let Some(step) = simulator.step()? else {
+            break;
+        };
+        if !before(step.at) {
+            break;
+        }
+        for node in step.taken.iter().flat_map(|run| run.nodes()) {
+            if let Some(from) = since.get_mut(node as usize).and_then(Option::take) {
+                schedule.holes.push(NodeHole {
+                    node,
+                    from,
+                    until: step.at,
+                    censored: false,
+                });
+            }
+        }
+        for node in step.freed.iter().flat_map(|run| run.nodes()) {
+            if let Some(idle) = since.get_mut(node as usize) {
+                *idle = Some(step.at);
+            }
+        }
+        for placement in step.started {
+            let place = order.get(placement.job).map_or(0, |(place, _)| *place);
+            schedule.placements.push(Placement {
+                job: place,
+                ..placement.clone()
+            });
+        }
+        schedule.end = step.at;
+    }
+    schedule.end = until.unwrap_or(schedule.end).max(schedule.start);
+    schedule.waiting = jobs.len().saturating_sub(schedule.placements.len());
+    for (node, idle) in (0..).zip(&since) {
+        if let Some(from) = idle.filter(|&from| from < schedule.end) {
+            schedule.holes.push(NodeHole {
+                node,
+                from,
+                until: schedule.end,
+                censored: true,
+            });
+        }
+    }
+    Ok(schedule)
 }
 
 impl Schedule {

@@ -159,6 +159,7 @@ fn run(workload: &Workload, scale: f64) -> Result<Calibrated, WorkloadError> {
                 nodes: shape.nodes,
                 runtime: shape.runtime,
                 walltime: shape.walltime,
+                recorded_start: None,
             }
         })
         .collect();
