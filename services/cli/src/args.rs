@@ -9,7 +9,7 @@ use crate::commands::{
     self, config, events, explain, generate, help, nodes, plan, submit, top, trainers,
 };
 use crate::error::{CliError, Exit, Result};
-use crate::{bench, demo, output, replay, up};
+use crate::{bench, demo, output, replay, reproduce, up};
 
 const AFTER: &str = "\
 Examples:
@@ -71,6 +71,9 @@ enum Command {
     Top(top::TopArgs),
     /// Run a recording in virtual time, without NATS
     Replay(replay::ReplayArgs),
+    /// Run everything of a published evaluation again and compare
+    #[command(subcommand)]
+    Reproduce(reproduce::ReproduceCommand),
     /// Generate the recording of a machine
     Generate(generate::GenerateArgs),
     /// Check, print or explain configuration
@@ -94,6 +97,7 @@ impl Command {
     fn run(self) -> Result<()> {
         match self {
             Self::Replay(args) => replay::run(&args).map_err(commands::from_replay),
+            Self::Reproduce(command) => reproduce::run(&command),
             Self::Generate(args) => generate::run(&args),
             Self::Config(args) => config::run(&args),
             Self::Completions(args) => help::completions(&args),
@@ -166,6 +170,9 @@ fn usage(error: &clap::Error, json: bool) -> ExitCode {
 }
 
 fn report(error: &CliError, json: bool) -> ExitCode {
+    if error.message.is_empty() {
+        return error.exit.into();
+    }
     if json {
         // Operators' scripts look at the value, so the code is always the same.
         return match output::print_json(&error.to_json()) {

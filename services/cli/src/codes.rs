@@ -163,6 +163,19 @@ none has, it lies on the nodes where the trainer ran, in the folder of the agent
 (agent.work_dir): <work_dir>/<trainer>/<node>/output.log. A trainer that never had
 a node has no output; `lacuna explain NAME` says why it waits.",
     },
+    Page {
+        code: "L0017",
+        title: "the recording is not at hand",
+        text: "\
+`lacuna reproduce bftrainer` needs the recording that the paper was made with, in
+the folder summit-2021-02 of the folder that --data or LACUNA_DATA names:
+  holes.csv.gz                    the holes, node,idle_from,idle_until,censored
+  nodes.txt                       the nodes in their original order
+  hpo-1000.jsonl.gz               a thousand equal trainers
+  mixed-1001-throughput.jsonl.gz  seven networks in turn, by samples/s
+  mixed-1001-speedup.jsonl.gz     the same, by speed-up over one node
+They are made from what the authors of arXiv 2106.12091 published.",
+    },
 ];
 
 /// The page of a code, in any case of letters.

@@ -74,6 +74,12 @@ impl CliError {
         }
     }
 
+    /// A failure that the output has said already: only the exit code tells of it.
+    #[must_use]
+    pub(crate) fn said() -> Self {
+        Self::failed("")
+    }
+
     /// The same error with what to do about it.
     #[must_use]
     pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {

@@ -14,6 +14,7 @@ mod error;
 mod live;
 mod output;
 pub mod replay;
+mod reproduce;
 mod submit_file;
 mod table;
 mod up;

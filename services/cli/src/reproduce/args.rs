@@ -1,0 +1,125 @@
+//! The arguments of `lacuna reproduce`, and the command itself.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::data::folder;
+use super::published::{GROUPS, rows};
+use super::row::Row;
+use super::run::Runner;
+use super::table;
+use crate::error::{CliError, Result, file_error};
+use crate::output::{JsonArg, print, print_json};
+
+/// Which publication.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReproduceCommand {
+    /// The evaluation of BFTrainer (arXiv 2106.12091)
+    Bftrainer(BftrainerArgs),
+}
+
+/// Arguments of `reproduce bftrainer`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna reproduce bftrainer
+  lacuna reproduce bftrainer --data ~/recordings --out table.md --report table.html
+  lacuna reproduce bftrainer --only horizon --only costs --json
+
+Each row is one `lacuna replay` of the recording that the paper was made with, in a process of
+its own; --json names its command. The table is Markdown. The exit code is 1 if a row failed, or
+does not agree with what was published (hours within 1 %, efficiency within .01).")]
+pub(crate) struct BftrainerArgs {
+    /// The folder of recordings [default: LACUNA_DATA, else ../shared/data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// How many rows at a time [default: the cores of this machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// One row of each group only
+    #[arg(long)]
+    quick: bool,
+    /// Only this group of rows; may be given again
+    #[arg(long, value_name = "GROUP", value_parser = group_names())]
+    only: Vec<String>,
+    /// Seed of every row
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write the table (Markdown) to a file instead of printing it
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+fn group_names() -> Vec<&'static str> {
+    GROUPS.iter().map(|group| group.name).collect()
+}
+
+/// Runs `reproduce`.
+///
+/// # Errors
+/// The recording is not at hand, a file cannot be written, a row failed or does not agree.
+pub(crate) fn run(command: &ReproduceCommand) -> Result<()> {
+    match command {
+        ReproduceCommand::Bftrainer(args) => bftrainer(args),
+    }
+}
+
+fn bftrainer(args: &BftrainerArgs) -> Result<()> {
+    let variable = std::env::var_os("LACUNA_DATA").map(PathBuf::from);
+    let folder = folder(args.data.as_deref(), variable)?;
+    let program = std::env::current_exe()
+        .map_err(|e| CliError::failed(format!("cannot tell which program this is: {e}")))?;
+    let jobs = match args.jobs {
+        Some(jobs) => usize::from(jobs),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let wanted = |row: &Row| {
+        (args.only.is_empty() || args.only.iter().any(|only| only == row.group))
+            && (row.quick || !args.quick)
+    };
+    let chosen: Vec<Row> = rows(&folder).into_iter().filter(wanted).collect();
+    let runner = Runner {
+        program: program.into_os_string(),
+        jobs,
+        seed: args.seed,
+    };
+    let bar = bar(args.json.json);
+    let done = runner.run(chosen, &mut |ended, all| {
+        bar.set_length(all as u64);
+        bar.set_position(ended as u64);
+    })?;
+    bar.finish_and_clear();
+    let text = table::markdown(&done, args.seed);
+    if let Some(path) = &args.out {
+        std::fs::write(path, &text).map_err(|e| file_error("write the table to", path, &e))?;
+    }
+    match (args.json.json, &args.out) {
+        (true, _) => print_json(&table::json(&done))?,
+        (false, Some(path)) => {
+            print(&format!("{}\n{}", table::verdict(&done), path.display()))?;
+        }
+        (false, None) => print(&text)?,
+    }
+    if done.iter().any(|done| done.agrees() == Some(false)) {
+        return Err(CliError::said());
+    }
+    Ok(())
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn bar(json: bool) -> ProgressBar {
+    if json || !std::io::stderr().is_terminal() {
+        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    }
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} rows, {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(std::time::Duration::from_millis(250));
+    bar
+}

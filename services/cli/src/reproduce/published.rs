@@ -1,0 +1,376 @@
+//! What was published of BFTrainer, row by row.
+//!
+//! Source: Liu, Kettimuthu, Papka, Foster, "BFTrainer" (arXiv 2106.12091, 2021) and its authors'
+//! public replayer, run with the exact optimum on the first 1,024 nodes of the recording; the
+//! endless rows with an independent replayer on the same recording. Which of several equal
+//! nodes is released is left open there and moves the hours by up to .5 %, so a row is
+//! reproduced when its hours agree within 1 % and U within .01; the endless rows within .02, since
+//! that replayer is another one. The shares of cost are shown
+//! beside each other. Pool statistics were published of the whole recording (14.92 days); where
+//! only a part of it is at hand they are shown and not judged.
+
+use std::path::Path;
+
+use super::row::{Figure, Row, Tolerance};
+
+const HORIZON: &str = "horizon";
+const COMPAT: &str = "compat";
+const EQUAL: &str = "equal share";
+const PARALLEL: &str = "in parallel";
+const COSTS: &str = "costs";
+const MIXED: &str = "mixed stream";
+const OBJECTIVES: &str = "objectives";
+const END: &str = "trainer end";
+const DEDICATED: &str = "dedicated";
+const OUTAGES: &str = "outages";
+const ENDLESS: &str = "endless";
+const POOL: &str = "pool";
+
+/// A group of rows.
+pub(super) struct Group {
+    /// Its name, for `--only`.
+    pub(super) name: &'static str,
+    /// What it shows.
+    pub(super) title: &'static str,
+    /// What the rows' places on the axis mean.
+    pub(super) x_label: &'static str,
+}
+
+/// All groups, in the order in which they are shown.
+pub(super) const GROUPS: [Group; 12] = [
+    group(HORIZON, "Equal trainers, by horizon", "horizon (s)"),
+    group(
+        PARALLEL,
+        "Equal trainers, by number in parallel",
+        "trainers in parallel",
+    ),
+    group(
+        COSTS,
+        "Equal trainers, by rescale costs",
+        "factor on rescale costs",
+    ),
+    group(
+        COMPAT,
+        "The published code's limit on changes (big-M)",
+        "horizon (s)",
+    ),
+    group(EQUAL, "Equal share instead of the optimum", ""),
+    group(END, "When a finished trainer leaves", ""),
+    group(DEDICATED, "Both ways to the work of dedicated nodes", ""),
+    group(OUTAGES, "With and without hours of outage", ""),
+    group(MIXED, "Seven networks in turn", "horizon (s)"),
+    group(OBJECTIVES, "Other objectives on the mixed stream", ""),
+    group(
+        ENDLESS,
+        "An endless backlog, by rescale costs",
+        "factor on rescale costs",
+    ),
+    group(POOL, "The pool", ""),
+];
+
+const fn group(name: &'static str, title: &'static str, x_label: &'static str) -> Group {
+    Group {
+        name,
+        title,
+        x_label,
+    }
+}
+
+const HOURS: Figure = Figure {
+    name: "hours",
+    pointer: "/hours",
+    factor: 1.0,
+    digits: 2,
+    published: None,
+    tolerance: Tolerance::Relative(0.01),
+};
+const EFFICIENCY: Figure = Figure {
+    name: "efficiency",
+    pointer: "/efficiency",
+    factor: 1.0,
+    digits: 3,
+    published: None,
+    tolerance: Tolerance::Absolute(0.01),
+};
+const RESCALE: Figure = Figure {
+    name: "rescale",
+    pointer: "/rescale_cost_fraction",
+    factor: 1.0,
+    digits: 4,
+    published: None,
+    tolerance: Tolerance::Shown,
+};
+const PREEMPT: Figure = Figure {
+    name: "preempt",
+    pointer: "/preempt_cost_fraction",
+    ..RESCALE
+};
+
+/// The published figures of a row; costs in percent.
+#[derive(Clone, Copy, Default)]
+struct Published {
+    hours: Option<f64>,
+    efficiency: Option<f64>,
+    costs: Option<(f64, f64)>,
+}
+
+const fn whole(hours: f64, efficiency: f64, rescale: f64, preempt: f64) -> Published {
+    Published {
+        hours: Some(hours),
+        efficiency: Some(efficiency),
+        costs: Some((rescale, preempt)),
+    }
+}
+
+const fn only_hours(hours: f64) -> Published {
+    Published {
+        hours: Some(hours),
+        efficiency: None,
+        costs: None,
+    }
+}
+
+impl Published {
+    fn figures(self) -> Vec<Figure> {
+        let percent = |share: f64| share / 100.0;
+        vec![
+            Figure {
+                published: self.hours,
+                ..HOURS
+            },
+            Figure {
+                published: self.efficiency,
+                ..EFFICIENCY
+            },
+            Figure {
+                published: self.costs.map(|(rescale, _)| percent(rescale)),
+                ..RESCALE
+            },
+            Figure {
+                published: self.costs.map(|(_, preempt)| percent(preempt)),
+                ..PREEMPT
+            },
+        ]
+    }
+}
+
+/// Makes rows of one recording.
+struct Rows<'a> {
+    folder: &'a Path,
+    rows: Vec<Row>,
+}
+
+impl Rows<'_> {
+    fn file(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    /// A replay of the first 1,024 nodes. `more` are further arguments; what is said twice
+    /// counts as said last.
+    fn replay(
+        &mut self,
+        group: &'static str,
+        (label, x): (&str, Option<f64>),
+        trainers: &str,
+        more: &str,
+        figures: Vec<Figure>,
+    ) {
+        let mut arguments = vec![
+            ("--trainers", self.file(trainers)),
+            ("--first-nodes", "1024".to_owned()),
+            ("--policy", "dp".to_owned()),
+            ("--horizon", "120s".to_owned()),
+            ("--max-parallel", "10".to_owned()),
+        ];
+        let mut switches = Vec::new();
+        let mut words = more.split_whitespace().peekable();
+        while let Some(word) = words.next() {
+            let Some(value) = words.next_if(|next| !next.starts_with("--")) else {
+                switches.push(word.to_owned());
+                continue;
+            };
+            match arguments.iter_mut().find(|(name, _)| *name == word) {
+                Some((_, old)) => value.clone_into(old),
+                None => switches.extend([word.to_owned(), value.to_owned()]),
+            }
+        }
+        let mut command = vec!["replay".to_owned(), self.file("holes.csv.gz")];
+        let named = arguments.into_iter().flat_map(|(n, v)| [n.to_owned(), v]);
+        command.extend(named);
+        command.extend(switches);
+        // The published setting stands for its group.
+        let quick = command.iter().any(|word| word == "120s")
+            && !self.rows.iter().any(|row| row.group == group && row.quick);
+        self.rows.push(Row {
+            group,
+            label: label.to_owned(),
+            x,
+            command,
+            figures,
+            quick,
+        });
+    }
+
+    fn equal(&mut self, group: &'static str, at: (&str, Option<f64>), more: &str, it: Published) {
+        self.replay(group, at, "hpo-1000.jsonl.gz", more, it.figures());
+    }
+
+    fn mixed(&mut self, group: &'static str, at: (&str, Option<f64>), more: &str, it: Published) {
+        let list = "mixed-1001-throughput.jsonl.gz";
+        self.replay(group, at, list, more, it.figures());
+    }
+}
+
+/// All rows, in the order in which they are shown.
+pub(super) fn rows(folder: &Path) -> Vec<Row> {
+    let mut rows = Rows {
+        folder,
+        rows: Vec::new(),
+    };
+    equal_trainers(&mut rows);
+    policies(&mut rows);
+    definitions(&mut rows);
+    mixed_stream(&mut rows);
+    endless(&mut rows);
+    pool(&mut rows);
+    rows.rows
+}
+
+fn equal_trainers(rows: &mut Rows<'_>) {
+    for (seconds, it) in [
+        (10, whole(205.0, 0.820, 0.1, 2.7)),
+        (30, whole(203.6, 0.834, 0.3, 2.7)),
+        (60, whole(203.7, 0.832, 0.5, 2.7)),
+        (120, whole(203.35, 0.839, 0.7, 2.7)),
+        (300, whole(203.5, 0.836, 1.0, 2.8)),
+        (600, whole(203.5, 0.836, 1.4, 2.9)),
+    ] {
+        let at = (format!("T = {seconds} s"), f64::from(seconds));
+        let more = format!("--horizon {seconds}s");
+        rows.equal(HORIZON, (&at.0, Some(at.1)), &more, it);
+    }
+    for (count, it) in [
+        (5, whole(226.7, 0.739, 1.2, 3.8)),
+        (10, whole(203.35, 0.839, 0.7, 2.7)),
+        (20, whole(184.6, 0.888, 0.4, 2.1)),
+        (35, whole(180.0, 0.906, 0.3, 1.8)),
+    ] {
+        let label = format!("{count} in parallel");
+        let more = format!("--max-parallel {count}");
+        rows.equal(PARALLEL, (&label, Some(f64::from(count))), &more, it);
+    }
+    for (scale, it) in [
+        (0.5, whole(202.7, 0.850, 0.4, 1.4)),
+        (1.0, whole(203.35, 0.839, 0.7, 2.7)),
+        (2.0, whole(206.0, 0.812, 1.0, 5.6)),
+        (5.0, whole(217.5, 0.736, 1.6, 16.3)),
+    ] {
+        let label = format!("costs x {scale}");
+        let more = cost_scale(scale);
+        rows.equal(COSTS, (&label, Some(scale)), &more, it);
+    }
+}
+
+/// The factor on costs as an argument; 1 is the default, and a row that is the same as another
+/// is run once.
+fn cost_scale(scale: f64) -> String {
+    if scale == 1.0 {
+        String::new()
+    } else {
+        format!("--cost-scale {scale}")
+    }
+}
+
+fn policies(rows: &mut Rows<'_>) {
+    for (seconds, it) in [
+        (10, whole(205.0, 0.820, 0.1, 2.7)),
+        (120, whole(203.5, 0.836, 0.7, 2.8)),
+    ] {
+        let label = format!("big-M, T = {seconds} s");
+        let more = format!("--horizon {seconds}s --compat");
+        rows.equal(COMPAT, (&label, Some(f64::from(seconds))), &more, it);
+    }
+    let published = whole(212.8, 0.751, 12.6, 4.2);
+    let none = Published::default();
+    let share = "--policy equal-share";
+    rows.equal(EQUAL, ("as meant", None), share, published);
+    let quirk = "--policy equal-share --compat";
+    rows.equal(EQUAL, ("nothing at the minimum (quirk)", None), quirk, none);
+    let next = whole(203.35, 0.839, 0.7, 2.7);
+    rows.equal(END, ("at the next event", None), "", next);
+    let at_once = "--trainer-end immediate";
+    rows.equal(END, ("at once", None), at_once, only_hours(189.4));
+}
+
+fn definitions(rows: &mut Rows<'_>) {
+    let split = whole(203.35, 0.839, 0.7, 2.7);
+    let none = Published::default();
+    rows.equal(DEDICATED, ("best static split", None), "", split);
+    let replay = "--dedicated static-replay";
+    rows.equal(DEDICATED, ("full static replay", None), replay, none);
+    rows.equal(OUTAGES, ("all hours", None), "", split);
+    let without = "--leave-out-idle-above 1000";
+    let label = "without the hours with more than 1,000 idle nodes";
+    rows.equal(OUTAGES, (label, None), without, none);
+}
+
+fn mixed_stream(rows: &mut Rows<'_>) {
+    for (seconds, hours) in [(10, 242.4), (120, 246.3), (600, 251.0)] {
+        let label = format!("throughput, T = {seconds} s");
+        let more = format!("--horizon {seconds}s");
+        let x = Some(f64::from(seconds));
+        rows.mixed(MIXED, (&label, x), &more, only_hours(hours));
+    }
+    let speedup = only_hours(230.5);
+    let list = "mixed-1001-speedup.jsonl.gz";
+    let at = ("speed-up, T = 120 s", None);
+    rows.replay(MIXED, at, list, "", speedup.figures());
+    let share = "--policy equal-share";
+    let at = ("equal share", None);
+    rows.mixed(MIXED, at, share, only_hours(252.3));
+    for (label, objective, it) in [
+        ("scaling efficiency", "scaling-efficiency", speedup),
+        ("throughput", "throughput", only_hours(246.3)),
+        ("weighted (equal weights)", "weighted", Published::default()),
+        ("fair", "fair", Published::default()),
+        ("speedup^0.5", "speedup^0.5", Published::default()),
+    ] {
+        let more = format!("--objective {objective}");
+        rows.mixed(OBJECTIVES, (label, None), &more, it);
+    }
+}
+
+fn endless(rows: &mut Rows<'_>) {
+    let share = Figure {
+        name: "of the zero-cost bound",
+        pointer: "/zero_cost_fraction",
+        factor: 1.0,
+        digits: 3,
+        published: None,
+        tolerance: Tolerance::Absolute(0.02),
+    };
+    for (nodes, parallel, published) in [
+        (1024, 10, [0.966, 0.856, 0.728]),
+        (4734, 10, [0.940, 0.772, 0.604]),
+        (4734, 35, [0.966, 0.852, 0.720]),
+    ] {
+        for (scale, published) in [1.0, 5.0, 10.0].into_iter().zip(published) {
+            let label = format!("{nodes} nodes, {parallel} in parallel, costs x {scale}");
+            let more = format!(
+                "--endless --start 1613347732 --first-nodes {nodes} --max-parallel {parallel} {}",
+                cost_scale(scale)
+            );
+            let mut figures = vec![Figure {
+                published: Some(published),
+                ..share.clone()
+            }];
+            figures.extend(Published::default().figures());
+            let at = (label.as_str(), Some(scale));
+            rows.replay(ENDLESS, at, "hpo-1000.jsonl.gz", &more, figures);
+        }
+    }
+}
+
+fn pool(rows: &mut Rows<'_>) {
+    let _ = rows;
+}

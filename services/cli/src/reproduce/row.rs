@@ -1,0 +1,195 @@
+//! A row of a published table: what to run, and what it should come to.
+
+use serde_json::Value;
+
+/// How near to the published figure is near enough.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Tolerance {
+    /// This share of the published figure.
+    Relative(f64),
+    /// This much, in the figure's own unit.
+    Absolute(f64),
+    /// Shown beside each other, and not judged.
+    Shown,
+}
+
+/// One figure of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Figure {
+    /// Its name in tables and JSON.
+    pub(super) name: &'static str,
+    /// Where it stands in the JSON that the command prints.
+    pub(super) pointer: &'static str,
+    /// The factor from there to the unit of the table.
+    pub(super) factor: f64,
+    /// Digits after the point in tables.
+    pub(super) digits: usize,
+    /// What was published, if it was.
+    pub(super) published: Option<f64>,
+    /// How near is near enough.
+    pub(super) tolerance: Tolerance,
+}
+
+impl Figure {
+    /// The figure in the command's JSON.
+    pub(super) fn ours(&self, output: &Value) -> Option<f64> {
+        let value = output.pointer(self.pointer)?.as_f64()?;
+        Some(value * self.factor)
+    }
+
+    /// Whether a figure is near enough; nothing where there is nothing to judge it by.
+    pub(super) fn agrees(&self, ours: f64) -> Option<bool> {
+        let published = self.published?;
+        let off = (ours - published).abs();
+        match self.tolerance {
+            Tolerance::Relative(share) => Some(off <= share * published.abs()),
+            Tolerance::Absolute(most) => Some(off <= most),
+            Tolerance::Shown => None,
+        }
+    }
+
+    /// How far a figure may be from the published one, in its own unit.
+    pub(super) fn room(&self) -> Option<f64> {
+        match (self.published, self.tolerance) {
+            (Some(published), Tolerance::Relative(share)) => Some(share * published.abs()),
+            (Some(_), Tolerance::Absolute(most)) => Some(most),
+            _ => None,
+        }
+    }
+}
+
+/// One row.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    /// Which table it belongs to.
+    pub(super) group: &'static str,
+    /// Its name within it.
+    pub(super) label: String,
+    /// Its place on the axis of the group's plot.
+    pub(super) x: Option<f64>,
+    /// The command that makes it: the arguments of `lacuna`, without `--json` and `--seed`.
+    pub(super) command: Vec<String>,
+    /// What is compared.
+    pub(super) figures: Vec<Figure>,
+    /// Whether `--quick` runs it.
+    pub(super) quick: bool,
+}
+
+/// What came of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Outcome {
+    /// What its command printed.
+    Done(Value),
+    /// What went wrong.
+    Failed(String),
+}
+
+/// A row and what came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Done {
+    /// The row.
+    pub(super) row: Row,
+    /// What came of it.
+    pub(super) outcome: Outcome,
+}
+
+impl Done {
+    /// A figure as this run has it.
+    pub(super) fn ours(&self, figure: &Figure) -> Option<f64> {
+        match &self.outcome {
+            Outcome::Done(output) => figure.ours(output),
+            Outcome::Failed(_) => None,
+        }
+    }
+
+    /// Whether every figure that was published and is to be judged is near enough; nothing
+    /// where there is none. A row that failed does not agree, nor does one without the figure.
+    pub(super) fn agrees(&self) -> Option<bool> {
+        if matches!(self.outcome, Outcome::Failed(_)) {
+            return Some(false);
+        }
+        let judged = self
+            .row
+            .figures
+            .iter()
+            .filter(|figure| figure.room().is_some());
+        judged
+            .map(|figure| {
+                self.ours(figure)
+                    .and_then(|ours| figure.agrees(ours))
+                    .unwrap_or(false)
+            })
+            .reduce(|all, one| all && one)
+    }
+
+    /// What went wrong, if it did.
+    pub(super) fn failure(&self) -> Option<&str> {
+        match &self.outcome {
+            Outcome::Done(_) => None,
+            Outcome::Failed(why) => Some(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn figure(published: Option<f64>, tolerance: Tolerance) -> Figure {
+        Figure {
+            name: "hours",
+            pointer: "/hours",
+            factor: 1.0,
+            digits: 2,
+            published,
+            tolerance,
+        }
+    }
+
+    fn done(figures: Vec<Figure>, outcome: Outcome) -> Done {
+        Done {
+            row: Row {
+                group: "g",
+                label: "r".into(),
+                x: None,
+                command: Vec::new(),
+                figures,
+                quick: false,
+            },
+            outcome,
+        }
+    }
+
+    #[test]
+    fn tolerances_are_those_of_the_published_figure() {
+        let hours = figure(Some(200.0), Tolerance::Relative(0.01));
+        assert_eq!(hours.agrees(201.9), Some(true));
+        assert_eq!(hours.agrees(197.9), Some(false));
+        assert_eq!(hours.room(), Some(2.0));
+        let share = figure(Some(0.8), Tolerance::Absolute(0.01));
+        assert_eq!(share.agrees(0.809), Some(true));
+        assert_eq!(share.agrees(0.811), Some(false));
+        let shown = figure(Some(0.8), Tolerance::Shown);
+        assert_eq!((shown.agrees(9.0), shown.room()), (None, None));
+        assert_eq!(figure(None, Tolerance::Absolute(1.0)).agrees(1.0), None);
+    }
+
+    #[test]
+    fn a_row_agrees_only_if_all_that_is_judged_does() {
+        let near = figure(Some(200.0), Tolerance::Relative(0.01));
+        let far = figure(Some(300.0), Tolerance::Relative(0.01));
+        let shown = figure(Some(1.0), Tolerance::Shown);
+        let output = || Outcome::Done(json!({ "hours": 200.5 }));
+        assert_eq!(done(vec![near.clone()], output()).agrees(), Some(true));
+        let both = done(vec![near.clone(), far], output());
+        assert_eq!(both.agrees(), Some(false));
+        assert_eq!(done(vec![shown], output()).agrees(), None);
+        // A figure that the command did not print is not near enough.
+        let nothing = done(vec![near.clone()], Outcome::Done(json!({})));
+        assert_eq!(nothing.agrees(), Some(false));
+        let failed = done(vec![near], Outcome::Failed("gone".into()));
+        assert_eq!(failed.agrees(), Some(false));
+        assert_eq!(failed.failure(), Some("gone"));
+    }
+}
