@@ -16,7 +16,7 @@ use crate::fields::{self, Length, LocalTimes, odd};
 use crate::formats::JobParser;
 use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 
-use columns::{Columns, ROLES, Role, is_data};
+use columns::{Columns, Cut, ROLES, Role, is_data};
 
 pub(super) fn knows(lines: &[&[u8]]) -> bool {
     lines
@@ -94,23 +94,47 @@ impl JobParser for Sacct {
             return Ok(false);
         }
         let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
-        columns.cut(line, &mut cells).map_err(|found| {
-            let expected = format!("{} columns", columns.count());
-            FieldError::new("line", expected, format!("{found}"))
-        })?;
-        let row = Row { columns, cells };
-        let (is_step, id) = row.id()?;
-        if is_step {
-            self.steps += 1;
-            return Ok(false);
-        }
-        row.job(id, &mut self.times, record)?;
-        Ok(true)
+        let is_job = match columns.cut(line, &mut cells) {
+            Cut::Whole => Row { columns, cells }.read(&mut self.times, record)?,
+            Cut::TooMany if !columns.free().is_empty() => {
+                around(columns, line, &mut self.times, record)?
+            }
+            Cut::TooFew | Cut::TooMany => {
+                let expected = format!("{} columns", columns.count());
+                let found = format!("{}", columns.cells(line));
+                return Err(FieldError::new("line", expected, found));
+            }
+        };
+        self.steps += u64::from(!is_job);
+        Ok(is_job)
     }
 
     fn passed_over(&self) -> u64 {
         self.steps
     }
+}
+
+/// Reads a line that has more cells than columns: of the texts that may hold the delimiter, it
+/// is the first with which the other columns make sense.
+#[cold]
+fn around(
+    columns: &Columns,
+    line: &[u8],
+    times: &mut LocalTimes,
+    record: &mut JobRecord,
+) -> Result<bool, FieldError> {
+    let mut first = None;
+    for &free in columns.free() {
+        let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
+        columns.cut_around(free, line, &mut cells);
+        record.clear();
+        match (Row { columns, cells }).read(times, record) {
+            Ok(is_job) => return Ok(is_job),
+            Err(at) => first = first.or(Some(at)),
+        }
+    }
+    let none = || FieldError::new("line", "as many cells as columns", "more");
+    Err(first.unwrap_or_else(none))
 }
 
 /// A line, cut.
@@ -132,6 +156,16 @@ impl<'a> Row<'a> {
     #[cold]
     fn odd(&self, role: Role, expected: &str) -> FieldError {
         odd(self.columns.place(role), expected, self.cell(role))
+    }
+
+    /// Reads it into a record; says whether it is a job, and no step of one.
+    #[inline]
+    fn read(&self, times: &mut LocalTimes, record: &mut JobRecord) -> Result<bool, FieldError> {
+        let (is_step, id) = self.id()?;
+        if !is_step {
+            self.job(id, times, record)?;
+        }
+        Ok(!is_step)
     }
 
     /// The job's id, and whether it is a step of it.

@@ -53,7 +53,7 @@ impl Role {
 }
 
 /// Texts that users and administrators choose, so that the delimiter may be part of them. If a
-/// line has more cells than columns, they belong to the first of these that the table has.
+/// line has more cells than columns, they belong to one of these.
 const FREE: [&str; 6] = [
     "jobname",
     "comment",
@@ -66,6 +66,14 @@ const FREE: [&str; 6] = [
 /// The delimiters that are looked for, the usual one first.
 const DELIMITERS: [u8; 8] = [b'|', b'\t', b';', b'^', b'~', b'#', b':', b','];
 
+/// How the cells of a line fit the columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cut {
+    Whole,
+    TooFew,
+    TooMany,
+}
+
 /// The columns of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Columns {
@@ -73,8 +81,8 @@ pub(super) struct Columns {
     pub(super) delimiter: u8,
     /// Name and role of each.
     columns: Vec<(String, Option<Role>)>,
-    /// The column that takes further cells.
-    free: Option<usize>,
+    /// The columns that may be what takes further cells.
+    free: Vec<usize>,
     /// By role, the number of its column from 1, 0 if there is none.
     numbers: [usize; ROLES],
 }
@@ -134,11 +142,11 @@ impl Columns {
         if columns.last().is_some_and(|(name, _)| name.is_empty()) {
             columns.pop();
         }
-        let free = FREE.iter().find_map(|free| {
-            columns
-                .iter()
-                .position(|(name, _)| name.eq_ignore_ascii_case(free))
-        });
+        let place = |free: &&str| {
+            let same = |(name, _): &(String, _)| name.eq_ignore_ascii_case(free);
+            columns.iter().position(same)
+        };
+        let free = FREE.iter().filter_map(place).collect();
         Self {
             delimiter,
             columns,
@@ -206,20 +214,13 @@ impl Columns {
     }
 
     /// Cuts a line into the cells of its roles; a cell without a column stays empty.
-    ///
-    /// # Errors
-    /// How many cells there are, if they do not fit the columns.
     #[inline]
-    pub(super) fn cut<'a>(
-        &self,
-        line: &'a [u8],
-        cells: &mut [&'a [u8]; ROLES],
-    ) -> Result<(), usize> {
+    pub(super) fn cut<'a>(&self, line: &'a [u8], cells: &mut [&'a [u8]; ROLES]) -> Cut {
         let mut ends = memchr_iter(self.delimiter, line).chain(std::iter::once(line.len()));
         let mut from = 0;
         for (_, role) in &self.columns {
             let Some(end) = ends.next() else {
-                return Err(self.cells(line));
+                return Cut::TooFew;
             };
             if let Some(role) = role
                 && let (Some(place), Some(cell)) =
@@ -230,21 +231,25 @@ impl Columns {
             from = end + 1;
         }
         // `--parsable` ends each line with a delimiter.
-        if from > line.len() || from == line.len() {
-            return Ok(());
+        if from >= line.len() {
+            Cut::Whole
+        } else {
+            Cut::TooMany
         }
-        self.cut_around(line, cells)
     }
 
-    /// Cuts a line that has more cells than there are columns: what is too much belongs to the
-    /// column of free text.
-    #[cold]
-    fn cut_around<'a>(&self, line: &'a [u8], cells: &mut [&'a [u8]; ROLES]) -> Result<(), usize> {
-        let found = self.cells(line);
-        let Some(free) = self.free else {
-            return Err(found);
-        };
-        let line = line.strip_suffix(&[self.delimiter]).unwrap_or(line);
+    /// The columns that may be what takes the cells of a line that has too many.
+    pub(super) fn free(&self) -> &[usize] {
+        &self.free
+    }
+
+    /// Cuts a line that has too many cells, if the column at `free` takes them.
+    pub(super) fn cut_around<'a>(
+        &self,
+        free: usize,
+        line: &'a [u8],
+        cells: &mut [&'a [u8]; ROLES],
+    ) {
         let extra = self.cells(line).saturating_sub(self.columns.len());
         let mut parts = line.split(|&byte| byte == self.delimiter);
         for (at, (_, role)) in self.columns.iter().enumerate() {
@@ -258,10 +263,11 @@ impl Columns {
                 *place = cell;
             }
         }
-        Ok(())
     }
 
-    fn cells(&self, line: &[u8]) -> usize {
+    /// How many cells a line has.
+    pub(super) fn cells(&self, line: &[u8]) -> usize {
+        let line = line.strip_suffix(&[self.delimiter]).unwrap_or(line);
         memchr_iter(self.delimiter, line).count() + 1
     }
 }
