@@ -62,18 +62,15 @@ fn bench(c: &mut Criterion) {
     group.sample_size(10);
     for nodes in [256, 1024] {
         let trace = Trace::new(&holes(nodes, 2), None, Timestamp::from_unix(0), None);
-        group.bench_function(
-            format!("{nodes} nodes, {} steps", trace.steps().len()),
-            |b| {
-                b.iter(|| {
-                    let mut hooks = Hooks {
-                        stopwatch: &|| 0.0,
-                        progress: &mut |_| {},
-                    };
-                    replay(&trace, &trainers, &settings, None, &mut hooks)
-                });
-            },
-        );
+        group.bench_function(format!("{nodes} nodes, {} steps", trace.len()), |b| {
+            b.iter(|| {
+                let mut hooks = Hooks {
+                    stopwatch: &|| 0.0,
+                    progress: &mut |_| {},
+                };
+                replay(&trace, &trainers, &settings, None, &mut hooks)
+            });
+        });
     }
     group.finish();
 }

@@ -1,12 +1,15 @@
 //! The scheduler's cores in virtual time: replay of recordings, measures of efficiency, and
 //! the report.
 //!
-//! [`Trace`] turns a hole list into numbered nodes and steps; [`replay`] drives the planner
-//! over it and counts what comes of it; [`report`] draws it.
+//! [`Trace`] turns a hole list into a [`Recording`] in memory; [`replay`] drives the planner
+//! over any recording and counts what comes of it; [`report`] draws it.
 
 mod account;
+pub mod calibration;
 mod efficiency;
 mod history;
+pub mod pool_stats;
+mod recording;
 mod replay;
 pub mod report;
 mod settings;
@@ -17,7 +20,8 @@ mod world;
 pub use account::Account;
 pub use efficiency::{dedicated_samples, split_rate, static_samples};
 pub use history::{History, Life, Point};
+pub use recording::{Recording, StepRef, Steps};
 pub use replay::{Hooks, Progress, Replayed, SimError, replay};
 pub use settings::{Model, Objective, Settings, TrainerEnd};
 pub use summary::{SolveSeconds, Summary, Verified};
-pub use trace::{Step, Trace};
+pub use trace::Trace;

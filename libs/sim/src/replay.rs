@@ -4,7 +4,7 @@ use lacuna_model::{Policy, Timestamp, TrainerSpec};
 
 use crate::summary::{SolveSeconds, Summary};
 use crate::world::{Decider, Kinds, Tally, World};
-use crate::{History, Settings, Trace, dedicated_samples};
+use crate::{History, Recording, Settings, dedicated_samples};
 
 /// Why a replay could not be run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -78,17 +78,20 @@ pub struct Replayed {
 /// # Errors
 /// [`SimError`].
 pub fn replay(
-    trace: &Trace,
+    recording: &dyn Recording,
     trainers: &[TrainerSpec],
     settings: &Settings,
     history: Option<History>,
     hooks: &mut Hooks<'_>,
 ) -> Result<Replayed, SimError> {
-    check(trace, trainers, settings)?;
+    check(recording, trainers, settings)?;
     let kinds = Kinds::new(trainers, settings.objective, settings.cost_scale);
     let mut decider = Decider::new(settings, hooks.stopwatch);
-    let mut world = World::new(trace, trainers, &kinds, settings, history);
-    world.run(&mut decider, &mut watch("replay", trace, hooks.progress))?;
+    let mut world = World::new(recording, trainers, &kinds, settings, history);
+    world.run(
+        &mut decider,
+        &mut watch("replay", recording, hooks.progress),
+    )?;
     let tally = world.tally;
     let history = world.history.take();
 
@@ -100,10 +103,15 @@ pub fn replay(
         (tally.last_end_s, tally.offered_at_last_end)
     };
     let equivalent_nodes = ratio(offered, seconds);
-    let dedicated =
-        dedicated_samples(trainers, settings, trace.start(), seconds, equivalent_nodes)?;
+    let dedicated = dedicated_samples(
+        trainers,
+        settings,
+        recording.start(),
+        seconds,
+        equivalent_nodes,
+    )?;
     let zero_cost_fraction = if settings.endless {
-        let free = zero_cost(trace, trainers, settings, hooks)?;
+        let free = zero_cost(recording, trainers, settings, hooks)?;
         Some(ratio(tally.samples, free))
     } else {
         None
@@ -123,10 +131,10 @@ pub fn replay(
         events: tally.events,
         trainers_done: tally.trainers_done,
         unfinished,
-        nodes: trace.nodes(),
-        history_holes: trace.history(),
-        start: trace.start(),
-        end: trace.end(),
+        nodes: recording.nodes(),
+        history_holes: recording.history(),
+        start: recording.start(),
+        end: recording.end(),
         solve_seconds: SolveSeconds::of(&solve_seconds),
         shortcuts: std::mem::take(&mut decider.shortcuts),
         unproven: decider.unproven,
@@ -145,7 +153,7 @@ pub fn replay(
 /// Samples in the same time if rescaling and preemption cost nothing and each event were
 /// re-optimised: no policy can do better from event to event.
 fn zero_cost(
-    trace: &Trace,
+    recording: &dyn Recording,
     trainers: &[TrainerSpec],
     settings: &Settings,
     hooks: &mut Hooks<'_>,
@@ -158,20 +166,24 @@ fn zero_cost(
         ..settings.clone()
     };
     let kinds = Kinds::new(trainers, free.objective, free.cost_scale);
-    let mut world = World::new(trace, trainers, &kinds, &free, None);
-    let mut watch = watch("zero-cost bound", trace, hooks.progress);
+    let mut world = World::new(recording, trainers, &kinds, &free, None);
+    let mut watch = watch("zero-cost bound", recording, hooks.progress);
     world.run(&mut Decider::new(&free, &|| 0.0), &mut watch)?;
     Ok(world.tally.samples)
 }
 
-fn check(trace: &Trace, trainers: &[TrainerSpec], settings: &Settings) -> Result<(), SimError> {
+fn check(
+    recording: &dyn Recording,
+    trainers: &[TrainerSpec],
+    settings: &Settings,
+) -> Result<(), SimError> {
     if trainers.is_empty() {
         return Err(SimError::NoTrainers);
     }
-    if trace.length_s() <= 0.0 {
+    if recording.length_s() <= 0.0 {
         return Err(SimError::NothingLeft {
-            start: trace.start(),
-            end: trace.end(),
+            start: recording.start(),
+            end: recording.end(),
         });
     }
     let refuse = |what, expected| Err(SimError::Setting { what, expected });
@@ -190,10 +202,10 @@ fn check(trace: &Trace, trainers: &[TrainerSpec], settings: &Settings) -> Result
 /// Passes on every 64th event.
 fn watch<'a>(
     stage: &'static str,
-    trace: &Trace,
+    recording: &dyn Recording,
     progress: &'a mut dyn FnMut(Progress),
 ) -> impl FnMut(&Tally) + 'a {
-    let total_s = trace.length_s();
+    let total_s = recording.length_s();
     move |tally| {
         if tally.events.is_multiple_of(64) {
             progress(Progress {

@@ -1,16 +1,19 @@
 //! A recording with numbered nodes, ready to be walked through quickly.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
 use lacuna_schedlog::{Window, moments};
 
+use crate::{Recording, SimError, StepRef, Steps};
+
 /// Everything that happens to the pool at one time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
+struct Step {
     /// Seconds since the start of the trace.
-    pub at_s: f64,
+    at_s: f64,
     /// Which of the trace's departures.
     closed: Range<u32>,
     /// Which of the trace's arrivals.
@@ -121,31 +124,16 @@ impl Trace {
         self.end.since(self.start).as_secs_f64()
     }
 
-    /// The steps, in order of time; the first is at the start.
+    /// How many steps it has; the first is at the start.
     #[must_use]
-    pub fn steps(&self) -> &[Step] {
-        &self.steps
+    pub const fn len(&self) -> usize {
+        self.steps.len()
     }
 
-    /// Nodes that leave in a step.
+    /// Whether there is no step at all.
     #[must_use]
-    pub fn closed(&self, step: &Step) -> &[u32] {
-        let range = step.closed.start as usize..step.closed.end as usize;
-        self.closed.get(range).unwrap_or(&[])
-    }
-
-    /// Nodes that become idle in a step, each with the start of its hole (Unix milliseconds).
-    #[must_use]
-    pub fn opened(&self, step: &Step) -> &[(u32, i64)] {
-        let range = step.opened.start as usize..step.opened.end as usize;
-        self.opened.get(range).unwrap_or(&[])
-    }
-
-    /// How many nodes have a hole at all.
-    #[must_use]
-    pub fn nodes(&self) -> u32 {
-        let highest = self.opened.iter().map(|&(node, _)| node + 1).max();
-        highest.unwrap_or(0)
+    pub const fn is_empty(&self) -> bool {
+        self.steps.is_empty()
     }
 
     /// Names of the nodes by number; empty for dedicated nodes.
@@ -153,10 +141,55 @@ impl Trace {
     pub fn names(&self) -> &[NodeId] {
         &self.names
     }
+}
 
-    /// Holes that had ended before the start: what a predictor may learn from.
-    #[must_use]
-    pub const fn history(&self) -> u64 {
+impl Recording for Trace {
+    fn start(&self) -> Timestamp {
+        self.start
+    }
+
+    fn end(&self) -> Timestamp {
+        self.end
+    }
+
+    /// How many nodes have a hole at all.
+    fn nodes(&self) -> u32 {
+        let highest = self.opened.iter().map(|&(node, _)| node + 1).max();
+        highest.unwrap_or(0)
+    }
+
+    fn node_name(&self, node: u32) -> Cow<'_, str> {
+        self.names.get(node as usize).map_or_else(
+            || Cow::Owned(node.to_string()),
+            |name| Cow::Borrowed(name.as_str()),
+        )
+    }
+
+    fn history(&self) -> u64 {
         self.history
+    }
+
+    fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
+        Ok(Box::new(Walk {
+            trace: self,
+            next: self.steps.iter(),
+        }))
+    }
+}
+
+/// A walk over a trace.
+struct Walk<'a> {
+    trace: &'a Trace,
+    next: std::slice::Iter<'a, Step>,
+}
+
+impl Steps for Walk<'_> {
+    fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
+        let range = |range: &Range<u32>| range.start as usize..range.end as usize;
+        Ok(self.next.next().map(|step| StepRef {
+            at_s: step.at_s,
+            closed: self.trace.closed.get(range(&step.closed)).unwrap_or(&[]),
+            opened: self.trace.opened.get(range(&step.opened)).unwrap_or(&[]),
+        }))
     }
 }

@@ -11,7 +11,9 @@ use rand_chacha::ChaCha8Rng;
 use crate::world::decide::Decider;
 use crate::world::kinds::{Kind, Kinds, work};
 use crate::world::pool::Pool;
-use crate::{Account, History, Life, Model, Point, Settings, SimError, Trace, TrainerEnd};
+use crate::{
+    Account, History, Life, Model, Point, Recording, Settings, SimError, StepRef, TrainerEnd,
+};
 
 /// Ends less than this after an event are seen at it, seconds.
 const END_TOLERANCE_S: f64 = 1e-6;
@@ -63,7 +65,7 @@ pub(crate) struct Tally {
 
 /// A replay under way.
 pub(crate) struct World<'a> {
-    trace: &'a Trace,
+    recording: &'a dyn Recording,
     trainers: &'a [TrainerSpec],
     kinds: &'a Kinds,
     settings: &'a Settings,
@@ -79,20 +81,20 @@ pub(crate) struct World<'a> {
 
 impl<'a> World<'a> {
     pub(crate) fn new(
-        trace: &'a Trace,
+        recording: &'a dyn Recording,
         trainers: &'a [TrainerSpec],
         kinds: &'a Kinds,
         settings: &'a Settings,
         history: Option<History>,
     ) -> Self {
         Self {
-            trace,
+            recording,
             trainers,
             kinds,
             settings,
             next: 0,
             active: Vec::new(),
-            pool: Pool::new(trace.nodes()),
+            pool: Pool::new(recording.nodes()),
             problem: Problem {
                 nodes: 0,
                 horizon_s: settings.horizon.as_secs_f64(),
@@ -112,41 +114,61 @@ impl<'a> World<'a> {
         decider: &mut Decider<'_>,
         watch: &mut dyn FnMut(&Tally),
     ) -> Result<(), SimError> {
-        let trace = self.trace;
-        let length = trace.length_s();
-        let mut steps = trace.steps().iter().peekable();
+        let length = self.recording.length_s();
+        let mut steps = self.recording.steps()?;
         loop {
-            let step_s = steps.peek().map_or(f64::INFINITY, |step| step.at_s);
-            let now = step_s.min(self.next_arrival_s()).min(self.next_end_s());
-            // What happens at the very end changes nothing any more.
-            if now >= length {
+            let step = steps.next()?;
+            if self.until_step(step, length, decider, watch)? {
                 break;
             }
-            self.advance(now);
-            if let Some(step) = steps.next_if(|step| step.at_s <= now) {
-                for &node in trace.closed(step) {
-                    self.lose(node);
-                }
-                for &(node, since_ms) in trace.opened(step) {
-                    self.pool.open(node, since_ms);
-                }
-            }
-            self.charge_preemptions();
-            self.dismiss();
-            if self.is_over() {
-                break;
-            }
-            self.admit();
-            self.replan(decider)?;
-            self.tally.events += 1;
-            self.remember();
-            watch(&self.tally);
         }
         if !self.is_over() {
             self.advance(length);
             self.dismiss();
         }
         Ok(())
+    }
+
+    /// Lives through all that happens up to a step of the recording, and through the step
+    /// itself; without one, up to the end. Says whether the replay is over.
+    fn until_step(
+        &mut self,
+        step: Option<StepRef<'_>>,
+        length: f64,
+        decider: &mut Decider<'_>,
+        watch: &mut dyn FnMut(&Tally),
+    ) -> Result<bool, SimError> {
+        let step_s = step.map_or(f64::INFINITY, |step| step.at_s);
+        loop {
+            let now = step_s.min(self.next_arrival_s()).min(self.next_end_s());
+            // What happens at the very end changes nothing any more.
+            if now >= length {
+                return Ok(true);
+            }
+            self.advance(now);
+            let stepped = step.filter(|step| step.at_s <= now);
+            if let Some(step) = stepped {
+                for &node in step.closed {
+                    self.lose(node);
+                }
+                for &(node, since_ms) in step.opened {
+                    self.pool.open(node, since_ms);
+                }
+            }
+            self.charge_preemptions();
+            self.dismiss();
+            if self.is_over() {
+                return Ok(true);
+            }
+            self.admit();
+            self.replan(decider)?;
+            self.tally.events += 1;
+            self.remember();
+            watch(&self.tally);
+            if stepped.is_some() {
+                return Ok(false);
+            }
+        }
     }
 
     /// Whether every trainer of the list is done.
@@ -174,7 +196,7 @@ impl<'a> World<'a> {
         if self.next >= self.trainers.len() {
             return self.tally.now_s;
         }
-        let arrival = spec.submit.since(self.trace.start()).as_secs_f64();
+        let arrival = spec.submit.since(self.recording.start()).as_secs_f64();
         arrival.max(self.tally.now_s)
     }
 

@@ -1,0 +1,61 @@
+//! What a replay walks over: the pool of a machine, step by step.
+
+use std::borrow::Cow;
+
+use lacuna_model::Timestamp;
+
+use crate::SimError;
+
+/// The pool of a machine over time, with nodes numbered from 0. It can be walked through as
+/// often as wanted, and each walk tells the same. A recording that is read again for each walk
+/// keeps its memory flat in its length.
+pub trait Recording {
+    /// Where it starts.
+    fn start(&self) -> Timestamp;
+
+    /// Where it ends.
+    fn end(&self) -> Timestamp;
+
+    /// All nodes have numbers below this.
+    fn nodes(&self) -> u32;
+
+    /// The name of a node, its number if it has none.
+    fn node_name(&self, node: u32) -> Cow<'_, str>;
+
+    /// Holes that had ended before the start: what a predictor may learn from.
+    fn history(&self) -> u64 {
+        0
+    }
+
+    /// Its length in seconds.
+    fn length_s(&self) -> f64 {
+        self.end().since(self.start()).as_secs_f64()
+    }
+
+    /// A walk from its start to its end.
+    ///
+    /// # Errors
+    /// [`SimError`] if what it is read from cannot be opened.
+    fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError>;
+}
+
+/// A walk through a [`Recording`].
+pub trait Steps {
+    /// The next step, or nothing at the end. Times do not decrease; the first step is at the
+    /// start and opens every hole that is present then.
+    ///
+    /// # Errors
+    /// [`SimError`] if what the recording is read from is damaged. The walk is over then.
+    fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError>;
+}
+
+/// Everything that happens to the pool at one time: first nodes leave, then nodes become idle.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepRef<'a> {
+    /// Seconds since the start of the recording.
+    pub at_s: f64,
+    /// Nodes that leave.
+    pub closed: &'a [u32],
+    /// Nodes that become idle, each with the start of its hole (Unix milliseconds).
+    pub opened: &'a [(u32, i64)],
+}
