@@ -4,6 +4,7 @@
 //!   snapshots in, opened and closed holes out.
 //! - [`batch`] simulates a batch scheduler (first come first served with EASY backfill) for
 //!   workloads that have no node lists.
+//! - [`occupancy`] finds the holes of a log that names the nodes of each job.
 //! - [`workload`] draws such a workload from a published model.
 //!
 //! Plain functions and state machines: no I/O, no clock.
@@ -12,6 +13,7 @@ pub mod batch;
 mod changes;
 mod hints;
 mod keeper;
+pub mod occupancy;
 pub mod workload;
 
 pub use changes::{Change, Changes, Counts, HoleEnd, Outcome};
