@@ -1,14 +1,28 @@
-//! The report: one HTML page that stands alone (inline SVG and CSS, no network, no script),
-//! readable by the colour-blind, on paper and on a laptop.
+//! Pages that stand alone (inline SVG and CSS, no network, no script), readable by the
+//! colour-blind, on paper and on a laptop.
 //!
-//! [`Report`] is plain data, so that a replay and a live run can fill it alike.
+//! - [`Report`], drawn by [`render`]: one replay or live run. Plain data, so that both can fill
+//!   it alike; [`from_replay`] does so from a replay.
+//! - [`Comparison`], drawn by [`render_comparison`]: several replays beside what was published.
+//! - [`render_pool`] and [`pool_drawing`]: the pool's statistics, as a page and as a drawing.
 
 mod charts;
+mod compare;
 mod data;
 mod from_replay;
 mod page;
+mod pool_page;
+mod shell;
+mod style;
 mod svg;
 
-pub use data::{HoleBin, Losses, PoolPoint, Report, TrainerRow, bin_holes};
+pub use compare::{Agreement, ComparedFigure, ComparedRow, Comparison, Group, render_comparison};
+pub use data::{
+    DayRow, Gantt, GanttRow, GanttSegment, HoleBin, LossKind, LossPart, LossSplit, Losses,
+    PoolPoint, Report, SolveBin, TrainerRow, bin_holes, bin_solves,
+};
+pub(crate) use data::{bin_of_length, empty_bins};
 pub use from_replay::{Source, from_replay};
 pub use page::render;
+pub use pool_page::{pool_drawing, render_pool};
+pub(crate) use svg::count;

@@ -133,6 +133,7 @@ pub fn from_replay(source: Source<'_>, replayed: &Replayed) -> Result<Report, Si
              that both begin and end in the replayed part."
                 .to_owned(),
         ],
+        ..Report::default()
     })
 }
 

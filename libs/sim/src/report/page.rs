@@ -1,102 +1,69 @@
-//! The page around the charts.
+//! The page of a report.
 
 use std::fmt::Write;
 
 use super::charts;
-use super::data::{Report, TrainerRow};
-use super::svg::{count, escape, span};
-
-const STYLE: &str = include_str!("style.css");
+use super::data::{LossKind, LossPart, Losses, Report, TrainerRow};
+use super::shell::{self, Table};
+use super::svg::{count, escape, percent, span, value};
+use super::{bin_solves, pool_page};
+use crate::calibration::Calibrated;
 
 /// How many trainers the table lists.
-const ROWS: usize = 30;
+const ROWS: usize = 60;
 
 /// Draws a report as one HTML page that needs nothing else.
 #[must_use]
 pub fn render(report: &Report) -> String {
-    let title = escape(&report.title);
-    let mut out = format!(
-        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>\
-         <meta name='viewport' content='width=device-width, initial-scale=1'>\
-         <title>{title}</title><style>{STYLE}</style></head><body>\n\
-         <header><h1>{title}</h1><p>{}</p></header>\n",
-        escape(&report.subtitle)
-    );
-    out.push_str("<dl class='figures'>");
-    for (label, value) in &report.figures {
-        let (label, value) = (escape(label), escape(value));
-        let _ = write!(out, "<div><dt>{label}</dt><dd>{value}</dd></div>");
-    }
-    out.push_str("</dl>\n");
+    let mut out = String::new();
+    shell::pairs(&mut out, "figures", &report.figures);
     let end_s = end(report);
     if !report.pool.is_empty() {
-        section(
-            &mut out,
-            "Pool",
-            "<i class='pool'></i>nodes in the pool <i class='used'></i>nodes that train",
-            &charts::pool(&report.pool, end_s),
-        );
+        let legend = "<i class='pool'></i>nodes in the pool <i class='used'></i>nodes that train";
+        let chart = charts::pool(&report.pool, end_s);
+        shell::section(&mut out, "Pool and use", legend, &chart, "");
     }
-    if !report.efficiency.is_empty() {
-        section(
-            &mut out,
-            "Efficiency so far",
-            "work done since the start, over that of the same trainers on as much dedicated node-time",
-            &charts::efficiency(&report.efficiency, end_s),
-        );
-    }
-    if let Some(losses) = &report.losses {
-        section(
-            &mut out,
-            "Work done and lost",
-            "in samples, as shares of all that was done and lost",
-            &charts::losses(losses),
-        );
-    }
-    if !report.trainers.is_empty() {
-        section(
-            &mut out,
-            "Trainers",
-            "one lane for each trainer at a time; height is the square root of its size in nodes, a change of shade is the next trainer",
-            &charts::trainers(&report.trainers, end_s),
-        );
-    }
-    if report.holes.iter().any(|bin| bin.count > 0) {
-        section(
-            &mut out,
-            "Holes by length",
-            "<i class='pale'></i>% of all holes <i class='full'></i>% of their node-time",
-            &charts::holes(&report.holes),
-        );
-    }
-    if report.solve_seconds.iter().any(|&s| s > 0.0) {
-        section(
-            &mut out,
-            "Time per decision",
-            "number of decisions by wall-clock time",
-            &charts::solves(&report.solve_seconds),
-        );
-    }
-    if !report.settings.is_empty() {
-        out.push_str("<section><h2>Settings</h2><dl class='settings'>");
-        for (label, value) in &report.settings {
-            let _ = write!(
-                out,
-                "<div><dt>{}</dt><dd>{}</dd></div>",
-                escape(label),
-                escape(value)
-            );
+    work(&mut out, report, end_s);
+    if !report.harm.is_empty() {
+        let mut text = String::from("<div class='harm'>");
+        for paragraph in &report.harm {
+            let _ = write!(text, "<p>{}</p>", escape(paragraph));
         }
-        out.push_str("</dl></section>\n");
+        text.push_str("</div>");
+        shell::section(&mut out, "Would it have hurt anyone?", "", &text, "");
     }
     if !report.trainers.is_empty() {
-        table(&mut out, &report.trainers, end_s);
+        trainers(&mut out, report, end_s);
+    }
+    if let Some(gantt) = report.gantt.as_ref().filter(|gantt| !gantt.rows.is_empty()) {
+        let legend = format!(
+            "{} to {} after the start; <i class='batch'></i>batch job <i class='trainer'></i>hole with a \
+             trainer <i class='hole'></i>hole without one, wasted (low)",
+            span(gantt.from_s),
+            span(gantt.until_s)
+        );
+        let chart = charts::gantt(gantt, &report.trainers);
+        shell::section(&mut out, "Node by node", &legend, &chart, "");
+    }
+    holes(&mut out, report);
+    if let Some(calibrated) = &report.calibration {
+        calibration(&mut out, calibrated);
+    }
+    decisions(&mut out, report);
+    for (heading, pairs) in [
+        ("Simulated machine", &report.machine),
+        ("Settings", &report.settings),
+    ] {
+        if !pairs.is_empty() {
+            let mut list = String::new();
+            shell::pairs(&mut list, "settings", pairs);
+            shell::section(&mut out, heading, "", &list, "");
+        }
     }
     for note in &report.notes {
         let _ = write!(out, "<p class='note'>{}</p>", escape(note));
     }
-    out.push_str("</body></html>\n");
-    out
+    shell::page(&report.title, &report.subtitle, &out)
 }
 
 /// The last moment of which the report says anything.
@@ -107,48 +74,242 @@ fn end(report: &Report) -> f64 {
     ends.fold(pool.max(efficiency), f64::max).max(1.0)
 }
 
-/// `legend` is HTML of this module, everything else is escaped where it enters.
-fn section(out: &mut String, heading: &str, legend: &str, chart: &str) {
-    let _ = writeln!(
-        out,
-        "<section><h2>{heading}</h2><p class='legend'>{legend}</p>{chart}</section>"
-    );
-}
-
-fn table(out: &mut String, rows: &[TrainerRow], end_s: f64) {
-    out.push_str(
-        "<section class='table'><table><thead><tr><th>trainer<th>admitted<th>ended<th>ran for\
-         <th>samples<th>samples/s<th>mean nodes<th>preemptions</tr></thead><tbody>",
-    );
-    for row in rows.iter().take(ROWS) {
-        let until = row.ended_s.unwrap_or(end_s);
-        let lasted = (until - row.admitted_s).max(f64::MIN_POSITIVE);
-        let ended = row.ended_s.map_or_else(|| "-".to_owned(), span);
-        let _ = write!(
+/// How much was done, day by day, and where the rest went.
+fn work(out: &mut String, report: &Report, end_s: f64) {
+    if !report.efficiency.is_empty() {
+        shell::section(
             out,
-            "<tr><td>{}<td>{}<td>{ended}<td>{}<td>{}<td>{}<td>{:.1}<td>{}</tr>",
-            escape(&row.name),
-            span(row.admitted_s),
-            span(lasted),
-            count(row.samples),
-            count(row.samples / lasted),
-            mean_nodes(row, until) / lasted,
-            row.preemptions
+            "Efficiency so far",
+            "work done since the start, over that of the same trainers on as much dedicated node-time",
+            &charts::efficiency(&report.efficiency, end_s),
+            "",
         );
     }
-    out.push_str("</tbody></table>");
-    if rows.len() > ROWS {
-        let _ = write!(out, "<p class='legend'>and {} more</p>", rows.len() - ROWS);
+    if !report.days.is_empty() {
+        days(out, report);
     }
-    out.push_str("</section>\n");
+    if let Some(split) = &report.loss {
+        let part = |label: &str, kind, samples| LossPart {
+            label: label.to_owned(),
+            kind,
+            samples,
+        };
+        let whole = part("on dedicated nodes", LossKind::Whole, split.dedicated);
+        let done = part("done", LossKind::Done, split.done);
+        let mut table = Table::new(&["part", "samples", "of dedicated"]);
+        for part in [&whole].into_iter().chain(&split.parts).chain([&done]) {
+            let share = part.samples / split.dedicated.max(f64::MIN_POSITIVE);
+            table.row([part.label.clone(), count(part.samples), percent(share, 3)]);
+        }
+        shell::section(
+            out,
+            "Where the loss went",
+            "from what dedicated nodes with the same node-time would have done to what was done, in samples",
+            &charts::loss(&whole, &split.parts, &done),
+            &table.folded("as a table"),
+        );
+    } else if let Some(losses) = &report.losses {
+        shell::section(
+            out,
+            "Work done and lost",
+            "in samples, as shares of all that was done and lost",
+            &charts::simple(&charged(losses)),
+            "",
+        );
+    }
 }
 
-/// Node-seconds until a moment.
-fn mean_nodes(row: &TrainerRow, until: f64) -> f64 {
-    let ends = row.sizes.iter().skip(1).map(|size| size.0).chain([until]);
-    row.sizes
-        .iter()
-        .zip(ends)
-        .map(|(&(from, nodes), to)| f64::from(nodes) * (to.min(until) - from).max(0.0))
-        .sum()
+fn charged(losses: &Losses) -> [LossPart; 3] {
+    [
+        ("done", LossKind::Done, losses.samples),
+        ("lost to rescaling", LossKind::Rescale, losses.rescale),
+        ("lost to preemption", LossKind::Preempt, losses.preempt),
+    ]
+    .map(|(label, kind, samples)| LossPart {
+        label: label.to_owned(),
+        kind,
+        samples,
+    })
+}
+
+fn days(out: &mut String, report: &Report) {
+    let mut table = Table::new(&[
+        "day",
+        "node-hours offered",
+        "trained",
+        "samples",
+        "rescaling",
+        "preemption",
+        "efficiency",
+    ]);
+    for day in &report.days {
+        let of_done = |lost: f64| percent(lost / day.samples.max(f64::MIN_POSITIVE), 2);
+        let trained = day.used_node_hours / day.offered_node_hours.max(f64::MIN_POSITIVE);
+        let done = day.samples > 0.0;
+        table.row([
+            day.label.clone(),
+            count(day.offered_node_hours),
+            percent(trained, 1),
+            value(day.samples),
+            if done {
+                of_done(day.rescale)
+            } else {
+                "-".to_owned()
+            },
+            if done {
+                of_done(day.preempt)
+            } else {
+                "-".to_owned()
+            },
+            day.efficiency
+                .map_or_else(|| "-".to_owned(), |u| percent(u, 1)),
+        ]);
+    }
+    shell::section(
+        out,
+        "Efficiency by day",
+        "the wider a bar, the more node-time its day offered",
+        &charts::days(&report.days),
+        &table.folded("as a table"),
+    );
+}
+
+fn trainers(out: &mut String, report: &Report, end_s: f64) {
+    let rows = &report.trainers;
+    let mut table = Table::new(&[
+        "trainer",
+        "admitted",
+        "ended",
+        "ran for",
+        "samples",
+        "samples/s",
+        "mean nodes",
+        "preemptions",
+    ]);
+    for row in rows.iter().take(ROWS) {
+        table.row(trainer(row, end_s));
+    }
+    let mut after = table.folded("as a table");
+    let more = rows.len().saturating_sub(ROWS) as u64 + report.trainers_left_out;
+    if more > 0 {
+        let _ = write!(
+            after,
+            "<p class='legend'>{} of {} trainers in the table, {} in the chart</p>",
+            count(rows.len().min(ROWS) as f64),
+            count(rows.len() as f64 + report.trainers_left_out as f64),
+            count(rows.len() as f64)
+        );
+    }
+    shell::section(
+        out,
+        "Trainers",
+        "one lane for each trainer at a time; colour is its size in nodes, a thin cut is the next trainer",
+        &charts::trainers(rows, end_s),
+        &after,
+    );
+}
+
+fn trainer(row: &TrainerRow, end_s: f64) -> [String; 8] {
+    let until = row.ended_s.unwrap_or(end_s);
+    let lasted = (until - row.admitted_s).max(f64::MIN_POSITIVE);
+    [
+        row.name.clone(),
+        span(row.admitted_s),
+        row.ended_s.map_or_else(|| "-".to_owned(), span),
+        span(lasted),
+        count(row.samples),
+        count(row.samples / lasted),
+        format!("{:.1}", row.node_seconds(until) / lasted),
+        row.preemptions.to_string(),
+    ]
+}
+
+fn holes(out: &mut String, report: &Report) {
+    if let Some(stats) = &report.pool_stats {
+        pool_page::sections(out, stats);
+        let mut table = Table::new(&["figure", "value"]);
+        for (label, value) in stats.figures() {
+            table.row([label, value]);
+        }
+        let list = table.folded("all figures of the pool");
+        shell::section(out, "The pool in figures", "", "", &list);
+    } else if report.holes.iter().any(|bin| bin.count > 0) {
+        shell::section(
+            out,
+            "Holes by length",
+            "<i class='pale'></i>% of all holes <i class='full'></i>% of their node-time",
+            &charts::holes(&report.holes),
+            "",
+        );
+    }
+}
+
+fn calibration(out: &mut String, calibrated: &Calibrated) {
+    let mut table = Table::new(&[
+        "predictor",
+        "horizon",
+        "asked",
+        "stayed open",
+        "Brier score",
+        "of the base rate",
+        "skill",
+    ]);
+    for predictor in &calibrated.predictors {
+        for score in &predictor.horizons {
+            let answered = score.answered.max(1) as f64;
+            table.row([
+                predictor.label.clone(),
+                span(score.horizon_s),
+                count(score.answered as f64),
+                percent(score.open as f64 / answered, 1),
+                format!("{:.4}", score.brier),
+                format!("{:.4}", score.brier_of_base_rate),
+                score
+                    .skill()
+                    .map_or_else(|| "-".to_owned(), |skill| format!("{skill:+.3}")),
+            ]);
+        }
+    }
+    let mut legend = String::new();
+    for (number, predictor) in calibrated.predictors.iter().enumerate() {
+        let class = if number == 0 { "dot" } else { "dot2" };
+        let _ = write!(
+            legend,
+            "<i class='{class}'></i>{} ",
+            escape(&predictor.label)
+        );
+    }
+    let _ = write!(
+        legend,
+        "- share of holes that stayed open over the probability forecast; the area of a dot is the \
+         number of forecasts; {} holes asked after at {} moments, before their end was known",
+        count(calibrated.holes as f64),
+        count(calibrated.moments as f64)
+    );
+    shell::section(
+        out,
+        "Are forecasts right?",
+        &legend,
+        &charts::calibration(calibrated),
+        &table.html(),
+    );
+}
+
+fn decisions(out: &mut String, report: &Report) {
+    let binned;
+    let bins = if report.solves.is_empty() && report.solve_seconds.iter().any(|&s| s > 0.0) {
+        binned = bin_solves(report.solve_seconds.iter().map(|&s| (s, 1)));
+        &binned
+    } else {
+        &report.solves
+    };
+    if bins.iter().any(|bin| bin.count > 0) {
+        shell::section(
+            out,
+            "Time per decision",
+            "number of decisions by wall-clock time",
+            &charts::solves(bins),
+            "",
+        );
+    }
 }

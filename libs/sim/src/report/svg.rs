@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+/// The width of every chart, in units of its view box.
+pub(super) const WIDTH: f64 = 1000.0;
+
 /// Text as it may stand in HTML and SVG.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -25,35 +28,62 @@ pub(super) struct Frame {
     pub(super) top: f64,
     pub(super) width: f64,
     pub(super) height: f64,
-    /// Largest x and y of the data; the smallest are 0.
-    pub(super) x_max: f64,
-    pub(super) y_max: f64,
+    /// Smallest and largest x of the data.
+    pub(super) x: (f64, f64),
+    /// Smallest and largest y of the data.
+    pub(super) y: (f64, f64),
+}
+
+/// Where a value lies between two others, as a fraction; 0 if they are the same.
+fn place(value: f64, (from, to): (f64, f64)) -> f64 {
+    let range = to - from;
+    if range > 0.0 && value.is_finite() {
+        (value - from) / range
+    } else {
+        0.0
+    }
 }
 
 impl Frame {
+    /// A frame as wide as a chart, with room for the axes, whose data begins at zero.
+    pub(super) fn wide(height: f64, x_max: f64, y_max: f64) -> Self {
+        Self {
+            left: 56.0,
+            top: 12.0,
+            width: WIDTH - 56.0 - 24.0,
+            height: height - 12.0 - 26.0,
+            x: (0.0, x_max),
+            y: (0.0, y_max),
+        }
+    }
+
     pub(super) fn x(&self, value: f64) -> f64 {
-        self.left + self.width * value / self.x_max.max(f64::MIN_POSITIVE)
+        self.left + self.width * place(value, self.x)
     }
 
     pub(super) fn y(&self, value: f64) -> f64 {
-        self.top + self.height * (1.0 - value / self.y_max.max(f64::MIN_POSITIVE))
+        self.top + self.height * (1.0 - place(value, self.y))
     }
 
     pub(super) fn bottom(&self) -> f64 {
         self.top + self.height
     }
+
+    pub(super) fn right(&self) -> f64 {
+        self.left + self.width
+    }
 }
 
-/// A round step that cuts `max` into about `parts`: 1, 2 or 5 times a power of ten.
-pub(super) fn round_step(max: f64, parts: f64) -> f64 {
-    let raw = (max / parts).max(f64::MIN_POSITIVE);
+/// A round step that cuts `range` into about `parts`: 1, 2 or 5 times a power of ten.
+pub(super) fn round_step(range: f64, parts: f64) -> f64 {
+    let raw = (range / parts).max(1e-12);
     let power = 10_f64.powf(raw.log10().floor());
     let factor = [1.0, 2.0, 5.0].into_iter().find(|f| f * power >= raw);
     factor.unwrap_or(10.0) * power
 }
 
-/// A round step of time that cuts `max` seconds into about `parts`, and how to write it.
-fn time_step(max: f64, parts: f64) -> (f64, f64, &'static str) {
+/// A round step of time that cuts `range` seconds into about `parts`, and how to write it.
+fn time_step(range: f64, parts: f64) -> (f64, f64, &'static str) {
     const STEPS: [(f64, f64, &str); 16] = [
         (1.0, 1.0, "s"),
         (5.0, 1.0, "s"),
@@ -66,51 +96,67 @@ fn time_step(max: f64, parts: f64) -> (f64, f64, &'static str) {
         (2.0 * 3600.0, 3600.0, "h"),
         (4.0 * 3600.0, 3600.0, "h"),
         (12.0 * 3600.0, 3600.0, "h"),
-        (24.0 * 3600.0, 3600.0, "h"),
+        (24.0 * 3600.0, 86_400.0, "d"),
         (48.0 * 3600.0, 86_400.0, "d"),
         (96.0 * 3600.0, 86_400.0, "d"),
         (240.0 * 3600.0, 86_400.0, "d"),
         (720.0 * 3600.0, 86_400.0, "d"),
     ];
-    let found = STEPS.into_iter().find(|(step, _, _)| max / step <= parts);
-    found.unwrap_or_else(|| (round_step(max / 86_400.0, parts) * 86_400.0, 86_400.0, "d"))
+    let found = STEPS.into_iter().find(|(step, _, _)| range / step <= parts);
+    found.unwrap_or_else(|| {
+        (
+            round_step(range / 86_400.0, parts) * 86_400.0,
+            86_400.0,
+            "d",
+        )
+    })
+}
+
+/// Multiples of `step` within a range, at most a hundred.
+pub(super) fn ticks((from, to): (f64, f64), step: f64) -> Vec<f64> {
+    if step <= 0.0 || !from.is_finite() || !to.is_finite() {
+        return Vec::new();
+    }
+    let slack = (to - from) * 1e-6;
+    let first = ((from - slack) / step).ceil();
+    (0..100)
+        .map(|at| (first + f64::from(at)) * step)
+        .take_while(|at| *at <= to + slack)
+        .collect()
 }
 
 /// Ticks of a time axis under the frame, with their grid lines.
 pub(super) fn time_axis(out: &mut String, frame: &Frame) {
-    let (step, unit, name) = time_step(frame.x_max, 12.0);
-    let mut at = 0.0;
-    while at <= frame.x_max * 1.000_001 {
+    let (step, unit, name) = time_step(frame.x.1 - frame.x.0, 12.0);
+    for at in ticks(frame.x, step) {
         let (x, bottom) = (frame.x(at), frame.bottom());
+        let value = at / unit;
+        let digits = usize::from((value - value.round()).abs() > 1e-9);
         let _ = write!(
             out,
             "<line class='grid' x1='{x:.1}' y1='{:.1}' x2='{x:.1}' y2='{bottom:.1}'/>\
-             <text class='tick' x='{x:.1}' y='{:.1}' text-anchor='middle'>{:.0} {name}</text>",
+             <text class='tick' x='{x:.1}' y='{:.1}' text-anchor='middle'>{value:.digits$} {name}</text>",
             frame.top,
             bottom + 16.0,
-            at / unit,
         );
-        at += step;
     }
 }
 
 /// Ticks left of the frame, with their grid lines.
 pub(super) fn value_axis(out: &mut String, frame: &Frame, write_value: impl Fn(f64) -> String) {
-    let step = round_step(frame.y_max, 5.0);
-    let mut at = 0.0;
-    while at <= frame.y_max * 1.000_001 {
+    let step = round_step(frame.y.1 - frame.y.0, 5.0);
+    for at in ticks(frame.y, step) {
         let y = frame.y(at);
         let _ = write!(
             out,
             "<line class='grid' x1='{:.1}' y1='{y:.1}' x2='{:.1}' y2='{y:.1}'/>\
              <text class='tick' x='{:.1}' y='{:.1}' text-anchor='end'>{}</text>",
             frame.left,
-            frame.left + frame.width,
+            frame.right(),
             frame.left - 8.0,
             y + 4.0,
             escape(&write_value(at)),
         );
-        at += step;
     }
 }
 
@@ -122,17 +168,57 @@ pub(super) fn open(width: f64, height: f64, label: &str) -> String {
     )
 }
 
-/// A count with thin spaces between thousands.
-pub(super) fn count(value: f64) -> String {
+/// Writes a text; `anchor` is start, middle or end.
+pub(super) fn text(out: &mut String, class: &str, (x, y): (f64, f64), anchor: &str, words: &str) {
+    let _ = write!(
+        out,
+        "<text class='{class}' x='{x:.1}' y='{y:.1}' text-anchor='{anchor}'>{}</text>",
+        escape(words)
+    );
+}
+
+/// A filled rectangle.
+pub(super) fn rect(out: &mut String, class: &str, (x, y): (f64, f64), width: f64, height: f64) {
+    let _ = write!(
+        out,
+        "<rect class='{class}' x='{x:.1}' y='{y:.1}' width='{:.1}' height='{:.1}'/>",
+        width.max(0.0),
+        height.max(0.0)
+    );
+}
+
+/// A count with commas between thousands.
+pub(crate) fn count(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut out = String::new();
     for (at, c) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push('\u{202f}');
+            out.push(',');
         }
         out.push(c);
     }
-    if value < 0.0 { format!("-{out}") } else { out }
+    if value <= -0.5 {
+        format!("-{out}")
+    } else {
+        out
+    }
+}
+
+/// A fraction in percent, with as many digits as are asked for.
+pub(super) fn percent(fraction: f64, digits: usize) -> String {
+    format!("{:.digits$} %", fraction * 100.0)
+}
+
+/// A value with digits enough for an axis or a table, whatever its size.
+pub(super) fn value(value: f64) -> String {
+    match value.abs() {
+        v if !v.is_finite() => "-".to_owned(),
+        v if v >= 10_000.0 => count(value),
+        v if v >= 100.0 => format!("{value:.1}"),
+        v if v >= 10.0 => format!("{value:.2}"),
+        v if v >= 1e-3 || v == 0.0 => format!("{value:.3}"),
+        _ => format!("{value:.2e}"),
+    }
 }
 
 /// Seconds in two units at most.
@@ -161,8 +247,23 @@ mod tests {
         assert_eq!(round_step(1161.0, 5.0), 500.0);
         assert_eq!(time_step(7200.0, 12.0), (900.0, 60.0, "min"));
         assert_eq!(time_step(200.0 * 3600.0, 12.0).0, 24.0 * 3600.0);
-        assert_eq!(count(1_234_567.0), "1\u{202f}234\u{202f}567");
+        assert_eq!(count(1_234_567.0), "1,234,567");
+        assert_eq!(count(-1234.4), "-1,234");
         assert_eq!(span(0.000_042), "42 µs");
         assert_eq!(escape("<a b='c'>&"), "&lt;a b=&#39;c&#39;&gt;&amp;");
+    }
+
+    #[test]
+    fn ticks_lie_within_the_range() {
+        assert_eq!(ticks((0.0, 1.0), 0.5), [0.0, 0.5, 1.0]);
+        assert_eq!(ticks((201.0, 204.5), 1.0), [201.0, 202.0, 203.0, 204.0]);
+        assert!(ticks((0.0, f64::NAN), 1.0).is_empty());
+        assert_eq!(ticks((0.0, 1e9), 1.0).len(), 100);
+    }
+
+    #[test]
+    fn an_empty_range_is_drawn_at_its_start() {
+        let frame = Frame::wide(100.0, 0.0, 0.0);
+        assert_eq!((frame.x(5.0), frame.y(5.0)), (frame.left, frame.bottom()));
     }
 }

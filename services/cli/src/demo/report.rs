@@ -87,6 +87,7 @@ pub(crate) fn fill(
                 rate / 1000.0
             ),
         ],
+        ..Report::default()
     }
 }
 

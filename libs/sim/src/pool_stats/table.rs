@@ -1,0 +1,121 @@
+//! The figures in words: label and value, for a terminal and for a page.
+
+use std::fmt::Write;
+
+use lacuna_model::Span;
+
+use super::types::PoolStats;
+use crate::report::count as grouped;
+
+impl PoolStats {
+    /// The figures as label and value, in the order that they are read.
+    #[must_use]
+    pub fn figures(&self) -> Vec<(String, String)> {
+        let seconds = |s: f64| format!("{} ({})", grouped(s), Span::from_secs(s.round() as i64));
+        let percent = |share: f64| format!("{:.2} %", share * 100.0);
+        let holes = &self.holes;
+        let outages = &self.without_outages;
+        let idle = &self.idle;
+        let row = |label: &str, value: String| (label.to_owned(), value);
+        let under = |label: &str, under: super::Shorter| {
+            let (count, time) = (under.count * 100.0, under.node_time * 100.0);
+            row(
+                label,
+                format!("{count:.1} % of the holes, {time:.1} % of their node-time"),
+            )
+        };
+        vec![
+            row(
+                "recorded",
+                format!("{:.2} days ({:.1} h)", self.hours / 24.0, self.hours),
+            ),
+            row(
+                "nodes",
+                format!(
+                    "{}, of which {} had a hole",
+                    grouped(f64::from(self.nodes)),
+                    grouped(f64::from(self.nodes_with_holes))
+                ),
+            ),
+            row(
+                "equivalent nodes",
+                format!(
+                    "{:.1} ({} of the machine)",
+                    self.equivalent_nodes,
+                    percent(self.share)
+                ),
+            ),
+            row(
+                &format!(
+                    "without {:.1} h over {} idle",
+                    outages.hours_left_out, outages.above
+                ),
+                format!(
+                    "{:.1} ({})",
+                    outages.equivalent_nodes,
+                    percent(outages.share)
+                ),
+            ),
+            row(
+                "idle nodes p10/50/90",
+                format!("{}/{}/{}", idle.p10, idle.p50, idle.p90),
+            ),
+            row("idle nodes min, max", format!("{}, {}", idle.min, idle.max)),
+            row(
+                "holes",
+                format!(
+                    "{}, cut at the start {}, at the end {}",
+                    grouped(holes.count as f64),
+                    grouped(holes.cut_at_start as f64),
+                    grouped(holes.cut_at_end as f64)
+                ),
+            ),
+            row("node-hours in holes", grouped(holes.node_hours)),
+            row("hole, mean s", seconds(holes.mean_s)),
+            row("hole, median s", seconds(holes.p50_s)),
+            row(
+                "hole, p10/90/99 s",
+                format!(
+                    "{}/{}/{}",
+                    grouped(holes.p10_s),
+                    grouped(holes.p90_s),
+                    grouped(holes.p99_s)
+                ),
+            ),
+            row(
+                "hole, min, max s",
+                format!("{}, {}", grouped(holes.min_s), grouped(holes.max_s)),
+            ),
+            under("holes under 10 min", holes.under_10_min),
+            under("holes under 1 h", holes.under_1_h),
+            row(
+                "nodes join",
+                format!(
+                    "{:.1} times an hour, {:.1} at a time",
+                    self.joins_per_hour, self.nodes_per_join
+                ),
+            ),
+            row(
+                "nodes leave",
+                format!(
+                    "{:.1} times an hour, {:.1} at a time",
+                    self.leaves_per_hour, self.nodes_per_leave
+                ),
+            ),
+        ]
+    }
+
+    /// The figures as aligned lines for a terminal.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let figures = self.figures();
+        let labels = figures.iter().map(|(label, _)| label.chars().count());
+        let width = labels.max().unwrap_or(0);
+        figures
+            .iter()
+            .fold(String::new(), |mut out, (label, value)| {
+                let _ = writeln!(out, "{label:<width$}  {value}");
+                out
+            })
+    }
+}

@@ -1,0 +1,146 @@
+//! The figures.
+
+use lacuna_model::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::report::HoleBin;
+
+/// The pool's statistics over a recording.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PoolStats {
+    /// Where the recording starts.
+    pub start: Timestamp,
+    /// Where it ends.
+    pub end: Timestamp,
+    /// Its length in hours.
+    pub hours: f64,
+    /// Nodes of the machine: as given, or those that had a hole.
+    pub nodes: u32,
+    /// Nodes that had a hole.
+    pub nodes_with_holes: u32,
+    /// Mean pool: dedicated nodes that would offer as much node-time.
+    pub equivalent_nodes: f64,
+    /// The same as a fraction of the machine.
+    pub share: f64,
+    /// The same without the time in which so many nodes were idle that the machine, or a large
+    /// part of it, was out of service.
+    pub without_outages: WithoutOutages,
+    /// The pool's size, weighted by time.
+    pub idle: Idle,
+    /// The holes.
+    pub holes: Holes,
+    /// Moments an hour at which at least one node became idle, the start left out.
+    pub joins_per_hour: f64,
+    /// Moments an hour at which at least one idle node left, the end left out.
+    pub leaves_per_hour: f64,
+    /// Nodes that became idle at such a moment, in the mean.
+    pub nodes_per_join: f64,
+    /// Nodes that left at such a moment, in the mean.
+    pub nodes_per_leave: f64,
+    /// The pool over time, in equal columns.
+    pub timeline: Vec<PoolColumn>,
+    /// How often the pool has which size.
+    pub sizes: Vec<SizeBin>,
+    /// Holes by length.
+    pub lengths: Vec<HoleBin>,
+    /// Mean pool by day of the week, Monday first, and hour of the day; none where the
+    /// recording has no such hour.
+    pub week: Vec<Vec<Option<f64>>>,
+    /// Seconds that were added to UTC for days and hours.
+    pub utc_offset_s: i64,
+}
+
+/// The mean pool without the time in which very many nodes were idle.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WithoutOutages {
+    /// Time with more idle nodes than this is left out.
+    pub above: u32,
+    /// How much that is, hours.
+    pub hours_left_out: f64,
+    /// Mean pool in the rest.
+    pub equivalent_nodes: f64,
+    /// The same as a fraction of the machine.
+    pub share: f64,
+}
+
+/// Quantiles of the pool's size by time: the smallest size that the pool does not exceed for
+/// this share of the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idle {
+    /// The smallest size.
+    pub min: u32,
+    /// For 10 % of the time.
+    pub p10: u32,
+    /// For half of the time.
+    pub p50: u32,
+    /// For 90 % of the time.
+    pub p90: u32,
+    /// The largest size.
+    pub max: u32,
+}
+
+/// The holes, each with its length as far as it lies in the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Holes {
+    /// How many.
+    pub count: u64,
+    /// Of these, open before the start: their lengths are lower bounds.
+    pub cut_at_start: u64,
+    /// Of these, still open at the end: their lengths are lower bounds.
+    pub cut_at_end: u64,
+    /// Their node-time, hours.
+    pub node_hours: f64,
+    /// Mean length, seconds.
+    pub mean_s: f64,
+    /// The shortest, seconds.
+    pub min_s: f64,
+    /// 10 % are not longer, seconds.
+    pub p10_s: f64,
+    /// Half are not longer, seconds.
+    pub p50_s: f64,
+    /// 90 % are not longer, seconds.
+    pub p90_s: f64,
+    /// 99 % are not longer, seconds.
+    pub p99_s: f64,
+    /// The longest, seconds.
+    pub max_s: f64,
+    /// Those under ten minutes.
+    pub under_10_min: Shorter,
+    /// Those under an hour.
+    pub under_1_h: Shorter,
+}
+
+/// Holes shorter than something, as fractions.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Shorter {
+    /// Of the number of holes.
+    pub count: f64,
+    /// Of their node-time.
+    pub node_time: f64,
+}
+
+/// The pool in a part of the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PoolColumn {
+    /// Its start, seconds since that of the recording.
+    pub from_s: f64,
+    /// Mean size.
+    pub mean: f64,
+    /// Smallest size.
+    pub min: u32,
+    /// Largest size.
+    pub max: u32,
+}
+
+/// The time in which the pool has a size of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SizeBin {
+    /// Smallest size.
+    pub from: u32,
+    /// Largest size.
+    pub to: u32,
+    /// As a fraction of the time.
+    pub time: f64,
+    /// Its node-time, as a fraction of all node-time.
+    pub node_time: f64,
+}

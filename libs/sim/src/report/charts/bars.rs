@@ -1,0 +1,163 @@
+//! Bars: holes by length, days, decisions by time.
+
+use std::fmt::Write;
+
+use crate::report::data::{DayRow, HoleBin, SolveBin};
+use crate::report::svg::{Frame, WIDTH, count, open, percent, rect, text, value_axis};
+
+/// Two bars for each length of hole: share of all holes, share of their node-time.
+pub(in crate::report) fn holes(bins: &[HoleBin]) -> String {
+    let holes: u64 = bins.iter().map(|bin| bin.count).sum();
+    let hours: f64 = bins.iter().map(|bin| bin.node_hours).sum();
+    let share = |bin: &HoleBin| {
+        (
+            bin.count as f64 / holes.max(1) as f64,
+            bin.node_hours / hours.max(f64::MIN_POSITIVE),
+        )
+    };
+    let top = bins
+        .iter()
+        .map(share)
+        .fold(0.05, |top, (a, b)| a.max(b).max(top));
+    let frame = Frame::wide(220.0, bins.len() as f64, top * 1.12);
+    let mut out = open(
+        WIDTH,
+        220.0,
+        "holes by length: share of number and of node-time",
+    );
+    value_axis(&mut out, &frame, |v| percent(v, 0));
+    let slot = frame.width / bins.len().max(1) as f64;
+    for (at, bin) in bins.iter().enumerate() {
+        let left = frame.left + slot * at as f64;
+        let (number, time) = share(bin);
+        for (class, value, offset) in [("pale", number, 0.12), ("full", time, 0.5)] {
+            let (x, y) = (left + slot * offset, frame.y(value));
+            rect(&mut out, class, (x, y), slot * 0.36, frame.bottom() - y);
+            let words = match value * 100.0 {
+                0.0 => "0".to_owned(),
+                v if v < 0.95 => format!("{v:.1}"),
+                v => format!("{v:.0}"),
+            };
+            text(
+                &mut out,
+                "value",
+                (x + slot * 0.18, y - 3.0),
+                "middle",
+                &words,
+            );
+        }
+        let middle = (left + slot / 2.0, frame.bottom() + 16.0);
+        text(&mut out, "tick", middle, "middle", &bin.label);
+    }
+    out + "</svg>"
+}
+
+/// One bar of efficiency for each day; its width is the day's share of the offered node-time,
+/// so that a day with few nodes does not weigh as much as one with many.
+pub(in crate::report) fn days(days: &[DayRow]) -> String {
+    let offered = |day: &DayRow| day.offered_node_hours.max(0.0);
+    let total: f64 = days.iter().map(offered).sum();
+    let top = days
+        .iter()
+        .filter_map(|day| day.efficiency)
+        .fold(1.0, f64::max);
+    let frame = Frame::wide(220.0, total.max(f64::MIN_POSITIVE), top);
+    let mut out = open(WIDTH, 220.0, "efficiency by day");
+    value_axis(&mut out, &frame, |v| percent(v, 0));
+    let mut before = 0.0;
+    for day in days {
+        let (left, right) = (frame.x(before), frame.x(before + offered(day)));
+        before += offered(day);
+        let width = right - left;
+        let Some(efficiency) = day.efficiency else {
+            continue;
+        };
+        let y = frame.y(efficiency.max(0.0));
+        let _ = write!(
+            out,
+            "<rect class='full' x='{:.1}' y='{y:.1}' width='{:.1}' height='{:.1}'><title>{}: {} of {} node-hours</title></rect>",
+            left + 0.5,
+            (width - 1.0).max(0.3),
+            frame.bottom() - y,
+            crate::report::svg::escape(&day.label),
+            percent(efficiency, 1),
+            count(day.offered_node_hours),
+        );
+        let middle = left + width / 2.0;
+        if width >= 24.0 {
+            text(
+                &mut out,
+                "value",
+                (middle, y - 3.0),
+                "middle",
+                &format!("{:.0}", efficiency * 100.0),
+            );
+        }
+        // The end of a date is what differs; the table below has it whole.
+        if width >= 34.0 {
+            let short = day.label.get(5..).unwrap_or(&day.label);
+            text(
+                &mut out,
+                "tick",
+                (middle, frame.bottom() + 16.0),
+                "middle",
+                short,
+            );
+        }
+    }
+    out + "</svg>"
+}
+
+/// How long decisions took: their number by time, on a logarithmic scale.
+pub(in crate::report) fn solves(bins: &[SolveBin]) -> String {
+    let top = bins.iter().map(|bin| bin.count).max().unwrap_or(1) as f64;
+    let frame = Frame::wide(190.0, bins.len() as f64, top * 1.12);
+    let mut out = open(WIDTH, 190.0, "decisions by the time that they took");
+    value_axis(&mut out, &frame, count);
+    let slot = frame.width / bins.len().max(1) as f64;
+    for (at, bin) in bins.iter().enumerate() {
+        let (x, y) = (frame.left + slot * at as f64, frame.y(bin.count as f64));
+        rect(
+            &mut out,
+            "full",
+            (x + slot * 0.06, y),
+            slot * 0.88,
+            frame.bottom() - y,
+        );
+        if bin.count > 0 && slot > 26.0 {
+            let middle = (x + slot / 2.0, y - 3.0);
+            text(
+                &mut out,
+                "value",
+                middle,
+                "middle",
+                &count(bin.count as f64),
+            );
+        }
+        if slot > 34.0 || at % 2 == 0 {
+            text(
+                &mut out,
+                "tick",
+                (x, frame.bottom() + 16.0),
+                "middle",
+                &edge(bin.from_s),
+            );
+        }
+    }
+    out + "</svg>"
+}
+
+/// The edge of a bin of decisions: two digits that count.
+fn edge(seconds: f64) -> String {
+    let (value, unit) = match seconds {
+        s if s < 0.999e-6 => (s * 1e9, "ns"),
+        s if s < 0.999e-3 => (s * 1e6, "µs"),
+        s if s < 0.999 => (s * 1e3, "ms"),
+        s => (s, "s"),
+    };
+    if value < 9.95 {
+        format!("{value:.1} {unit}")
+    } else {
+        format!("{value:.0} {unit}")
+    }
+}

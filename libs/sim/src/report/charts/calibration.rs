@@ -1,0 +1,100 @@
+//! What share of holes stayed open, over the probability that was forecast for it.
+
+use std::fmt::Write;
+
+use crate::calibration::{Calibrated, HorizonScore};
+use crate::report::svg::{Frame, WIDTH, count, open, percent, span, text};
+
+const HEIGHT: f64 = 312.0;
+
+/// One diagram for each horizon, side by side; a dot for each bin of forecasts, its area by the
+/// number of them. On the diagonal forecasts come true.
+pub(in crate::report) fn calibration(calibrated: &Calibrated) -> String {
+    let horizons: Vec<f64> = calibrated
+        .predictors
+        .iter()
+        .flat_map(|predictor| predictor.horizons.iter().map(|h| h.horizon_s))
+        .fold(Vec::new(), |mut seen, horizon| {
+            if !seen.contains(&horizon) {
+                seen.push(horizon);
+            }
+            seen
+        });
+    let mut out = open(
+        WIDTH,
+        HEIGHT,
+        "share of holes that stayed open over the probability that was forecast",
+    );
+    let slot = WIDTH / horizons.len().max(1) as f64;
+    for (at, horizon) in horizons.iter().enumerate() {
+        let side = (slot - 52.0).min(216.0);
+        let frame = Frame {
+            left: slot * at as f64 + 42.0,
+            top: 26.0,
+            width: side,
+            height: side,
+            x: (0.0, 1.0),
+            y: (0.0, 1.0),
+        };
+        ground(&mut out, &frame, *horizon);
+        for (number, predictor) in calibrated.predictors.iter().enumerate() {
+            let Some(score) = predictor.horizons.iter().find(|h| h.horizon_s == *horizon) else {
+                continue;
+            };
+            let class = if number == 0 { "dot" } else { "dot2" };
+            dots(&mut out, &frame, class, score);
+        }
+    }
+    out + "</svg>"
+}
+
+fn ground(out: &mut String, frame: &Frame, horizon_s: f64) {
+    let middle = frame.left + frame.width / 2.0;
+    let title = format!("open {} later", span(horizon_s));
+    text(out, "strong", (middle, 16.0), "middle", &title);
+    for at in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let (x, y) = (frame.x(at), frame.y(at));
+        let _ = write!(
+            out,
+            "<path class='grid' d='M{x:.1} {:.1}V{:.1}M{:.1} {y:.1}H{:.1}'/>",
+            frame.top,
+            frame.bottom(),
+            frame.left,
+            frame.right()
+        );
+        let words = percent(at, 0);
+        text(out, "tick", (x, frame.bottom() + 15.0), "middle", &words);
+        text(out, "tick", (frame.left - 6.0, y + 4.0), "end", &words);
+    }
+    let _ = write!(
+        out,
+        "<path class='ideal' d='M{:.1} {:.1}L{:.1} {:.1}'/>",
+        frame.left,
+        frame.bottom(),
+        frame.right(),
+        frame.top
+    );
+    text(
+        out,
+        "tick",
+        (middle, frame.bottom() + 32.0),
+        "middle",
+        "forecast probability",
+    );
+}
+
+fn dots(out: &mut String, frame: &Frame, class: &str, score: &HorizonScore) {
+    for bin in score.bins.iter().filter(|bin| bin.count > 0) {
+        let share = bin.count as f64 / score.answered.max(1) as f64;
+        let _ = write!(
+            out,
+            "<circle class='{class}' cx='{:.1}' cy='{:.1}' r='{:.1}'><title>{} forecasts of {}: {} open</title></circle>",
+            frame.x(bin.predicted),
+            frame.y(bin.observed),
+            2.0 + 14.0 * share.sqrt(),
+            count(bin.count as f64),
+            percent(bin.predicted, 1),
+            percent(bin.observed, 1)
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! The pool alone: its size over time, how often it has which size, and when in the week.
+
+use std::fmt::Write;
+
+use crate::pool_stats::{PoolColumn, PoolStats, SizeBin};
+use crate::report::style::VIRIDIS;
+use crate::report::svg::{
+    Frame, WIDTH, count, open, percent, rect, text, time_axis, value, value_axis,
+};
+
+/// Mean pool over time, and between which sizes it went.
+pub(in crate::report) fn over_time(stats: &PoolStats) -> String {
+    let columns = &stats.timeline;
+    let top = columns.iter().map(|c| f64::from(c.max)).fold(1.0, f64::max);
+    let frame = Frame::wide(260.0, stats.hours * 3600.0, top * 1.04);
+    let mut out = open(WIDTH, 260.0, "idle nodes over time");
+    value_axis(&mut out, &frame, count);
+    time_axis(&mut out, &frame);
+    let width = frame.width / columns.len().max(1) as f64;
+    let x = |at: usize| frame.left + width * at as f64;
+    band(&mut out, &frame, columns, x, width);
+    out.push_str("<path class='line' d='");
+    for (at, column) in columns.iter().enumerate() {
+        let command = if at == 0 { 'M' } else { 'L' };
+        let y = frame.y(column.mean);
+        let _ = write!(out, "{command}{:.1} {y:.1}H{:.1}", x(at), x(at) + width);
+    }
+    out.push_str("'/>");
+    let y = frame.y(stats.equivalent_nodes);
+    let _ = write!(
+        out,
+        "<path class='ideal' d='M{:.1} {y:.1}H{:.1}'/>",
+        frame.left,
+        frame.right()
+    );
+    let words = format!("dashed: mean of all, {}", value(stats.equivalent_nodes));
+    let corner = (frame.right() - 4.0, frame.top + 10.0);
+    text(&mut out, "strong", corner, "end", &words);
+    out + "</svg>"
+}
+
+fn band(
+    out: &mut String,
+    frame: &Frame,
+    columns: &[PoolColumn],
+    x: impl Fn(usize) -> f64,
+    width: f64,
+) {
+    out.push_str("<path class='range' d='");
+    for (at, column) in columns.iter().enumerate() {
+        let (low, high) = (
+            frame.y(f64::from(column.min)),
+            frame.y(f64::from(column.max)),
+        );
+        let _ = write!(
+            out,
+            "M{:.1} {high:.1}h{width:.1}V{low:.1}h-{width:.1}z",
+            x(at)
+        );
+    }
+    out.push_str("'/>");
+}
+
+/// Two bars for each range of pool sizes: share of the time, share of the node-time.
+pub(in crate::report) fn sizes(bins: &[SizeBin]) -> String {
+    let top = bins
+        .iter()
+        .fold(0.05, |top: f64, bin| top.max(bin.time).max(bin.node_time));
+    let frame = Frame::wide(220.0, bins.len() as f64, top * 1.12);
+    let mut out = open(
+        WIDTH,
+        220.0,
+        "share of time and of node-time by size of the pool",
+    );
+    value_axis(&mut out, &frame, |v| percent(v, 0));
+    let slot = frame.width / bins.len().max(1) as f64;
+    for (at, bin) in bins.iter().enumerate() {
+        let left = frame.left + slot * at as f64;
+        for (class, share, offset) in [("pale", bin.time, 0.12), ("full", bin.node_time, 0.5)] {
+            let (x, y) = (left + slot * offset, frame.y(share));
+            rect(&mut out, class, (x, y), slot * 0.36, frame.bottom() - y);
+            let middle = (x + slot * 0.18, y - 3.0);
+            text(
+                &mut out,
+                "value",
+                middle,
+                "middle",
+                &format!("{:.0}", share * 100.0),
+            );
+        }
+        let words = if bin.from == bin.to {
+            bin.from.to_string()
+        } else {
+            format!("{}-{}", bin.from, bin.to)
+        };
+        let middle = (left + slot / 2.0, frame.bottom() + 16.0);
+        text(&mut out, "tick", middle, "middle", &words);
+    }
+    out + "</svg>"
+}
+
+const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/// Mean pool by hour of the day and day of the week, as colour and as number.
+pub(in crate::report) fn week(stats: &PoolStats) -> String {
+    let hours = stats.week.iter().flatten().flatten();
+    let most = hours.copied().fold(1.0, f64::max);
+    let (cell, row) = (39.0, 22.0);
+    let height = row * 7.0 + 28.0;
+    let mut out = open(
+        WIDTH,
+        height,
+        "mean idle nodes by hour of day and day of week",
+    );
+    for (day, (name, hours)) in DAYS.iter().zip(&stats.week).enumerate() {
+        let y = 4.0 + row * day as f64;
+        text(&mut out, "words", (48.0, y + 15.0), "end", name);
+        for (hour, mean) in hours.iter().enumerate() {
+            let x = 56.0 + cell * hour as f64;
+            let Some(mean) = mean else {
+                rect(&mut out, "batch", (x, y), cell - 1.5, row - 1.5);
+                continue;
+            };
+            // Equal ratios, as a few very idle hours would else hide all others.
+            let place = (mean + 1.0).ln() / (most + 1.0).ln();
+            let step = ((place * VIRIDIS.len() as f64) as usize).min(VIRIDIS.len() - 1);
+            rect(&mut out, &format!("v{step}"), (x, y), cell - 1.5, row - 1.5);
+            let class = if step < 5 { "bright" } else { "dark" };
+            let middle = (x + cell / 2.0, y + 14.5);
+            let words = if *mean < 9.95 {
+                format!("{mean:.1}")
+            } else {
+                count(*mean)
+            };
+            text(&mut out, class, middle, "middle", &words);
+        }
+    }
+    for hour in (0..24).step_by(2) {
+        let x = 56.0 + cell * (f64::from(hour) + 0.5);
+        text(
+            &mut out,
+            "tick",
+            (x, height - 8.0),
+            "middle",
+            &format!("{hour} h"),
+        );
+    }
+    out + "</svg>"
+}

@@ -1,0 +1,207 @@
+//! The pool's statistics as a page, and as a drawing alone.
+
+use std::fmt::Write;
+
+use super::charts;
+use super::shell::{self, Table};
+use super::style;
+use super::svg::{count, escape, percent};
+use crate::pool_stats::PoolStats;
+
+/// What makes a chart readable without its colours' names.
+const OVER_TIME: &str = "line: mean; band: smallest and largest size in each part of the time";
+const LENGTHS: &str = "<i class='pale'></i>% of all holes <i class='full'></i>% of their node-time";
+const SIZES: &str = "<i class='pale'></i>% of the time <i class='full'></i>% of the node-time";
+
+/// Draws the statistics as one HTML page that needs nothing else. `name` is the recording's.
+#[must_use]
+pub fn render_pool(stats: &PoolStats, name: &str) -> String {
+    let mut body = String::new();
+    shell::pairs(&mut body, "figures", &headline(stats));
+    sections(&mut body, stats);
+    let mut table = Table::new(&["figure", "value"]);
+    for (label, value) in stats.figures() {
+        table.row([label, value]);
+    }
+    shell::section(&mut body, "All figures", "", &table.html(), "");
+    let _ = write!(
+        body,
+        "<p class='note'>Sizes are weighted by time. Lengths of holes that were open at the start \
+         or the end of the recording ({} and {} of {}) count as far as they lie in it, so they \
+         are lower bounds. Time with more than {} idle nodes is taken for an outage where figures \
+         without outages are given.</p>",
+        stats.holes.cut_at_start,
+        stats.holes.cut_at_end,
+        count(stats.holes.count as f64),
+        stats.without_outages.above
+    );
+    let subtitle = format!(
+        "{name}: {} nodes, {:.2} days",
+        count(f64::from(stats.nodes)),
+        stats.hours / 24.0
+    );
+    shell::page("Lacuna: the pool of idle nodes", &subtitle, &body)
+}
+
+fn headline(stats: &PoolStats) -> Vec<(String, String)> {
+    let row = |label: &str, value: String| (label.to_owned(), value);
+    let outages = &stats.without_outages;
+    vec![
+        row("equivalent nodes", format!("{:.1}", stats.equivalent_nodes)),
+        row("share of the machine", percent(stats.share, 2)),
+        row(
+            "nodes without outages",
+            format!("{:.1}", outages.equivalent_nodes),
+        ),
+        row("share without outages", percent(outages.share, 2)),
+        row("holes", count(stats.holes.count as f64)),
+        row("median hole", super::svg::span(stats.holes.p50_s.round())),
+        row("node-hours idle", count(stats.holes.node_hours)),
+        row(
+            "in holes over 1 h",
+            percent(1.0 - stats.holes.under_1_h.node_time, 0),
+        ),
+    ]
+}
+
+/// The charts with their tables; also part of a replay's report.
+pub(super) fn sections(out: &mut String, stats: &PoolStats) {
+    shell::section(
+        out,
+        "Idle nodes over time",
+        OVER_TIME,
+        &charts::over_time(stats),
+        "",
+    );
+    size_section(out, stats);
+    let mut table = Table::new(&["length", "holes", "of all", "node-hours", "of all"]);
+    for bin in &stats.lengths {
+        let number = bin.count as f64 / stats.holes.count.max(1) as f64;
+        let time = bin.node_hours / stats.holes.node_hours.max(f64::MIN_POSITIVE);
+        table.row([
+            bin.label.clone(),
+            count(bin.count as f64),
+            percent(number, 1),
+            count(bin.node_hours),
+            percent(time, 1),
+        ]);
+    }
+    shell::section(
+        out,
+        "Holes by length",
+        LENGTHS,
+        &charts::holes(&stats.lengths),
+        &table.folded("as a table"),
+    );
+    week_section(out, stats);
+}
+
+/// How often the pool has which size.
+pub(super) fn size_section(out: &mut String, stats: &PoolStats) {
+    let mut table = Table::new(&["idle nodes", "of the time", "of the node-time"]);
+    for bin in &stats.sizes {
+        table.row([
+            if bin.from == bin.to {
+                bin.from.to_string()
+            } else {
+                format!("{}-{}", bin.from, bin.to)
+            },
+            percent(bin.time, 1),
+            percent(bin.node_time, 1),
+        ]);
+    }
+    shell::section(
+        out,
+        "How many nodes are idle",
+        SIZES,
+        &charts::sizes(&stats.sizes),
+        &table.folded("as a table"),
+    );
+}
+
+/// When in the week nodes are idle.
+pub(super) fn week_section(out: &mut String, stats: &PoolStats) {
+    let zone = match stats.utc_offset_s {
+        0 => "UTC".to_owned(),
+        s => format!("UTC{:+.1} h", s as f64 / 3600.0),
+    };
+    shell::section(
+        out,
+        "Hours of the week",
+        &format!("mean idle nodes, {zone}; a brighter cell is more, in equal ratios"),
+        &charts::week(stats),
+        "",
+    );
+}
+
+/// A drawing with all charts of the pool's statistics that any program can show.
+#[must_use]
+pub fn pool_drawing(stats: &PoolStats, name: &str) -> String {
+    let charts = [
+        (
+            "Idle nodes over time",
+            "line: mean; band: smallest and largest",
+            charts::over_time(stats),
+            260.0,
+        ),
+        (
+            "How many nodes are idle",
+            "orange, left: % of the time; blue, right: % of the node-time",
+            charts::sizes(&stats.sizes),
+            220.0,
+        ),
+        (
+            "Holes by length",
+            "orange, left: % of all holes; blue, right: % of their node-time",
+            charts::holes(&stats.lengths),
+            220.0,
+        ),
+        (
+            "Hours of the week",
+            "mean idle nodes; a brighter cell is more",
+            charts::week(stats),
+            182.0,
+        ),
+    ];
+    let head = 74.0;
+    let height = charts.iter().map(|chart| chart.3 + 44.0).sum::<f64>() + head;
+    let mut out = format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' width='1000' height='{height:.0}' \
+         viewBox='0 0 1000 {height:.0}'><style>{}</style>\
+         <rect class='ground' width='1000' height='{height:.0}'/>",
+        style::of_drawing()
+    );
+    let outages = &stats.without_outages;
+    let _ = write!(
+        out,
+        "<text class='strong' x='16' y='26'>{}</text>\
+         <text class='words' x='16' y='46'>{} nodes, {:.2} days; {:.1} nodes idle in the mean, {} \
+         of the machine ({:.1}, {} without {:.1} h of outages); {} holes</text>",
+        escape(name),
+        count(f64::from(stats.nodes)),
+        stats.hours / 24.0,
+        stats.equivalent_nodes,
+        percent(stats.share, 2),
+        outages.equivalent_nodes,
+        percent(outages.share, 2),
+        outages.hours_left_out,
+        count(stats.holes.count as f64)
+    );
+    let mut y = head;
+    for (title, legend, chart, chart_height) in charts {
+        let _ = write!(
+            out,
+            "<text class='strong' x='16' y='{:.0}'>{title}</text>\
+             <text class='tick' x='220' y='{:.0}'>{legend}</text>",
+            y + 14.0,
+            y + 14.0
+        );
+        let placed = format!(
+            "<svg x='0' y='{:.0}' width='1000' height='{chart_height:.0}'",
+            y + 24.0
+        );
+        out.push_str(&chart.replacen("<svg", &placed, 1));
+        y += chart_height + 44.0;
+    }
+    out + "</svg>\n"
+}

@@ -1,0 +1,117 @@
+//! What all pages share: head and foot, sections, tables.
+
+use std::fmt::Write;
+
+use super::style;
+use super::svg::escape;
+
+/// A page that needs nothing else; `body` is HTML already.
+pub(super) fn page(title: &str, subtitle: &str, body: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>\
+         <meta name='viewport' content='width=device-width, initial-scale=1'>\
+         <title>{title}</title><style>{}</style></head><body>\n\
+         <header><h1>{title}</h1><p>{}</p></header>\n{body}</body></html>\n",
+        style::of_page(),
+        escape(subtitle)
+    )
+}
+
+/// A section: a heading with a line under it and a chart, kept on one page of paper, and what
+/// may follow on the next. `legend`, `chart` and `after` are HTML of this crate: what comes from
+/// outside was escaped where it entered them.
+pub(super) fn section(out: &mut String, heading: &str, legend: &str, chart: &str, after: &str) {
+    let _ = write!(
+        out,
+        "<section><div class='chart'><h2>{}</h2>",
+        escape(heading)
+    );
+    if !legend.is_empty() {
+        let _ = write!(out, "<p class='legend'>{legend}</p>");
+    }
+    let _ = writeln!(out, "{chart}</div>{after}</section>");
+}
+
+/// Labels and values side by side.
+pub(super) fn pairs(out: &mut String, class: &str, pairs: &[(String, String)]) {
+    if pairs.is_empty() {
+        return;
+    }
+    let _ = write!(out, "<dl class='{class}'>");
+    for (label, value) in pairs {
+        let (label, value) = (escape(label), escape(value));
+        let _ = write!(out, "<div><dt>{label}</dt><dd>{value}</dd></div>");
+    }
+    out.push_str("</dl>\n");
+}
+
+/// A table; every text is escaped here.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Table {
+    pub(super) head: Vec<String>,
+    pub(super) rows: Vec<Vec<Cell>>,
+}
+
+/// One cell of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cell {
+    pub(super) text: String,
+    /// A class that the style sheet knows, or nothing.
+    pub(super) class: &'static str,
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self {
+            text: text.into(),
+            class: "",
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn new(head: &[&str]) -> Self {
+        Self {
+            head: head.iter().map(|&name| name.to_owned()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into_iter().map(Cell::from).collect());
+    }
+
+    /// The table, open to be read.
+    pub(super) fn html(&self) -> String {
+        // Two columns are a label and a text, not figures under each other.
+        let class = if self.head.len() == 2 { "two" } else { "many" };
+        let mut out = format!("<div class='scroll'><table class='{class}'><thead><tr>");
+        for name in &self.head {
+            let _ = write!(out, "<th>{}</th>", escape(name));
+        }
+        out.push_str("</tr></thead><tbody>");
+        for row in &self.rows {
+            out.push_str("<tr>");
+            for Cell { text, class } in row {
+                if class.is_empty() {
+                    let _ = write!(out, "<td>{}</td>", escape(text));
+                } else {
+                    let _ = write!(out, "<td class='{class}'>{}</td>", escape(text));
+                }
+            }
+            out.push_str("</tr>");
+        }
+        out.push_str("</tbody></table></div>");
+        out
+    }
+
+    /// The table behind a line that opens it.
+    pub(super) fn folded(&self, summary: &str) -> String {
+        format!(
+            "<details><summary>{}</summary>{}</details>",
+            escape(summary),
+            self.html()
+        )
+    }
+}
