@@ -1,7 +1,9 @@
 //! Generated machines.
 
-use lacuna_timeline::batch::{BatchJob, simulate};
-use lacuna_timeline::workload::{Workload, WorkloadError, calibrate, generated_machine, machine};
+use lacuna_timeline::batch::{BatchJob, Machine, Simulator, simulate};
+use lacuna_timeline::workload::{
+    self, Workload, WorkloadError, calibrate, generated_machine, machine,
+};
 
 const SEED: u64 = 11;
 
@@ -111,4 +113,58 @@ fn a_lighter_load_leaves_more_idle() {
     );
     let again = simulate(100, &heavy.jobs, Some(heavy.until)).unwrap();
     assert_eq!(again, heavy.schedule);
+}
+
+#[test]
+fn a_stream_of_jobs_keeps_the_load_and_nothing_of_the_past() {
+    // LACUNA_LONG_JOBS=10000000 runs the length that a replay must bear.
+    let jobs = std::env::var("LACUNA_LONG_JOBS").map_or(200_000, |text| text.parse().unwrap());
+    println!("seed {SEED}, {jobs} jobs");
+    let workload = Workload {
+        nodes: 512,
+        days: 1,
+        seed: SEED,
+        utilisation: 0.85,
+    };
+    let stream = workload::jobs(&workload).unwrap().take(jobs);
+    let mut simulator = Simulator::new(Machine::new(512), stream).unwrap();
+    let mut longest = 0;
+    let mut full = None;
+    while let Some(step) = simulator.step().unwrap() {
+        let at = step.at;
+        let totals = simulator.totals();
+        longest = longest.max(totals.waiting);
+        if totals.submitted < jobs as u64 {
+            full = Some((at, *totals));
+        }
+    }
+    // While jobs come: the machine is as busy as wanted, and the queue stays short.
+    let (at, totals) = full.unwrap();
+    println!(
+        "{:.0} days, utilisation {:.4}, at most {longest} waiting",
+        (at - totals.from) as f64 / 86_400.0,
+        totals.utilisation()
+    );
+    assert!((0.82..0.88).contains(&totals.utilisation()));
+    assert!(longest < 2_000, "{longest}");
+    assert_eq!(simulator.totals().ended, jobs as u64);
+}
+
+#[test]
+fn a_stream_is_sorted_and_the_same_each_time() {
+    let workload = Workload {
+        nodes: 64,
+        days: 1,
+        seed: SEED,
+        utilisation: 0.9,
+    };
+    let first: Vec<BatchJob> = workload::jobs(&workload).unwrap().take(5_000).collect();
+    assert!(
+        first
+            .windows(2)
+            .all(|pair| pair[0].submit <= pair[1].submit)
+    );
+    assert!(first.iter().zip(1..).all(|(job, id)| job.id == id));
+    let again: Vec<BatchJob> = workload::jobs(&workload).unwrap().take(5_000).collect();
+    assert_eq!(first, again);
 }

@@ -11,6 +11,8 @@ const DAY_S: i64 = 86_400;
 const WARM_UP_DAYS: u32 = 2;
 /// Trials of the search for the rate of arrivals.
 const TRIALS: u32 = 24;
+/// Jobs of which the first guess is made.
+const GUESS_JOBS: u32 = 10_000;
 /// Near enough, as a share of the node-time.
 const TOLERANCE: f64 = 0.002;
 
@@ -26,6 +28,25 @@ pub struct Workload {
     /// Share of the node-time that is to be used by jobs, between 0 and 1; big machines run
     /// at .90 to .96.
     pub utilisation: f64,
+}
+
+impl Workload {
+    /// Refuses what makes no sense.
+    pub(super) fn check(&self) -> Result<(), WorkloadError> {
+        let &Self {
+            nodes,
+            days,
+            utilisation,
+            ..
+        } = self;
+        if nodes < 2 || days == 0 {
+            return Err(WorkloadError::Size { nodes, days });
+        }
+        if !(utilisation > 0.0 && utilisation < 1.0) {
+            return Err(WorkloadError::Utilisation { utilisation });
+        }
+        Ok(())
+    }
 }
 
 /// Why no workload could be drawn.
@@ -76,23 +97,13 @@ pub struct Calibrated {
 /// # Errors
 /// [`WorkloadError`] for a machine or a utilisation that makes no sense.
 pub fn calibrate(workload: &Workload) -> Result<Calibrated, WorkloadError> {
-    let &Workload {
-        nodes,
-        days,
-        utilisation,
-        ..
-    } = workload;
-    if nodes < 2 || days == 0 {
-        return Err(WorkloadError::Size { nodes, days });
-    }
-    if !(utilisation > 0.0 && utilisation < 1.0) {
-        return Err(WorkloadError::Utilisation { utilisation });
-    }
+    workload.check()?;
+    let utilisation = workload.utilisation;
     let mut best: Option<Calibrated> = None;
     // Scale is halved or doubled until the wanted utilisation lies between, then bisected in
     // logarithms. A full machine does not become fuller: the best trial stands.
     let (mut fast, mut slow): (Option<f64>, Option<f64>) = (None, None);
-    let mut scale = first_guess(workload)?;
+    let mut scale = offered(workload, GUESS_JOBS)? / utilisation;
     for _ in 0..TRIALS {
         let trial = run(workload, scale)?;
         let found = trial.utilisation;
@@ -129,19 +140,18 @@ pub fn generate(workload: &Workload) -> Result<Vec<BatchJob>, WorkloadError> {
     Ok(calibrate(workload)?.jobs)
 }
 
-/// The scale at which the work offered is the work wanted, by the mean of many jobs.
-fn first_guess(workload: &Workload) -> Result<f64, WorkloadError> {
-    const JOBS: u32 = 10_000;
+/// What share of the node-time jobs ask for at the model's own rate of arrivals, by the mean of
+/// many.
+pub(super) fn offered(workload: &Workload, jobs: u32) -> Result<f64, WorkloadError> {
     let mut model = model(workload)?;
-    let area: f64 = (0..JOBS)
+    let area: f64 = (0..jobs)
         .map(|_| model.shape())
         .map(|job| f64::from(job.nodes) * job.runtime as f64)
         .sum();
     let gap = arrivals(workload, 1.0)?
-        .nth(JOBS as usize - 1)
-        .map_or(1.0, |last| last as f64 / f64::from(JOBS));
-    let offered = area / f64::from(JOBS) / gap.max(1.0) / f64::from(workload.nodes);
-    Ok(offered / workload.utilisation)
+        .nth(jobs.saturating_sub(1) as usize)
+        .map_or(1.0, |last| last as f64 / f64::from(jobs));
+    Ok(area / f64::from(jobs) / gap.max(1.0) / f64::from(workload.nodes))
 }
 
 fn run(workload: &Workload, scale: f64) -> Result<Calibrated, WorkloadError> {
@@ -175,11 +185,11 @@ fn run(workload: &Workload, scale: f64) -> Result<Calibrated, WorkloadError> {
     })
 }
 
-fn model(workload: &Workload) -> Result<Model, WorkloadError> {
+pub(super) fn model(workload: &Workload) -> Result<Model, WorkloadError> {
     Model::new(workload.nodes, workload.seed)
         .map_err(|error| WorkloadError::Model(error.to_string()))
 }
 
-fn arrivals(workload: &Workload, scale: f64) -> Result<Arrivals, WorkloadError> {
+pub(super) fn arrivals(workload: &Workload, scale: f64) -> Result<Arrivals, WorkloadError> {
     Arrivals::new(workload.seed, scale).map_err(|error| WorkloadError::Model(error.to_string()))
 }

@@ -10,6 +10,8 @@
 mod calibrate;
 mod lublin;
 mod machine;
+mod stream;
 
 pub use calibrate::{Calibrated, Workload, WorkloadError, calibrate, generate};
 pub use machine::{GeneratedMachine, generated_machine, machine, node_names};
+pub use stream::{Jobs, jobs};
