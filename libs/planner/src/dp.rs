@@ -10,17 +10,25 @@
 //! 1. if the best option of each trainer fits, that is the optimum;
 //! 2. else the price is the slope at which the concave hulls of the options, taken in order
 //!    of slope, fill the pool, and a greedy choice gives a first answer A;
-//! 3. if `L - A` is nothing, A is proven optimal;
+//! 3. if `L - A` is nothing, A is proven optimal; else A is bettered by changing the sizes of
+//!    two trainers at a time, and the question is put again;
 //! 4. else an option that loses more than `L - A` is in no better answer; a dynamic programme
 //!    over the few options left, within the node counts that still matter, finds the best.
 //!
 //! All of it holds for arbitrary curves. Ties go to the present size (it has a bonus far below
 //! any tolerance); among equal trainers the earlier one gets more.
+//!
+//! From one event to the next little changes, and a [`Solver`] works on that alone: the options
+//! and hull of a trainer are kept and used again as long as its rates, size and costs are those
+//! of any problem before; and the price is looked for from the last one on, step by step along
+//! the hulls. Both only save time: the answer is that of a solver that knows nothing.
 
 mod core;
+mod exchange;
 mod greedy;
 mod options;
 pub mod reference;
+mod table;
 
 use crate::{Problem, Sizes};
 
@@ -36,13 +44,24 @@ pub enum Proof {
     Programme,
 }
 
-/// Solves problems one after another, keeping its memory.
+/// Solves problems one after another, keeping what it worked out for each trainer.
 #[derive(Debug, Clone, Default)]
 pub struct Solver {
     options: options::Options,
     greedy: greedy::Greedy,
     core: core::Core,
     proof: Proof,
+    memory: Memory,
+}
+
+/// Whether a [`Solver`] uses what it worked out for problems before. The answers are the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Memory {
+    /// It works only on what changed.
+    #[default]
+    Kept,
+    /// It begins anew with each problem; to measure what memory is worth.
+    Forgotten,
 }
 
 impl Solver {
@@ -52,16 +71,32 @@ impl Solver {
         Self::default()
     }
 
+    /// A solver with or without memory.
+    #[must_use]
+    pub fn with(memory: Memory) -> Self {
+        Self {
+            memory,
+            ..Self::default()
+        }
+    }
+
     /// The optimum. If a limit on changes leaves no feasible choice at all, the limit is
     /// ignored, since doing less must always be possible.
     pub fn solve(&mut self, problem: &Problem) -> Sizes {
+        if self.memory == Memory::Forgotten {
+            self.options.forget();
+            self.greedy.forget();
+        }
         let limit = self.options.build(problem);
         if self.options.fits_best(problem.nodes) {
             self.proof = Proof::Slack;
             self.greedy.take_best(&self.options);
         } else {
             self.greedy.run(&self.options, problem.nodes);
-            self.proof = if self.greedy.gap() <= self.options.tolerance() {
+            let (options, greedy) = (&self.options, &mut self.greedy);
+            self.proof = if greedy.gap() <= options.tolerance()
+                || self.core.exchange(options, greedy, problem.nodes)
+            {
                 Proof::Certificate
             } else {
                 self.core

@@ -5,8 +5,10 @@
     reason = "hot path; node counts stay within windows computed in this file"
 )]
 
+use super::exchange::{Exchange, Move};
 use super::greedy::Greedy;
 use super::options::Options;
+use super::table::Choice;
 
 /// An option that may be in a better answer.
 #[derive(Debug, Clone, Copy)]
@@ -34,25 +36,46 @@ struct Layer {
 pub(super) struct Core {
     open: Vec<Open>,
     ends: Vec<usize>,
-    now: Vec<f64>,
+    /// States that may lead to a better answer: total node count from the window's low end, and
+    /// the least loss.
+    live: Vec<(u32, f64)>,
     next: Vec<f64>,
     taken: Vec<u32>,
     layers: Vec<Layer>,
     chosen: Vec<u32>,
+    moves: Vec<Move>,
+    exchange: Exchange,
 }
 
 const NONE: u32 = u32::MAX;
 
+/// Rounds of exchange at most. Few are needed; the programme ends the search in any case.
+const ROUNDS: u32 = 8;
+
 impl Core {
-    /// Lists the options whose loss does not exceed the gap.
+    /// Lists the options whose loss does not exceed the gap. Away from the best option the loss
+    /// along the hull only grows, and no option loses less than the hull: so only the options
+    /// between the first corners beyond the gap are looked at.
     fn peg(&mut self, options: &Options, greedy: &Greedy) {
         self.open.clear();
         self.ends.clear();
         let most = greedy.gap() + options.tolerance();
-        for list in options.lists() {
-            let best = greedy.best_reduced(list);
-            for (at, option) in list.iter().enumerate() {
-                let loss = best - (option.gain - greedy.price() * f64::from(option.n));
+        for (j, table) in options.tables().enumerate() {
+            let best = greedy.best_reduced(j);
+            let loss = |choice: &Choice| best - greedy.reduced_gain(choice);
+            let list = table.list.as_slice();
+            let corner = |steps: u32| table.after(steps) as usize;
+            let near = |steps: u32| loss(&list[corner(steps)]) <= most;
+            let (mut low, mut high) = (greedy.taken(j), greedy.taken(j));
+            while low > 0 && near(low) {
+                low -= 1;
+            }
+            while (high as usize) < table.hull.len() && near(high) {
+                high += 1;
+            }
+            let (first, last) = (corner(low), corner(high));
+            for (at, option) in (first..).zip(list.iter().take(last + 1).skip(first)) {
+                let loss = loss(option);
                 if loss <= most {
                     self.open.push(Open {
                         at: at as u32,
@@ -63,6 +86,23 @@ impl Core {
             }
             self.ends.push(self.open.len());
         }
+    }
+
+    /// Leaves out what the bound rules out since the answer has become better.
+    fn tighten(&mut self, bar: f64) {
+        let (mut kept, mut from) = (0, 0);
+        for end in &mut self.ends {
+            for at in from..*end {
+                let open = self.open[at];
+                if open.loss <= bar {
+                    self.open[kept] = open;
+                    kept += 1;
+                }
+            }
+            from = *end;
+            *end = kept;
+        }
+        self.open.truncate(kept);
     }
 
     fn range(&self, j: usize) -> std::ops::Range<usize> {
@@ -78,11 +118,51 @@ impl Core {
             .collect()
     }
 
-    /// Replaces the greedy answer by the optimum, if there is a better one.
-    pub(super) fn improve(&mut self, options: &Options, greedy: &mut Greedy, nodes: u32) {
+    /// Betters the greedy answer by exchanges while that helps. Says whether the bound then
+    /// proves it optimal.
+    pub(super) fn exchange(&mut self, options: &Options, greedy: &mut Greedy, nodes: u32) -> bool {
         self.peg(options, greedy);
+        for _ in 0..ROUNDS {
+            self.moves.clear();
+            let mut used = 0;
+            for (j, table) in options.tables().enumerate() {
+                let now = greedy.chosen(j);
+                let Some(size) = table.list.get(now as usize) else {
+                    continue;
+                };
+                used += u64::from(size.n);
+                for open in &self.open[self.range(j)] {
+                    let to = table.list[open.at as usize];
+                    self.moves.push(Move {
+                        more: i64::from(to.n) - i64::from(size.n),
+                        gain: to.gain - size.gain,
+                        trainer: j as u32,
+                        to: open.at,
+                    });
+                }
+            }
+            let left = u64::from(nodes).saturating_sub(used) as u32;
+            let Some(moves) = self.exchange.best(&self.moves, left, options.tolerance()) else {
+                break;
+            };
+            for it in moves {
+                greedy.choose(it.trainer, it.to);
+            }
+            greedy.revalue(options);
+            if greedy.gap() <= options.tolerance() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Replaces the answer by the optimum, if there is a better one. [`Core::exchange`] comes
+    /// first.
+    pub(super) fn improve(&mut self, options: &Options, greedy: &mut Greedy, nodes: u32) {
         let trainers = options.trainers();
         let gap = greedy.gap();
+        let bar = gap + options.tolerance();
+        self.tighten(bar);
         let price = greedy.price();
         // Node counts: what must be taken, what can be taken, and how much may stay free
         // before the price of it alone exceeds the gap.
@@ -96,15 +176,15 @@ impl Core {
             return;
         }
         let slack = if price > 0.0 {
-            ((gap + options.tolerance()) / price).min(f64::from(nodes)) as u32
+            (bar / price).min(f64::from(nodes)) as u32
         } else {
             nodes
         };
         let floor = u64::from(nodes - slack.min(nodes));
         self.taken.clear();
         self.layers.clear();
-        self.now.clear();
-        self.now.push(0.0);
+        self.live.clear();
+        self.live.push((0, 0.0));
         let mut low = 0_u64;
         for j in 0..trainers {
             let range = self.range(j);
@@ -114,7 +194,7 @@ impl Core {
                     low += u64::from(first.n);
                     least -= u64::from(first.n);
                     most -= u64::from(first.n);
-                    self.now.iter_mut().for_each(|loss| *loss += first.loss);
+                    self.live.iter_mut().for_each(|state| state.1 += first.loss);
                     continue;
                 }
                 [first, .., last] => (u64::from(first.n), u64::from(last.n)),
@@ -122,9 +202,11 @@ impl Core {
             };
             least -= first;
             most -= last;
+            let Some(&(end, _)) = self.live.last() else {
+                return;
+            };
             let new_low = (low + first).max(floor.saturating_sub(most));
-            let end = low + self.now.len() as u64 - 1;
-            let new_high = (end + last).min(u64::from(nodes) - least);
+            let new_high = (low + u64::from(end) + last).min(u64::from(nodes) - least);
             if new_high < new_low {
                 return;
             }
@@ -133,27 +215,37 @@ impl Core {
             self.next.resize(width, f64::INFINITY);
             let from = self.taken.len();
             self.taken.resize(from + width, NONE);
-            for (index, option) in self.open[range.clone()].iter().enumerate() {
-                // State `low + s` goes to `low + s + n`, which is `new_low + t`.
-                let shift = (low + u64::from(option.n)) as i64 - new_low as i64;
-                let skip = (-shift).max(0) as usize;
-                let start = shift.max(0) as usize;
-                let losses = self.now.iter().skip(skip);
-                let targets = self.next.iter_mut().zip(&mut self.taken[from..]);
-                for (&loss, (best, taken)) in losses.zip(targets.skip(start)) {
-                    let loss = loss + option.loss;
-                    if loss < *best {
-                        *best = loss;
-                        *taken = (range.start + index) as u32;
+            // By loss: once an option is too much for a state, so are those after it.
+            self.open[range.clone()].sort_by(|a, b| a.loss.total_cmp(&b.loss));
+            let open = &self.open[range.clone()];
+            let taken = &mut self.taken[from..];
+            for &(state, before) in &self.live {
+                let total = low + u64::from(state);
+                for (index, option) in open.iter().enumerate() {
+                    let loss = before + option.loss;
+                    if loss > bar {
+                        break;
+                    }
+                    // Below the window the place wraps to a number that is beyond it, too.
+                    let place = (total + u64::from(option.n)).wrapping_sub(new_low) as usize;
+                    if place < width && loss < self.next[place] {
+                        self.next[place] = loss;
+                        taken[place] = (range.start + index) as u32;
                     }
                 }
             }
+            self.live.clear();
+            let states = (0..).zip(&self.next);
+            self.live.extend(
+                states
+                    .filter(|s| s.1.is_finite())
+                    .map(|(at, &loss)| (at, loss)),
+            );
             self.layers.push(Layer {
                 trainer: j as u32,
                 low: new_low as u32,
                 from,
             });
-            std::mem::swap(&mut self.now, &mut self.next);
             low = new_low;
         }
         self.finish(options, greedy, nodes, low);
@@ -162,8 +254,8 @@ impl Core {
     /// Picks the best final state and walks back through the layers.
     fn finish(&mut self, options: &Options, greedy: &mut Greedy, nodes: u32, low: u64) {
         let mut best = (greedy.gap() - options.tolerance(), None);
-        for (at, &loss) in self.now.iter().enumerate() {
-            let used = low + at as u64;
+        for &(at, loss) in &self.live {
+            let used = low + u64::from(at);
             if used > u64::from(nodes) {
                 break;
             }

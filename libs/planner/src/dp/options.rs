@@ -1,24 +1,17 @@
-//! The options of each trainer that can be in an optimum, in one flat list.
+//! The choices of each trainer of a problem.
 
 use std::sync::Arc;
 
+use super::table::{Choice, Frame, Table, Tables};
 use crate::{Item, Problem};
 
-/// One size of one trainer.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Choice {
-    /// Node count.
-    pub(super) n: u32,
-    /// Net gain, with the tie bonus.
-    pub(super) gain: f64,
-}
-
-/// For each trainer its undominated options: node count and gain both strictly increase.
+/// For each trainer its table. Tables are kept, so that a problem that differs little from the
+/// one before costs little: only trainers whose size, rates or costs are new get a new one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Options {
-    all: Vec<Choice>,
-    /// Trainer j has `all[ends[j - 1]..ends[j]]`.
-    ends: Vec<usize>,
+    tables: Tables,
+    /// The place of each trainer's table.
+    rows: Vec<u32>,
     tolerance: f64,
 }
 
@@ -40,12 +33,12 @@ impl Options {
     /// Takes the options of a problem. Gives back the limit on changes that was applied: none
     /// if it left no feasible choice.
     pub(super) fn build(&mut self, problem: &Problem) -> Option<u32> {
+        if self.tables.make_room() {
+            self.rows.clear();
+        }
         self.fill(problem, problem.max_change);
         let limit = problem.max_change?;
-        let least: u64 = self
-            .lists()
-            .map(|list| u64::from(list.first().map_or(0, |c| c.n)))
-            .sum();
+        let least: u64 = self.tables().map(|table| u64::from(table.least())).sum();
         if least > u64::from(problem.nodes) || self.lists().any(<[Choice]>::is_empty) {
             self.fill(problem, None);
             return None;
@@ -53,9 +46,13 @@ impl Options {
         Some(limit)
     }
 
+    /// Forgets what is kept.
+    pub(super) fn forget(&mut self) {
+        self.tables.clear();
+        self.rows.clear();
+    }
+
     fn fill(&mut self, problem: &Problem, limit: Option<u32>) {
-        self.all.clear();
-        self.ends.clear();
         let horizon_s = problem.horizon_s;
         let scale = problem
             .trainers
@@ -66,59 +63,45 @@ impl Options {
                 (horizon_s * best).max(item.rate_now * item.up_s.max(item.down_s))
             })
             .fold(f64::MIN_POSITIVE, f64::max);
-        let bonus = KEEP_BONUS * scale;
+        // A power of two: other trainers change it, and with it all tables, only seldom.
+        let bonus = KEEP_BONUS * scale.log2().floor().exp2();
         self.tolerance = bonus / 16.0;
-        for item in &problem.trainers {
-            let from = self.all.len();
-            let top = item.max.min(problem.nodes);
-            // The cost of a change is one number on each side of the present size.
-            let (down, up) = (item.rate_now * item.down_s, item.rate_now * item.up_s);
-            let mut best = f64::NEG_INFINITY;
-            let mut consider = |n: u32, value: f64| {
-                let gain = match n.cmp(&item.current) {
-                    std::cmp::Ordering::Less => horizon_s * value - down,
-                    std::cmp::Ordering::Equal => horizon_s * value + bonus,
-                    std::cmp::Ordering::Greater => horizon_s * value - up,
-                };
-                if gain > best && (limit.is_none() || item.may_become(n, limit)) {
-                    best = gain;
-                    self.all.push(Choice { n, gain });
+        let frame = Frame {
+            nodes: problem.nodes,
+            horizon_s,
+            limit,
+            bonus,
+        };
+        self.rows.truncate(problem.trainers.len());
+        for (j, item) in problem.trainers.iter().enumerate() {
+            match self.rows.get_mut(j) {
+                Some(row) => *row = self.tables.place(item, frame, Some(*row)),
+                None => {
+                    let row = self.tables.place(item, frame, None);
+                    self.rows.push(row);
                 }
-            };
-            consider(0, item.value.first().copied().unwrap_or(0.0));
-            let first = item.min.max(1);
-            for (n, &value) in (first..=top).zip(item.value.iter().skip(first as usize)) {
-                consider(n, value);
             }
-            debug_assert!(
-                limit.is_some() || self.all.len() > from,
-                "zero is an option"
-            );
-            self.ends.push(self.all.len());
         }
     }
 
-    /// The options of each trainer.
-    pub(super) fn lists(&self) -> impl Iterator<Item = &[Choice]> {
-        let starts = std::iter::once(&0).chain(&self.ends);
-        starts
-            .zip(&self.ends)
-            .map(|(&from, &to)| self.all.get(from..to).unwrap_or(&[]))
+    /// The table of each trainer.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.rows.iter().map(|&row| self.tables.at(row))
     }
 
-    /// The options of trainer `j`.
-    pub(super) fn list(&self, j: usize) -> &[Choice] {
-        let from = j
-            .checked_sub(1)
-            .and_then(|before| self.ends.get(before))
-            .map_or(0, |&end| end);
-        let to = self.ends.get(j).copied().unwrap_or(from);
-        self.all.get(from..to).unwrap_or(&[])
+    /// The choices of each trainer: node count and gain both strictly increase.
+    pub(super) fn lists(&self) -> impl Iterator<Item = &[Choice]> {
+        self.tables().map(|table| table.list.as_slice())
+    }
+
+    /// The table of trainer `j`.
+    pub(super) fn table(&self, j: usize) -> Option<&Table> {
+        self.rows.get(j).map(|&row| self.tables.at(row))
     }
 
     /// How many trainers there are.
     pub(super) fn trainers(&self) -> usize {
-        self.ends.len()
+        self.rows.len()
     }
 
     /// Whether all trainers can have their best option at once.
