@@ -1,25 +1,302 @@
-//! Not read yet: knows no line as its own.
-use std::collections::VecDeque;
+//! Slurm: snapshots of `sinfo`, in blocks that are ended by `----`.
+//!
+//! A block is the Unix time, then optionally `invokers:` with the nodes that low-priority pilots
+//! hold (they give way at once, so that such a node counts as idle), then the lines of `sinfo -h`,
+//! one for each partition and state (`lowprio up 12:00:00 2 idle p[0016-0017]`). Source: the
+//! recording published with HPC-Whisk (SC22). Only the state `idle` is a hole: `idle~`, `idle#`
+//! and `idle%` are powered down, up or being powered down, `idle*` does not answer, `idle-` is
+//! planned for a job, `idle$` is reserved for maintenance, and so on (manual page of `sinfo`,
+//! "NODE STATE CODES").
+//!
+//! A hole is open from the first block in which its node is available to the first in which it
+//! is not. A block with damage in it is left out as a whole, so that it ends no hole, and so is
+//! a last block without its end mark. When two blocks are further apart than [`GAP`], nobody
+//! knows what was between: the holes end with the last block before, and new ones begin with the
+//! first after. They do not count as censored, which is said of the end of the recording alone. A
+//! time that leaps ahead is believed only if the block after it does not go back behind it. A
+//! hole that is seen in one block alone before such an end has no length and is left out.
 
-use lacuna_model::HoleRecord;
+use std::collections::{HashMap, VecDeque};
 
+use lacuna_model::{HoleRecord, NodeId, Span, Timestamp};
+
+use crate::fields::{odd, unix, unsigned};
 use crate::formats::HoleParser;
-use crate::{FieldError, Reading};
+use crate::{FieldError, Reading, hosts};
 
-pub(super) fn knows(_lines: &[&[u8]]) -> bool {
-    false
+/// How far apart two blocks may be for what was between them to be known. The recording at hand
+/// has a block every 11 s, none more than 38 s after the one before.
+const GAP: Span = Span::from_secs(600);
+
+/// The end mark of a block.
+const END: &[u8] = b"----";
+
+/// The begin of the line of nodes that pilots hold.
+const PILOTS: &[u8] = b"invokers:";
+
+/// The column of the first line of `sinfo` without `-h`.
+const HEADING: &[u8] = b"PARTITION";
+
+/// Whether these first lines are a block: a time alone on the first, and an end mark.
+pub(super) fn knows(lines: &[&[u8]]) -> bool {
+    lines
+        .first()
+        .is_some_and(|line| unsigned(line).is_some() && unix(line).is_some())
+        && lines.contains(&END)
 }
 
-pub(super) struct Sinfo;
+/// A node that was available at some time.
+struct Node {
+    id: NodeId,
+    /// Since when, if it is now.
+    since: Option<Timestamp>,
+    /// The number of the last block in which it was.
+    seen: u64,
+}
+
+/// What stood in a block.
+#[derive(Default)]
+struct Block {
+    at: Option<Timestamp>,
+    /// Something in it was damaged: it goes on to its end mark and then counts for nothing.
+    damaged: bool,
+    /// Places of nodes, perhaps more than once.
+    available: Vec<usize>,
+}
+
+pub(super) struct Sinfo {
+    nodes: Vec<Node>,
+    places: HashMap<Box<str>, usize>,
+    /// Places of the nodes whose holes are open, in the order in which they opened.
+    open: Vec<usize>,
+    block: Block,
+    /// A block whose time leaps ahead, until the next one confirms it.
+    leap: Option<(Timestamp, Vec<usize>)>,
+    last: Option<Timestamp>,
+    number: u64,
+}
 
 impl Sinfo {
     pub(super) fn new(_reading: &Reading) -> Self {
-        Self
+        Self {
+            nodes: Vec::new(),
+            places: HashMap::new(),
+            open: Vec::new(),
+            block: Block::default(),
+            leap: None,
+            last: None,
+            number: 0,
+        }
+    }
+
+    /// Takes the nodes of a list as available.
+    fn list(&mut self, place: &str, list: &[u8], nodes: Option<u64>) -> Result<(), FieldError> {
+        let text = std::str::from_utf8(list).map_err(|_| odd(place, "a list of nodes", list))?;
+        let (known, places) = (&mut self.nodes, &mut self.places);
+        let available = &mut self.block.available;
+        let before = available.len();
+        let mut wrong = None;
+        hosts::expand(text, &mut |name| {
+            if let Some(&at) = places.get(name) {
+                available.push(at);
+                return;
+            }
+            match NodeId::new(name) {
+                Ok(id) => {
+                    let (since, seen) = (None, 0);
+                    available.push(known.len());
+                    places.insert(name.into(), known.len());
+                    known.push(Node { id, since, seen });
+                }
+                Err(error) => {
+                    let odd = || odd(place, error.expected, name.as_bytes());
+                    wrong.get_or_insert_with(odd);
+                }
+            }
+        })
+        .map_err(|error| FieldError {
+            place: place.to_owned(),
+            ..error
+        })?;
+        if let Some(error) = wrong {
+            return Err(error);
+        }
+        let found = (available.len() - before) as u64;
+        match nodes {
+            Some(nodes) if nodes != found => {
+                let expected = format!("as many nodes as column 4 says ({nodes})");
+                Err(odd(place, &expected, list))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// One line of `sinfo`.
+    fn state(&mut self, line: &[u8]) -> Result<(), FieldError> {
+        let mut columns: [&[u8]; 6] = [&[]; 6];
+        let mut found = 0_usize;
+        for column in line
+            .split(u8::is_ascii_whitespace)
+            .filter(|column| !column.is_empty())
+        {
+            if let Some(place) = columns.get_mut(found) {
+                *place = column;
+            }
+            found += 1;
+        }
+        let [partition, avail, _limit, nodes, state, list] = columns;
+        if partition == HEADING {
+            return Ok(());
+        }
+        if found != columns.len() {
+            let expected = "6 columns (PARTITION AVAIL TIMELIMIT NODES STATE NODELIST)";
+            return Err(odd("line of sinfo", expected, line));
+        }
+        let Some(nodes) = unsigned(nodes) else {
+            return Err(odd("column 4 (NODES)", "a number of nodes", nodes));
+        };
+        if state == b"idle" && avail == b"up" {
+            self.list("column 6 (NODELIST)", list, Some(nodes))?;
+        }
+        Ok(())
+    }
+
+    /// A line that begins a block.
+    fn time(&mut self, line: &[u8]) -> Result<(), FieldError> {
+        self.block.available.clear();
+        self.block.damaged = false;
+        self.block.at = unix(line);
+        match self.block.at {
+            None => {
+                self.block.damaged = true;
+                Err(odd("time", "a time in Unix seconds", line))
+            }
+            Some(at) if self.last.is_some_and(|last| at <= last) => {
+                self.block.damaged = true;
+                Err(odd("time", "a time after that of the block before", line))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The block's end mark.
+    fn end(&mut self, ready: &mut VecDeque<HoleRecord>) -> Result<(), FieldError> {
+        let Block { at, damaged, .. } = self.block;
+        let mut available = std::mem::take(&mut self.block.available);
+        self.block.at = None;
+        self.block.damaged = false;
+        let Some(at) = at.filter(|_| !damaged) else {
+            available.clear();
+            self.block.available = available;
+            return Ok(());
+        };
+        let mut error = None;
+        if let Some((leapt, nodes)) = self.leap.take() {
+            if at > leapt {
+                self.part(ready);
+                self.take(leapt, &nodes, ready);
+            } else {
+                let found = leapt.unix_seconds().to_string();
+                let expected = "a time before that of this block";
+                error = Some(odd("time of the block before", expected, found.as_bytes()));
+            }
+        }
+        if self.last.is_some_and(|last| at.since(last) > GAP) {
+            self.leap = Some((at, available));
+        } else {
+            self.take(at, &available, ready);
+            available.clear();
+            self.block.available = available;
+        }
+        error.map_or(Ok(()), Err)
+    }
+
+    /// Opens and ends holes by what a block says.
+    fn take(&mut self, at: Timestamp, available: &[usize], ready: &mut VecDeque<HoleRecord>) {
+        self.number += 1;
+        for &place in available {
+            if let Some(node) = self.nodes.get_mut(place) {
+                node.seen = self.number;
+                if node.since.is_none() {
+                    node.since = Some(at);
+                    self.open.push(place);
+                }
+            }
+        }
+        let (nodes, number) = (&mut self.nodes, self.number);
+        self.open.retain(|&place| match nodes.get_mut(place) {
+            Some(node) if node.seen != number => {
+                ready.extend(ended(node, at, false));
+                false
+            }
+            _ => true,
+        });
+        self.last = Some(at);
+    }
+
+    /// Ends all holes with the last block, because what comes next is unknown.
+    fn part(&mut self, ready: &mut VecDeque<HoleRecord>) {
+        let Some(last) = self.last else { return };
+        for place in self.open.drain(..) {
+            if let Some(node) = self.nodes.get_mut(place) {
+                ready.extend(ended(node, last, false));
+            }
+        }
     }
 }
 
+/// Ends a node's hole; nothing if it had no length.
+fn ended(node: &mut Node, until: Timestamp, censored: bool) -> Option<HoleRecord> {
+    let from = node.since.take().filter(|&from| from < until)?;
+    Some(HoleRecord {
+        node: node.id.clone(),
+        from,
+        until,
+        censored,
+    })
+}
+
 impl HoleParser for Sinfo {
-    fn line(&mut self, _line: &[u8], _ready: &mut VecDeque<HoleRecord>) -> Result<(), FieldError> {
-        Ok(())
+    fn line(&mut self, line: &[u8], ready: &mut VecDeque<HoleRecord>) -> Result<(), FieldError> {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return Ok(());
+        }
+        if line == END {
+            return self.end(ready);
+        }
+        if unsigned(line).is_some() {
+            let unfinished = self.block.at.is_some() && !self.block.damaged;
+            let begun = self.time(line);
+            if unfinished {
+                begun?;
+                return Err(odd("end of block", "---- before the next time", line));
+            }
+            return begun;
+        }
+        if self.block.damaged {
+            return Ok(());
+        }
+        let found = if self.block.at.is_none() {
+            Err(odd("time", "a time in Unix seconds", line))
+        } else if let Some(list) = line.strip_prefix(PILOTS) {
+            self.list("invokers", list, None)
+        } else {
+            self.state(line)
+        };
+        if found.is_err() {
+            self.block.damaged = true;
+        }
+        found
+    }
+
+    fn finish(&mut self, ready: &mut VecDeque<HoleRecord>) {
+        // A leap that nothing confirms is not believed.
+        let Some(last) = self.last else { return };
+        for place in self.open.drain(..) {
+            if let Some(node) = self.nodes.get_mut(place) {
+                ready.extend(ended(node, last, true));
+            }
+        }
     }
 }
