@@ -1,21 +1,396 @@
-//! Not read yet: knows no line as its own.
-use crate::formats::JobParser;
-use crate::{FieldError, JobRecord, Reading};
+//! Slurm: `slurmctld.log`: what the controller says when jobs start and end.
+//!
+//! Source: the texts in Slurm's `src/slurmctld` (`job_mgr.c`, `job_scheduler.c`, `node_scheduler.c`,
+//! `preempt.c`, `proc_req.c`) and `src/plugins/sched/backfill/backfill.c`, releases 15 to 24, at
+//! the usual level `info`; see [`Said`]. A line is `[2022-03-17T12:00:00.123] text`, in local time
+//! or with a zone of its own, with or without milliseconds (`LogTimeFormat`); lines of other
+//! shape, of levels such as `error:` and `debug:`, and of other matters are passed over.
+//!
+//! What cannot be known from such a log: who submitted a job, its limit, and that a signal was
+//! not deadly. A job that `scancel` was asked to end (`REQUEST_KILL_JOB`) usually says nothing
+//! any more; but the same line is written for `scancel --signal=USR1`. So it counts as ended at
+//! that time, unless it is heard of later; to this end the newest [`HELD`] such jobs are kept
+//! before their records are handed out. A job whose start is not in the log has no record.
+//!
+//! Memory grows with the jobs that wait or run at a time; a log whose ends are missing is read as
+//! if all of them still ran.
 
-pub(super) fn knows(_lines: &[&[u8]]) -> bool {
-    false
+mod said;
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+
+use lacuna_model::Timestamp;
+
+use self::said::{Name, Said, said};
+use crate::fields::{LocalTimes, copy, odd};
+use crate::formats::JobParser;
+use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
+
+/// How many jobs that were asked to end are kept in case they are heard of again.
+const HELD: usize = 4096;
+
+/// Whether one of these first lines is one of a controller: in brackets a time, and then words
+/// that only it says.
+pub(super) fn knows(lines: &[&[u8]]) -> bool {
+    let words: [&[u8]; 8] = [
+        b"slurmctld version",
+        b"sched: Allocate JobI",
+        b"_start_job: Started JobId=",
+        b"backfill: Started JobI",
+        b"_slurm_rpc_submit_batch_job: JobI",
+        b"_slurm_rpc_submit_batch_job JobI",
+        b"job_complete: JobI",
+        b"REQUEST_KILL_JOB JobId=",
+    ];
+    lines.iter().any(|line| {
+        parts(line).is_some_and(|(_, text)| {
+            words
+                .iter()
+                .any(|word| memchr::memmem::find(text, word).is_some())
+        })
+    })
 }
 
-pub(super) struct Slurmctld;
+/// The time and the text of a line.
+fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let inside = line.strip_prefix(b"[")?;
+    // A time with milliseconds and a zone has 29 letters.
+    let end = memchr::memchr(b']', inside.get(..40).unwrap_or(inside))?;
+    let (time, rest) = inside.split_at_checked(end)?;
+    Some((time, rest.get(1..)?.trim_ascii_start()))
+}
+
+/// A job that waits or runs.
+#[derive(Debug, Default)]
+struct Job {
+    /// `15_3`, `5+0` or `15`.
+    name: String,
+    /// The number that its array or heterogeneous job bears, if it is a part of one.
+    group: Option<u32>,
+    submit: Option<Timestamp>,
+    run: Option<Run>,
+    /// When it was asked to end.
+    killed: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+struct Run {
+    start: Timestamp,
+    hosts: String,
+    nodes: u32,
+    queue: String,
+    /// What was said of its exit so far.
+    outcome: JobOutcome,
+}
+
+pub(super) struct Slurmctld {
+    times: LocalTimes,
+    /// By the number that Slurm gives each task and component.
+    jobs: HashMap<u32, Job>,
+    /// The parts of arrays and heterogeneous jobs: number of the whole, number of the part.
+    parts: BTreeSet<(u32, u32)>,
+    /// Jobs that were asked to end, the oldest first, perhaps heard of since.
+    held: VecDeque<(u32, Timestamp)>,
+    /// At the end of the log: what still waits or runs, the last first.
+    rest: Vec<u32>,
+}
 
 impl Slurmctld {
-    pub(super) fn new(_reading: &Reading) -> Self {
-        Self
+    pub(super) fn new(reading: &Reading) -> Self {
+        Self {
+            times: LocalTimes::new(reading.zone()),
+            jobs: HashMap::new(),
+            parts: BTreeSet::new(),
+            held: VecDeque::new(),
+            rest: Vec::new(),
+        }
+    }
+
+    fn submitted(&mut self, number: u32, at: Timestamp, record: &mut JobRecord) -> bool {
+        // Numbers begin anew when a cluster is set up anew or has counted to the end: a job
+        // that still ran under this number has ended unseen.
+        let unseen = self.unseen_end(number, at, record);
+        self.forget(number);
+        let job = Job {
+            name: number.to_string(),
+            submit: Some(at),
+            ..Job::default()
+        };
+        self.jobs.insert(number, job);
+        unseen
+    }
+
+    fn started(
+        &mut self,
+        name: &Name<'_>,
+        at: Timestamp,
+        list: &[u8],
+        queue: &[u8],
+        record: &mut JobRecord,
+    ) -> Result<bool, FieldError> {
+        let mut run = Run {
+            start: at,
+            hosts: String::new(),
+            nodes: 0,
+            queue: String::new(),
+            outcome: JobOutcome::Unknown,
+        };
+        copy(&mut run.hosts, list);
+        copy(&mut run.queue, queue);
+        run.nodes = hosts::count(&run.hosts)?;
+        if run.nodes == 0 {
+            return Err(odd("NodeList", "nodes", list));
+        }
+        let unseen = self.unseen_end(name.number, at, record);
+        let group = name.group;
+        // A task was submitted with its array, a component with its whole.
+        let whole = group.and_then(|whole| self.jobs.get(&whole)?.submit);
+        let job = self.jobs.entry(name.number).or_default();
+        job.name.clear();
+        copy(&mut job.name, name.shown);
+        (job.submit, job.killed) = (job.submit.or(whole), None);
+        (job.group, job.run) = (group, Some(run));
+        if let Some(whole) = group {
+            self.parts.insert((whole, name.number));
+        }
+        Ok(unseen)
+    }
+
+    /// Ends the present life of a job, of whose end nothing was said: it came at `latest` at the
+    /// latest, or when the job was asked to end.
+    fn unseen_end(&mut self, number: u32, latest: Timestamp, record: &mut JobRecord) -> bool {
+        match self.jobs.get(&number).and_then(|job| job.killed) {
+            Some(killed) => self.close(number, killed, JobOutcome::Cancelled, record),
+            None => self.close(number, latest, JobOutcome::Unknown, record),
+        }
+    }
+
+    /// Ends the present life of a job; it says whether there was one, which then stands in
+    /// `record`. The job waits again.
+    fn close(
+        &mut self,
+        number: u32,
+        end: Timestamp,
+        outcome: JobOutcome,
+        record: &mut JobRecord,
+    ) -> bool {
+        let Some(job) = self.jobs.get_mut(&number) else {
+            return false;
+        };
+        let Some(run) = job.run.take() else {
+            return false;
+        };
+        job.killed = None;
+        record.id.clone_from(&job.name);
+        record.submit = job.submit;
+        run.fill(record);
+        // Lines may be out of order by milliseconds.
+        record.end = Some(end.max(run.start));
+        record.outcome = outcome;
+        true
+    }
+
+    /// As [`Slurmctld::close`], of a job that does not wait again.
+    fn over(
+        &mut self,
+        number: u32,
+        end: Timestamp,
+        outcome: JobOutcome,
+        record: &mut JobRecord,
+    ) -> bool {
+        let ended = self.close(number, end, outcome, record);
+        if ended {
+            self.forget(number);
+        }
+        ended
+    }
+
+    fn forget(&mut self, number: u32) {
+        if let Some(job) = self.jobs.remove(&number)
+            && let Some(whole) = job.group
+        {
+            self.parts.remove(&(whole, number));
+        }
+    }
+
+    /// All jobs that `15`, `15_3`, `15_[3-5]` or `5+1` means.
+    fn meant(&self, name: &Name<'_>) -> Vec<u32> {
+        let Some(whole) = name.group else {
+            let mut all: Vec<u32> = self.parts_of(name.number).collect();
+            if !self.parts.contains(&(name.number, name.number)) {
+                all.push(name.number);
+            }
+            return all;
+        };
+        if name.is_numbered {
+            return vec![name.number];
+        }
+        let shown = String::from_utf8_lossy(name.shown);
+        let mut names = HashSet::new();
+        let mut add = |name: &str| {
+            names.insert(name.to_owned());
+        };
+        if hosts::expand(&shown, &mut add).is_err() {
+            return Vec::new();
+        }
+        let is_meant = |number: &u32| {
+            let job = self.jobs.get(number);
+            job.is_some_and(|job| shown.ends_with('*') || names.contains(&job.name))
+        };
+        self.parts_of(whole).filter(is_meant).collect()
+    }
+
+    fn parts_of(&self, whole: u32) -> impl Iterator<Item = u32> {
+        let all = self.parts.range((whole, 0)..=(whole, u32::MAX));
+        all.map(|&(_, number)| number)
+    }
+
+    fn killed(&mut self, name: &Name<'_>, at: Timestamp) {
+        for number in self.meant(name) {
+            if let Some(job) = self.jobs.get_mut(&number)
+                && job.killed.is_none()
+            {
+                job.killed = Some(at);
+                self.held.push_back((number, at));
+            }
+        }
+    }
+
+    fn spared(&mut self, name: &Name<'_>) {
+        for number in self.meant(name) {
+            if let Some(job) = self.jobs.get_mut(&number) {
+                job.killed = None;
+            }
+        }
+    }
+
+    /// Hands out the oldest of the jobs that were asked to end, when there are more than `keep`.
+    fn release(&mut self, keep: usize, record: &mut JobRecord) -> bool {
+        while self.held.len() > keep {
+            let Some((number, at)) = self.held.pop_front() else {
+                break;
+            };
+            let Some(job) = self.jobs.get(&number) else {
+                continue;
+            };
+            if job.killed != Some(at) {
+                continue;
+            }
+            if !self.close(number, at, JobOutcome::Cancelled, record) {
+                self.unstarted(number, record);
+                record.outcome = JobOutcome::Cancelled;
+            }
+            self.forget(number);
+            return true;
+        }
+        false
+    }
+
+    /// A job that has not started.
+    fn unstarted(&self, number: u32, record: &mut JobRecord) {
+        if let Some(job) = self.jobs.get(&number) {
+            record.id.clone_from(&job.name);
+            record.submit = job.submit;
+        }
+    }
+
+    fn heard(
+        &mut self,
+        at: Timestamp,
+        said: &Said<'_>,
+        record: &mut JobRecord,
+    ) -> Result<bool, FieldError> {
+        Ok(match said {
+            Said::Submitted(name) => self.submitted(name.number, at, record),
+            Said::Allocated { name, nodes } => {
+                let unseen = self.submitted(name.number, at, record);
+                // An interactive job waits, or starts at once.
+                if !matches!(*nodes, b"(null)" | b"") {
+                    let mut none = JobRecord::default();
+                    self.started(name, at, nodes, b"", &mut none)?;
+                }
+                unseen
+            }
+            Said::Started { name, nodes, queue } => self.started(name, at, nodes, queue, record)?,
+            Said::Exited { name, outcome } => {
+                if let Some(job) = self.jobs.get_mut(&name.number)
+                    && let Some(run) = &mut job.run
+                {
+                    run.outcome = *outcome;
+                }
+                false
+            }
+            Said::Done(name) => {
+                let job = self.jobs.get(&name.number);
+                let run = job.and_then(|job| job.run.as_ref());
+                // It is also said of a job that has just been put back.
+                run.map(|run| run.outcome)
+                    .is_some_and(|outcome| self.over(name.number, at, outcome, record))
+            }
+            Said::Ended { name, outcome } => self.over(name.number, at, *outcome, record),
+            Said::Requeued { name, outcome } => {
+                let ended = self.close(name.number, at, *outcome, record);
+                if let Some(job) = self.jobs.get_mut(&name.number) {
+                    // Slurm itself counts a requeued job as submitted anew.
+                    (job.submit, job.killed) = (Some(at), None);
+                }
+                ended
+            }
+            Said::Killed(name) => {
+                self.killed(name, at);
+                false
+            }
+            Said::Spared(name) => {
+                self.spared(name);
+                false
+            }
+        })
+    }
+}
+
+impl Run {
+    /// What a record says of a start.
+    fn fill(&self, record: &mut JobRecord) {
+        record.start = Some(self.start);
+        record.nodes = self.nodes;
+        record.hosts.clone_from(&self.hosts);
+        record.queue.clone_from(&self.queue);
     }
 }
 
 impl JobParser for Slurmctld {
-    fn line(&mut self, _line: &[u8], _record: &mut JobRecord) -> Result<bool, FieldError> {
-        Ok(false)
+    fn line(&mut self, line: &[u8], record: &mut JobRecord) -> Result<bool, FieldError> {
+        let mut done = false;
+        if let Some((time, text)) = parts(line)
+            && let Some(said) = said(text)?
+        {
+            let at = self
+                .times
+                .iso(time)
+                .ok_or_else(|| odd("time", "a time (2022-03-17T12:00:00.123)", time))?;
+            done = self.heard(at, &said, record)?;
+        }
+        Ok(done || self.release(HELD, record))
+    }
+
+    fn finish(&mut self, record: &mut JobRecord) -> bool {
+        if self.release(0, record) {
+            return true;
+        }
+        // In the order of their numbers, so that the same log gives the same records.
+        if self.rest.is_empty() {
+            self.rest = self.jobs.keys().copied().collect();
+            self.rest.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        let Some(number) = self.rest.pop() else {
+            return false;
+        };
+        self.unstarted(number, record);
+        if let Some(run) = self.jobs.get(&number).and_then(|job| job.run.as_ref()) {
+            run.fill(record);
+        }
+        record.outcome = JobOutcome::Running;
+        self.forget(number);
+        true
     }
 }
