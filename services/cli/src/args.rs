@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    self, config, events, explain, generate, help, nodes, plan, submit, top, trainers,
+    self, config, events, explain, generate, help, nodes, plan, solve, submit, top, trainers,
 };
 use crate::error::{CliError, Exit, Result};
 use crate::{bench, demo, output, replay, reproduce, up};
@@ -74,6 +74,8 @@ enum Command {
     /// Run everything of a published evaluation again and compare
     #[command(subcommand)]
     Reproduce(reproduce::ReproduceCommand),
+    /// Solve a saved allocation problem
+    Solve(solve::SolveArgs),
     /// Generate the recording of a machine
     Generate(generate::GenerateArgs),
     /// Check, print or explain configuration
@@ -98,6 +100,7 @@ impl Command {
         match self {
             Self::Replay(args) => replay::run(&args).map_err(commands::from_replay),
             Self::Reproduce(command) => reproduce::run(&command),
+            Self::Solve(args) => solve::run(&args),
             Self::Generate(args) => generate::run(&args),
             Self::Config(args) => config::run(&args),
             Self::Completions(args) => help::completions(&args),

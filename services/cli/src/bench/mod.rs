@@ -1,9 +1,11 @@
 //! `lacuna bench`: measurements on this machine, with real processes.
 
 mod bus;
+mod data;
 mod echo;
 mod latency;
 mod scrape;
+mod solve;
 mod sustained;
 
 use clap::Subcommand;
@@ -15,6 +17,8 @@ use crate::error::Result;
 pub(crate) enum BenchCommand {
     /// From event to command, and a thousand events a second
     Bus(bus::BusArgs),
+    /// The allocation problem: dynamic programme, HiGHS, and the published formulation
+    Solve(solve::SolveBenchArgs),
 }
 
 /// Runs `bench`.
@@ -24,5 +28,6 @@ pub(crate) enum BenchCommand {
 pub(crate) async fn run(command: BenchCommand) -> Result<()> {
     match command {
         BenchCommand::Bus(args) => bus::run(args).await,
+        BenchCommand::Solve(args) => solve::run(&args).await,
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod generate;
 pub(crate) mod help;
 pub(crate) mod nodes;
 pub(crate) mod plan;
+pub(crate) mod solve;
 pub(crate) mod submit;
 pub(crate) mod top;
 pub(crate) mod trainers;
