@@ -10,6 +10,7 @@ mod charts;
 mod compare;
 mod data;
 mod from_replay;
+mod harm;
 mod page;
 mod pool_page;
 mod shell;

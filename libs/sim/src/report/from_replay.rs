@@ -1,102 +1,91 @@
 //! A report of a replay.
 
-use std::collections::HashSet;
+use lacuna_model::TrainerSpec;
 
-use lacuna_model::{HoleRecord, NodeId, TrainerSpec};
-
-use super::data::{Losses, PoolPoint, Report, TrainerRow, bin_holes};
-use super::svg::{count, span};
-use crate::{History, Replayed, SimError, Trace, dedicated_samples};
+use super::data::{Losses, PoolPoint, Report, TrainerRow};
+use super::harm::{self, Facts};
+use super::svg::{count, percent, span};
+use crate::calibration::{CalibrationOptions, calibrate};
+use crate::pool_stats::{PoolOptions, pool_stats};
+use crate::{History, Recording, Replayed, SimError, Summary, dedicated_samples};
 
 /// What a replay was made from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct Source<'a> {
     /// Name of the recording.
     pub name: &'a str,
-    /// Its holes, for the histogram.
-    pub holes: &'a [HoleRecord],
-    /// What was replayed of it.
-    pub trace: &'a Trace,
+    /// What was replayed.
+    pub recording: &'a dyn Recording,
     /// The trainers.
     pub trainers: &'a [TrainerSpec],
+    /// How the pool's statistics are to be taken.
+    pub pool: PoolOptions,
+    /// How forecasts are to be scored; not at all if absent.
+    pub calibration: Option<CalibrationOptions>,
+    /// The simulated machine, label and value; empty if the recording tells what nodes did.
+    pub machine: &'a [(String, String)],
+    /// Remarks on the recording, such as damage or a doubtful end.
+    pub notes: &'a [String],
+}
+
+impl<'a> Source<'a> {
+    /// A recording that tells what nodes did, with forecasts scored.
+    #[must_use]
+    pub fn new(name: &'a str, recording: &'a dyn Recording, trainers: &'a [TrainerSpec]) -> Self {
+        Self {
+            name,
+            recording,
+            trainers,
+            pool: PoolOptions::default(),
+            calibration: Some(CalibrationOptions::default()),
+            machine: &[],
+            notes: &[],
+        }
+    }
 }
 
 /// Points of the efficiency curve: each costs a static replay if trainers differ.
 const POINTS: usize = 48;
 
-/// Fills a report from a replay that remembered its history.
+/// Fills a report from a replay that remembered its history. Walks over the recording once for
+/// the pool's statistics and once to score forecasts.
 ///
 /// # Errors
-/// [`SimError`] from the static replays that efficiency is measured by.
-pub fn from_replay(source: Source<'_>, replayed: &Replayed) -> Result<Report, SimError> {
+/// [`SimError`] from the static replays that efficiency is measured by, and from the walks.
+pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, SimError> {
     let summary = &replayed.summary;
-    let settings = &summary.settings;
-    let percent = |fraction: f64| format!("{:.2} %", fraction * 100.0);
-    let mut figures = vec![
-        ("efficiency U".to_owned(), percent(summary.efficiency)),
-        ("hours".to_owned(), format!("{:.2}", summary.hours)),
-        (
-            "equivalent nodes".to_owned(),
-            format!("{:.1}", summary.equivalent_nodes),
-        ),
-        (
-            "harvested node-hours".to_owned(),
-            count(summary.harvested_node_hours),
-        ),
-        (
-            "trainers done".to_owned(),
-            count(summary.trainers_done as f64),
-        ),
-        ("samples".to_owned(), format!("{:.3e}", summary.samples)),
-        (
-            "lost to rescaling".to_owned(),
-            percent(summary.rescale_cost_fraction),
-        ),
-        (
-            "lost to preemption".to_owned(),
-            percent(summary.preempt_cost_fraction),
-        ),
-        ("preemptions".to_owned(), count(summary.preemptions as f64)),
-        ("rescales".to_owned(), count(summary.rescales as f64)),
-        ("events".to_owned(), count(summary.events as f64)),
-        (
-            "per decision (median)".to_owned(),
-            span(summary.solve_seconds.p50),
-        ),
-    ];
-    if let Some(fraction) = summary.zero_cost_fraction {
-        figures.insert(1, ("of the zero-cost bound".to_owned(), percent(fraction)));
-    }
     let empty = History::default();
     let history = replayed.history.as_ref().unwrap_or(&empty);
-    let trace = source.trace;
-    let (from, to) = (trace.start(), trace.end());
-    let nodes: HashSet<&NodeId> = trace.names().iter().collect();
-    let within = source
-        .holes
-        .iter()
-        .filter(|hole| !hole.censored && hole.from >= from && hole.until <= to)
-        .filter(|hole| nodes.contains(&hole.node));
+    let pool = pool_stats(source.recording, source.pool)?;
+    let calibration = match &source.calibration {
+        Some(options) => Some(calibrate(source.recording, options)?),
+        None => None,
+    };
+    let harm = harm::statement(Facts {
+        pool: &pool,
+        preemptions: summary.preemptions,
+        preempt_fraction: summary.preempt_cost_fraction,
+        simulated: !source.machine.is_empty(),
+    });
+    let mut notes = source.notes.to_vec();
+    notes.push(
+        "Time is recorded time since the start of the replay. Efficiency is work done over the \
+         work of the same trainers on dedicated nodes that offer the same node-time; losses are \
+         samples lost over samples done. The pool's figures are of the recording from the start of \
+         the replay to its end, also where the trainers end earlier."
+            .to_owned(),
+    );
     Ok(Report {
         title: "Lacuna: replay of recorded holes".to_owned(),
         subtitle: format!(
             "{}: {} nodes, {} trainers at a time, {:.1} hours",
             source.name,
-            count(f64::from(summary.nodes)),
-            settings.max_parallel,
+            count(f64::from(pool.nodes)),
+            summary.settings.max_parallel,
             summary.hours
         ),
-        figures,
-        settings: vec![
-            ("policy".to_owned(), word(&settings.policy)),
-            ("horizon".to_owned(), settings.horizon.to_string()),
-            ("costs".to_owned(), format!("x {}", settings.cost_scale)),
-            ("objective".to_owned(), word(&settings.objective)),
-            ("trainers end".to_owned(), word(&settings.trainer_end)),
-            ("which nodes".to_owned(), word(&settings.node_choice)),
-            ("model".to_owned(), word(&settings.model)),
-            ("seed".to_owned(), settings.seed.to_string()),
-        ],
+        figures: figures(summary),
+        settings: settings(summary),
         pool: history
             .points
             .iter()
@@ -119,27 +108,73 @@ pub fn from_replay(source: Source<'_>, replayed: &Replayed) -> Result<Report, Si
                 sizes: life.sizes.clone(),
             })
             .collect(),
-        holes: bin_holes(within.map(|hole| hole.length().as_secs_f64())),
+        holes: pool.lengths.clone(),
         losses: Some(Losses {
             samples: summary.samples,
             rescale: summary.rescale_cost_fraction * summary.samples,
             preempt: summary.preempt_cost_fraction * summary.samples,
         }),
+        calibration,
         solve_seconds: replayed.solve_seconds.clone(),
-        notes: vec![
-            "Time is recorded time since the start of the replay. Efficiency is work done over \
-             the work of the same trainers on dedicated nodes that offer the same node-time; \
-             losses are samples lost over samples done. Holes are those of the replayed nodes \
-             that both begin and end in the replayed part."
-                .to_owned(),
-        ],
+        pool_stats: Some(pool),
+        machine: source.machine.to_vec(),
+        harm,
+        notes,
         ..Report::default()
     })
 }
 
+/// The headline.
+fn figures(summary: &Summary) -> Vec<(String, String)> {
+    let row = |label: &str, value: String| (label.to_owned(), value);
+    let mut figures = vec![
+        row("efficiency U", percent(summary.efficiency, 2)),
+        row("hours", format!("{:.2}", summary.hours)),
+        row(
+            "equivalent nodes",
+            format!("{:.1}", summary.equivalent_nodes),
+        ),
+        row("harvested node-hours", count(summary.harvested_node_hours)),
+        row("trainers done", count(summary.trainers_done as f64)),
+        row("samples", format!("{:.3e}", summary.samples)),
+        row(
+            "lost to rescaling",
+            percent(summary.rescale_cost_fraction, 2),
+        ),
+        row(
+            "lost to preemption",
+            percent(summary.preempt_cost_fraction, 2),
+        ),
+        row("preemptions", count(summary.preemptions as f64)),
+        row("rescales", count(summary.rescales as f64)),
+        row("events", count(summary.events as f64)),
+        row("per decision (median)", span(summary.solve_seconds.p50)),
+    ];
+    if let Some(fraction) = summary.zero_cost_fraction {
+        figures.insert(1, row("of the zero-cost bound", percent(fraction, 2)));
+    }
+    figures
+}
+
+/// What was asked for.
+fn settings(summary: &Summary) -> Vec<(String, String)> {
+    let settings = &summary.settings;
+    let row = |label: &str, value: String| (label.to_owned(), value);
+    vec![
+        row("policy", word(&settings.policy)),
+        row("horizon", settings.horizon.to_string()),
+        row("costs", format!("x {}", settings.cost_scale)),
+        row("objective", word(&settings.objective)),
+        row("trainers end", word(&settings.trainer_end)),
+        row("which nodes", word(&settings.node_choice)),
+        row("model", word(&settings.model)),
+        row("seed", settings.seed.to_string()),
+    ]
+}
+
 /// Efficiency from the start until each of some moments.
 fn efficiency(
-    source: Source<'_>,
+    source: &Source<'_>,
     replayed: &Replayed,
     history: &History,
 ) -> Result<Vec<(f64, f64)>, SimError> {
@@ -157,7 +192,7 @@ fn efficiency(
         let dedicated = dedicated_samples(
             source.trainers,
             &replayed.summary.settings,
-            source.trace.start(),
+            source.recording.start(),
             point.at_s,
             offered / point.at_s,
         )?;

@@ -125,26 +125,43 @@ pub(super) fn ticks((from, to): (f64, f64), step: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Ticks of a time axis under the frame, with their grid lines.
+/// Ticks of a time axis under the frame, with their grid lines. A time axis that does not begin
+/// at zero is a window: its ticks are times of day since the start of the run.
 pub(super) fn time_axis(out: &mut String, frame: &Frame) {
     let (step, unit, name) = time_step(frame.x.1 - frame.x.0, 12.0);
     for at in ticks(frame.x, step) {
         let (x, bottom) = (frame.x(at), frame.bottom());
         let value = at / unit;
         let digits = usize::from((value - value.round()).abs() > 1e-9);
+        let words = if frame.x.0 > 0.0 && step < 86_400.0 {
+            time_of_day(at)
+        } else {
+            format!("{value:.digits$} {name}")
+        };
         let _ = write!(
             out,
             "<line class='grid' x1='{x:.1}' y1='{:.1}' x2='{x:.1}' y2='{bottom:.1}'/>\
-             <text class='tick' x='{x:.1}' y='{:.1}' text-anchor='middle'>{value:.digits$} {name}</text>",
+             <text class='tick' x='{x:.1}' y='{:.1}' text-anchor='middle'>{words}</text>",
             frame.top,
             bottom + 16.0,
         );
     }
 }
 
+/// Day and time of day since the start of a run.
+fn time_of_day(at_s: f64) -> String {
+    let all = at_s.max(0.0).round() as u64;
+    let (day, hour, minute, second) = (all / 86_400, all / 3600 % 24, all / 60 % 60, all % 60);
+    if second == 0 {
+        format!("{day}d {hour:02}:{minute:02}")
+    } else {
+        format!("{hour:02}:{minute:02}:{second:02}")
+    }
+}
+
 /// Ticks left of the frame, with their grid lines.
 pub(super) fn value_axis(out: &mut String, frame: &Frame, write_value: impl Fn(f64) -> String) {
-    let step = round_step(frame.y.1 - frame.y.0, 5.0);
+    let step = round_step(frame.y.1 - frame.y.0, 6.0);
     for at in ticks(frame.y, step) {
         let y = frame.y(at);
         let _ = write!(
@@ -214,7 +231,6 @@ pub(super) fn value(value: f64) -> String {
     match value.abs() {
         v if !v.is_finite() => "-".to_owned(),
         v if v >= 10_000.0 => count(value),
-        v if v >= 100.0 => format!("{value:.1}"),
         v if v >= 10.0 => format!("{value:.2}"),
         v if v >= 1e-3 || v == 0.0 => format!("{value:.3}"),
         _ => format!("{value:.2e}"),
@@ -251,6 +267,12 @@ mod tests {
         assert_eq!(count(-1234.4), "-1,234");
         assert_eq!(span(0.000_042), "42 µs");
         assert_eq!(escape("<a b='c'>&"), "&lt;a b=&#39;c&#39;&gt;&amp;");
+    }
+
+    #[test]
+    fn times_in_a_window_are_times_of_day() {
+        assert_eq!(time_of_day(86_400.0 + 3660.0), "1d 01:01");
+        assert_eq!(time_of_day(15.0), "00:00:15");
     }
 
     #[test]

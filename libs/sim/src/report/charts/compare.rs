@@ -217,7 +217,7 @@ fn dot(out: &mut String, (x, y): (f64, f64), figure: &ComparedFigure) {
 
 /// Writes values with the digits that tell the ticks of a range apart.
 fn plain(&(low, high): &(f64, f64)) -> impl Fn(f64) -> String + use<> {
-    let step = round_step(high - low, 5.0);
+    let step = round_step(high - low, 6.0);
     let digits = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
     move |value| format!("{value:.digits$}")
 }

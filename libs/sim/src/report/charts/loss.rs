@@ -41,7 +41,7 @@ pub(in crate::report) fn loss(whole: &LossPart, parts: &[LossPart], rest: &LossP
             ROW - 7.0,
         );
         let share = part.samples / whole.samples.max(f64::MIN_POSITIVE);
-        let words = format!("{}   {}", percent(share, 2), value(part.samples));
+        let words = format!("{} · {}", percent(share, 2), value(part.samples));
         text(
             &mut out,
             "words",

@@ -14,6 +14,9 @@ const NAMED: usize = 600;
 /// More lanes than this do not fit on a page.
 const LANES: usize = 60;
 
+/// An end and a beginning this close are one moment, written by different sums, seconds.
+const TOGETHER_S: f64 = 1e-3;
+
 /// Puts trainers into as few lanes as needed so that no two in a lane overlap.
 fn lanes(trainers: &[TrainerRow], end_s: f64) -> Vec<Vec<&TrainerRow>> {
     let mut lanes: Vec<(f64, Vec<&TrainerRow>)> = Vec::new();
@@ -22,7 +25,7 @@ fn lanes(trainers: &[TrainerRow], end_s: f64) -> Vec<Vec<&TrainerRow>> {
         let until = trainer.ended_s.unwrap_or(end_s);
         match lanes
             .iter_mut()
-            .find(|(free, _)| *free <= trainer.admitted_s)
+            .find(|(free, _)| *free <= trainer.admitted_s + TOGETHER_S)
         {
             Some((free, lane)) => {
                 *free = until;
