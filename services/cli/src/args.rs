@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    self, config, events, explain, generate, help, nodes, plan, solve, submit, top, trainers,
+    config, events, explain, generate, help, holes, nodes, plan, solve, submit, top, trainers,
 };
 use crate::error::{CliError, Exit, Result};
 use crate::{bench, demo, output, replay, reproduce, up};
@@ -69,8 +69,10 @@ enum Command {
     /// Watch everything live
     #[command(visible_alias = "watch")]
     Top(top::TopArgs),
-    /// Run a recording in virtual time, without NATS
+    /// Run any scheduler's log in virtual time, without NATS
     Replay(replay::ReplayArgs),
+    /// Say what the idle nodes of a machine amount to
+    Holes(holes::HolesArgs),
     /// Run everything of a published evaluation again and compare
     #[command(subcommand)]
     Reproduce(reproduce::ReproduceCommand),
@@ -98,9 +100,10 @@ enum Command {
 impl Command {
     fn run(self) -> Result<()> {
         match self {
-            Self::Replay(args) => replay::run(&args).map_err(commands::from_replay),
+            Self::Replay(args) => replay::run(&args),
             Self::Reproduce(command) => reproduce::run(&command),
             Self::Solve(args) => solve::run(&args),
+            Self::Holes(args) => holes::run(&args),
             Self::Generate(args) => generate::run(&args),
             Self::Config(args) => config::run(&args),
             Self::Completions(args) => help::completions(&args),

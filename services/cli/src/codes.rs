@@ -176,6 +176,31 @@ the folder summit-2021-02 of the folder that --data or LACUNA_DATA names:
   mixed-1001-speedup.jsonl.gz     the same, by speed-up over one node
 They are made from what the authors of arXiv 2106.12091 published.",
     },
+    Page {
+        code: "L0018",
+        title: "the format of a log cannot be told",
+        text: "\
+The format is told by the first lines. If these say too little, name it:
+  --format swf          Standard Workload Format
+  --format sacct        sacct --parsable2; without a header line also --columns
+  --format jobcomp      Slurm's jobcomp/filetxt
+  --format slurmctld    slurmctld.log
+  --format sinfo        snapshots of sinfo in blocks
+  --format pbs          accounting records of PBS, OpenPBS, Torque
+  --format lsb.acct     LSF's accounting; --format lsb.events its events
+  --format holes        node,idle_from,idle_until,censored
+  --format node-states  time,node,state
+Files may be plain, gzip or zstd.",
+    },
+    Page {
+        code: "L0019",
+        title: "the size of the machine is not known",
+        text: "\
+The log has batch jobs but not the nodes that they ran on, so a simulated batch
+scheduler places them, and must know how many nodes there are. Some logs say it
+in their header (MaxNodes of the Standard Workload Format); else say it with
+--machine-nodes N. If the log counts processors, say also --procs-per-node N.",
+    },
 ];
 
 /// The page of a code, in any case of letters.

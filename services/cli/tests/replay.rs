@@ -120,7 +120,7 @@ fn a_report_is_written_and_stands_alone() {
 fn bad_input_is_named() {
     let bench = Bench::new();
     bench.file("holes.csv", &HOLES.replace("1600000020", "soon"));
-    let text = bench.complaint(&[]);
+    let text = bench.complaint(&["--strict"]);
     assert!(
         text.contains(
             "line 3, column 3 (idle_until): expected a time in Unix seconds, found \"soon\""
@@ -149,11 +149,11 @@ fn bad_input_is_named() {
         (["--start", "tomorrow"], "is no time"),
         (
             ["--start", "99999999999"],
-            "--start is 5138-11-16T09:46:39Z, but holes.csv ends at 2020-09-13T12:28:20Z",
+            "--from is 5138-11-16T09:46:39Z, but holes.csv ends at 2020-09-13T12:28:20Z",
         ),
         (
             ["--end", "1600000000"],
-            "--end 2020-09-13T12:26:40Z is not after the first submission",
+            "--until 2020-09-13T12:26:40Z is not after the first submission",
         ),
     ] {
         let text = bench.complaint(&arguments);

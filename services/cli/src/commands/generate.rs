@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use lacuna_model::HoleRecord;
+use lacuna_model::{HoleRecord, Timestamp};
 use lacuna_schedlog::{Compression, HoleWriter};
-use lacuna_timeline::workload::generated_machine;
+use lacuna_timeline::workload::{Workload, generated_machine};
 
+use super::swf;
 use crate::error::{CliError, Result, file_error};
+use crate::log::Bar;
 use crate::output::{self, JsonArg, iso};
 
 /// Arguments of `generate`.
@@ -18,10 +20,13 @@ use crate::output::{self, JsonArg, iso};
 Examples:
   lacuna generate --nodes 1024 --days 3 --out machine.csv.gz
   lacuna replay machine.csv.gz --trainers trainers.jsonl.gz
+  lacuna generate --nodes 4096 --swf workload.swf.gz --jobs 100000
+  lacuna replay workload.swf.gz
 
 The batch workload is drawn from the model of Lublin and Feitelson (JPDC 63, 2003), calibrated
 so that about 7 % of the machine stays idle, and run through first-come-first-served with EASY
-backfill. The same seed gives the same machine.")]
+backfill. The same seed gives the same machine. --swf writes the workload itself, before it is
+scheduled, in Standard Workload Format; of any length, in constant memory.")]
 pub(crate) struct GenerateArgs {
     /// Nodes of the machine
     #[arg(long, default_value_t = 1024)]
@@ -32,18 +37,43 @@ pub(crate) struct GenerateArgs {
     /// Seed of all draws
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Share of the machine that jobs are to use
+    #[arg(long, value_name = "SHARE", default_value_t = 0.93, requires = "swf")]
+    utilisation: f64,
     /// Where the hole list goes; compressed if it ends in .gz
-    #[arg(long, short, value_name = "FILE")]
-    out: PathBuf,
+    #[arg(long, short, value_name = "FILE", required_unless_present = "swf")]
+    out: Option<PathBuf>,
+    /// Write the workload instead, in Standard Workload Format; compressed if it ends in .gz
+    #[arg(long, value_name = "FILE", conflicts_with = "out")]
+    swf: Option<PathBuf>,
+    /// How many jobs of the workload [default: those of --days]
+    #[arg(long, value_name = "N", requires = "swf")]
+    jobs: Option<u64>,
     #[command(flatten)]
     json: JsonArg,
 }
+
+/// Writes one hole.
+type WriteHole<'a> = &'a mut dyn FnMut(&HoleRecord) -> std::io::Result<()>;
 
 /// Writes a hole list beside its place and renames it, so that no half of one is left.
 ///
 /// # Errors
 /// The disk is full or the directory cannot be written.
 pub(crate) fn write_holes(path: &Path, holes: &[HoleRecord]) -> Result<()> {
+    write_list(path, &mut |write| {
+        holes.iter().try_for_each(|hole| write(hole))
+    })
+}
+
+/// As [`write_holes`], of holes that are handed out one by one.
+///
+/// # Errors
+/// As [`write_holes`], and what `holes` says.
+pub(crate) fn write_list(
+    path: &Path,
+    holes: &mut dyn FnMut(WriteHole<'_>) -> std::io::Result<()>,
+) -> Result<()> {
     let zipped = path.extension().is_some_and(|e| e == "gz");
     let compression = if zipped {
         Compression::Gzip
@@ -53,12 +83,10 @@ pub(crate) fn write_holes(path: &Path, holes: &[HoleRecord]) -> Result<()> {
     let mut half = path.as_os_str().to_owned();
     half.push(".new");
     let half = PathBuf::from(half);
-    let write = || {
+    let mut write = || {
         let file = BufWriter::new(std::fs::File::create(&half)?);
         let mut writer = HoleWriter::new(file, compression)?;
-        for hole in holes {
-            writer.write(hole)?;
-        }
+        holes(&mut |hole| writer.write(hole))?;
         writer
             .finish()?
             .into_inner()
@@ -77,9 +105,46 @@ pub(crate) fn write_holes(path: &Path, holes: &[HoleRecord]) -> Result<()> {
 /// # Errors
 /// The machine makes no sense or the file cannot be written.
 pub(crate) fn run(args: &GenerateArgs) -> Result<()> {
+    match (&args.swf, &args.out) {
+        (Some(path), _) => workload(args, path),
+        (None, Some(path)) => machine(args, path),
+        (None, None) => Err(CliError::failed("neither --out nor --swf is given")),
+    }
+}
+
+fn workload(args: &GenerateArgs, path: &Path) -> Result<()> {
+    let workload = Workload {
+        nodes: args.nodes,
+        days: args.days,
+        seed: args.seed,
+        utilisation: args.utilisation,
+    };
+    let mut bar = Bar::new(args.json.json);
+    let written = swf::write(path, &workload, args.jobs, &mut bar)?;
+    bar.done();
+    let last = iso(Timestamp::from_unix(written.last_s));
+    if args.json.json {
+        return output::print_json(&serde_json::json!({
+            "file": path,
+            "jobs": written.jobs,
+            "nodes": args.nodes,
+            "last_submission": last,
+            "seed": args.seed,
+        }));
+    }
+    output::print(&format!(
+        "{}: {} jobs for {} nodes, the last submitted at {last} (seed {})",
+        path.display(),
+        written.jobs,
+        args.nodes,
+        args.seed
+    ))
+}
+
+fn machine(args: &GenerateArgs, path: &Path) -> Result<()> {
     let holes = generated_machine(args.nodes, args.days, args.seed)
         .map_err(|e| CliError::failed(e.to_string()))?;
-    write_holes(&args.out, &holes)?;
+    write_holes(path, &holes)?;
     let idle: f64 = holes.iter().map(|h| h.length().as_secs_f64()).sum();
     let from = holes.iter().map(|h| h.from).min().unwrap_or_default();
     let until = holes.iter().map(|h| h.until).max().unwrap_or_default();
@@ -87,7 +152,7 @@ pub(crate) fn run(args: &GenerateArgs) -> Result<()> {
     let share = if whole > 0.0 { idle / whole } else { 0.0 };
     if args.json.json {
         return output::print_json(&serde_json::json!({
-            "file": args.out,
+            "file": path,
             "holes": holes.len(),
             "from": iso(from),
             "until": iso(until),
@@ -97,7 +162,7 @@ pub(crate) fn run(args: &GenerateArgs) -> Result<()> {
     }
     output::print(&format!(
         "{}: {} holes of {} nodes, {} to {}, {:.1}% idle (seed {})",
-        args.out.display(),
+        path.display(),
         holes.len(),
         args.nodes,
         iso(from),
@@ -110,7 +175,7 @@ pub(crate) fn run(args: &GenerateArgs) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lacuna_model::{NodeId, Timestamp};
+    use lacuna_model::NodeId;
 
     #[test]
     fn holes_are_written_whole_or_not_at_all() {

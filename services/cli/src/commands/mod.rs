@@ -5,14 +5,14 @@ pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod help;
+pub(crate) mod holes;
 pub(crate) mod nodes;
 pub(crate) mod plan;
 pub(crate) mod solve;
 pub(crate) mod submit;
+mod swf;
 pub(crate) mod top;
 pub(crate) mod trainers;
-
-use crate::error::CliError;
 
 /// The form of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,19 +49,4 @@ impl ListArgs {
             Style::Table
         }
     }
-}
-
-/// An error of the replay, which knows nothing of this command's codes.
-#[must_use]
-pub(crate) fn from_replay(error: Box<dyn std::error::Error + Send + Sync>) -> CliError {
-    let mut message = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let text = cause.to_string();
-        if !message.contains(&text) {
-            message = format!("{message}: {text}");
-        }
-        source = cause.source();
-    }
-    CliError::failed(message)
 }

@@ -4,33 +4,40 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use lacuna_model::{NodeChoice, Policy, Span, Timestamp};
+use lacuna_model::{NodeChoice, Policy, Span};
 use lacuna_sim::{Model, Objective, Settings, TrainerEnd};
 
-use crate::output::{parse_span, parse_time};
+use crate::error::Result;
+use crate::log::LogArgs;
+use crate::output::parse_span;
 
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  lacuna replay theta_2022.swf.gz --report out.html
+  lacuna replay sacct.log --columns jobid,user,submit,start,end,nnodes,timelimit,nodelist
+  lacuna replay accounting.log --time-zone America/Chicago --trainers mine.jsonl
   lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --first-nodes 1024
   lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --policy milp --verify
   lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --endless --cost-scale 5 --nodes together
   lacuna replay holes.csv.gz --trainers mixed.jsonl.gz --max-parallel 35 --report out.html --json
 
-A hole list has the columns node,idle_from,idle_until,censored (Unix seconds); trainers are one
-JSON object a line. Both may be gzip. The defaults are the published model of BFTrainer
+Any log of a batch scheduler will do: Standard Workload Format, Slurm (sacct, jobcomp,
+slurmctld.log, sinfo), PBS, LSF, states of nodes, or a list of holes (node,idle_from,idle_until,
+censored, in Unix seconds). Jobs that name no nodes are placed by a simulated batch scheduler.
+Trainers are one JSON object a line; without, ShuffleNet is trained on ImageNet over and over, with
+the curve and the costs of the paper, as an endless stream. All may be compressed. The defaults are the published model of BFTrainer
 (arXiv 2106.12091), which leaves open which of several equal nodes a trainer gets: at random.
 Fractions of cost are samples lost over samples done. The seed is printed with the result.")]
-pub struct ReplayArgs {
-    /// The recorded holes (CSV, plain or gzip)
-    #[arg(value_name = "HOLES")]
-    pub(super) holes: PathBuf,
-    /// The trainers (JSON lines, plain or gzip)
+pub(crate) struct ReplayArgs {
+    #[command(flatten)]
+    pub(super) log: LogArgs,
+    /// The trainers (JSON lines) [default: an endless stream of ShuffleNet on ImageNet]
     #[arg(long, value_name = "FILE")]
-    pub(super) trainers: PathBuf,
+    pub(super) trainers: Option<PathBuf>,
     /// Who decides how many nodes each trainer gets
-    #[arg(long, value_enum, default_value_t = PolicyArg::Milp)]
+    #[arg(long, value_enum, default_value_t = PolicyArg::Dp)]
     policy: PolicyArg,
     /// Forward-looking time of a decision
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_span)]
@@ -53,19 +60,6 @@ pub struct ReplayArgs {
     /// Which of several equal nodes a trainer gets or gives up
     #[arg(long, value_enum, default_value_t = NodesArg::Random)]
     nodes: NodesArg,
-    /// Only the first N nodes, in the order of --nodes-file
-    #[arg(long, value_name = "N")]
-    pub(super) first_nodes: Option<usize>,
-    /// Names of nodes, one a line [default: nodes.txt beside the holes, else the order of first
-    /// appearance]
-    #[arg(long, value_name = "FILE", requires = "first_nodes")]
-    pub(super) nodes_file: Option<PathBuf>,
-    /// Where to start: Unix seconds or ISO-8601 [default: the first submission]
-    #[arg(long, value_name = "WHEN", value_parser = parse_time)]
-    pub(super) start: Option<Timestamp>,
-    /// Where to end at the latest [default: the end of the recording]
-    #[arg(long, value_name = "WHEN", value_parser = parse_time)]
-    pub(super) end: Option<Timestamp>,
     /// Start the list of trainers again at its end, and run to the end of the recording
     #[arg(long)]
     endless: bool,
@@ -121,8 +115,11 @@ enum NodesArg {
 
 impl ReplayArgs {
     /// What is asked for, in the words of the replay.
-    pub(super) fn settings(&self) -> Settings {
-        Settings {
+    ///
+    /// # Errors
+    /// What is asked for makes no sense.
+    pub(super) fn settings(&self) -> Result<Settings> {
+        Ok(Settings {
             policy: match self.policy {
                 PolicyArg::Milp => Policy::Milp,
                 PolicyArg::Dp => Policy::Dp,
@@ -152,6 +149,6 @@ impl ReplayArgs {
             endless: self.endless,
             seed: self.seed,
             verify: self.verify,
-        }
+        })
     }
 }

@@ -4,27 +4,28 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use lacuna_schedlog::Refused;
 use lacuna_sim::Summary;
 
 use crate::error::Result;
+use crate::log::Facts;
 use crate::output::{iso, latency, print, print_json, short};
 use crate::table::facts;
 
 /// Prints one JSON value: times as ISO-8601, lengths of time in seconds.
-pub(super) fn json(summary: &Summary, refused: Refused) -> Result<()> {
-    print_json(&value(summary, refused))
+pub(super) fn json(summary: &Summary, log: &Facts) -> Result<()> {
+    print_json(&value(summary, log))
 }
 
 #[expect(
     clippy::indexing_slicing,
     reason = "json objects insert what is not there; summary and settings are objects"
 )]
-fn value(summary: &Summary, refused: Refused) -> Value {
+fn value(summary: &Summary, log: &Facts) -> Value {
     let mut value = json!(summary);
     value["start"] = json!(iso(summary.start));
     value["end"] = json!(iso(summary.end));
-    value["refused_holes"] = json!(refused);
+    value["refused_holes"] = json!(log.refused_holes);
+    value["log"] = json!(log);
     let settings = &summary.settings;
     value["seed"] = json!(settings.seed);
     value["policy"] = json!(settings.policy);
@@ -36,7 +37,7 @@ fn value(summary: &Summary, refused: Refused) -> Value {
 }
 
 /// Prints a table for people.
-pub(super) fn table(summary: &Summary, refused: Refused, report: Option<&Path>) -> Result<()> {
+pub(super) fn table(summary: &Summary, log: &Facts, report: Option<&Path>) -> Result<()> {
     let percent = |fraction: f64| format!("{:.2} %", fraction * 100.0);
     let settings = &summary.settings;
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
@@ -125,18 +126,7 @@ pub(super) fn table(summary: &Summary, refused: Refused, report: Option<&Path>) 
             ),
         ));
     }
-    if refused.total() > 0 {
-        rows.push((
-            "refused holes",
-            format!(
-                "{} (not positive {}, duplicate {}, overlapping {})",
-                refused.total(),
-                refused.not_positive,
-                refused.duplicates,
-                refused.overlaps
-            ),
-        ));
-    }
+    rows.extend(log.rows());
     rows.extend([
         ("wall time", latency(Some(summary.wall_seconds))),
         (

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::data::folder;
+use super::page::page;
 use super::published::{GROUPS, rows};
 use super::row::Row;
 use super::run::Runner;
@@ -51,6 +52,9 @@ pub(crate) struct BftrainerArgs {
     /// Write the table (Markdown) to a file instead of printing it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Write the table as an HTML page with plots, which stands alone
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     #[command(flatten)]
     json: JsonArg,
 }
@@ -97,6 +101,10 @@ fn bftrainer(args: &BftrainerArgs) -> Result<()> {
     let text = table::markdown(&done, args.seed);
     if let Some(path) = &args.out {
         std::fs::write(path, &text).map_err(|e| file_error("write the table to", path, &e))?;
+    }
+    if let Some(path) = &args.report {
+        std::fs::write(path, page(&done, args.seed))
+            .map_err(|e| file_error("write the report to", path, &e))?;
     }
     match (args.json.json, &args.out) {
         (true, _) => print_json(&table::json(&done))?,

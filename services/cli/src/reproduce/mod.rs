@@ -6,6 +6,7 @@
 
 mod args;
 mod data;
+mod page;
 mod published;
 mod row;
 mod run;

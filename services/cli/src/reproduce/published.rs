@@ -65,7 +65,11 @@ pub(super) const GROUPS: [Group; 12] = [
         "An endless backlog, by rescale costs",
         "factor on rescale costs",
     ),
-    group(POOL, "The pool", ""),
+    group(
+        POOL,
+        "The pool of the whole machine (published: 14.92 days, at hand: the first 11.5)",
+        "",
+    ),
 ];
 
 const fn group(name: &'static str, title: &'static str, x_label: &'static str) -> Group {
@@ -371,6 +375,76 @@ fn endless(rows: &mut Rows<'_>) {
     }
 }
 
+/// Statistics of the whole machine. They were published of a longer recording than the one at
+/// hand, so they are shown and not judged.
 fn pool(rows: &mut Rows<'_>) {
-    let _ = rows;
+    let command = vec!["holes".to_owned(), rows.file("holes.csv.gz")];
+    for (label, pointer, published, digits) in [
+        ("equivalent nodes", "/equivalent_nodes", 391.4, 1),
+        ("share of the machine", "/share", 0.0827, 4),
+        (
+            "equivalent nodes without outages",
+            "/without_outages/equivalent_nodes",
+            188.0,
+            1,
+        ),
+        ("share without outages", "/without_outages/share", 0.0397, 4),
+        (
+            "hours of outage",
+            "/without_outages/hours_left_out",
+            43.0,
+            1,
+        ),
+        ("idle nodes, 10 %", "/idle/p10", 4.0, 0),
+        ("idle nodes, median", "/idle/p50", 81.0, 0),
+        ("idle nodes, 90 %", "/idle/p90", 1161.0, 0),
+        ("idle nodes, most", "/idle/max", 4654.0, 0),
+        ("length of a hole, mean (s)", "/holes/mean_s", 1192.0, 0),
+        ("length, median (s)", "/holes/p50_s", 475.0, 0),
+        ("length, 10 % (s)", "/holes/p10_s", 91.0, 0),
+        ("length, 90 % (s)", "/holes/p90_s", 3269.0, 0),
+        ("length, 99 % (s)", "/holes/p99_s", 9246.0, 0),
+        (
+            "share of holes under 10 min",
+            "/holes/under_10_min/count",
+            0.56,
+            3,
+        ),
+        (
+            "node-time of those",
+            "/holes/under_10_min/node_time",
+            0.11,
+            3,
+        ),
+        (
+            "share of holes under 1 h",
+            "/holes/under_1_h/count",
+            0.91,
+            3,
+        ),
+        ("node-time of those", "/holes/under_1_h/node_time", 0.56, 3),
+        ("times an hour that nodes join", "/joins_per_hour", 41.0, 1),
+        (
+            "times an hour that nodes leave",
+            "/leaves_per_hour",
+            31.0,
+            1,
+        ),
+    ] {
+        rows.rows.push(Row {
+            group: POOL,
+            label: label.to_owned(),
+            x: None,
+            command: command.clone(),
+            figures: vec![Figure {
+                name: "value",
+                pointer,
+                factor: 1.0,
+                digits,
+                published: Some(published),
+                tolerance: Tolerance::Shown,
+            }],
+            quick: true,
+        });
+    }
 }

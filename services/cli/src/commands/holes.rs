@@ -1,0 +1,160 @@
+//! `lacuna holes`: what the idle nodes of a machine amount to, before anything trains.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use lacuna_model::{HoleRecord, NodeId, Timestamp};
+use lacuna_sim::Recording;
+use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
+use lacuna_sim::report::{pool_drawing, render_pool};
+
+use super::generate::write_list;
+use crate::error::{CliError, Result, file_error};
+use crate::log::{Bar, Facts, Input, LogArgs, load};
+use crate::output::{JsonArg, iso, iso_short, print, print_json};
+use crate::table::facts;
+
+/// Arguments of `holes`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna holes theta_2022.swf.gz --machine-nodes 4392
+  lacuna holes sacct.log.gz --columns jobid,user,submit,start,end,nnodes,timelimit,nodelist
+  lacuna holes sinfo.txt.gz --time-zone Europe/Warsaw --report holes.html --svg holes.svg
+  lacuna holes accounting.log --out holes.csv.gz
+
+Any log that `lacuna replay` takes. Jobs that name no nodes are placed by a simulated batch
+scheduler. The list of holes that --out writes can be replayed.")]
+pub(crate) struct HolesArgs {
+    #[command(flatten)]
+    log: LogArgs,
+    /// Time with more idle nodes than this is an outage [default: 1000, or a quarter of the
+    /// machine if that is less]
+    #[arg(long, value_name = "N")]
+    outage_above: Option<u32>,
+    #[command(flatten)]
+    json: JsonArg,
+    /// Write the statistics as an HTML page that stands alone
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write them as one picture
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write the holes as a list (CSV; compressed if it ends in .gz)
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Runs `holes`.
+///
+/// # Errors
+/// The log cannot be read, or a file cannot be written.
+pub(crate) fn run(args: &HolesArgs) -> Result<()> {
+    let mut bar = Bar::new(args.json.json);
+    let Input {
+        facts: log,
+        recording,
+    } = load(&args.log, None, &mut bar)?;
+    let recording = recording.as_ref();
+    let options = PoolOptions {
+        machine_nodes: log.machine_nodes,
+        outage_above: args.outage_above,
+        utc_offset_s: args.log.utc_offset_s(recording.start()),
+    };
+    let stats = pool_stats(recording, options).map_err(|e| CliError::failed(e.to_string()))?;
+    let written = args.out.as_deref().map(|path| {
+        write_list(path, &mut |write| {
+            each_hole(recording, write).map_err(std::io::Error::other)
+        })
+    });
+    written.transpose()?;
+    bar.done();
+    for (path, page) in [
+        (&args.report, render_pool as fn(&PoolStats, &str) -> String),
+        (&args.svg, pool_drawing),
+    ] {
+        if let Some(path) = path {
+            std::fs::write(path, page(&stats, &log.file))
+                .map_err(|e| file_error("write", path, &e))?;
+        }
+    }
+    if args.json.json {
+        return print_json(&value(&log, &stats));
+    }
+    if let Some(warning) = log.warning() {
+        eprintln!("{warning}");
+    }
+    let mut rows = log.rows();
+    rows.push((
+        "from, until",
+        format!("{} to {}", iso_short(stats.start), iso_short(stats.end)),
+    ));
+    print(&format!("{}\n{}", facts(&rows), stats.text()))
+}
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "json objects insert what is not there; statistics are an object"
+)]
+fn value(log: &Facts, stats: &PoolStats) -> serde_json::Value {
+    let mut value = json!(stats);
+    value["start"] = json!(iso(stats.start));
+    value["end"] = json!(iso(stats.end));
+    value["log"] = json!(log);
+    value
+}
+
+/// A hole that is not open.
+const BUSY: i64 = i64::MIN;
+
+/// Hands out every hole of a recording, in order of their ends, as far as it lies within.
+///
+/// # Errors
+/// The recording cannot be read, or what `each` says.
+pub(crate) fn each_hole(
+    recording: &dyn Recording,
+    each: &mut dyn FnMut(&HoleRecord) -> std::io::Result<()>,
+) -> std::result::Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let (start, end) = (recording.start(), recording.end());
+    let mut since = vec![BUSY; recording.nodes() as usize];
+    let mut close = |node: u32, from_ms: i64, until: Timestamp, censored| {
+        let hole = HoleRecord {
+            node: NodeId::new(recording.node_name(node).into_owned())?,
+            from: Timestamp::from_unix_ms(from_ms).max(start),
+            until,
+            censored,
+        };
+        if hole.until > hole.from {
+            each(&hole)?;
+        }
+        Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    };
+    let mut steps = recording.steps()?;
+    while let Some(step) = steps.next()? {
+        let at = start + lacuna_model::Span::from_secs_f64(step.at_s);
+        if at >= end {
+            break;
+        }
+        for &node in step.closed {
+            if let Some(from) = since.get_mut(node as usize) {
+                let from = std::mem::replace(from, BUSY);
+                if from != BUSY {
+                    close(node, from, at, false)?;
+                }
+            }
+        }
+        for &(node, from) in step.opened {
+            if let Some(since) = since.get_mut(node as usize) {
+                *since = from;
+            }
+        }
+    }
+    for (node, from) in (0..).zip(since) {
+        if from != BUSY {
+            close(node, from, end, true)?;
+        }
+    }
+    Ok(())
+}

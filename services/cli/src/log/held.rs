@@ -1,0 +1,83 @@
+//! Holes in memory, and the part of them that is wanted.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use lacuna_model::{HoleRecord, NodeId, Timestamp};
+use lacuna_schedlog::{first_nodes, read_nodes};
+use lacuna_sim::Trace;
+
+use super::args::LogArgs;
+use super::outages::leave_out;
+use crate::error::{CliError, Result};
+
+/// Holes in memory.
+pub(super) struct Held {
+    holes: Vec<HoleRecord>,
+    nodes: Option<HashSet<NodeId>>,
+}
+
+impl Held {
+    /// Takes the holes of a whole log; gives with them what a reader should know.
+    ///
+    /// # Errors
+    /// Fewer nodes than asked for; the list of nodes cannot be read.
+    pub(super) fn new(args: &LogArgs, holes: Vec<HoleRecord>) -> Result<(Self, Vec<String>)> {
+        // The machine as a whole tells an outage, so this goes before the choice of nodes.
+        let nodes = chosen_nodes(args, &holes)?;
+        let mut notes = Vec::new();
+        let holes = match args.part.leave_out_idle_above {
+            Some(most) => {
+                let (kept, left_out_s) = leave_out(&holes, most);
+                notes.push(format!(
+                    "{:.1} h in which more than {most} nodes were idle are left out",
+                    left_out_s / 3600.0
+                ));
+                kept
+            }
+            None => holes,
+        };
+        Ok((Self { holes, nodes }, notes))
+    }
+
+    /// The first and the last moment, if there is any hole.
+    pub(super) fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        let from = self.holes.iter().map(|hole| hole.from).min()?;
+        let until = self.holes.iter().map(|hole| hole.until).max()?;
+        Some((from, until))
+    }
+
+    /// A part of it, to be walked over.
+    pub(super) fn trace(&self, from: Timestamp, until: Option<Timestamp>) -> Trace {
+        Trace::new(&self.holes, self.nodes.as_ref(), from, until)
+    }
+}
+
+/// The list of nodes, named or beside the log.
+pub(super) fn nodes_file(args: &LogArgs) -> Option<PathBuf> {
+    let beside = args.log.with_file_name("nodes.txt");
+    match &args.machine.nodes_file {
+        Some(file) => Some(file.clone()),
+        None => beside.exists().then_some(beside),
+    }
+}
+
+/// The nodes that `--first-nodes` means; all if absent.
+fn chosen_nodes(args: &LogArgs, holes: &[HoleRecord]) -> Result<Option<HashSet<NodeId>>> {
+    let Some(count) = args.part.first_nodes else {
+        return Ok(None);
+    };
+    let file = nodes_file(args);
+    let order = file.as_deref().map(read_nodes).transpose();
+    let order = order.map_err(|e| CliError::failed(e.to_string()))?;
+    let chosen = first_nodes(count, order.as_deref(), holes);
+    if chosen.len() < count {
+        let source = file.unwrap_or_else(|| args.log.clone());
+        return Err(CliError::failed(format!(
+            "--first-nodes {count}: {} has only {}",
+            source.display(),
+            chosen.len()
+        )));
+    }
+    Ok(Some(chosen))
+}

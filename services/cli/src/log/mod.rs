@@ -1,0 +1,20 @@
+//! Any log as a recording: what every command that takes a log does first.
+//!
+//! Logs of holes, or of jobs with their nodes, become holes in memory. Logs of jobs without
+//! nodes go through the simulated batch scheduler, which reads them again for each walk, so
+//! that memory does not grow with them.
+
+mod args;
+mod blocks;
+mod facts;
+mod held;
+mod load;
+mod outages;
+mod placed;
+mod progress;
+mod simulated;
+
+pub(crate) use args::LogArgs;
+pub(crate) use facts::{Facts, Kind};
+pub(crate) use load::{Input, load, unreadable};
+pub(crate) use progress::Bar;

@@ -1,0 +1,98 @@
+//! Leaves the time out in which too many nodes are idle to be called holes.
+
+use lacuna_model::{HoleRecord, Timestamp};
+
+/// The parts of the holes that lie in time in which at most `most` nodes are idle; and how long,
+/// in seconds, there were more.
+#[must_use]
+pub(super) fn leave_out(holes: &[HoleRecord], most: u32) -> (Vec<HoleRecord>, f64) {
+    let crowded = crowded(holes, most);
+    let left_out = crowded
+        .iter()
+        .map(|(from, until)| until.since(*from).as_secs_f64())
+        .sum();
+    let mut kept: Vec<HoleRecord> = holes.iter().flat_map(|hole| rest(hole, &crowded)).collect();
+    kept.sort_by(|a, b| (a.from, &a.node).cmp(&(b.from, &b.node)));
+    (kept, left_out)
+}
+
+/// When more than `most` nodes are idle, in order of time.
+fn crowded(holes: &[HoleRecord], most: u32) -> Vec<(Timestamp, Timestamp)> {
+    let ends = holes.iter().map(|hole| (hole.until, -1_i64));
+    let mut changes: Vec<(Timestamp, i64)> = holes.iter().map(|hole| (hole.from, 1)).collect();
+    changes.extend(ends);
+    changes.sort_unstable();
+    let mut crowded = Vec::new();
+    let (mut idle, mut since) = (0_i64, None);
+    for moment in changes.chunk_by(|a, b| a.0 == b.0) {
+        let at = moment.first().map_or_else(Timestamp::default, |m| m.0);
+        idle += moment.iter().map(|m| m.1).sum::<i64>();
+        match (idle > i64::from(most), since) {
+            (true, None) => since = Some(at),
+            (false, Some(from)) => {
+                crowded.push((from, at));
+                since = None;
+            }
+            _ => {}
+        }
+    }
+    crowded
+}
+
+/// What is left of a hole.
+fn rest(hole: &HoleRecord, crowded: &[(Timestamp, Timestamp)]) -> Vec<HoleRecord> {
+    let first = crowded.partition_point(|(_, until)| *until <= hole.from);
+    let mut parts = Vec::new();
+    let mut from = hole.from;
+    let within = crowded.iter().skip(first);
+    for &(begins, ends) in within.take_while(|(begins, _)| *begins < hole.until) {
+        if begins > from {
+            parts.push(HoleRecord {
+                from,
+                until: begins,
+                censored: false,
+                ..hole.clone()
+            });
+        }
+        from = from.max(ends);
+    }
+    if from < hole.until {
+        parts.push(HoleRecord {
+            from,
+            ..hole.clone()
+        });
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lacuna_model::NodeId;
+
+    fn hole(node: &str, from: i64, until: i64) -> HoleRecord {
+        HoleRecord {
+            node: NodeId::new(node).unwrap(),
+            from: Timestamp::from_unix(from),
+            until: Timestamp::from_unix(until),
+            censored: until == 100,
+        }
+    }
+
+    #[test]
+    fn only_the_crowded_time_is_left_out() {
+        // Two are idle in 20..30 and from 60 on; the second hole lies within.
+        let holes = [hole("a", 0, 100), hole("b", 20, 30), hole("c", 60, 100)];
+        let (kept, left_out) = leave_out(&holes, 1);
+        assert_eq!(left_out, 50.0);
+        let mut first = hole("a", 0, 20);
+        first.censored = false;
+        let mut second = hole("a", 30, 60);
+        second.censored = false;
+        assert_eq!(kept, [first, second]);
+        assert_eq!(leave_out(&holes, 2), (holes.to_vec(), 0.0));
+        let node_s =
+            |holes: &[HoleRecord]| -> f64 { holes.iter().map(|h| h.length().as_secs_f64()).sum() };
+        assert_eq!(node_s(&leave_out(&holes, 0).0), 0.0);
+    }
+}

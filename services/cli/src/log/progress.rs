@@ -1,0 +1,77 @@
+//! Shows how far a command has come.
+
+use std::io::IsTerminal as _;
+use std::path::Path;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// A bar on a terminal, nothing elsewhere.
+pub(crate) struct Bar {
+    bar: ProgressBar,
+    reading: bool,
+}
+
+impl Bar {
+    /// A bar that is shown if standard error is a terminal and nothing else reads along.
+    #[must_use]
+    pub(crate) fn new(hidden: bool) -> Self {
+        let bar = if hidden || !std::io::stderr().is_terminal() {
+            ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
+        } else {
+            ProgressBar::new_spinner()
+        };
+        bar.enable_steady_tick(Duration::from_millis(250));
+        Self {
+            bar,
+            reading: false,
+        }
+    }
+
+    /// A log is read: how many jobs or holes so far.
+    pub(crate) fn reading(&mut self, log: &Path, records: u64) {
+        self.counting("reading", log, records);
+    }
+
+    /// A log is written: how many jobs so far.
+    pub(crate) fn writing(&mut self, log: &Path, records: u64) {
+        self.counting("writing", log, records);
+    }
+
+    fn counting(&mut self, doing: &str, log: &Path, records: u64) {
+        if !self.reading {
+            self.reading = true;
+            let name = log.file_name().unwrap_or(log.as_os_str());
+            self.bar
+                .set_prefix(format!("{doing} {}", name.to_string_lossy()));
+            style(&self.bar, "{prefix} {spinner} {msg}");
+        }
+        self.bar.set_message(format!("{records} records"));
+    }
+
+    /// A replay walks over recorded time.
+    pub(crate) fn walking(&mut self, progress: &lacuna_sim::Progress) {
+        if self.reading || self.bar.length().is_none() {
+            self.reading = false;
+            style(&self.bar, "{prefix:16} {wide_bar} {percent:>3} %  {msg}");
+        }
+        self.bar.set_prefix(progress.stage);
+        self.bar.set_length(progress.total_s as u64);
+        self.bar.set_position(progress.done_s as u64);
+        self.bar.set_message(format!(
+            "{} events, {} trainers done",
+            progress.events, progress.trainers_done
+        ));
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn done(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn style(bar: &ProgressBar, template: &str) {
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+}

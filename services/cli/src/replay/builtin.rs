@@ -1,0 +1,69 @@
+//! The trainers of a replay for which none are given.
+
+use lacuna_model::{Launch, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work};
+
+use crate::error::{CliError, Result};
+
+/// What they are, for people.
+pub(super) const WHAT: &str =
+    "an endless stream of ShuffleNet on ImageNet, 1-64 nodes each (arXiv 2106.12091)";
+
+/// Samples/s of ShuffleNet on ImageNet by nodes of Summit, from the paper's measurements.
+const CURVE: [(u32, f64); 7] = [
+    (1, 2831.0),
+    (2, 5259.0),
+    (4, 9988.0),
+    (8, 20379.2),
+    (16, 38895.3),
+    (32, 74125.1),
+    (64, 145_081.5),
+];
+
+/// A hundred epochs of ImageNet, as in the paper.
+const SAMPLES: f64 = 130e6;
+
+/// Seconds that a change of size costs, as in the paper.
+const RESCALE: RescaleCost = RescaleCost {
+    up_s: 18.0,
+    down_s: 12.0,
+};
+
+/// One trainer that is there from `start` on; an endless replay begins it again and again.
+///
+/// # Errors
+/// Never with the numbers above.
+pub(super) fn trainers(start: Timestamp) -> Result<Vec<TrainerSpec>> {
+    let failed = |what: String| CliError::failed(format!("the built-in trainer: {what}"));
+    Ok(vec![TrainerSpec {
+        id: TrainerId::new("shufflenet").map_err(|e| failed(e.to_string()))?,
+        owner: None,
+        weight: None,
+        deadline: None,
+        priority: 0,
+        submit: start,
+        min_nodes: 1,
+        max_nodes: 64,
+        throughput: ScalingCurve::new(CURVE).map_err(|e| failed(e.to_string()))?,
+        objective: None,
+        rescale: RESCALE,
+        work: Work::Samples(SAMPLES),
+        launch: Launch::Simulated,
+    }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_trainer_is_that_of_the_published_list() {
+        let start = Timestamp::from_unix(5);
+        let list = trainers(start).unwrap();
+        let [trainer] = list.as_slice() else {
+            panic!("{list:?}")
+        };
+        trainer.check().unwrap();
+        assert_eq!(trainer.submit, start);
+        assert_eq!(trainer.throughput.table(64).last(), Some(&145_081.5));
+    }
+}
