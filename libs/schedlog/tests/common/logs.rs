@@ -1,10 +1,6 @@
 //! Logs of batch jobs out of texts and out of the samples.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "helpers of tests may panic"
-)]
+#![expect(clippy::panic, reason = "helpers of tests may panic")]
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -13,7 +9,7 @@ use lacuna_model::Timestamp;
 use lacuna_schedlog::{Damage, Format, JobRecord, Log, ReadError, Reading};
 
 /// A reading of one format.
-pub fn as_format(format: Format) -> Reading {
+pub(crate) fn as_format(format: Format) -> Reading {
     Reading {
         format: Some(format),
         ..Reading::default()
@@ -21,13 +17,13 @@ pub fn as_format(format: Format) -> Reading {
 }
 
 /// Opens a text as a log.
-pub fn text(text: &str, reading: &Reading) -> Result<Log, ReadError> {
+pub(crate) fn text(text: &str, reading: &Reading) -> Result<Log, ReadError> {
     let stream = Cursor::new(text.as_bytes().to_vec());
     Log::from_stream(Path::new("log"), Box::new(stream), reading)
 }
 
 /// All batch jobs of a log, and its damage.
-pub fn jobs(log: Log) -> Result<(Vec<JobRecord>, Damage), ReadError> {
+pub(crate) fn jobs(log: Log) -> Result<(Vec<JobRecord>, Damage), ReadError> {
     let Log::Jobs(mut log) = log else {
         panic!("a log of holes");
     };
@@ -41,7 +37,7 @@ pub fn jobs(log: Log) -> Result<(Vec<JobRecord>, Damage), ReadError> {
 
 /// A record as one line: `id user@queue submit start end nodes walltime hosts outcome`, times in
 /// seconds behind `zero`, what is absent as `-`.
-pub fn shown(record: &JobRecord, zero: i64) -> String {
+pub(crate) fn shown(record: &JobRecord, zero: i64) -> String {
     let time = |time: Option<Timestamp>| match time {
         Some(time) => (time.unix_seconds() - zero as f64).to_string(),
         None => "-".to_owned(),
@@ -68,14 +64,14 @@ pub fn shown(record: &JobRecord, zero: i64) -> String {
 }
 
 /// Damage as lines: `line place`.
-pub fn located(damage: &Damage) -> Vec<String> {
+pub(crate) fn located(damage: &Damage) -> Vec<String> {
     assert!(damage.lines >= damage.first.len() as u64);
     let one = |line: &lacuna_schedlog::DamagedLine| format!("{} {}", line.line, line.at.place);
     damage.first.iter().map(one).collect()
 }
 
 /// A sample in the folder of recordings; says why a test is skipped if it is not there.
-pub fn sample(name: &str) -> Option<PathBuf> {
+pub(crate) fn sample(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("LACUNA_DATA").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
         PathBuf::from,
