@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lacuna_model::TrainerSpec;
+use lacuna_model::{Policy, TrainerSpec};
 use lacuna_planner::{Problem, choose};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -339,9 +339,10 @@ impl<'a> World<'a> {
     /// The planner decides, and changes are charged.
     fn replan(&mut self, decider: &mut Decider<'_>) -> Result<(), SimError> {
         self.problem.nodes = self.pool.len();
-        self.problem.max_change = match self.settings.model {
-            Model::Exact => None,
-            Model::Published => Some(Problem::published_max_change(self.pool.len())),
+        self.problem.max_change = match (self.settings.model, self.settings.policy) {
+            // The limit comes from the published programme's big-M; equal share knows none.
+            (Model::Exact, _) | (_, Policy::EqualShare) => None,
+            (Model::Published, _) => Some(Problem::published_max_change(self.pool.len())),
         };
         self.problem.trainers.clear();
         let items = self.active.iter().map(|m| m.kind.item(m.nodes));
