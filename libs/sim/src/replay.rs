@@ -1,15 +1,41 @@
 //! A whole replay: the run itself, and the runs that it is measured by.
 
+use std::path::PathBuf;
+
 use lacuna_model::{Policy, Timestamp, TrainerSpec};
+use lacuna_schedlog::ReadError;
+use lacuna_timeline::batch::BatchError;
 
 use crate::summary::{SolveSeconds, Summary};
 use crate::world::{Decider, Kinds, Tally, World};
 use crate::{History, Recording, Settings, dedicated_samples};
 
 /// Why a replay could not be run.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
+    /// The log cannot be read.
+    #[error(transparent)]
+    Log(#[from] ReadError),
+    /// The machine or its jobs make no sense.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// A log of holes, where one of batch jobs is needed.
+    #[error("{path}: it is of format {format}, which tells of nodes: expected batch jobs", path = path.display())]
+    NotJobs {
+        /// Which log.
+        path: PathBuf,
+        /// Its format.
+        format: &'static str,
+    },
+    /// No job of the log ran.
+    #[error("{path}: none of its {records} records is of a job that ran", path = path.display())]
+    NoJobs {
+        /// Which log.
+        path: PathBuf,
+        /// How many records it has.
+        records: u64,
+    },
     /// There is no trainer.
     #[error("there are no trainers to replay")]
     NoTrainers,

@@ -192,10 +192,8 @@ fn settings_that_make_no_sense_are_refused() {
         let error = run(&holes, &trainers, &settings).unwrap_err();
         assert!(matches!(error, SimError::Setting { .. }), "{error}");
     }
-    assert_eq!(
-        run(&holes, &[], &Settings::default()),
-        Err(SimError::NoTrainers)
-    );
+    let none = run(&holes, &[], &Settings::default());
+    assert!(matches!(none, Err(SimError::NoTrainers)), "{none:?}");
     let none = run(&[], &trainers, &Settings::default());
     assert!(matches!(none, Err(SimError::NothingLeft { .. })));
 }

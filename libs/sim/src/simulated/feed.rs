@@ -1,0 +1,174 @@
+//! From the records of a log to the jobs of the simulator.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+use lacuna_model::{Span, Timestamp};
+use lacuna_schedlog::{
+    Damage, Format, JobLog, JobOutcome, JobRecord, Log, LogHeader, ReadError, Reading,
+};
+use lacuna_timeline::batch::BatchJob;
+use serde::Serialize;
+
+use crate::SimError;
+
+/// What was made of the records of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct JobCounts {
+    /// Records in the log.
+    pub records: u64,
+    /// Jobs that go to the simulator.
+    pub jobs: u64,
+    /// Left out: cancelled while they waited.
+    pub cancelled: u64,
+    /// Left out: never started, for another reason or for none that the log gives.
+    pub never_started: u64,
+    /// Left out: neither a submission nor a start is known, or the number of nodes is not.
+    pub incomplete: u64,
+    /// Had not ended when the log did; taken to run until their walltime.
+    pub running: u64,
+    /// Left out: had not ended when the log did, and their walltime is not known either.
+    pub endless: u64,
+    /// No walltime in the log.
+    pub without_walltime: u64,
+    /// Submitted before a job that stands earlier in the log.
+    pub late: u64,
+}
+
+/// What the simulation's owner wants to know of the feed that the simulator owns.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Why the log ended too early.
+    pub(super) error: Option<ReadError>,
+    pub(super) counts: JobCounts,
+    pub(super) first_submit: Option<i64>,
+    pub(super) last_submit: Option<i64>,
+    /// Lines and bytes of plain text read so far.
+    pub(super) lines: u64,
+    pub(super) bytes: u64,
+    /// Known when all has been read.
+    pub(super) format: Option<Format>,
+    pub(super) header: LogHeader,
+    pub(super) damage: Damage,
+}
+
+/// Reads jobs from a log, as long as it lasts.
+pub(super) struct Feed {
+    log: JobLog,
+    record: JobRecord,
+    walltime: Option<Span>,
+    shared: Rc<RefCell<Shared>>,
+}
+
+impl Feed {
+    /// Opens the log.
+    pub(super) fn open(
+        path: &Path,
+        reading: &Reading,
+        walltime: Option<Span>,
+        shared: Rc<RefCell<Shared>>,
+    ) -> Result<Self, SimError> {
+        match Log::open(path, reading)? {
+            Log::Jobs(log) => Ok(Self {
+                log,
+                record: JobRecord::default(),
+                walltime,
+                shared,
+            }),
+            Log::Holes(log) => Err(SimError::NotJobs {
+                path: path.to_owned(),
+                format: log.format().name(),
+            }),
+        }
+    }
+
+    fn finish(&self, shared: &mut Shared) {
+        shared.format = Some(self.log.format());
+        shared.header = self.log.header();
+        shared.damage = self.log.damage().clone();
+    }
+}
+
+impl Iterator for Feed {
+    type Item = BatchJob;
+
+    fn next(&mut self) -> Option<BatchJob> {
+        let shared = self.shared.clone();
+        let mut shared = shared.borrow_mut();
+        loop {
+            match self.log.read(&mut self.record) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.finish(&mut shared);
+                    return None;
+                }
+                Err(error) => {
+                    self.finish(&mut shared);
+                    shared.error = Some(error);
+                    return None;
+                }
+            }
+            (shared.lines, shared.bytes) = (self.log.lines(), self.log.bytes());
+            let Some(job) = batch_job(&self.record, self.walltime, &mut shared.counts) else {
+                continue;
+            };
+            shared.first_submit = Some(shared.first_submit.unwrap_or(i64::MAX).min(job.submit));
+            let last = shared.last_submit.unwrap_or(i64::MIN);
+            shared.counts.late += u64::from(job.submit < last);
+            shared.last_submit = Some(last.max(job.submit));
+            return Some(job);
+        }
+    }
+}
+
+/// The job that a record tells of, if it ran.
+fn batch_job(
+    record: &JobRecord,
+    walltime: Option<Span>,
+    counts: &mut JobCounts,
+) -> Option<BatchJob> {
+    counts.records += 1;
+    let Some(start) = record.start.map(seconds) else {
+        match record.outcome {
+            JobOutcome::Cancelled => counts.cancelled += 1,
+            _ => counts.never_started += 1,
+        }
+        return None;
+    };
+    if record.nodes == 0 {
+        counts.incomplete += 1;
+        return None;
+    }
+    let asked = record.walltime.or(walltime);
+    // Whole seconds, as schedulers count; a job that asks for less than one asks for one.
+    let asked = asked.map(|span| span.as_ms().saturating_add(999).div_euclid(1000).max(0));
+    let runtime = match record.end.map(seconds) {
+        Some(end) => end.saturating_sub(start).max(0),
+        None => {
+            let Some(asked) = asked else {
+                counts.endless += 1;
+                return None;
+            };
+            counts.running += 1;
+            asked
+        }
+    };
+    counts.without_walltime += u64::from(record.walltime.is_none());
+    let job = BatchJob {
+        id: counts.records,
+        // No job starts before it is submitted, whatever two clocks say.
+        submit: record.submit.map_or(start, seconds).min(start),
+        nodes: record.nodes,
+        runtime,
+        walltime: asked.unwrap_or(runtime),
+        recorded_start: Some(start),
+    };
+    counts.jobs += 1;
+    Some(job)
+}
+
+/// Whole seconds since the Unix epoch, rounded down.
+fn seconds(at: Timestamp) -> i64 {
+    at.unix_ms().div_euclid(1000)
+}

@@ -1,0 +1,167 @@
+//! The first look at a log: what is in it, and what its simulation comes to.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use lacuna_model::Timestamp;
+use lacuna_schedlog::{Damage, Format, LogHeader};
+use lacuna_timeline::batch::{BatchJob, Totals};
+
+use super::Simulated;
+use super::feed::{Feed, JobCounts, Shared};
+use crate::SimError;
+
+/// Logs of at most so many jobs are sorted in memory if they have to be: some 120 MB.
+const SORTABLE: u64 = 2_000_000;
+
+/// How far a first look has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SurveyProgress {
+    /// Lines read.
+    pub lines: u64,
+    /// Bytes of plain text read.
+    pub bytes: u64,
+    /// Jobs that went to the simulator.
+    pub jobs: u64,
+}
+
+/// What is in a log, and what its simulation came to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Survey {
+    /// The log's format.
+    pub format: Option<Format>,
+    /// What the log says of itself.
+    pub header: LogHeader,
+    /// What was found damaged.
+    pub damage: Damage,
+    /// What was made of its records.
+    pub counts: JobCounts,
+    /// Whether its jobs had to be sorted by submission, in memory. If it had late jobs and was
+    /// too long for that, they were taken as submitted when they were read
+    /// ([`Totals::late`]).
+    pub sorted: bool,
+    /// The first submission.
+    pub first_submit: Timestamp,
+    /// The last submission.
+    pub last_submit: Timestamp,
+    /// When the last job has ended on the simulated machine.
+    pub last_end: Timestamp,
+    /// What the simulation of the whole log counted.
+    pub totals: Totals,
+    /// What the simulation had counted at the last submission, or at the end of the part to
+    /// replay if that comes first: without the time in which the machine only empties.
+    pub totals_in_use: Totals,
+    /// Holes that had ended before the part to replay.
+    pub history_holes: u64,
+}
+
+impl Simulated {
+    /// Fills in everything that only a first look can know.
+    pub(super) fn look(
+        &mut self,
+        progress: &mut dyn FnMut(SurveyProgress),
+    ) -> Result<(), SimError> {
+        let shared = Rc::new(RefCell::new(Shared::default()));
+        let mut seen = self.simulate(&shared, progress)?;
+        let late = shared.borrow().counts.late;
+        if late > 0 && shared.borrow().counts.jobs <= SORTABLE {
+            self.sorted = Some(self.sort()?);
+            seen = self.simulate(&Rc::default(), progress)?;
+        }
+        let shared = shared.take();
+        let (Some(first), Some(last)) = (shared.first_submit, shared.last_submit) else {
+            return Err(SimError::NoJobs {
+                path: self.path.clone(),
+                records: shared.counts.records,
+            });
+        };
+        let window = self.simulation.window;
+        let second = |at: Timestamp| at.unix_ms().div_euclid(1000);
+        self.from_s = window.start.map_or(first, second).max(first);
+        let end = if last > self.from_s {
+            last
+        } else {
+            seen.totals.at
+        };
+        let end = window.end.map_or(end, second).min(seen.totals.at);
+        self.until_s = end.max(self.from_s);
+        self.survey = Survey {
+            format: shared.format,
+            header: shared.header,
+            damage: shared.damage,
+            counts: shared.counts,
+            sorted: self.sorted.is_some(),
+            first_submit: Timestamp::from_unix(first),
+            last_submit: Timestamp::from_unix(last),
+            last_end: Timestamp::from_unix(seen.totals.at),
+            totals: seen.totals,
+            totals_in_use: seen.in_use,
+            history_holes: seen.history,
+        };
+        Ok(())
+    }
+
+    /// Runs the whole simulation once.
+    fn simulate(
+        &self,
+        shared: &Rc<RefCell<Shared>>,
+        progress: &mut dyn FnMut(SurveyProgress),
+    ) -> Result<Seen, SimError> {
+        let from = self.simulation.window.start.map(Timestamp::unix_ms);
+        let until = self.simulation.window.end.map(Timestamp::unix_ms);
+        let mut simulator = self.simulator(shared)?;
+        let mut seen = Seen::default();
+        let mut steps = 0_u64;
+        let mut submitted = 0;
+        while let Some(step) = simulator.step()? {
+            let at_ms = step.at.saturating_mul(1000);
+            if from.is_some_and(|from| at_ms <= from) && steps > 0 {
+                seen.history += step
+                    .taken
+                    .iter()
+                    .map(|run| u64::from(run.count))
+                    .sum::<u64>();
+            }
+            let totals = simulator.totals();
+            if totals.submitted > submitted && until.is_none_or(|until| at_ms <= until) {
+                submitted = totals.submitted;
+                seen.in_use = *totals;
+            }
+            if steps.is_multiple_of(4096) {
+                let shared = shared.borrow();
+                progress(SurveyProgress {
+                    lines: shared.lines,
+                    bytes: shared.bytes,
+                    jobs: shared.counts.jobs,
+                });
+            }
+            steps += 1;
+        }
+        seen.totals = *simulator.totals();
+        match shared.borrow_mut().error.take() {
+            Some(error) => Err(error.into()),
+            None => Ok(seen),
+        }
+    }
+
+    /// The jobs of the log in order of submission.
+    fn sort(&self) -> Result<Vec<BatchJob>, SimError> {
+        let shared = Rc::new(RefCell::new(Shared::default()));
+        let walltime = self.simulation.walltime;
+        let feed = Feed::open(&self.path, &self.reading, walltime, shared.clone())?;
+        let mut jobs: Vec<BatchJob> = feed.collect();
+        if let Some(error) = shared.borrow_mut().error.take() {
+            return Err(error.into());
+        }
+        jobs.sort_by_key(|job| job.submit);
+        Ok(jobs)
+    }
+}
+
+/// What one run of the simulation shows.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    totals: Totals,
+    in_use: Totals,
+    history: u64,
+}
