@@ -31,9 +31,10 @@ pub(super) fn statement(facts: Facts<'_>) -> Vec<String> {
     let machine_hours = pool.hours * f64::from(pool.nodes);
     vec![
         format!(
-            "In the replay: no. Batch jobs run {jobs}, and a node that the batch scheduler wants \
-             is given back in the same moment, whatever it trains. Idle nodes were wanted back at \
-             {} moments, {} nodes in all; {} times this took nodes from a trainer. The trainers \
+            "In the replay nobody, by construction: batch jobs run {jobs}, and a node that the batch scheduler wants \
+             is given back in the same moment, whatever it trains. Over the whole \
+             recording idle nodes were wanted back at {} moments, {} nodes in all; until the replay's \
+             end this took nodes from a trainer {} times. The trainers \
              bear the cost: {} of the work done was lost to it.",
             count(leaves),
             count(nodes),

@@ -10,7 +10,7 @@ use super::{bin_solves, pool_page};
 use crate::calibration::Calibrated;
 
 /// How many trainers the table lists.
-const ROWS: usize = 60;
+const ROWS: usize = 30;
 
 /// Draws a report as one HTML page that needs nothing else.
 #[must_use]
@@ -226,13 +226,14 @@ fn trainer(row: &TrainerRow, end_s: f64) -> [String; 8] {
 
 fn holes(out: &mut String, report: &Report) {
     if let Some(stats) = &report.pool_stats {
-        pool_page::sections(out, stats);
+        pool_page::size_section(out, stats);
+        pool_page::length_section(out, stats);
+        pool_page::week_section(out, stats);
         let mut table = Table::new(&["figure", "value"]);
         for (label, value) in stats.figures() {
             table.row([label, value]);
         }
-        let list = table.folded("all figures of the pool");
-        shell::section(out, "The pool in figures", "", "", &list);
+        shell::section(out, "The pool in figures", "", &table.html(), "");
     } else if report.holes.iter().any(|bin| bin.count > 0) {
         shell::section(
             out,

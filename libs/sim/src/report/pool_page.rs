@@ -18,7 +18,16 @@ const SIZES: &str = "<i class='pale'></i>% of the time <i class='full'></i>% of 
 pub fn render_pool(stats: &PoolStats, name: &str) -> String {
     let mut body = String::new();
     shell::pairs(&mut body, "figures", &headline(stats));
-    sections(&mut body, stats);
+    shell::section(
+        &mut body,
+        "Idle nodes over time",
+        OVER_TIME,
+        &charts::over_time(stats),
+        "",
+    );
+    size_section(&mut body, stats);
+    length_section(&mut body, stats);
+    week_section(&mut body, stats);
     let mut table = Table::new(&["figure", "value"]);
     for (label, value) in stats.figures() {
         table.row([label, value]);
@@ -64,16 +73,8 @@ fn headline(stats: &PoolStats) -> Vec<(String, String)> {
     ]
 }
 
-/// The charts with their tables; also part of a replay's report.
-pub(super) fn sections(out: &mut String, stats: &PoolStats) {
-    shell::section(
-        out,
-        "Idle nodes over time",
-        OVER_TIME,
-        &charts::over_time(stats),
-        "",
-    );
-    size_section(out, stats);
+/// Holes by length.
+pub(super) fn length_section(out: &mut String, stats: &PoolStats) {
     let mut table = Table::new(&["length", "holes", "of all", "node-hours", "of all"]);
     for bin in &stats.lengths {
         let number = bin.count as f64 / stats.holes.count.max(1) as f64;
@@ -93,7 +94,6 @@ pub(super) fn sections(out: &mut String, stats: &PoolStats) {
         &charts::holes(&stats.lengths),
         &table.folded("as a table"),
     );
-    week_section(out, stats);
 }
 
 /// How often the pool has which size.
@@ -128,7 +128,7 @@ pub(super) fn week_section(out: &mut String, stats: &PoolStats) {
     shell::section(
         out,
         "Hours of the week",
-        &format!("mean idle nodes, {zone}; a brighter cell is more, in equal ratios"),
+        &format!("mean idle nodes, {zone}; a stronger colour is more, in equal ratios"),
         &charts::week(stats),
         "",
     );
@@ -158,7 +158,7 @@ pub fn pool_drawing(stats: &PoolStats, name: &str) -> String {
         ),
         (
             "Hours of the week",
-            "mean idle nodes; a brighter cell is more",
+            "mean idle nodes; a stronger colour is more",
             charts::week(stats),
             182.0,
         ),

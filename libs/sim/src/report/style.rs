@@ -30,22 +30,49 @@ const COLOURS: [(&str, &str, &str); 17] = [
     ("bad", "#fbe3d6", "#54270f"),
 ];
 
-/// Steps of viridis, from few to many.
-pub(super) const VIRIDIS: [&str; 10] = [
+/// How many steps of colour stand for numbers: `.v0` for few to `.v9` for many.
+pub(super) const STEPS: usize = 10;
+
+/// Viridis, from dark to light.
+const VIRIDIS: [&str; STEPS] = [
     "#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6dcd59",
     "#b4de2c", "#fde725",
 ];
 
-fn variables(dark: bool) -> String {
-    COLOURS.iter().fold(String::new(), |mut out, (name, l, d)| {
-        let _ = write!(out, "--{name}:{};", if dark { d } else { l });
-        out
-    })
+/// What drawings lie on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ground {
+    Light,
+    Dark,
 }
 
-fn viridis() -> String {
-    let mut out = String::new();
-    for (at, colour) in VIRIDIS.iter().enumerate() {
+fn variables(ground: Ground) -> String {
+    let colour = |light, dark| match ground {
+        Ground::Light => light,
+        Ground::Dark => dark,
+    };
+    COLOURS
+        .iter()
+        .fold(String::new(), |mut out, (name, light, dark)| {
+            let _ = write!(out, "--{name}:{};", colour(light, dark));
+            out
+        })
+}
+
+/// Steps of colour, the strongest contrast with the ground for the largest number, and the
+/// writing on low and on high steps.
+fn steps(ground: Ground) -> String {
+    let (low, high) = match ground {
+        Ground::Light => ("#10222e", "#ffffff"),
+        Ground::Dark => ("#ffffff", "#10222e"),
+    };
+    let mut out = format!("svg .low{{fill:{low}}}svg .high{{fill:{high}}}");
+    for at in 0..STEPS {
+        let place = match ground {
+            Ground::Light => STEPS - 1 - at,
+            Ground::Dark => at,
+        };
+        let colour = VIRIDIS.get(place).copied().unwrap_or("#000000");
         let _ = write!(out, "svg .v{at}{{fill:{colour}}}");
     }
     out
@@ -54,18 +81,19 @@ fn viridis() -> String {
 /// The style sheet of a page: light, dark if the reader's system is, and light on paper.
 pub(super) fn of_page() -> String {
     format!(
-        ":root{{color-scheme:light dark;{}}}\
-         @media screen and (prefers-color-scheme:dark){{:root{{{}}}}}\n{CHART}{}\n{PAGE}",
-        variables(false),
-        variables(true),
-        viridis()
+        ":root{{color-scheme:light dark;{}}}{}\
+         @media screen and (prefers-color-scheme:dark){{:root{{{}}}{}}}\n{CHART}\n{PAGE}",
+        variables(Ground::Light),
+        steps(Ground::Light),
+        variables(Ground::Dark),
+        steps(Ground::Dark)
     )
 }
 
 /// The style sheet of a drawing alone, in plain colours, because few programs that draw know
 /// variables.
 pub(super) fn of_drawing() -> String {
-    let mut out = format!("{CHART}{}", viridis());
+    let mut out = format!("{CHART}{}", steps(Ground::Light));
     for (name, light, _) in COLOURS {
         out = out.replace(&format!("var(--{name})"), light);
     }

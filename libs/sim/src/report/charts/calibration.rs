@@ -27,9 +27,9 @@ pub(in crate::report) fn calibration(calibrated: &Calibrated) -> String {
     );
     let slot = WIDTH / horizons.len().max(1) as f64;
     for (at, horizon) in horizons.iter().enumerate() {
-        let side = (slot - 52.0).min(216.0);
+        let side = (slot - 62.0).min(206.0);
         let frame = Frame {
-            left: slot * at as f64 + 42.0,
+            left: slot * at as f64 + 40.0,
             top: 26.0,
             width: side,
             height: side,
@@ -50,7 +50,10 @@ pub(in crate::report) fn calibration(calibrated: &Calibrated) -> String {
 
 fn ground(out: &mut String, frame: &Frame, horizon_s: f64) {
     let middle = frame.left + frame.width / 2.0;
-    let title = format!("open {} later", span(horizon_s));
+    let title = match horizon_s / 60.0 {
+        minutes if minutes.fract() == 0.0 => format!("open {minutes} min later"),
+        _ => format!("open {} later", span(horizon_s)),
+    };
     text(out, "strong", (middle, 16.0), "middle", &title);
     for at in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let (x, y) = (frame.x(at), frame.y(at));
@@ -63,7 +66,9 @@ fn ground(out: &mut String, frame: &Frame, horizon_s: f64) {
             frame.right()
         );
         let words = percent(at, 0);
-        text(out, "tick", (x, frame.bottom() + 15.0), "middle", &words);
+        if at.fract() == 0.0 || at == 0.5 {
+            text(out, "tick", (x, frame.bottom() + 15.0), "middle", &words);
+        }
         text(out, "tick", (frame.left - 6.0, y + 4.0), "end", &words);
     }
     let _ = write!(

@@ -31,7 +31,7 @@ pub(in crate::report) fn gantt(gantt: &Gantt, trainers: &[TrainerRow]) -> String
     let mut shapes = Shapes::default();
     for (at, row) in gantt.rows.iter().take(rows).enumerate() {
         let y = frame.top + row_height * at as f64;
-        let baseline = y + row_height * 0.5 + 3.5;
+        let baseline = y + row_height * 0.5 + 2.6;
         let name: String = row.node.chars().take(30).collect();
         text(&mut out, "name", (frame.left - 6.0, baseline), "end", &name);
         rect(
@@ -59,8 +59,8 @@ pub(in crate::report) fn gantt(gantt: &Gantt, trainers: &[TrainerRow]) -> String
             }
         }
     }
-    shapes.draw(&mut out);
     time_axis(&mut out, &frame);
+    shapes.draw(&mut out);
     out + "</svg>"
 }
 

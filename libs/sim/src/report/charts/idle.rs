@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::pool_stats::{PoolColumn, PoolStats, SizeBin};
-use crate::report::style::VIRIDIS;
+use crate::report::style::STEPS;
 use crate::report::svg::{
     Frame, WIDTH, count, open, percent, rect, text, time_axis, value, value_axis,
 };
@@ -123,9 +123,9 @@ pub(in crate::report) fn week(stats: &PoolStats) -> String {
             };
             // Equal ratios, as a few very idle hours would else hide all others.
             let place = (mean + 1.0).ln() / (most + 1.0).ln();
-            let step = ((place * VIRIDIS.len() as f64) as usize).min(VIRIDIS.len() - 1);
+            let step = ((place * STEPS as f64) as usize).min(STEPS - 1);
             rect(&mut out, &format!("v{step}"), (x, y), cell - 1.5, row - 1.5);
-            let class = if step < 5 { "bright" } else { "dark" };
+            let class = if step < 5 { "low" } else { "high" };
             let middle = (x + cell / 2.0, y + 14.5);
             let words = if *mean < 9.95 {
                 format!("{mean:.1}")

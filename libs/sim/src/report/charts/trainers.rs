@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::over_time::columns;
 use crate::report::data::TrainerRow;
-use crate::report::style::VIRIDIS;
+use crate::report::style::STEPS;
 use crate::report::svg::{Frame, WIDTH, escape, open, span, text, time_axis};
 
 /// Columns of time: what is shorter shows as its mean.
@@ -47,13 +47,13 @@ fn step(nodes: f64, most: f64) -> Option<usize> {
         return Some(0);
     }
     let place = nodes.max(1.0).ln() / most.ln();
-    Some(((place * VIRIDIS.len() as f64) as usize).min(VIRIDIS.len() - 1))
+    Some(((place * STEPS as f64) as usize).min(STEPS - 1))
 }
 
 /// The smallest size of each step.
 fn edges(most: f64) -> Vec<f64> {
-    let steps = VIRIDIS.len() as f64;
-    (0..VIRIDIS.len())
+    let steps = STEPS as f64;
+    (0..STEPS)
         .map(|at| most.max(1.0).powf(at as f64 / steps))
         .collect()
 }
@@ -75,7 +75,7 @@ pub(in crate::report) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
     let mut out = open(WIDTH, height, "trainers and their sizes over time");
     scale(&mut out, &frame, most);
     time_axis(&mut out, &frame);
-    let mut paths = vec![String::new(); VIRIDIS.len()];
+    let mut paths = vec![String::new(); STEPS];
     let mut cuts = String::new();
     let mut hot = String::new();
     for (at, lane) in all.iter().take(shown).enumerate() {
@@ -188,7 +188,7 @@ fn scale(out: &mut String, frame: &Frame, most: f64) {
         };
         text(out, "tick", (x, 32.0), "middle", &words);
     }
-    let end = left + width * VIRIDIS.len() as f64;
+    let end = left + width * STEPS as f64;
     text(out, "tick", (end, 32.0), "middle", &format!("{most:.0}"));
 }
 
