@@ -4,6 +4,8 @@ mod bus;
 mod data;
 mod echo;
 mod latency;
+mod parse;
+mod replay;
 mod scrape;
 mod solve;
 mod sustained;
@@ -19,6 +21,10 @@ pub(crate) enum BenchCommand {
     Bus(bus::BusArgs),
     /// The allocation problem: dynamic programme, HiGHS, and the published formulation
     Solve(solve::SolveBenchArgs),
+    /// Replays: events a second
+    Replay(replay::ReplayBenchArgs),
+    /// Reading logs: MB a second
+    Parse(parse::ParseBenchArgs),
 }
 
 /// Runs `bench`.
@@ -29,5 +35,7 @@ pub(crate) async fn run(command: BenchCommand) -> Result<()> {
     match command {
         BenchCommand::Bus(args) => bus::run(args).await,
         BenchCommand::Solve(args) => solve::run(&args).await,
+        BenchCommand::Replay(args) => replay::run(&args),
+        BenchCommand::Parse(args) => parse::run(&args),
     }
 }
