@@ -116,7 +116,7 @@ fn a_damaged_block_ends_no_hole_and_is_located() {
         // The end mark is missing: the block counts for nothing, the next one does.
         ("1010\ninvokers: c\n", "6 end of block"),
         // A time that leaps ahead, which the block behind it contradicts.
-        ("9000\ninvokers: c\n----\n", "6 time of the block before"),
+        ("9000\ninvokers: c\n----\n", "9 time of the block before"),
     ] {
         let text = format!("{begin}{block}{end}");
         let (records, damage) = read(&text, false).unwrap();
