@@ -1,5 +1,4 @@
 //! Holes out of recorded nodes: a case by hand, then any log.
-#![expect(clippy::indexing_slicing, reason = "a test may panic")]
 
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_timeline::occupancy::{KnownNodes, Occupancy};

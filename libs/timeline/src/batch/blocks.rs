@@ -52,9 +52,10 @@ impl Calendar {
     }
 }
 
-/// Every moment at which a block begins or ends, ascending.
+/// Every moment at which a block begins or ends, ascending. The end of all time is none.
 fn edges(blocks: &[Block]) -> Vec<i64> {
-    let mut edges: Vec<i64> = blocks.iter().flat_map(|b| [b.1, b.2]).collect();
+    let ends = blocks.iter().flat_map(|b| [b.1, b.2]);
+    let mut edges: Vec<i64> = ends.filter(|&at| at < i64::MAX).collect();
     edges.sort_unstable();
     edges.dedup();
     edges

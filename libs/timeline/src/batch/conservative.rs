@@ -3,7 +3,8 @@
 //! The variant is that of Mu'alem and Feitelson (IEEE TPDS 12(6), 2001): a job gets the
 //! earliest start that delays nobody who came before it; when a job ends before its walltime,
 //! the schedule is compressed: in order of submission, each reservation is lifted and made
-//! anew at the earliest moment, with all others as they are. So no start is ever put off by a
+//! anew at the earliest moment, with all others as they are (here at every end, since a job that
+//! moves may leave room for one before it). So no start is ever put off by a
 //! later job, and only jobs that overrun their walltime or nodes that fail break a promise.
 //!
 //! A compression costs (waiting jobs) x (moments at which something is to happen), so only the
@@ -63,6 +64,8 @@ pub(super) struct Conservative<R: Room> {
     pub(super) reserved: Vec<Reserved<R::Part>>,
     /// What running jobs and reservations leave free.
     profile: Profile<R>,
+    /// The next reserved start: something happens then, whether a job ends or not.
+    next_start: Option<i64>,
 }
 
 impl<R: Ahead> Conservative<R> {
@@ -70,17 +73,27 @@ impl<R: Ahead> Conservative<R> {
         Self {
             reserved: Vec::new(),
             profile: R::ahead(state),
+            next_start: None,
         }
+    }
+
+    /// The next reserved start. Nothing while a job runs beyond its walltime and the next start
+    /// hangs on it: that is planned for the next second, over and over.
+    pub(super) fn next_start(&self) -> Option<i64> {
+        self.next_start
     }
 
     /// Starts every job that may start now.
     pub(super) fn schedule(&mut self, state: &mut State) {
-        if state.disturbed || state.running.overdue(state.now) {
+        let now = state.now;
+        let missed = self.next_start.is_some_and(|start| start < now);
+        let overdue = state.running.overdue(now);
+        if state.disturbed || missed || overdue {
             self.renew(state);
             self.compress(state);
             state.disturbed = false;
         } else {
-            self.profile.advance(state.now);
+            self.profile.advance(now);
         }
         loop {
             self.admit(state);
@@ -89,6 +102,12 @@ impl<R: Ahead> Conservative<R> {
                 break;
             }
         }
+        let slots = self.reserved.iter().filter_map(|e| e.slot.as_ref());
+        let next = slots
+            .map(|slot| slot.start)
+            .filter(|&start| start > now)
+            .min();
+        self.next_start = next.filter(|&start| !overdue || start > now.saturating_add(1));
     }
 
     /// Jobs from the queue get reservations, as many as the depth allows.

@@ -67,6 +67,16 @@ impl Policy {
         }
     }
 
+    /// The next moment at which this wants to be asked, if nothing happens before.
+    fn next_start(&self) -> Option<i64> {
+        match self {
+            Self::Easy | Self::Named => None,
+            Self::Counted(policy) => policy.next_start(),
+            Self::Placed(policy) => policy.next_start(),
+            Self::Recorded(policy) => policy.next_start(),
+        }
+    }
+
     /// Jobs that wait here rather than in the queue.
     fn waiting(&self) -> usize {
         match self {
@@ -117,8 +127,7 @@ impl<I: Iterator<Item = BatchJob>> Simulator<I> {
     /// # Errors
     /// A job makes no sense; the simulation cannot go on then.
     pub fn step(&mut self) -> Result<Option<Step<'_>>, BatchError> {
-        while let Some(at) = self.next_at() {
-            self.moment(at)?;
+        while self.tick()?.is_some() {
             let state = &self.state;
             let quiet = state.freed.is_empty()
                 && state.taken.is_empty()
@@ -132,15 +141,25 @@ impl<I: Iterator<Item = BatchJob>> Simulator<I> {
         Ok(None)
     }
 
+    /// Goes on to the next moment at which anything happens, even if it is only that a job is
+    /// submitted and waits, so that no node changes but the outlook does.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn tick(&mut self) -> Result<Option<Step<'_>>, BatchError> {
+        let Some(at) = self.next_at() else {
+            return Ok(None);
+        };
+        self.moment(at)?;
+        Ok(Some(self.shown()))
+    }
+
     /// The next moment at which something may happen; [`step`](Self::step) may go on further.
     pub fn next_at(&mut self) -> Option<i64> {
         let waiting = self.waiting() > 0;
         let arrival = self.jobs.peek().map(|job| job.submit);
         let end = self.state.running.next_end();
-        let start = match &self.policy {
-            Policy::Recorded(policy) => policy.next_start(),
-            _ => None,
-        };
+        let start = self.policy.next_start();
         let alive = arrival.is_some() || end.is_some() || waiting;
         let edge = match &self.state.blocks {
             Some(blocks) if self.begun && alive => blocks.next_edge(),

@@ -34,7 +34,7 @@ pub(super) struct State {
     pub(super) running: Running,
     pub(super) queue: Queue,
     pub(super) totals: Totals,
-    /// What was expected of running jobs and nodes no longer holds.
+    /// A job has ended or nodes have been blocked or opened: plans may be bettered, or fail.
     pub(super) disturbed: bool,
     /// The holes of the last step.
     shown: NodeSet,
@@ -112,9 +112,6 @@ impl State {
             if let Some(blocks) = &mut self.blocks {
                 blocks.idle.insert(&ended.runs);
             }
-            if self.now < job.asked_until(ended.start) {
-                self.disturbed = true;
-            }
             let over = job.runtime.saturating_sub(job.walltime).max(0);
             let killed = over > 0 && self.machine.overrun == Overrun::Kill;
             self.totals.ended += 1;
@@ -129,6 +126,7 @@ impl State {
                 killed,
             });
         }
+        self.disturbed |= any;
         if any && let Some(blocks) = &self.blocks {
             blocks.strike(&mut self.free, self.now);
         }

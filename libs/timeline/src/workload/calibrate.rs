@@ -140,18 +140,24 @@ pub fn generate(workload: &Workload) -> Result<Vec<BatchJob>, WorkloadError> {
     Ok(calibrate(workload)?.jobs)
 }
 
-/// What share of the node-time jobs ask for at the model's own rate of arrivals, by the mean of
-/// many.
-pub(super) fn offered(workload: &Workload, jobs: u32) -> Result<f64, WorkloadError> {
+/// What share of the node-time jobs ask for at the model's own rate of arrivals, as the first
+/// jobs have it.
+fn offered(workload: &Workload, jobs: u32) -> Result<f64, WorkloadError> {
+    let area = mean_area(workload, jobs)?;
+    let gap = arrivals(workload, 1.0)?
+        .nth(jobs.saturating_sub(1) as usize)
+        .map_or(1.0, |last| last as f64 / f64::from(jobs));
+    Ok(area / gap.max(1.0) / f64::from(workload.nodes))
+}
+
+/// Mean node-seconds of the first jobs.
+pub(super) fn mean_area(workload: &Workload, jobs: u32) -> Result<f64, WorkloadError> {
     let mut model = model(workload)?;
     let area: f64 = (0..jobs)
         .map(|_| model.shape())
         .map(|job| f64::from(job.nodes) * job.runtime as f64)
         .sum();
-    let gap = arrivals(workload, 1.0)?
-        .nth(jobs.saturating_sub(1) as usize)
-        .map_or(1.0, |last| last as f64 / f64::from(jobs));
-    Ok(area / f64::from(jobs) / gap.max(1.0) / f64::from(workload.nodes))
+    Ok(area / f64::from(jobs))
 }
 
 fn run(workload: &Workload, scale: f64) -> Result<Calibrated, WorkloadError> {

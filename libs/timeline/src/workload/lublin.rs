@@ -195,6 +195,28 @@ impl Iterator for Arrivals {
     }
 }
 
+/// Mean seconds between arrivals at scale 1: the mean of `exp(x)` where `x` has the gamma
+/// density of [`Arrivals`] up to [`LOG_GAP_MAX`]. Drawn means come near it only slowly, because
+/// rare gaps of days weigh much. By Simpson's rule; the density's constant cancels.
+pub(super) fn mean_gap() -> f64 {
+    const STEPS: u32 = 20_000;
+    let (shape, scale) = (RUSH.0 * RUSH_TO_DAY, RUSH.1);
+    let density = |x: f64| x.powf(shape - 1.0) * (-x / scale).exp();
+    let step = LOG_GAP_MAX / f64::from(STEPS);
+    let (mut mass, mut mean) = (0.0, 0.0);
+    for number in 0..=STEPS {
+        let x = f64::from(number) * step;
+        let weight = match number {
+            0 | STEPS => 1.0,
+            _ if number % 2 == 1 => 4.0,
+            _ => 2.0,
+        };
+        mass += weight * density(x);
+        mean += weight * density(x) * x.exp();
+    }
+    mean / mass
+}
+
 /// The share of each half hour in the day's arrivals, times 48. The density is integrated by
 /// Simpson's rule; its constant factor cancels.
 fn daily_weights() -> [f64; BUCKETS] {
@@ -262,5 +284,14 @@ mod tests {
         // E[exp(gamma)] cut at 13 gives about 80 jobs a day.
         assert!((70.0 * 300.0..110.0 * 300.0).contains(&slow), "{slow}");
         assert!((fast / slow - 2.0).abs() < 0.1, "{slow} {fast}");
+    }
+
+    #[test]
+    fn the_mean_gap_is_that_of_very_many_draws() {
+        let arrivals = 2_000_000;
+        let last = Arrivals::new(5, 1.0).unwrap().nth(arrivals - 1).unwrap();
+        let drawn = last as f64 / arrivals as f64;
+        println!("seed 5: drawn {drawn}, computed {}", mean_gap());
+        assert!((drawn / mean_gap() - 1.0).abs() < 0.02);
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::batch::BatchJob;
 
-use super::calibrate::{Workload, WorkloadError, arrivals, model, offered};
-use super::lublin::{Arrivals, Model};
+use super::calibrate::{Workload, WorkloadError, arrivals, mean_area, model};
+use super::lublin::{Arrivals, Model, mean_gap};
 
-/// Jobs from which the mean work and the mean time between arrivals are taken. Work is
-/// heavy-tailed: with this many, the mean is known to about half a percent.
-const SAMPLE: u32 = 200_000;
+/// Jobs from which the mean work is taken. Work is heavy-tailed: with this many, the mean is
+/// known to about half a percent.
+const SAMPLE: u32 = 1_000_000;
 
 /// The jobs of a machine that runs for ever, by submission, from second 0; see [`jobs`].
 #[derive(Debug, Clone)]
@@ -26,7 +26,9 @@ pub struct Jobs {
 /// [`WorkloadError`] for a machine or a utilisation that makes no sense.
 pub fn jobs(workload: &Workload) -> Result<Jobs, WorkloadError> {
     workload.check()?;
-    let scale = offered(workload, SAMPLE)? / workload.utilisation;
+    let area = mean_area(workload, SAMPLE)?;
+    let offered = area / mean_gap() / f64::from(workload.nodes);
+    let scale = offered / workload.utilisation;
     Ok(Jobs {
         model: model(workload)?,
         arrivals: arrivals(workload, scale)?,
