@@ -10,12 +10,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use lacuna_forecast::Choice;
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
 use lacuna_schedlog::read_holes;
 use lacuna_sim::Trace;
 use lacuna_sim::calibration::{CalibrationOptions, calibrate};
 use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
 use lacuna_sim::report::{pool_drawing, render_pool};
+use proptest::prelude::*;
 
 /// Monday 2021-02-08, midnight UTC.
 const MONDAY: i64 = 1_612_742_400;
@@ -86,7 +88,11 @@ fn a_small_pool_is_counted_as_by_hand() {
     };
     let shifted = pool_stats(&small(), shifted).unwrap();
     assert_eq!(shifted.week[6][23], stats.week[0][0]);
-    assert!(stats.text().contains("2 idle") || stats.text().contains("1 idle"));
+    assert!(
+        stats.text().contains("without 0.3 h over 1 idle"),
+        "{}",
+        stats.text()
+    );
 }
 
 #[test]
@@ -103,6 +109,114 @@ fn a_recording_without_holes_has_a_pool_of_nothing() {
         let page = render_pool(&stats, "nothing");
         assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
     }
+}
+
+/// What happens in `[0, end)` second by second; no hole list is longer than a few minutes.
+fn second_by_second(holes: &[(u8, i64, i64)], end: i64) -> (Vec<u32>, usize, usize) {
+    let idle = |node: u8, at: i64| {
+        let mut of_node = holes.iter().filter(|hole| hole.0 == node);
+        of_node.any(|&(_, from, until)| from <= at && at < until)
+    };
+    let nodes = |at: i64| (0..4).filter(|&node| idle(node, at)).collect::<Vec<u8>>();
+    let sizes = (0..end).map(|at| nodes(at).len() as u32).collect();
+    let changes = |gains: bool| {
+        let moments = (1..end).filter(|&at| {
+            let (before, after) = (nodes(at - 1), nodes(at));
+            let (old, new) = if gains {
+                (before, after)
+            } else {
+                (after, before)
+            };
+            new.iter().any(|node| !old.contains(node))
+        });
+        moments.count()
+    };
+    (sizes, changes(true), changes(false))
+}
+
+proptest! {
+    #[test]
+    fn the_pool_agrees_with_a_count_second_by_second(
+        // Gaps of at least a second, so that no hole begins where the one before ended.
+        gaps in prop::collection::vec((0_u8..4, 1_i64..40, 1_i64..60), 1..20),
+        offset in -90_i64..0,
+    ) {
+        let mut at = [offset; 4];
+        let mut holes = Vec::new();
+        for (node, gap, length) in gaps {
+            let from = at[usize::from(node)] + gap;
+            at[usize::from(node)] = from + length;
+            holes.push((node, from, from + length));
+        }
+        let end = holes.iter().map(|hole| hole.2).max().unwrap();
+        prop_assume!(end > 0);
+        let records: Vec<HoleRecord> = holes
+            .iter()
+            .map(|&(node, from, until)| hole(&node.to_string(), from, until, until == end))
+            .collect();
+        let trace = Trace::new(&records, None, Timestamp::from_unix(MONDAY), None);
+        let stats = pool_stats(&trace, PoolOptions::default()).unwrap();
+        let (sizes, joins, leaves) = second_by_second(&holes, end);
+        let mean = f64::from(sizes.iter().sum::<u32>()) / end as f64;
+        prop_assert!((stats.equivalent_nodes - mean).abs() < 1e-9);
+        prop_assert_eq!(stats.idle.max, *sizes.iter().max().unwrap());
+        prop_assert_eq!(stats.idle.min, *sizes.iter().min().unwrap());
+        let mut sorted = sizes;
+        sorted.sort_unstable();
+        let rank = (0.9 * sorted.len() as f64).ceil() as usize;
+        prop_assert_eq!(stats.idle.p90, sorted[rank - 1]);
+        let hours = end as f64 / 3600.0;
+        prop_assert!((stats.joins_per_hour * hours - joins as f64).abs() < 1e-6);
+        prop_assert!((stats.leaves_per_hour * hours - leaves as f64).abs() < 1e-6);
+        let seen: Vec<i64> = holes
+            .iter()
+            .filter(|hole| hole.2 > 0)
+            .map(|&(_, from, until)| until - from.max(0))
+            .collect();
+        prop_assert_eq!(stats.holes.count, seen.len() as u64);
+        prop_assert_eq!(stats.holes.min_s, *seen.iter().min().unwrap() as f64);
+        let cut = holes.iter().filter(|hole| hole.1 < 0 && hole.2 > 0).count();
+        prop_assert_eq!(stats.holes.cut_at_start, cut as u64);
+        let total = seen.iter().sum::<i64>() as f64 / 3600.0;
+        prop_assert!((stats.holes.node_hours - total).abs() < 1e-9);
+    }
+}
+
+/// One node that is idle for 100 s in each 101 s: at a moment within a hole it is open a minute
+/// later if the hole is younger than 40 s.
+#[test]
+fn a_constant_is_scored_as_by_hand() {
+    let records: Vec<HoleRecord> = (0..2000)
+        .map(|at| hole("a", at * 101, at * 101 + 100, false))
+        .collect();
+    let trace = Trace::new(&records, None, Timestamp::from_unix(MONDAY), None);
+    let options = CalibrationOptions {
+        predictors: vec![("constant".to_owned(), Choice::Constant { length_s: 120.0 })],
+        moments: 4000,
+        ..CalibrationOptions::default()
+    };
+    let calibrated = calibrate(&trace, &options).unwrap();
+    println!("seed {}", options.seed);
+    // Now and then a moment falls between two holes.
+    assert!(
+        (3900..4000).contains(&calibrated.holes),
+        "{}",
+        calibrated.holes
+    );
+    let minute = &calibrated.predictors[0].horizons[0];
+    assert_eq!(minute.bins.len(), 1);
+    assert_eq!(minute.bins[0].predicted, 1.0);
+    assert!((minute.bins[0].observed - 0.4).abs() < 0.03, "{minute:?}");
+    // Each forecast of open is wrong by one where the hole had closed.
+    assert!((minute.brier - (1.0 - minute.bins[0].observed)).abs() < 1e-12);
+    let five = &calibrated.predictors[0].horizons[1];
+    assert_eq!((five.open, five.brier, five.skill()), (0, 0.0, None));
+    // Only what was asked of the last hole, which the end cuts, can be without an answer.
+    let open_end = calibrated.holes - five.answered;
+    assert!(
+        open_end < 10 && minute.answered >= five.answered,
+        "{open_end}"
+    );
 }
 
 fn data() -> Option<PathBuf> {

@@ -292,7 +292,7 @@ fn a_long_report_shows_every_part_and_stays_small() {
         "Node by node",
         "Are forecasts right?",
         "Time per decision",
-        "Simulated machine",
+        "The log and its machine",
         "Settings",
     ] {
         assert!(page.contains(&format!("<h2>{heading}</h2>")), "{heading}");

@@ -42,7 +42,7 @@ pub struct Report {
     pub solves: Vec<SolveBin>,
     /// The pool's statistics.
     pub pool_stats: Option<PoolStats>,
-    /// The simulated machine, if a log was simulated: label and value.
+    /// The log and its machine: label and value.
     pub machine: Vec<(String, String)>,
     /// What can be said about harm to batch jobs, one paragraph each.
     pub harm: Vec<String>,

@@ -22,7 +22,10 @@ pub struct Source<'a> {
     pub pool: PoolOptions,
     /// How forecasts are to be scored; not at all if absent.
     pub calibration: Option<CalibrationOptions>,
-    /// The simulated machine, label and value; empty if the recording tells what nodes did.
+    /// Whether a simulated scheduler started the batch jobs; else the recording tells what nodes
+    /// did.
+    pub simulated: bool,
+    /// What is known of the log and its machine, label and value.
     pub machine: &'a [(String, String)],
     /// Remarks on the recording, such as damage or a doubtful end.
     pub notes: &'a [String],
@@ -38,6 +41,7 @@ impl<'a> Source<'a> {
             trainers,
             pool: PoolOptions::default(),
             calibration: Some(CalibrationOptions::default()),
+            simulated: false,
             machine: &[],
             notes: &[],
         }
@@ -65,7 +69,7 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
         pool: &pool,
         preemptions: summary.preemptions,
         preempt_fraction: summary.preempt_cost_fraction,
-        simulated: !source.machine.is_empty(),
+        simulated: source.simulated,
     });
     let mut notes = source.notes.to_vec();
     notes.push(

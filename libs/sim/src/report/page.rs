@@ -51,7 +51,7 @@ pub fn render(report: &Report) -> String {
     }
     decisions(&mut out, report);
     for (heading, pairs) in [
-        ("Simulated machine", &report.machine),
+        ("The log and its machine", &report.machine),
         ("Settings", &report.settings),
     ] {
         if !pairs.is_empty() {

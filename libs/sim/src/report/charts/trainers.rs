@@ -14,6 +14,8 @@ const NAMED: usize = 600;
 /// More lanes than this do not fit on a page.
 const LANES: usize = 60;
 
+/// A trainer narrower than this gets no cut before it.
+const CUT: f64 = 6.0;
 /// An end and a beginning this close are one moment, written by different sums, seconds.
 const TOGETHER_S: f64 = 1e-3;
 
@@ -96,7 +98,10 @@ pub(in crate::report) fn trainers(rows: &[TrainerRow], end_s: f64) -> String {
                 frame.x(row.admitted_s),
                 frame.x(row.ended_s.unwrap_or(end_s)),
             );
-            let _ = write!(cuts, "M{from:.1} {y:.1}v{:.1}", lane_height - 2.0);
+            // Cuts closer together would hide what lies between them.
+            if until - from >= CUT {
+                let _ = write!(cuts, "M{from:.1} {y:.1}v{:.1}", lane_height - 2.0);
+            }
             if rows.len() <= NAMED {
                 life(
                     &mut hot,
