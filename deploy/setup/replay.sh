@@ -11,8 +11,11 @@ fi
 if [ -r "$data/holes.csv.gz" ]; then
     echo "replay: the recorded machine in $data, first 1024 nodes"
     exec "$lacuna" replay "$data/holes.csv.gz" --trainers "$data/hpo-1000.jsonl.gz" \
-        --first-nodes 1024 --policy dp --report lacuna-replay.html
+        --first-nodes 1024 --report lacuna-replay.html
 fi
-echo "replay: no recorded data (LACUNA_DATA is '${LACUNA_DATA:-}'); give arguments, as in" >&2
-echo "  make replay ARGS='holes.csv.gz --trainers trainers.jsonl --first-nodes 1024'" >&2
-exit 64
+echo "replay: no recorded data (LACUNA_DATA is '${LACUNA_DATA:-}'); a generated workload instead."
+echo "replay: for a log of your own:  make replay ARGS='my.log --report out.html'"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+"$lacuna" generate --nodes 1024 --days 14 --swf "$folder/generated.swf.gz"
+"$lacuna" replay "$folder/generated.swf.gz" --report lacuna-replay.html

@@ -43,9 +43,14 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         Some(trainers) => trainers,
         None => {
             settings.endless = true;
-            facts
-                .notes
-                .push(format!("no --trainers: {}", builtin::WHAT));
+            if args.max_parallel.is_none() {
+                settings.max_parallel = builtin::parallel(recording.nodes());
+            }
+            facts.notes.push(format!(
+                "no --trainers: {}, {} at a time",
+                builtin::WHAT,
+                settings.max_parallel
+            ));
             builtin::trainers(recording.start())?
         }
     };

@@ -190,7 +190,6 @@ fn what_is_not_known_is_asked_for() {
     );
     for (arguments, expected) in [
         (&["--first-nodes", "2"][..], "without"),
-        (&["--leave-out-idle-above", "2"], "without"),
         (&["--from", "99999999999"], "--from is 5138-11-16T09:46:39Z"),
         (&["--until", "1600000000"], "--until 2020-09-13T12:26:40Z"),
         (&["--outages", "none.csv"], "cannot read none.csv"),
@@ -278,4 +277,10 @@ fn crowded_time_can_be_left_out() {
     );
     let notes = found["log"]["notes"].to_string();
     assert!(notes.contains("more than 1 nodes were idle"), "{notes}");
+    // n2 and n3 from 0 to 20 and from 80 to 100; from 150 on all four are idle.
+    let found = bench.json(&["holes", "four.swf", "--leave-out-idle-above", "2"]);
+    assert!(
+        near(&found["holes"]["node_hours"], 80.0 / 3600.0),
+        "{found}"
+    );
 }

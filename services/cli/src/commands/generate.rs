@@ -61,9 +61,7 @@ type WriteHole<'a> = &'a mut dyn FnMut(&HoleRecord) -> std::io::Result<()>;
 /// # Errors
 /// The disk is full or the directory cannot be written.
 pub(crate) fn write_holes(path: &Path, holes: &[HoleRecord]) -> Result<()> {
-    write_list(path, &mut |write| {
-        holes.iter().try_for_each(|hole| write(hole))
-    })
+    write_list(path, &mut |write| holes.iter().try_for_each(&mut *write))
 }
 
 /// As [`write_holes`], of holes that are handed out one by one.

@@ -121,7 +121,7 @@ pub(crate) fn each_hole(
     let mut since = vec![BUSY; recording.nodes() as usize];
     let mut close = |node: u32, from_ms: i64, until: Timestamp, censored| {
         let hole = HoleRecord {
-            node: NodeId::new(recording.node_name(node).into_owned())?,
+            node: NodeId::new(&*recording.node_name(node))?,
             from: Timestamp::from_unix_ms(from_ms).max(start),
             until,
             censored,

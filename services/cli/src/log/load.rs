@@ -7,6 +7,7 @@ use lacuna_schedlog::{HoleList, HoleLog, JobLog, JobRecord, Log, ReadError, Wind
 use lacuna_sim::{Recording, Simulated, Simulation};
 
 use super::args::LogArgs;
+use super::crowded::Uncrowded;
 use super::facts::{Facts, Kind};
 use super::held::{Held, nodes_file};
 use super::progress::Bar;
@@ -183,20 +184,11 @@ fn from_jobs(
     submitted: Option<Timestamp>,
     bar: &mut Bar,
 ) -> Result<Input> {
-    for (given, switch) in [
-        (args.part.first_nodes.is_some(), "--first-nodes"),
-        (
-            args.part.leave_out_idle_above.is_some(),
-            "--leave-out-idle-above",
-        ),
-    ] {
-        if given {
-            return Err(CliError::failed(format!(
-                "{switch} needs a log that says which nodes were idle: {} has batch jobs without \
-                 their nodes",
-                args.log.display()
-            )));
-        }
+    if args.part.first_nodes.is_some() {
+        return Err(CliError::failed(format!(
+            "--first-nodes needs a log that names nodes: {} has batch jobs without their nodes",
+            args.log.display()
+        )));
     }
     let header = log.header();
     let nodes = simulated::machine_nodes(args, &header)?;
@@ -225,10 +217,19 @@ fn from_jobs(
             args.log.display()
         )));
     }
-    Ok(Input {
-        facts,
-        recording: Box::new(simulated),
-    })
+    let recording: Box<dyn Recording> = match args.part.leave_out_idle_above {
+        None => Box::new(simulated),
+        Some(most) => {
+            facts.notes.push(format!(
+                "the time in which more than {most} nodes were idle is left out"
+            ));
+            Box::new(Uncrowded {
+                inner: Box::new(simulated),
+                most,
+            })
+        }
+    };
+    Ok(Input { facts, recording })
 }
 
 /// The file with its folder, for headings.

@@ -6,6 +6,7 @@
 
 mod args;
 mod blocks;
+mod crowded;
 mod facts;
 mod held;
 mod load;

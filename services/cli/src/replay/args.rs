@@ -42,9 +42,10 @@ pub(crate) struct ReplayArgs {
     /// Forward-looking time of a decision
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_span)]
     horizon: Span,
-    /// How many trainers are admitted at a time
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    max_parallel: u32,
+    /// How many trainers are admitted at a time [default: 10; without --trainers as many as the
+    /// whole machine has room for]
+    #[arg(long, value_name = "N")]
+    pub(super) max_parallel: Option<u32>,
     /// Factor on the rescale costs of all trainers
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     cost_scale: f64,
@@ -76,6 +77,9 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
 }
+
+/// Trainers at a time if nothing is said, as published.
+pub(super) const PARALLEL: u32 = 10;
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PolicyArg {
@@ -126,7 +130,7 @@ impl ReplayArgs {
                 PolicyArg::EqualShare => Policy::EqualShare,
             },
             horizon: self.horizon,
-            max_parallel: self.max_parallel,
+            max_parallel: self.max_parallel.unwrap_or(PARALLEL),
             cost_scale: self.cost_scale,
             trainer_end: match self.trainer_end {
                 TrainerEndArg::NextEvent => TrainerEnd::NextEvent,

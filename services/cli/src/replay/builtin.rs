@@ -16,7 +16,7 @@ const CURVE: [(u32, f64); 7] = [
     (8, 20379.2),
     (16, 38895.3),
     (32, 74125.1),
-    (64, 145_081.5),
+    (MOST, 145_081.5),
 ];
 
 /// A hundred epochs of ImageNet, as in the paper.
@@ -27,6 +27,15 @@ const RESCALE: RescaleCost = RescaleCost {
     up_s: 18.0,
     down_s: 12.0,
 };
+
+/// The most nodes that one of them uses.
+const MOST: u32 = 64;
+
+/// How many at a time could use a machine of so many nodes as a whole; not less than if trainers
+/// are given.
+pub(super) fn parallel(nodes: u32) -> u32 {
+    nodes.div_ceil(MOST).max(super::args::PARALLEL)
+}
 
 /// One trainer that is there from `start` on; an endless replay begins it again and again.
 ///
@@ -42,7 +51,7 @@ pub(super) fn trainers(start: Timestamp) -> Result<Vec<TrainerSpec>> {
         priority: 0,
         submit: start,
         min_nodes: 1,
-        max_nodes: 64,
+        max_nodes: MOST,
         throughput: ScalingCurve::new(CURVE).map_err(|e| failed(e.to_string()))?,
         objective: None,
         rescale: RESCALE,
@@ -64,6 +73,7 @@ mod tests {
         };
         trainer.check().unwrap();
         assert_eq!(trainer.submit, start);
-        assert_eq!(trainer.throughput.table(64).last(), Some(&145_081.5));
+        assert_eq!(trainer.throughput.table(MOST).last(), Some(&145_081.5));
+        assert_eq!((parallel(4), parallel(640), parallel(641)), (10, 10, 11));
     }
 }

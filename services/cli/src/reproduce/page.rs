@@ -8,11 +8,11 @@ use super::table::verdict;
 
 /// The page that stands alone.
 #[must_use]
-pub(super) fn page(rows: &[Done], seed: u64) -> String {
-    render_comparison(&comparison(rows, seed))
+pub(super) fn page(rows: &[Done], seeds: &str) -> String {
+    render_comparison(&comparison(rows, seeds))
 }
 
-fn comparison(rows: &[Done], seed: u64) -> Comparison {
+fn comparison(rows: &[Done], seeds: &str) -> Comparison {
     let group = |group: &super::published::Group| Group {
         title: group.title.to_owned(),
         x_label: group.x_label.to_owned(),
@@ -29,7 +29,7 @@ fn comparison(rows: &[Done], seed: u64) -> Comparison {
             .map(group)
             .filter(|group| !group.rows.is_empty())
             .collect(),
-        notes: notes(rows, seed),
+        notes: notes(rows, seeds),
     }
 }
 
@@ -49,9 +49,9 @@ fn row(done: &Done) -> ComparedRow {
     }
 }
 
-fn notes(rows: &[Done], seed: u64) -> Vec<String> {
+fn notes(rows: &[Done], seeds: &str) -> Vec<String> {
     let mut notes = vec![
-        format!("{}. Seed {seed}.", verdict(rows)),
+        format!("{}. {seeds}", verdict(rows)),
         "Published figures: arXiv 2106.12091 and its public replayer. A row agrees when its hours are within \
          1 % and its efficiency within .01 of the published ones (a share of the zero-cost bound within .02); \
          the model leaves open which of several equal nodes is released, which moves the hours by up to .5 %."
@@ -82,10 +82,10 @@ mod tests {
                 outcome: Outcome::Failed("no <room>".to_owned()),
             })
             .collect();
-        let comparison = comparison(&done, 3);
+        let comparison = comparison(&done, "Seed 3.");
         let shown: usize = comparison.groups.iter().map(|g| g.rows.len()).sum();
         assert_eq!(shown, done.len());
-        let page = page(&done, 3);
+        let page = page(&done, "Seed 3.");
         assert!(page.starts_with("<!doctype html>"), "{page}");
         assert!(page.contains("no &lt;room&gt;") && !page.contains("no <room>"));
     }

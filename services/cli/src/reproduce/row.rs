@@ -69,6 +69,8 @@ pub(super) struct Row {
     pub(super) x: Option<f64>,
     /// The command that makes it: the arguments of `lacuna`, without `--json` and `--seed`.
     pub(super) command: Vec<String>,
+    /// Whether its command takes a seed.
+    pub(super) seeded: bool,
     /// What is compared.
     pub(super) figures: Vec<Figure>,
     /// Whether `--quick` runs it.
@@ -78,8 +80,8 @@ pub(super) struct Row {
 /// What came of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Outcome {
-    /// What its command printed.
-    Done(Value),
+    /// What its command printed, with one seed after another.
+    Done(Vec<Value>),
     /// What went wrong.
     Failed(String),
 }
@@ -94,11 +96,33 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// A figure as this run has it.
+    /// A figure as each seed has it, in order of size.
+    fn of_seeds(&self, figure: &Figure) -> Vec<f64> {
+        let Outcome::Done(outputs) = &self.outcome else {
+            return Vec::new();
+        };
+        let mut values: Vec<f64> = outputs.iter().filter_map(|o| figure.ours(o)).collect();
+        if values.len() < outputs.len() {
+            return Vec::new();
+        }
+        values.sort_by(f64::total_cmp);
+        values
+    }
+
+    /// A figure: the median of the seeds.
     pub(super) fn ours(&self, figure: &Figure) -> Option<f64> {
-        match &self.outcome {
-            Outcome::Done(output) => figure.ours(output),
-            Outcome::Failed(_) => None,
+        let values = self.of_seeds(figure);
+        let upper = *values.get(values.len() / 2)?;
+        let lower = *values.get(values.len().saturating_sub(1) / 2)?;
+        Some((lower + upper) / 2.0)
+    }
+
+    /// The least and the largest of the seeds, if there are several.
+    pub(super) fn spread(&self, figure: &Figure) -> Option<(f64, f64)> {
+        let values = self.of_seeds(figure);
+        match values.as_slice() {
+            [least, .., most] => Some((*least, *most)),
+            _ => None,
         }
     }
 
@@ -154,6 +178,7 @@ mod tests {
                 label: "r".into(),
                 x: None,
                 command: Vec::new(),
+                seeded: true,
                 figures,
                 quick: false,
             },
@@ -180,16 +205,31 @@ mod tests {
         let near = figure(Some(200.0), Tolerance::Relative(0.01));
         let far = figure(Some(300.0), Tolerance::Relative(0.01));
         let shown = figure(Some(1.0), Tolerance::Shown);
-        let output = || Outcome::Done(json!({ "hours": 200.5 }));
+        let output = || Outcome::Done(vec![json!({ "hours": 200.5 })]);
         assert_eq!(done(vec![near.clone()], output()).agrees(), Some(true));
         let both = done(vec![near.clone(), far], output());
         assert_eq!(both.agrees(), Some(false));
         assert_eq!(done(vec![shown], output()).agrees(), None);
         // A figure that the command did not print is not near enough.
-        let nothing = done(vec![near.clone()], Outcome::Done(json!({})));
+        let nothing = done(vec![near.clone()], Outcome::Done(vec![json!({})]));
         assert_eq!(nothing.agrees(), Some(false));
         let failed = done(vec![near], Outcome::Failed("gone".into()));
         assert_eq!(failed.agrees(), Some(false));
         assert_eq!(failed.failure(), Some("gone"));
+    }
+
+    #[test]
+    fn the_median_of_the_seeds_counts() {
+        let figure = figure(Some(200.0), Tolerance::Relative(0.01));
+        let of = |hours: &[f64]| {
+            let outputs = hours.iter().map(|h| json!({ "hours": h })).collect();
+            done(vec![figure.clone()], Outcome::Done(outputs))
+        };
+        let three = of(&[220.0, 199.0, 190.0]);
+        assert_eq!(three.ours(&figure), Some(199.0));
+        assert_eq!(three.spread(&figure), Some((190.0, 220.0)));
+        assert_eq!(three.agrees(), Some(true));
+        assert_eq!(of(&[201.0, 203.0]).ours(&figure), Some(202.0));
+        assert_eq!(of(&[201.0]).spread(&figure), None);
     }
 }

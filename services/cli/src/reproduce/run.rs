@@ -16,13 +16,13 @@ pub(super) struct Runner {
     pub(super) program: OsString,
     /// How many at a time.
     pub(super) jobs: usize,
-    /// Seed of every row.
-    pub(super) seed: u64,
+    /// The seeds that every row is run with.
+    pub(super) seeds: Vec<u64>,
 }
 
 impl Runner {
-    /// Runs all rows and calls `each` for every row that is done, as `rows done, rows in all`.
-    /// Rows of the same command are run once.
+    /// Runs all rows with all seeds and calls `each` for every run that is done, as `runs done,
+    /// runs in all`. Rows of the same command are run once.
     ///
     /// # Errors
     /// No process could be waited for.
@@ -33,17 +33,27 @@ impl Runner {
     ) -> Result<Vec<Done>> {
         let mut commands: Vec<Vec<String>> = Vec::new();
         for row in &rows {
-            if !commands.contains(&row.command) {
-                commands.push(row.command.clone());
+            for command in self.of_seeds(row) {
+                if !commands.contains(&command) {
+                    commands.push(command);
+                }
             }
         }
-        let outcomes = self.commands(&commands, each)?;
+        let runs = self.commands(&commands, each)?;
         let of = |row: &Row| {
-            let known = commands.iter().zip(&outcomes);
-            known
-                .filter(|(command, _)| **command == row.command)
-                .find_map(|(_, outcome)| outcome.clone())
-                .unwrap_or_else(|| Outcome::Failed("it was not run".to_owned()))
+            let mut outputs = Vec::new();
+            for wanted in self.of_seeds(row) {
+                let known = commands.iter().zip(&runs);
+                let run = known
+                    .filter(|(command, _)| **command == wanted)
+                    .find_map(|(_, run)| run.clone());
+                match run {
+                    Some(Ok(output)) => outputs.push(output),
+                    Some(Err(why)) => return Outcome::Failed(why),
+                    None => return Outcome::Failed("it was not run".to_owned()),
+                }
+            }
+            Outcome::Done(outputs)
         };
         Ok(rows
             .into_iter()
@@ -54,11 +64,25 @@ impl Runner {
             .collect())
     }
 
+    /// The commands of a row.
+    fn of_seeds(&self, row: &Row) -> Vec<Vec<String>> {
+        let with = |seed: &u64| {
+            let mut command = row.command.clone();
+            command.extend(["--seed".to_owned(), seed.to_string()]);
+            command
+        };
+        if row.seeded {
+            self.seeds.iter().map(with).collect()
+        } else {
+            vec![row.command.clone()]
+        }
+    }
+
     fn commands(
         &self,
         commands: &[Vec<String>],
         each: &mut dyn FnMut(usize, usize),
-    ) -> Result<Vec<Option<Outcome>>> {
+    ) -> Result<Vec<Option<Run>>> {
         let mut outcomes = vec![None; commands.len()];
         let mut waiting: VecDeque<usize> = (0..commands.len()).collect();
         let (tell, told) = mpsc::channel();
@@ -80,7 +104,7 @@ impl Runner {
                     }
                     Err(error) => {
                         let why = format!("cannot start a process: {error}");
-                        set(&mut outcomes, at, Outcome::Failed(why));
+                        set(&mut outcomes, at, Err(why));
                         ended += 1;
                     }
                 }
@@ -95,7 +119,7 @@ impl Runner {
             ended += 1;
             let outcome = match output {
                 Ok(output) => outcome(&output),
-                Err(error) => Outcome::Failed(format!("cannot wait for a process: {error}")),
+                Err(error) => Err(format!("cannot wait for a process: {error}")),
             };
             set(&mut outcomes, at, outcome);
             each(ended, commands.len());
@@ -113,9 +137,6 @@ impl Runner {
             .arg(&self.program)
             .args(arguments)
             .arg("--json");
-        if arguments.first().is_some_and(|first| first == "replay") {
-            command.arg("--seed").arg(self.seed.to_string());
-        }
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -124,23 +145,26 @@ impl Runner {
     }
 }
 
-fn set(outcomes: &mut [Option<Outcome>], at: usize, outcome: Outcome) {
-    if let Some(place) = outcomes.get_mut(at) {
-        *place = Some(outcome);
+/// What a process came to: what it printed, or what went wrong.
+type Run = std::result::Result<Value, String>;
+
+fn set(runs: &mut [Option<Run>], at: usize, run: Run) {
+    if let Some(place) = runs.get_mut(at) {
+        *place = Some(run);
     }
 }
 
 /// What a process came to: the JSON value that it printed, or what went wrong in its words.
-fn outcome(output: &Output) -> Outcome {
+fn outcome(output: &Output) -> Run {
     let value: Option<Value> = serde_json::from_slice(&output.stdout).ok();
     match value {
         Some(value) if output.status.success() => {
             if value.get("unfinished") == Some(&Value::Bool(true))
                 && value.pointer("/settings/endless") == Some(&Value::Bool(false))
             {
-                return Outcome::Failed("the recording ended before the trainers did".to_owned());
+                return Err("the recording ended before the trainers did".to_owned());
             }
-            Outcome::Done(value)
+            Ok(value)
         }
         value => {
             let said = value
@@ -154,7 +178,7 @@ fn outcome(output: &Output) -> Outcome {
             // The first line says what is wrong; what may follow is advice.
             let why = why.as_deref().and_then(|why| why.lines().next());
             let why = why.unwrap_or("it said nothing");
-            Outcome::Failed(format!("{why} ({})", output.status))
+            Err(format!("{why} ({})", output.status))
         }
     }
 }
@@ -169,13 +193,14 @@ mod tests {
             label: command.join(" "),
             x: None,
             command: command.iter().map(|word| (*word).to_owned()).collect(),
+            seeded: false,
             figures: Vec::new(),
             quick: false,
         }
     }
 
     /// `sh -c SCRIPT sh child-of PID -- ...` runs a script in place of the program.
-    fn said(script: &str) -> Outcome {
+    fn said(script: &str) -> Run {
         let output = Command::new("sh").args(["-c", script]).output().unwrap();
         outcome(&output)
     }
@@ -184,12 +209,9 @@ mod tests {
     fn what_a_process_says_is_taken_only_if_it_ended_well() {
         assert_eq!(
             said("echo '{\"hours\": 3}'"),
-            Outcome::Done(serde_json::json!({ "hours": 3 }))
+            Ok(serde_json::json!({ "hours": 3 }))
         );
-        let failed = |script| match said(script) {
-            Outcome::Failed(why) => why,
-            Outcome::Done(value) => panic!("{value}"),
-        };
+        let failed = |script: &str| said(script).unwrap_err();
         let why = failed("echo '{\"error\": {\"message\": \"no such file\"}}'; exit 1");
         assert!(
             why.starts_with("no such file") && why.contains('1'),
@@ -207,15 +229,19 @@ mod tests {
         let runner = Runner {
             program: "/nonexistent/lacuna".into(),
             jobs: 2,
-            seed: 1,
+            seeds: vec![1, 2],
         };
         let mut calls = Vec::new();
-        let rows = vec![row(&["a"]), row(&["b"]), row(&["a"])];
+        let seeded = Row {
+            seeded: true,
+            ..row(&["b"])
+        };
+        let rows = vec![row(&["a"]), seeded, row(&["a"])];
         let done = runner
             .run(rows, &mut |ended, all| calls.push((ended, all)))
             .unwrap();
         assert_eq!(done.len(), 3);
-        assert_eq!(calls.first(), Some(&(0, 2)));
+        assert_eq!(calls.first(), Some(&(0, 3)));
         for done in done {
             assert!(done.failure().unwrap().contains("cannot start"), "{done:?}");
         }

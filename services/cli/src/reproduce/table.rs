@@ -10,13 +10,14 @@ use super::row::{Done, Figure};
 /// The names of the figures that every row has in JSON, known or not.
 const ALWAYS: [&str; 4] = ["hours", "efficiency", "rescale", "preempt"];
 
-/// A list with one object for each row. `agrees` is null where nothing was published that
+/// A list with one object for each row: the median of the seeds and their spread. `agrees` is null where nothing was published that
 /// could be judged; a row that failed has `failed` and does not agree.
 #[must_use]
 pub(super) fn json(rows: &[Done]) -> Value {
     let row = |done: &Done| {
         let mut ours = serde_json::Map::new();
         let mut published = serde_json::Map::new();
+        let mut spread = serde_json::Map::new();
         for name in ALWAYS {
             ours.insert(name.to_owned(), Value::Null);
             published.insert(name.to_owned(), Value::Null);
@@ -24,11 +25,15 @@ pub(super) fn json(rows: &[Done]) -> Value {
         for figure in &done.row.figures {
             ours.insert(figure.name.to_owned(), json!(done.ours(figure)));
             published.insert(figure.name.to_owned(), json!(figure.published));
+            if let Some((least, most)) = done.spread(figure) {
+                spread.insert(figure.name.to_owned(), json!([least, most]));
+            }
         }
         let mut value = json!({
             "group": done.row.group,
             "row": done.row.label,
             "ours": ours,
+            "spread": spread,
             "published": published,
             "agrees": done.agrees(),
             "command": done.row.command.join(" "),
@@ -43,13 +48,13 @@ pub(super) fn json(rows: &[Done]) -> Value {
 
 /// One table for each group, with aligned columns; good to read as it is.
 #[must_use]
-pub(super) fn markdown(rows: &[Done], seed: u64) -> String {
+pub(super) fn markdown(rows: &[Done], seeds: &str) -> String {
     let mut text = format!(
         "# BFTrainer reproduced\n\n\
          Published figures: arXiv 2106.12091 and its public replayer. A row agrees when its hours\n\
          are within 1 % and its efficiency within .01 of the published ones (a share of the\n\
          zero-cost bound within .02); the costs, as shares of the work done, are shown beside each\n\
-         other. Seed {seed}.\n"
+         other. {seeds}\n"
     );
     for group in &GROUPS {
         let within: Vec<&Done> = rows
@@ -92,6 +97,7 @@ fn one(rows: &[&Done]) -> String {
         for figure in &figures {
             heading.extend([figure.name.to_owned(), "published".to_owned()]);
         }
+        heading.push("seeds".to_owned());
         heading.push("agrees".to_owned());
     }
     for done in rows {
@@ -109,6 +115,13 @@ fn one(rows: &[&Done]) -> String {
                 None => line.extend([String::new(), String::new()]),
             }
         }
+        // How much the first figure is a matter of luck.
+        let spread = done.row.figures.first().and_then(|figure| {
+            let (least, most) = done.spread(figure)?;
+            let digits = figure.digits;
+            Some(format!("{least:.digits$}-{most:.digits$}"))
+        });
+        line.push(spread.unwrap_or_default());
         line.push(match (done.failure(), done.agrees()) {
             (Some(_), _) => "FAILED".to_owned(),
             (None, Some(true)) => "yes".to_owned(),
@@ -182,7 +195,7 @@ mod tests {
             .into_iter()
             .map(|row| Done {
                 row,
-                outcome: Outcome::Done(output.clone()),
+                outcome: Outcome::Done(vec![output.clone()]),
             })
             .collect()
     }
@@ -194,7 +207,7 @@ mod tests {
         if let Some(first) = rows.first_mut() {
             first.outcome = Outcome::Failed("no | room".to_owned());
         }
-        let text = markdown(&rows, 7);
+        let text = markdown(&rows, "Seed 7.");
         let line = |start: &str| text.lines().find(|l| l.starts_with(start)).unwrap();
         assert!(line("| T = 10 s").contains("| FAILED"), "{text}");
         assert!(text.contains("\nT = 10 s failed: no | room\n"), "{text}");

@@ -1,0 +1,188 @@
+//! A recording without the time in which too many nodes are idle to be called holes, for
+//! recordings that are not held in memory.
+
+use std::borrow::Cow;
+
+use lacuna_model::Timestamp;
+use lacuna_sim::{Recording, SimError, StepRef, Steps};
+
+/// As `inner`, but empty as long as it has more than `most` idle nodes.
+pub(super) struct Uncrowded {
+    pub(super) inner: Box<dyn Recording>,
+    pub(super) most: u32,
+}
+
+impl Recording for Uncrowded {
+    fn start(&self) -> Timestamp {
+        self.inner.start()
+    }
+
+    fn end(&self) -> Timestamp {
+        self.inner.end()
+    }
+
+    fn nodes(&self) -> u32 {
+        self.inner.nodes()
+    }
+
+    fn node_name(&self, node: u32) -> Cow<'_, str> {
+        self.inner.node_name(node)
+    }
+
+    fn history(&self) -> u64 {
+        self.inner.history()
+    }
+
+    fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
+        Ok(Box::new(Walk {
+            steps: self.inner.steps()?,
+            start_ms: self.start().unix_ms(),
+            most: self.most,
+            since: vec![BUSY; self.nodes() as usize],
+            idle: 0,
+            crowded: false,
+            fresh: true,
+            closed: Vec::new(),
+            opened: Vec::new(),
+        }))
+    }
+}
+
+/// A node that is not idle.
+const BUSY: i64 = i64::MIN;
+
+struct Walk<'a> {
+    steps: Box<dyn Steps + 'a>,
+    start_ms: i64,
+    most: u32,
+    /// Since when each node is idle, of `inner`.
+    since: Vec<i64>,
+    idle: u32,
+    crowded: bool,
+    /// The first step is told even if nothing happens in it.
+    fresh: bool,
+    closed: Vec<u32>,
+    opened: Vec<(u32, i64)>,
+}
+
+impl Walk<'_> {
+    /// The idle nodes, each with the start of its hole, not before `earliest`.
+    fn present(since: &[i64], earliest: i64) -> impl Iterator<Item = (u32, i64)> {
+        let idle = (0..).zip(since).filter(|&(_, &since)| since != BUSY);
+        idle.map(move |(node, &since)| (node, since.max(earliest)))
+    }
+}
+
+impl Steps for Walk<'_> {
+    fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
+        loop {
+            let Some(step) = self.steps.next()? else {
+                return Ok(None);
+            };
+            let at_s = step.at_s;
+            self.closed.clear();
+            self.opened.clear();
+            let before = self.crowded;
+            if !before {
+                self.closed.extend_from_slice(step.closed);
+                self.opened.extend_from_slice(step.opened);
+            }
+            // If this step makes it crowded, all that was told of before leaves.
+            let leaves: Vec<u32> = if before || self.idle + (step.opened.len() as u32) <= self.most
+            {
+                Vec::new()
+            } else {
+                Self::present(&self.since, i64::MIN)
+                    .map(|(node, _)| node)
+                    .collect()
+            };
+            for &node in step.closed {
+                if let Some(since) = self.since.get_mut(node as usize) {
+                    self.idle -= u32::from(*since != BUSY);
+                    *since = BUSY;
+                }
+            }
+            for &(node, from) in step.opened {
+                if let Some(since) = self.since.get_mut(node as usize) {
+                    self.idle += u32::from(*since == BUSY);
+                    *since = from;
+                }
+            }
+            self.crowded = self.idle > self.most;
+            match (before, self.crowded) {
+                (false, false) => {}
+                (false, true) => {
+                    self.opened.clear();
+                    self.closed = leaves;
+                }
+                (true, false) => {
+                    let now_ms = self.start_ms.saturating_add((at_s * 1000.0).round() as i64);
+                    self.opened.extend(Self::present(&self.since, now_ms));
+                }
+                (true, true) if !self.fresh => continue,
+                (true, true) => {}
+            }
+            self.fresh = false;
+            return Ok(Some(StepRef {
+                at_s,
+                closed: &self.closed,
+                opened: &self.opened,
+            }));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::outages::leave_out;
+    use lacuna_model::{HoleRecord, NodeId};
+    use lacuna_sim::Trace;
+    use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
+
+    /// Holes as a machine has them: none of a node overlap.
+    fn holes() -> Vec<HoleRecord> {
+        let mut holes = Vec::new();
+        for node in 0..12_i64 {
+            let mut at = node * 7 % 5;
+            for round in 0..40 {
+                let from = at + 3 + (node * 31 + round * 17) % 29;
+                let until = from + 1 + (node * 13 + round * 23) % 37;
+                holes.push(HoleRecord {
+                    node: NodeId::new(format!("n{node}")).unwrap(),
+                    from: Timestamp::from_unix(from),
+                    until: Timestamp::from_unix(until),
+                    censored: false,
+                });
+                at = until;
+            }
+        }
+        holes.sort_by_key(|hole| hole.from);
+        holes
+    }
+
+    #[test]
+    fn step_by_step_the_same_is_left_out_as_of_holes_in_memory() {
+        let holes = holes();
+        let start = holes.first().unwrap().from;
+        let end = holes.iter().map(|hole| hole.until).max();
+        let mut seen = 0;
+        for most in [0, 3, 6, 8, 12] {
+            let (kept, left_out_s) = leave_out(&holes, most);
+            let walked = Uncrowded {
+                inner: Box::new(Trace::new(&holes, None, start, end)),
+                most,
+            };
+            let stats = pool_stats(&walked, PoolOptions::default()).unwrap();
+            let expected: f64 = kept.iter().map(|h| h.length().as_secs_f64()).sum();
+            let found = stats.equivalent_nodes * stats.hours * 3600.0;
+            assert!(
+                (found - expected).abs() < 1e-6,
+                "{most}: {found} {expected}"
+            );
+            assert!(stats.idle.max <= most, "{most}: {:?}", stats.idle);
+            seen += u32::from(left_out_s > 0.0 && expected > 0.0);
+        }
+        assert!(seen >= 3, "the cases are too easy");
+    }
+}
