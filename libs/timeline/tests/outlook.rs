@@ -1,5 +1,5 @@
 //! What is shown of the future, by hand.
-#![expect(clippy::indexing_slicing, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

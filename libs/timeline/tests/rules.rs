@@ -1,5 +1,4 @@
 //! Each rule of the machine: by hand, then as a property of any workload.
-#![expect(clippy::indexing_slicing, reason = "a test may panic")]
 
 mod common;
 
@@ -413,4 +412,39 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn numbers_beyond_all_reason_are_borne(
+        drawn in prop::collection::vec((extreme(), 1u32..5, extreme(), extreme()), 0..12),
+        (backfill, layout) in (0usize..2, 0usize..2), out in blocks(2),
+    ) {
+        let jobs = drawn.into_iter().zip(1..).map(|((submit, nodes, runtime, walltime), id)| {
+            let length = |s: i64| s.checked_abs().unwrap_or(i64::MAX);
+            job(id, submit, nodes, length(runtime), length(walltime))
+        });
+        let machine = Machine {
+            backfill: [Backfill::Easy, Backfill::Conservative][backfill],
+            layout: [Layout::FirstFit, Layout::Contiguous][layout],
+            outages: outages(4, &out),
+            ..Machine::new(4)
+        };
+        let jobs: Vec<BatchJob> = jobs.collect();
+        let done = walk(&machine, &jobs);
+        prop_assert_eq!(done.ended.len(), jobs.len());
+        for pair in done.holes.windows(2) {
+            prop_assert!(pair[0].from <= pair[1].from);
+        }
+    }
+}
+
+/// Any number, often at the ends of all numbers.
+fn extreme() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        Just(i64::MAX),
+        Just(i64::MIN),
+        Just(0),
+        Just(-1),
+        0i64..100,
+        any::<i64>()
+    ]
 }

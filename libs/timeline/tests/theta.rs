@@ -1,5 +1,9 @@
 //! A year of Theta's batch jobs through the simulator.
-#![expect(clippy::indexing_slicing, reason = "a test may panic")]
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test may panic"
+)]
 
 use std::io::Read;
 use std::path::PathBuf;

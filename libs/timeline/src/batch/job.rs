@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Lengths beyond this (3,000 years, in seconds) count as this, and so do moments that far
+/// beyond 1970 a million times over: a damaged log must not reach the end of the numbers.
+pub(super) const LONGEST_S: i64 = 100_000_000_000;
+
 /// A rigid batch job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BatchJob {
@@ -23,6 +27,24 @@ pub struct BatchJob {
 }
 
 impl BatchJob {
+    /// When it is submitted, within what can be reckoned with.
+    pub(super) fn submitted(&self) -> i64 {
+        let far = LONGEST_S * 1_000_000;
+        self.submit.clamp(-far, far)
+    }
+
+    /// The job with lengths and moments that can be reckoned with.
+    pub(super) fn bounded(self) -> Self {
+        let far = LONGEST_S * 1_000_000;
+        Self {
+            submit: self.submitted(),
+            runtime: self.runtime.min(LONGEST_S),
+            walltime: self.walltime.min(LONGEST_S),
+            recorded_start: self.recorded_start.map(|start| start.clamp(-far, far)),
+            ..self
+        }
+    }
+
     /// Its end by its walltime if it starts at `start`; at the earliest one second later,
     /// since a job that asks for nothing is expected to end any second.
     pub(super) fn asked_until(&self, start: i64) -> i64 {

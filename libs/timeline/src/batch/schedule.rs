@@ -68,7 +68,7 @@ pub fn simulate_on(
     let mut since: Vec<Option<i64>> = vec![None; nodes as usize];
     let mut schedule = Schedule {
         nodes,
-        start: order.first().map_or(0, |(_, job)| job.submit),
+        start: order.first().map_or(0, |(_, job)| job.submitted()),
         placements: Vec::with_capacity(jobs.len()),
         ..Schedule::default()
     };

@@ -157,7 +157,7 @@ impl<I: Iterator<Item = BatchJob>> Simulator<I> {
     /// The next moment at which something may happen; [`step`](Self::step) may go on further.
     pub fn next_at(&mut self) -> Option<i64> {
         let waiting = self.waiting() > 0;
-        let arrival = self.jobs.peek().map(|job| job.submit);
+        let arrival = self.jobs.peek().map(BatchJob::submitted);
         let end = self.state.running.next_end();
         let start = self.policy.next_start();
         let alive = arrival.is_some() || end.is_some() || waiting;
@@ -243,7 +243,8 @@ impl<I: Iterator<Item = BatchJob>> Simulator<I> {
     /// Takes the jobs that have been submitted by now.
     fn submit(&mut self) -> Result<(), BatchError> {
         let now = self.state.now;
-        while let Some(mut job) = self.jobs.next_if(|job| job.submit <= now) {
+        while let Some(job) = self.jobs.next_if(|job| job.submitted() <= now) {
+            let mut job = job.bounded();
             let index = self.given;
             self.given += 1;
             let totals = &mut self.state.totals;

@@ -5,7 +5,13 @@
     clippy::allow_attributes,
     reason = "each test binary uses its own part"
 )]
-#![allow(clippy::indexing_slicing, reason = "a test may panic")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may panic"
+)]
 
 use lacuna_timeline::batch::{
     BatchJob, Ended, Layout, Machine, NodeHole, Outage, Overrun, Placement, Reservation, Run,
