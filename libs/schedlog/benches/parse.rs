@@ -2,8 +2,8 @@
 //! beside it the same bytes with nothing done but counting their lines.
 
 use std::fmt::Write;
-use std::io::Cursor;
-use std::path::Path;
+use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -27,12 +27,12 @@ fn swf() -> String {
 }
 
 /// The columns of a table as centres keep it, of which half are of use.
+const NAMES: &str = "JobID|JobIDRaw|Cluster|Partition|QOS|Account|Group|GID|User|UID|Submit|\
+    Eligible|Start|End|Elapsed|ExitCode|State|NNodes|NCPUS|ReqCPUS|ReqMem|ReqTRES|AllocTRES|\
+    Timelimit|NodeList|JobName\n";
+
 fn sacct() -> String {
-    let mut log = String::from(
-        "JobID|JobIDRaw|Cluster|Partition|QOS|Account|Group|GID|User|UID|Submit|Eligible|Start|End|\
-         Elapsed|ExitCode|State|NNodes|NCPUS|ReqCPUS|ReqMem|ReqTRES|AllocTRES|Timelimit|NodeList|\
-         JobName\n",
-    );
+    let mut log = String::from(NAMES);
     for job in 1..=JOBS {
         let (day, hour, minute) = (1 + job % 28, job % 23, job % 60);
         let nodes = 1 + job % 9;
@@ -51,6 +51,21 @@ fn sacct() -> String {
         );
     }
     log
+}
+
+/// A recording, unpacked; nothing if it is not there. A table without a header gets one.
+fn recording(name: &str) -> Option<Vec<u8>> {
+    let folder = std::env::var_os("LACUNA_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let mut log = Vec::new();
+    if name.contains("sacct") {
+        log.extend_from_slice(NAMES.as_bytes());
+    }
+    let mut stream = lacuna_schedlog::open(&folder.join(name)).ok()?;
+    stream.read_to_end(&mut log).ok()?;
+    Some(log)
 }
 
 /// Reads a whole log; says how many node-seconds its jobs had, so that nothing is left out.
@@ -73,8 +88,20 @@ fn read(log: &Arc<[u8]>) -> f64 {
 
 fn logs(c: &mut Criterion) {
     let mut group = c.benchmark_group("parse");
-    for (name, log) in [("swf", swf()), ("sacct", sacct())] {
-        let log: Arc<[u8]> = Arc::from(log.into_bytes());
+    let recordings = [
+        ("swf-theta", "theta-2022/theta_2022.swf.gz"),
+        (
+            "sacct-centre",
+            "samples/sacct/pozidriv-sacct-parsable2.log.gz",
+        ),
+    ];
+    let made = [("swf", swf()), ("sacct", sacct())];
+    let made = made.map(|(name, log)| (name, log.into_bytes()));
+    let recorded = recordings
+        .into_iter()
+        .filter_map(|(name, path)| Some((name, recording(path)?)));
+    for (name, log) in made.into_iter().chain(recorded) {
+        let log: Arc<[u8]> = Arc::from(log);
         assert!(read(&log) > 0.0, "{name} is read");
         group.throughput(Throughput::Bytes(log.len() as u64));
         group.bench_with_input(BenchmarkId::new("records", name), &log, |b, log| {

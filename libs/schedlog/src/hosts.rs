@@ -145,10 +145,16 @@ fn product(host: &mut String, name: &str, each: &mut dyn FnMut(&str)) {
     };
     host.push_str(before);
     let stem = host.len();
+    let is_last = !after.contains('[');
     for (from, to, width) in inside.split(',').filter_map(range) {
         for number in from..=to {
             push_number(host, number, width);
-            product(host, after, each);
+            if is_last {
+                host.push_str(after);
+                each(host);
+            } else {
+                product(host, after, each);
+            }
             host.truncate(stem);
         }
     }

@@ -19,18 +19,34 @@ use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 use columns::{Columns, Cut, ROLES, Role, is_data};
 
 pub(super) fn knows(lines: &[&[u8]]) -> bool {
-    lines
-        .first()
-        .is_some_and(|line| Columns::from_header(line).is_some() || is_data(line))
+    lines.first().is_some_and(|line| {
+        Columns::from_header(line).is_some() || is_data(line) || is_aligned(line, lines.get(1))
+    })
+}
+
+/// Whether these are the first lines of `sacct` without `--parsable2`, whose columns are cut off
+/// where they do not fit.
+fn is_aligned(first: &[u8], second: Option<&&[u8]>) -> bool {
+    let is_rule = |line: &&&[u8]| line.iter().all(|byte| b"- ".contains(byte));
+    let mut names = first.split(u8::is_ascii_whitespace);
+    names.any(|name| name.eq_ignore_ascii_case(b"JobID")) && second.as_ref().is_some_and(is_rule)
 }
 
 /// Says why a log with these first bytes cannot be read as a table; nothing if it can.
 pub(super) fn refusal(head: &[u8], reading: &Reading) -> Option<String> {
-    let mut lines = head.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
-    let line = lines.find(|line| !line.is_empty())?;
+    let mut lines = head
+        .split(|&byte| byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .filter(|line| !line.is_empty());
+    let line = lines.next()?;
     match (Columns::from_header(line), &reading.columns) {
         (Some(columns), _) => columns.err(),
         (None, Some(names)) => Columns::from_names(names, line).err(),
+        (None, None) if is_aligned(line, lines.next().as_ref()) => Some(
+            "its columns are aligned, and cut off where they are narrow: print it with \
+             sacct --parsable2"
+                .to_owned(),
+        ),
         (None, None) => Some(
             "its first line does not name the columns: name them in their order with \
              --columns, e.g. --columns jobid,submit,start,end,state,nnodes,timelimit,nodelist"

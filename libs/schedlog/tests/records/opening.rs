@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use lacuna_schedlog::{Format, JobRecord, Log, ReadError, Reading};
 
-use crate::logs::text;
+use crate::logs::{sample, text};
 
 fn swf(jobs: u32) -> Vec<u8> {
     let mut log = String::from("; UnixStartTime: 0\n");
@@ -167,4 +167,24 @@ fn formats_are_told_by_their_first_lines() {
         .unwrap()
         .to_string();
     assert!(empty.contains("the file is empty"), "{empty}");
+}
+
+#[test]
+fn every_recording_is_told_by_its_first_lines() {
+    for (name, format) in [
+        ("theta-2022/theta_2022.swf.gz", Format::Swf),
+        ("summit-2021-02/holes.csv.gz", Format::Holes),
+        ("samples/slurm-22.05/sacct_parsable2_all.txt", Format::Sacct),
+        ("samples/slurm-22.05/sacct_parsable2_D_X.txt", Format::Sacct),
+        ("samples/slurm-22.05/jobcomp_filetxt.txt", Format::Jobcomp),
+        ("samples/slurm-22.05/slurmctld.log", Format::Slurmctld),
+        ("samples/pbs/openpbs-accounting.log.gz", Format::Pbs),
+        ("samples/lsf/lsb.acct", Format::LsbAcct),
+        ("samples/lsf/lsb.events", Format::LsbEvents),
+    ] {
+        if let Some(path) = sample(name) {
+            let log = Log::open(&path, &Reading::default()).unwrap();
+            assert_eq!(log.format(), format, "{name}");
+        }
+    }
 }

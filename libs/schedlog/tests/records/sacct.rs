@@ -266,6 +266,12 @@ fn a_table_that_cannot_be_read_says_what_it_lacks() {
     let error = refused(line, None);
     assert!(error.starts_with("log: cannot be read as sacct: its first line does not name"));
     assert!(error.contains("--columns jobid,"), "{error}");
+    let aligned = "       JobID    State\n------------ --------\n7            RUNNING\n";
+    let error = refused(aligned, None);
+    assert!(
+        error.ends_with("print it with sacct --parsable2"),
+        "{error}"
+    );
     let error = refused("JobID|State|User\n1|COMPLETED|ann\n", None);
     let lacks = "the columns lack Start, End, one of NNodes, NodeList and AllocNodes";
     assert!(error.ends_with(lacks), "{error}");
