@@ -11,6 +11,7 @@ use lacuna_model::{
 use lacuna_planner::check::{Context, check};
 use lacuna_planner::choose::{Slot, assign};
 use lacuna_planner::counts::{self, MilpOptions};
+use lacuna_planner::dp::Memory;
 use lacuna_planner::instance::{SIZES, Size, networks, scarce};
 use lacuna_planner::{Planner, Problem, Settings, dp};
 use rand::{RngExt, SeedableRng};
@@ -60,6 +61,59 @@ fn solve(c: &mut Criterion) {
                     });
                 });
             }
+        }
+        group.finish();
+    }
+}
+
+/// Problems that follow one another: the answer is carried out, then nodes join, or trainers lose
+/// some.
+fn sequence(size: Size, steps: usize) -> Vec<Problem> {
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    let mut problem = scarce(size, &networks(1), 1);
+    let mut solver = dp::Solver::new();
+    let mut all = Vec::with_capacity(steps);
+    for _ in 0..steps {
+        all.push(problem.clone());
+        let counts = solver.solve(&problem).counts;
+        for (item, n) in problem.trainers.iter_mut().zip(counts) {
+            item.current = n;
+        }
+        if rng.random_bool(0.5) {
+            problem.nodes += rng.random_range(1..4);
+        } else {
+            let at = rng.random_range(0..problem.trainers.len());
+            if let Some(item) = problem.trainers.get_mut(at).filter(|item| item.current > 0) {
+                item.current -= 1;
+                problem.nodes -= 1;
+            }
+        }
+        for item in &mut problem.trainers {
+            let rate = item.value.get(item.current as usize).copied();
+            item.rate_now = rate.unwrap_or(0.0);
+        }
+    }
+    all
+}
+
+/// What it is worth that the dynamic programme works only on what changed.
+fn memory(c: &mut Criterion) {
+    for size in SIZES {
+        let problems = sequence(size, 200);
+        let mut group = c.benchmark_group(format!("200 events, {size}"));
+        group.sample_size(10);
+        for (name, memory) in [("kept", Memory::Kept), ("forgotten", Memory::Forgotten)] {
+            group.bench_function(name, |b| {
+                b.iter_batched_ref(
+                    || dp::Solver::with(memory),
+                    |solver| {
+                        for problem in &problems {
+                            black_box(solver.solve(black_box(problem)));
+                        }
+                    },
+                    BatchSize::SmallInput,
+                );
+            });
         }
         group.finish();
     }
@@ -162,5 +216,5 @@ fn plan(c: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, solve, choose, plan);
+criterion_group!(benches, solve, memory, choose, plan);
 criterion_main!(benches);

@@ -270,7 +270,7 @@ pub fn read(text: &str) -> Result<Saved, FileError> {
 }
 
 /// Whether a problem makes sense: bounds in order, a curve as long as the trainer may grow,
-/// numbers finite and not negative, and no more nodes held than there are (nodes that were lost
+/// numbers neither negative nor beyond all measure, and no more nodes held than there are (nodes that were lost
 /// are no longer `current`).
 ///
 /// # Errors
@@ -282,9 +282,13 @@ pub fn check(saved: &Saved) -> Result<(), FileError> {
         expected: expected.to_owned(),
         found,
     };
-    if !(problem.horizon_s.is_finite() && problem.horizon_s > 0.0) {
+    if !(sound(problem.horizon_s) && problem.horizon_s > 0.0) {
         let found = problem.horizon_s.to_string();
-        return Err(field("horizon_s", "seconds, more than 0", found));
+        return Err(field(
+            "horizon_s",
+            "seconds, more than 0, 1e15 at most",
+            found,
+        ));
     }
     for (place, item) in problem.trainers.iter().enumerate() {
         check_item(item).map_err(|(field, expected, found)| FileError::Trainer {
@@ -326,7 +330,7 @@ fn check_item(item: &Item) -> Result<(), (&'static str, String, String)> {
     }
     if let Some((n, rate)) = item.value.iter().enumerate().find(|(_, v)| !sound(**v)) {
         let found = format!("{rate} for {n} nodes");
-        return bad("curve", "finite rates, none below 0", found);
+        return bad("curve", "rates from 0 to 1e15", found);
     }
     for (field, value) in [
         ("rate_now", item.rate_now),
@@ -334,12 +338,15 @@ fn check_item(item: &Item) -> Result<(), (&'static str, String, String)> {
         ("down_s", item.down_s),
     ] {
         if !sound(value) {
-            return bad(field, "a finite number, 0 or more", value.to_string());
+            return bad(field, "a number from 0 to 1e15", value.to_string());
         }
     }
     Ok(())
 }
 
+/// The most that a number may be: sums of products of two stay finite.
+const MOST: f64 = 1e15;
+
 fn sound(value: f64) -> bool {
-    value.is_finite() && value >= 0.0
+    (0.0..=MOST).contains(&value)
 }
