@@ -139,6 +139,21 @@ fn read(path: &Path) -> Result<Saved> {
         .map_err(|e| CliError::new("L0011", Exit::Failed, format!("{}: {e}", path.display())))
 }
 
+/// Most binaries that node-binary is asked for: nodes times trainers. Beyond, memory runs out
+/// long before an answer is found.
+const MOST_BINARIES: u64 = 2_000_000;
+
+fn check_size(problem: &Problem, solver: Solver) -> Result<()> {
+    let binaries = u64::from(problem.nodes) * problem.trainers.len() as u64;
+    if solver == Solver::NodeBinary && binaries > MOST_BINARIES {
+        return Err(CliError::failed(format!(
+            "node-binary would need {binaries} binaries, more than {MOST_BINARIES}"
+        ))
+        .remedy("--solver dp is exact, and takes no time"));
+    }
+    Ok(())
+}
+
 /// Solves from scratch.
 fn solve(problem: &Problem, args: &SolveArgs) -> (Option<Sizes>, Outcome) {
     let options = MilpOptions {
@@ -277,7 +292,9 @@ fn table(solved: &Solved) -> String {
 /// # Errors
 /// The file is no problem, or there is no answer.
 pub(crate) fn run(args: &SolveArgs) -> Result<()> {
-    let solved = measured(&read(&args.problem)?, args);
+    let saved = read(&args.problem)?;
+    check_size(&saved.problem, args.solver)?;
+    let solved = measured(&saved, args);
     if args.json.json {
         output::print_json(&solved)?;
     } else {

@@ -143,8 +143,10 @@ pub(super) fn solves(case: &Case, stopwatch: &dyn Fn() -> f64) -> Result<Solves>
             let rate = item.value.get(nodes.len()).copied();
             item.rate_now = rate.filter(|_| item.current >= item.min).unwrap_or(0.0);
         }
+        // Whoever comes second finds the problem in the processor's caches, so they take turns.
+        let first = (count % 2 == 1).then(|| timed(&mut beginning, &problem));
         let (kept, kept_took) = timed(&mut keeping, &problem);
-        let (anew, anew_took) = timed(&mut beginning, &problem);
+        let (anew, anew_took) = first.unwrap_or_else(|| timed(&mut beginning, &problem));
         if kept != anew {
             let mut error = CliError::failed(format!(
                 "memory changed an answer at solve {count}: {kept:?}, not {anew:?}"
