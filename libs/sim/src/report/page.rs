@@ -3,12 +3,14 @@
 use std::fmt::Write;
 
 use super::charts;
-use super::data::{LossKind, LossPart, Losses, Report, TrainerRow};
+use super::data::{DayRow, LossKind, LossPart, Losses, Report, TrainerRow};
 use super::shell::{self, Table};
 use super::svg::{count, escape, percent, span, value};
 use super::{bin_solves, pool_page};
 use crate::calibration::Calibrated;
 
+/// With more days than this they are shown by week.
+const DAYS: usize = 70;
 /// How many trainers the table lists.
 const ROWS: usize = 30;
 
@@ -132,7 +134,37 @@ fn charged(losses: &Losses) -> [LossPart; 3] {
     })
 }
 
+/// Sums up each seven days from the first on. Efficiencies are weighted by the work that they
+/// are measured by.
+fn weeks(days: &[DayRow]) -> Vec<DayRow> {
+    let one = |days: &[DayRow]| {
+        let sum = |of: fn(&DayRow) -> f64| days.iter().map(of).sum::<f64>();
+        let measured = days.iter().filter_map(|day| {
+            let efficiency = day.efficiency.filter(|u| *u > 0.0)?;
+            Some((day.samples, day.samples / efficiency))
+        });
+        let (done, dedicated) = measured.fold((0.0, 0.0), |(a, b), (done, of)| (a + done, b + of));
+        DayRow {
+            label: days
+                .first()
+                .map_or_else(String::new, |day| day.label.clone()),
+            offered_node_hours: sum(|day| day.offered_node_hours),
+            used_node_hours: sum(|day| day.used_node_hours),
+            samples: sum(|day| day.samples),
+            rescale: sum(|day| day.rescale),
+            preempt: sum(|day| day.preempt),
+            efficiency: (dedicated > 0.0).then(|| done / dedicated),
+        }
+    };
+    days.chunks(7).map(one).collect()
+}
+
 fn days(out: &mut String, report: &Report) {
+    let (heading, days) = if report.days.len() > DAYS {
+        ("Efficiency by week", weeks(&report.days))
+    } else {
+        ("Efficiency by day", report.days.clone())
+    };
     let mut table = Table::new(&[
         "day",
         "node-hours offered",
@@ -142,7 +174,7 @@ fn days(out: &mut String, report: &Report) {
         "preemption",
         "efficiency",
     ]);
-    for day in &report.days {
+    for day in &days {
         let of_done = |lost: f64| percent(lost / day.samples.max(f64::MIN_POSITIVE), 2);
         let trained = day.used_node_hours / day.offered_node_hours.max(f64::MIN_POSITIVE);
         let done = day.samples > 0.0;
@@ -167,9 +199,9 @@ fn days(out: &mut String, report: &Report) {
     }
     shell::section(
         out,
-        "Efficiency by day",
-        "the wider a bar, the more node-time its day offered",
-        &charts::days(&report.days),
+        heading,
+        "the wider a bar, the more node-time was offered",
+        &charts::days(&days),
         &table.folded("as a table"),
     );
 }
@@ -200,13 +232,24 @@ fn trainers(out: &mut String, report: &Report, end_s: f64) {
             count(rows.len() as f64)
         );
     }
-    shell::section(
-        out,
-        "Trainers",
-        "one lane for each trainer at a time; colour is its size in nodes, a thin cut is the next trainer",
-        &charts::trainers(rows, end_s),
-        &after,
-    );
+    let mut legend =
+        "one lane for each trainer at a time; colour is its size in nodes, a thin cut is \
+                      the next trainer"
+            .to_owned();
+    // Those that are left out came last: beyond the others there is nothing to draw.
+    let mut until = end_s;
+    if report.trainers_left_out > 0 {
+        let lasts = rows.iter().filter_map(|row| row.ended_s);
+        until = lasts.fold(0.0, f64::max).clamp(1.0, end_s);
+        let _ = write!(
+            legend,
+            "; the first {} trainers, until {} after the start",
+            count(rows.len() as f64),
+            span(until)
+        );
+    }
+    let chart = charts::trainers(rows, until);
+    shell::section(out, "Trainers", &legend, &chart, &after);
 }
 
 fn trainer(row: &TrainerRow, end_s: f64) -> [String; 8] {
@@ -312,5 +355,39 @@ fn decisions(out: &mut String, report: &Report) {
             &charts::solves(bins),
             "",
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weeks_are_weighted_by_the_work_of_dedicated_nodes() {
+        let day = |samples, efficiency| DayRow {
+            label: format!("{samples}"),
+            offered_node_hours: 10.0,
+            samples,
+            efficiency,
+            ..DayRow::default()
+        };
+        let days = [
+            day(80.0, Some(0.8)),
+            day(0.0, None),
+            day(30.0, Some(0.5)),
+            day(0.0, None),
+            day(0.0, None),
+            day(0.0, None),
+            day(0.0, None),
+            day(9.0, Some(0.9)),
+        ];
+        let weeks = weeks(&days);
+        assert_eq!(weeks.len(), 2);
+        assert_eq!(
+            (weeks[0].label.as_str(), weeks[0].offered_node_hours),
+            ("80", 70.0)
+        );
+        assert!((weeks[0].efficiency.unwrap() - 110.0 / 160.0).abs() < 1e-12);
+        assert_eq!(weeks[1].efficiency, Some(0.9));
     }
 }
