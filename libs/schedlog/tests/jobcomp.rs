@@ -1,10 +1,6 @@
 //! Slurm's job completion log.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "helpers of tests may panic"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 #[path = "common/logs.rs"]
 mod logs;
