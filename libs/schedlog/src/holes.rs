@@ -282,7 +282,7 @@ impl HoleList {
     }
 }
 
-/// Reads a whole hole list, plain or gzip.
+/// Reads a whole hole list, plain, gzip or zstd.
 ///
 /// # Errors
 /// [`ReadError`] for the first line that does not fit; holes that contradict each other are

@@ -9,7 +9,8 @@ use lacuna_model::{HoleRecord, NodeId};
 use crate::error::failed;
 use crate::{FieldError, ReadError, open};
 
-/// Reads a list of nodes, plain or gzip. Blank lines and lines that start with `#` are skipped.
+/// Reads a list of nodes, plain, gzip or zstd. Blank lines and lines that start with `#` are
+/// skipped.
 ///
 /// # Errors
 /// [`ReadError`] names the line of a name that is unusable or stands there twice.

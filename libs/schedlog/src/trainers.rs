@@ -109,7 +109,7 @@ impl<R: BufRead> Iterator for TrainerReader<R> {
     }
 }
 
-/// Reads a whole list of trainers, plain or gzip, with the simulated launcher for each.
+/// Reads a whole list of trainers, plain, gzip or zstd, with the simulated launcher for each.
 ///
 /// # Errors
 /// [`ReadError`] for the first line that does not fit, and when there is no trainer at all.

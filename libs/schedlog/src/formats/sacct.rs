@@ -10,7 +10,7 @@
 
 mod columns;
 
-use lacuna_model::Timestamp;
+use lacuna_model::{Span, Timestamp};
 
 use crate::fields::{self, Length, LocalTimes, odd};
 use crate::formats::JobParser;
@@ -211,7 +211,7 @@ impl<'a> Row<'a> {
         record: &mut JobRecord,
     ) -> Result<(), FieldError> {
         record.submit = self.time(Role::Submit, times, None)?;
-        let start = self.time(Role::Start, times, None)?;
+        let start = self.time(Role::Start, times, record.submit)?;
         let end = self.time(Role::End, times, start)?;
         let (outcome, is_waiting) = self.state()?;
         record.outcome = outcome;
@@ -241,7 +241,8 @@ impl<'a> Row<'a> {
         } else {
             Role::Timelimit
         };
-        record.walltime = self.limit(limit)?.and_then(Length::span);
+        let limit = self.limit(limit)?.and_then(Length::span);
+        record.walltime = limit.filter(|&limit| limit > Span::ZERO);
         let never = is_waiting
             || no_node
             || allocated == Some(0)
