@@ -28,8 +28,6 @@ Examples:
 Any log that `lacuna replay` takes. Jobs that name no nodes are placed by a simulated batch
 scheduler. The list of holes that --out writes can be replayed.")]
 pub(crate) struct HolesArgs {
-    #[command(flatten)]
-    log: LogArgs,
     /// Time with more idle nodes than this is an outage [default: 1000, or a quarter of the
     /// machine if that is less]
     #[arg(long, value_name = "N")]
@@ -45,6 +43,9 @@ pub(crate) struct HolesArgs {
     /// Write the holes as a list (CSV; compressed if it ends in .gz)
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
+    // Last, since its headings hold for all that follows.
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 /// Runs `holes`.

@@ -31,8 +31,6 @@ the curve and the costs of the paper, as an endless stream. All may be compresse
 (arXiv 2106.12091), which leaves open which of several equal nodes a trainer gets: at random.
 Fractions of cost are samples lost over samples done. The seed is printed with the result.")]
 pub(crate) struct ReplayArgs {
-    #[command(flatten)]
-    pub(super) log: LogArgs,
     /// The trainers (JSON lines) [default: an endless stream of ShuffleNet on ImageNet]
     #[arg(long, value_name = "FILE")]
     pub(super) trainers: Option<PathBuf>,
@@ -76,6 +74,9 @@ pub(crate) struct ReplayArgs {
     /// Write an HTML report that stands alone
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
+    // Last, since its headings hold for all that follows.
+    #[command(flatten)]
+    pub(super) log: LogArgs,
 }
 
 /// Trainers at a time if nothing is said, as published.

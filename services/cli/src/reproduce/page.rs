@@ -2,7 +2,7 @@
 
 use lacuna_sim::report::{ComparedFigure, ComparedRow, Comparison, Group, render_comparison};
 
-use super::published::GROUPS;
+use super::published::{GROUPS, POOL};
 use super::row::Done;
 use super::table::verdict;
 
@@ -13,14 +13,20 @@ pub(super) fn page(rows: &[Done], seeds: &str) -> String {
 }
 
 fn comparison(rows: &[Done], seeds: &str) -> Comparison {
-    let group = |group: &super::published::Group| Group {
-        title: group.title.to_owned(),
-        x_label: group.x_label.to_owned(),
-        rows: rows
+    let group = |group: &super::published::Group| {
+        let within: Vec<&Done> = rows
             .iter()
             .filter(|done| done.row.group == group.name)
-            .map(row)
-            .collect(),
+            .collect();
+        let row = |done: &&Done| match within.as_slice() {
+            _ if group.name == POOL => ratio(done),
+            all => row(done, all),
+        };
+        Group {
+            title: group.title.to_owned(),
+            x_label: group.x_label.to_owned(),
+            rows: within.iter().map(row).collect(),
+        }
     };
     Comparison {
         title: "BFTrainer reproduced".to_owned(),
@@ -33,17 +39,54 @@ fn comparison(rows: &[Done], seeds: &str) -> Comparison {
     }
 }
 
-fn row(done: &Done) -> ComparedRow {
+/// The figures that were published of any row of the group, and the efficiency; plots of what
+/// nobody published would hide the others.
+fn row(done: &Done, group: &[&Done]) -> ComparedRow {
+    let published = |name: &str| {
+        let figures = group.iter().flat_map(|done| &done.row.figures);
+        figures
+            .clone()
+            .any(|f| f.name == name && f.published.is_some())
+    };
     let figures = done.row.figures.iter();
     ComparedRow {
         label: done.row.label.clone(),
         x: done.row.x,
         figures: figures
+            .filter(|figure| figure.name == "efficiency" || published(figure.name))
             .map(|figure| ComparedFigure {
                 name: figure.name.to_owned(),
                 ours: done.ours(figure).unwrap_or(f64::NAN),
                 published: figure.published,
                 tolerance: figure.room(),
+            })
+            .collect(),
+    }
+}
+
+/// Figures of different units on one axis: as shares of what was published.
+fn ratio(done: &Done) -> ComparedRow {
+    let figures = done.row.figures.iter();
+    let shares = figures.filter_map(|figure| {
+        let (ours, published) = (done.ours(figure)?, figure.published?);
+        Some((ours, published, figure.digits))
+    });
+    let shares: Vec<(f64, f64, usize)> = shares.collect();
+    let values = shares
+        .first()
+        .map_or_else(String::new, |(ours, published, digits)| {
+            format!(": {ours:.digits$} (published {published:.digits$})")
+        });
+    ComparedRow {
+        label: format!("{}{values}", done.row.label),
+        x: None,
+        figures: shares
+            .iter()
+            .map(|(ours, published, _)| ComparedFigure {
+                name: "ours over published".to_owned(),
+                ours: ours / published,
+                published: Some(1.0),
+                tolerance: None,
             })
             .collect(),
     }

@@ -24,7 +24,7 @@ const END: &str = "trainer end";
 const DEDICATED: &str = "dedicated";
 const OUTAGES: &str = "outages";
 const ENDLESS: &str = "endless";
-const POOL: &str = "pool";
+pub(super) const POOL: &str = "pool";
 
 /// A group of rows.
 pub(super) struct Group {
