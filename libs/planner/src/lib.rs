@@ -19,6 +19,7 @@ pub mod fair;
 pub mod file;
 pub mod instance;
 pub mod node_binary;
+pub mod objective;
 mod planner;
 mod problem;
 pub mod translate;
