@@ -65,13 +65,10 @@ pub(super) fn shadow(state: &State, wanted: u32) -> Shadow {
 fn backfill(state: &mut State, queue: &mut Queue, shadow: Shadow) {
     let Shadow { at, mut spare } = shadow;
     let now = state.now;
-    queue.sift(state.machine.depth(), |next| {
-        if state.free.count() == 0 {
-            return Verdict::Enough;
-        }
+    queue.sift(state.machine.depth(), state.free.count(), |next| {
         let nodes = next.job.nodes;
         let ends_before = next.job.asked_until(now) <= at;
-        if nodes > state.free.count() || (!ends_before && nodes > spare) {
+        if !ends_before && nodes > spare {
             return Verdict::Waits;
         }
         if !ends_before {
@@ -79,6 +76,6 @@ fn backfill(state: &mut State, queue: &mut Queue, shadow: Shadow) {
         }
         let runs = state.free.take(nodes);
         state.start(next, runs);
-        Verdict::Started
+        Verdict::Started(state.free.count())
     });
 }

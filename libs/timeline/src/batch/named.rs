@@ -50,19 +50,13 @@ pub(super) fn schedule(state: &mut State) {
 /// Starts later jobs that do not delay the head, whose nodes are taken in the profile.
 fn backfill(state: &mut State, queue: &mut Queue, profile: &mut Profile<super::nodes::NodeSet>) {
     let (now, layout) = (state.now, state.machine.layout);
-    queue.sift(state.machine.depth(), |next| {
-        if state.free.count() == 0 {
-            return Verdict::Enough;
-        }
-        if next.job.nodes > state.free.count() {
-            return Verdict::Waits;
-        }
+    queue.sift(state.machine.depth(), state.free.count(), |next| {
         let length = next.job.walltime.max(1);
         let Some(part) = profile.fits_now(next.job.nodes, length, layout) else {
             return Verdict::Waits;
         };
         profile.take(now, next.job.asked_until(now), &part);
         state.start(next, part);
-        Verdict::Started
+        Verdict::Started(state.free.count())
     });
 }

@@ -17,17 +17,21 @@ pub(super) struct Waiting {
 pub(super) enum Verdict {
     /// It waits on.
     Waits,
-    /// It has started.
-    Started,
-    /// It waits on, and so do all behind it.
-    Enough,
+    /// It has started, and this many nodes are free now.
+    Started(u32),
 }
 
+/// The size of a job that is no longer there.
+const GAP: u32 = u32::MAX;
+
 /// The queue. A job that starts from its middle leaves a gap, and gaps are closed when they
-/// are as many as the jobs, so that a start costs little however long the queue is.
+/// are as many as the jobs, so that a start costs little however long the queue is. Sizes are
+/// kept apart from the jobs, because a scan over a long queue passes by most of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Queue {
-    jobs: Vec<Option<Waiting>>,
+    /// How many nodes each job needs; no job needs as many as [`GAP`].
+    sizes: Vec<u32>,
+    jobs: Vec<Waiting>,
     /// Everything before is a gap; the job here, if there is one, is the first.
     first: usize,
     len: usize,
@@ -47,62 +51,75 @@ impl Queue {
 
     pub(super) fn push(&mut self, waiting: Waiting) {
         if self.len == 0 {
-            self.jobs.clear();
-            self.first = 0;
+            self.close_gaps();
             self.least = u32::MAX;
         } else if self.jobs.len() >= 64 && self.jobs.len() == self.jobs.capacity() {
             // Before memory grows: the gaps go first.
-            self.jobs.retain(Option::is_some);
-            self.first = 0;
+            self.close_gaps();
         }
         self.least = self.least.min(waiting.job.nodes);
-        self.jobs.push(Some(waiting));
+        self.sizes.push(waiting.job.nodes.min(GAP - 1));
+        self.jobs.push(waiting);
         self.len += 1;
     }
 
     pub(super) fn front(&self) -> Option<&Waiting> {
-        self.jobs.get(self.first)?.as_ref()
+        self.jobs.get(self.first)
     }
 
     pub(super) fn front_mut(&mut self) -> Option<&mut Waiting> {
-        self.jobs.get_mut(self.first)?.as_mut()
+        self.jobs.get_mut(self.first)
     }
 
     pub(super) fn pop_front(&mut self) -> Option<Waiting> {
-        let waiting = self.jobs.get_mut(self.first)?.take()?;
+        let waiting = self.jobs.get(self.first).copied()?;
+        if let Some(size) = self.sizes.get_mut(self.first) {
+            *size = GAP;
+        }
         self.len -= 1;
-        self.find_first();
+        while self.sizes.get(self.first) == Some(&GAP) {
+            self.first += 1;
+        }
+        if self.first > 1024 && self.first > self.jobs.len() / 2 {
+            self.close_gaps();
+        }
         Some(waiting)
     }
 
-    /// Looks at the jobs behind the first one, at most `depth` jobs with it.
-    pub(super) fn sift(&mut self, depth: usize, mut judge: impl FnMut(&Waiting) -> Verdict) {
-        let mut least = self.front().map_or(u32::MAX, |head| head.job.nodes);
+    /// Looks at the jobs behind the first one, at most `depth` jobs with it, and judges those
+    /// that need no more than `room` nodes, as long as there is room.
+    pub(super) fn sift(
+        &mut self,
+        depth: usize,
+        mut room: u32,
+        mut judge: impl FnMut(&Waiting) -> Verdict,
+    ) {
+        let mut least = self.sizes.get(self.first).copied().unwrap_or(u32::MAX);
         let mut looked = 1;
         let mut gaps = 0;
         let mut whole = true;
-        let behind = self.jobs.iter_mut().skip(self.first + 1);
-        for place in behind {
-            let Some(waiting) = place else {
+        let behind = self.first + 1;
+        let sizes = self.sizes.get_mut(behind..).unwrap_or_default();
+        let jobs = self.jobs.get(behind..).unwrap_or_default();
+        for (size, waiting) in sizes.iter_mut().zip(jobs) {
+            if *size == GAP {
                 gaps += 1;
                 continue;
-            };
-            if looked >= depth {
+            }
+            if looked >= depth || room == 0 {
                 whole = false;
                 break;
             }
             looked += 1;
-            match judge(waiting) {
-                Verdict::Waits => least = least.min(waiting.job.nodes),
-                Verdict::Started => {
-                    *place = None;
-                    self.len -= 1;
-                    gaps += 1;
-                }
-                Verdict::Enough => {
-                    whole = false;
-                    break;
-                }
+            if *size <= room
+                && let Verdict::Started(left) = judge(waiting)
+            {
+                *size = GAP;
+                self.len -= 1;
+                gaps += 1;
+                room = left;
+            } else {
+                least = least.min(*size);
             }
         }
         // After a scan cut short, the old bound still holds.
@@ -110,19 +127,15 @@ impl Queue {
             self.least = least;
         }
         if gaps > 32 && gaps > self.len {
-            self.jobs.retain(Option::is_some);
-            self.first = 0;
+            self.close_gaps();
         }
     }
 
-    fn find_first(&mut self) {
-        while let Some(None) = self.jobs.get(self.first) {
-            self.first += 1;
-        }
-        if self.first > 1024 && self.first > self.jobs.len() / 2 {
-            self.jobs.drain(..self.first);
-            self.first = 0;
-        }
+    fn close_gaps(&mut self) {
+        let mut sizes = self.sizes.iter();
+        self.jobs.retain(|_| sizes.next() != Some(&GAP));
+        self.sizes.retain(|&size| size != GAP);
+        self.first = 0;
     }
 }
 
@@ -151,25 +164,28 @@ mod tests {
             queue.push(waiting(index));
             plain.push(index);
             if index % 3 == 0 {
-                queue.sift(usize::MAX, |w| {
+                // Jobs of seven nodes do not fit.
+                queue.sift(usize::MAX, 6, |w| {
+                    assert!(w.job.nodes < 7);
                     if w.index % 5 == 1 {
-                        Verdict::Started
+                        Verdict::Started(6)
                     } else {
                         Verdict::Waits
                     }
                 });
                 let head = plain[0];
-                plain.retain(|&i| i == head || i % 5 != 1);
+                plain.retain(|&i| i == head || i % 5 != 1 || i % 7 == 6);
             }
             if index % 2 == 0 {
                 assert_eq!(queue.pop_front().map(|w| w.index), Some(plain.remove(0)));
             }
             assert_eq!(queue.len(), plain.len());
         }
-        let left: Vec<u64> = queue.jobs.iter().flatten().map(|w| w.index).collect();
-        assert_eq!(left, plain);
-        let least = queue.jobs.iter().flatten().map(|w| w.job.nodes).min();
-        assert!(least >= Some(queue.least()));
+        let least = queue.least();
+        let left: Vec<Waiting> = std::iter::from_fn(|| queue.pop_front()).collect();
+        assert!(left.iter().all(|w| w.job.nodes >= least));
+        assert_eq!(left.iter().map(|w| w.index).collect::<Vec<_>>(), plain);
+        assert!(queue.front().is_none() && queue.len() == 0);
     }
 
     #[test]
@@ -179,7 +195,7 @@ mod tests {
             queue.push(waiting(index));
         }
         let mut seen = Vec::new();
-        queue.sift(4, |w| {
+        queue.sift(4, 100, |w| {
             seen.push(w.index);
             Verdict::Waits
         });
