@@ -93,10 +93,7 @@ impl Solver {
             self.greedy.take_best(&self.options);
         } else {
             self.greedy.run(&self.options, problem.nodes);
-            let (options, greedy) = (&self.options, &mut self.greedy);
-            self.proof = if greedy.gap() <= options.tolerance()
-                || self.core.exchange(options, greedy, problem.nodes)
-            {
+            self.proof = if self.greedy.gap() <= self.options.tolerance() {
                 Proof::Certificate
             } else {
                 self.core

@@ -118,10 +118,9 @@ impl Core {
             .collect()
     }
 
-    /// Betters the greedy answer by exchanges while that helps. Says whether the bound then
-    /// proves it optimal.
-    pub(super) fn exchange(&mut self, options: &Options, greedy: &mut Greedy, nodes: u32) -> bool {
-        self.peg(options, greedy);
+    /// Betters the greedy answer by exchanges while that helps; says whether it did.
+    fn exchange(&mut self, options: &Options, greedy: &mut Greedy, nodes: u32) -> bool {
+        let mut bettered = false;
         for _ in 0..ROUNDS {
             self.moves.clear();
             let mut used = 0;
@@ -149,19 +148,29 @@ impl Core {
                 greedy.choose(it.trainer, it.to);
             }
             greedy.revalue(options);
+            bettered = true;
             if greedy.gap() <= options.tolerance() {
-                return true;
+                break;
             }
         }
-        false
+        bettered
     }
 
-    /// Replaces the answer by the optimum, if there is a better one. [`Core::exchange`] comes
-    /// first.
+    /// Replaces the greedy answer by the optimum, if there is a better one. Exchanges only say
+    /// how good the optimum is at least: of several optima the programme finds the same one,
+    /// however it was led there.
     pub(super) fn improve(&mut self, options: &Options, greedy: &mut Greedy, nodes: u32) {
+        self.peg(options, greedy);
+        let bettered = self.exchange(options, greedy, nodes);
         let trainers = options.trainers();
         let gap = greedy.gap();
         let bar = gap + options.tolerance();
+        // What an answer must stay under to be taken.
+        let under = if bettered {
+            bar
+        } else {
+            gap - options.tolerance()
+        };
         self.tighten(bar);
         let price = greedy.price();
         // Node counts: what must be taken, what can be taken, and how much may stay free
@@ -228,7 +237,13 @@ impl Core {
                     }
                     // Below the window the place wraps to a number that is beyond it, too.
                     let place = (total + u64::from(option.n)).wrapping_sub(new_low) as usize;
-                    if place < width && loss < self.next[place] {
+                    if place >= width {
+                        continue;
+                    }
+                    // Of equal ones the smaller option, as if they came in that order.
+                    let known = self.next[place];
+                    let smaller = || open[taken[place] as usize - range.start].n > option.n;
+                    if loss < known || (loss == known && smaller()) {
                         self.next[place] = loss;
                         taken[place] = (range.start + index) as u32;
                     }
@@ -248,12 +263,12 @@ impl Core {
             });
             low = new_low;
         }
-        self.finish(options, greedy, nodes, low);
+        self.finish(options, greedy, nodes, low, under);
     }
 
     /// Picks the best final state and walks back through the layers.
-    fn finish(&mut self, options: &Options, greedy: &mut Greedy, nodes: u32, low: u64) {
-        let mut best = (greedy.gap() - options.tolerance(), None);
+    fn finish(&mut self, options: &Options, greedy: &mut Greedy, nodes: u32, low: u64, under: f64) {
+        let mut best = (under, None);
         for &(at, loss) in &self.live {
             let used = low + u64::from(at);
             if used > u64::from(nodes) {
