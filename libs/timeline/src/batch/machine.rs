@@ -140,11 +140,11 @@ impl Machine {
     /// How many waiting jobs are looked at; at least the first.
     pub(super) fn depth(&self) -> usize {
         let unsaid = match self.backfill {
-            Backfill::Easy => u32::MAX,
-            Backfill::Conservative => CONSERVATIVE_DEPTH,
+            Backfill::Easy => usize::MAX,
+            Backfill::Conservative => CONSERVATIVE_DEPTH as usize,
             Backfill::None => 1,
         };
-        self.depth.unwrap_or(unsaid).max(1) as usize
+        self.depth.map_or(unsaid, |depth| depth.max(1) as usize)
     }
 
     /// Refuses what makes no sense.

@@ -24,6 +24,9 @@ pub(super) enum Verdict {
 /// The size of a job that is no longer there.
 const GAP: u32 = u32::MAX;
 
+/// Jobs whose smallest size is kept, so that a scan can pass by all of them at once.
+const BLOCK: usize = 64;
+
 /// The queue. A job that starts from its middle leaves a gap, and gaps are closed when they
 /// are as many as the jobs, so that a start costs little however long the queue is. Sizes are
 /// kept apart from the jobs, because a scan over a long queue passes by most of them.
@@ -31,6 +34,8 @@ const GAP: u32 = u32::MAX;
 pub(super) struct Queue {
     /// How many nodes each job needs; no job needs as many as [`GAP`].
     sizes: Vec<u32>,
+    /// No job of each [`BLOCK`] needs fewer nodes than this (it may be too low).
+    smallest: Vec<u32>,
     jobs: Vec<Waiting>,
     /// Everything before is a gap; the job here, if there is one, is the first.
     first: usize,
@@ -58,7 +63,12 @@ impl Queue {
             self.close_gaps();
         }
         self.least = self.least.min(waiting.job.nodes);
-        self.sizes.push(waiting.job.nodes.min(GAP - 1));
+        let size = waiting.job.nodes.min(GAP - 1);
+        match self.smallest.get_mut(self.sizes.len() / BLOCK) {
+            Some(smallest) => *smallest = size.min(*smallest),
+            None => self.smallest.push(size),
+        }
+        self.sizes.push(size);
         self.jobs.push(waiting);
         self.len += 1;
     }
@@ -96,36 +106,50 @@ impl Queue {
     ) {
         let mut least = self.sizes.get(self.first).copied().unwrap_or(u32::MAX);
         let mut looked = 1;
-        let mut gaps = 0;
         let mut whole = true;
         let behind = self.first + 1;
-        let sizes = self.sizes.get_mut(behind..).unwrap_or_default();
-        let jobs = self.jobs.get(behind..).unwrap_or_default();
-        for (size, waiting) in sizes.iter_mut().zip(jobs) {
-            if *size == GAP {
-                gaps += 1;
+        let blocks = self.sizes.chunks_mut(BLOCK).zip(self.jobs.chunks(BLOCK));
+        let blocks = blocks.zip(&mut self.smallest).zip((0..).step_by(BLOCK));
+        for (((sizes, jobs), smallest), start) in blocks.skip(behind / BLOCK) {
+            // Jobs passed by at once are not counted, so only where all may be looked at.
+            if *smallest > room && depth == usize::MAX {
+                least = least.min(*smallest);
                 continue;
             }
-            if looked >= depth || room == 0 {
-                whole = false;
+            let skipped = behind.saturating_sub(start);
+            let mut left = u32::MAX;
+            for (size, waiting) in sizes.iter_mut().zip(jobs).skip(skipped) {
+                if *size == GAP {
+                    continue;
+                }
+                if looked >= depth || room == 0 {
+                    whole = false;
+                    break;
+                }
+                looked += 1;
+                if *size <= room
+                    && let Verdict::Started(still) = judge(waiting)
+                {
+                    *size = GAP;
+                    self.len -= 1;
+                    room = still;
+                } else {
+                    left = left.min(*size);
+                }
+            }
+            if !whole {
                 break;
             }
-            looked += 1;
-            if *size <= room
-                && let Verdict::Started(left) = judge(waiting)
-            {
-                *size = GAP;
-                self.len -= 1;
-                gaps += 1;
-                room = left;
-            } else {
-                least = least.min(*size);
+            if skipped == 0 {
+                *smallest = left;
             }
+            least = least.min(left);
         }
         // After a scan cut short, the old bound still holds.
         if whole {
             self.least = least;
         }
+        let gaps = self.jobs.len() - self.first - self.len;
         if gaps > 32 && gaps > self.len {
             self.close_gaps();
         }
@@ -135,6 +159,10 @@ impl Queue {
         let mut sizes = self.sizes.iter();
         self.jobs.retain(|_| sizes.next() != Some(&GAP));
         self.sizes.retain(|&size| size != GAP);
+        let blocks = self.sizes.chunks(BLOCK);
+        let smallest = blocks.map(|sizes| sizes.iter().copied().min().unwrap_or(GAP));
+        self.smallest.clear();
+        self.smallest.extend(smallest);
         self.first = 0;
     }
 }
@@ -143,10 +171,15 @@ impl Queue {
 mod tests {
     use super::*;
 
+    /// A hundred neighbours of one size, so that whole blocks are passed by.
+    fn size(index: u64) -> u32 {
+        (index / 100 % 7) as u32 + 1
+    }
+
     fn waiting(index: u64) -> Waiting {
         let job = BatchJob {
             id: index,
-            nodes: index as u32 % 7 + 1,
+            nodes: size(index),
             ..BatchJob::default()
         };
         Waiting {
@@ -164,17 +197,17 @@ mod tests {
             queue.push(waiting(index));
             plain.push(index);
             if index % 3 == 0 {
-                // Jobs of seven nodes do not fit.
-                queue.sift(usize::MAX, 6, |w| {
-                    assert!(w.job.nodes < 7);
+                let room = (index % 9) as u32;
+                queue.sift(usize::MAX, room, |w| {
+                    assert!(w.job.nodes <= room);
                     if w.index % 5 == 1 {
-                        Verdict::Started(6)
+                        Verdict::Started(room)
                     } else {
                         Verdict::Waits
                     }
                 });
                 let head = plain[0];
-                plain.retain(|&i| i == head || i % 5 != 1 || i % 7 == 6);
+                plain.retain(|&i| i == head || i % 5 != 1 || size(i) > room);
             }
             if index % 2 == 0 {
                 assert_eq!(queue.pop_front().map(|w| w.index), Some(plain.remove(0)));
