@@ -221,6 +221,8 @@ impl Envelope {
 /// CloudEvents attributes as they stand in headers, unescaped, all optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes {
+    /// `ce-specversion`.
+    pub spec: Option<String>,
     /// `ce-id`.
     pub id: Option<String>,
     /// `ce-source`.
@@ -241,6 +243,7 @@ impl Attributes {
     /// Takes note of a header, if it is one of ours.
     pub fn take(&mut self, name: &str, value: &str) {
         let slot = match name.to_ascii_lowercase().as_str() {
+            "ce-specversion" => &mut self.spec,
             "ce-id" => &mut self.id,
             "ce-source" => &mut self.source,
             "ce-type" => &mut self.kind,

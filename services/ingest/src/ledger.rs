@@ -199,7 +199,12 @@ impl Ledger {
             EventKind::NodeDown { node, .. } => {
                 vec![self.change(node, NodeState::Down, at, event)?]
             }
-            EventKind::NodeWanted { node, .. } | EventKind::NodeReleased { node } => {
+            EventKind::NodeWanted { node, deadline } => {
+                self.known(node)?;
+                let (node, deadline) = (node.clone(), (*deadline).max(at));
+                vec![self.number(at, EventKind::NodeWanted { node, deadline })]
+            }
+            EventKind::NodeReleased { node } => {
                 self.known(node)?;
                 vec![self.number(at, event.kind.clone())]
             }
