@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use lacuna_model::{ClusterId, EventKind, NodeEvent, Span, Timestamp};
+use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, BusError, Follow, Health, Received, Start, Stopwatch};
@@ -262,6 +263,39 @@ async fn a_work_queue_repeats_what_was_not_acknowledged() {
         left.push(delivery.payload()[0]);
     }
     assert_eq!(left, [1, 2]);
+}
+
+#[tokio::test]
+async fn who_takes_a_queue_gets_what_the_other_had_fetched_at_once_and_in_order() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "ingest").await;
+    let incoming = address::incoming(&cluster());
+    let publish = address::incoming_from(&cluster(), "slurm.1");
+    // More than a queue hands out ahead, so that some are held by the client.
+    let mut stored = Vec::new();
+    for n in 0..1500_u16 {
+        let bytes = n.to_be_bytes().to_vec();
+        stored.push(bus.store_raw(publish.as_str(), &[], bytes).await.unwrap());
+    }
+    for ack in stored {
+        ack.wait().await.unwrap();
+    }
+    let stored_by = wall();
+    let mut first = bus.take_queue(&incoming, "ingest").await.unwrap();
+    let taken = tokio::time::timeout(WAIT, first.next()).await.unwrap();
+    assert_eq!(taken.unwrap().payload(), [0, 0]);
+    let watch = Stopwatch::start();
+    let mut second = bus.take_queue(&incoming, "ingest").await.unwrap();
+    drop(first);
+    for n in 0..1500_u16 {
+        let delivery = tokio::time::timeout(WAIT, second.next()).await;
+        let delivery = delivery.expect("not delivered again").unwrap();
+        assert_eq!(delivery.payload(), n.to_be_bytes());
+        assert!(delivery.stored <= stored_by, "{delivery:?}");
+        delivery.ack().await.unwrap();
+    }
+    // Else the server would miss the acknowledgements only after five seconds.
+    assert!(watch.seconds() < 4.0, "{} s", watch.seconds());
 }
 
 #[tokio::test]

@@ -117,6 +117,19 @@ impl Bus {
         &self.0.jetstream
     }
 
+    /// What ids of this process's messages begin with: see [`Bus::sender`].
+    #[must_use]
+    pub fn instance(&self) -> &str {
+        &self.0.instance
+    }
+
+    /// The [`Bus::instance`] that sent a message of a service of ours.
+    #[must_use]
+    pub fn sender(envelope: &Envelope) -> &str {
+        let parts = envelope.id.rsplit_once('-');
+        parts.map_or(envelope.id.as_str(), |(instance, _)| instance)
+    }
+
     /// A new message id, unique for this process.
     #[must_use]
     pub fn new_id(&self) -> String {

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
+use async_nats::jetstream::stream::ConsumerErrorKind;
+use async_nats::jetstream::{AckKind, ErrorCode};
 use futures::StreamExt;
+use lacuna_model::Timestamp;
 use lacuna_wire::Subject;
 use tokio::sync::mpsc;
 
@@ -31,6 +34,9 @@ pub struct Delivery {
     pub sequence: u64,
     /// How often it has been delivered, from 1.
     pub delivered: i64,
+    /// When the stream took it, by the server's clock. However late or often it is delivered,
+    /// this stays.
+    pub stored: Timestamp,
 }
 
 impl Delivery {
@@ -61,6 +67,14 @@ impl Delivery {
             .await
             .map_err(|e| BusError::other(self.subject(), e))
     }
+
+    /// Says that it is to come again at once, here or to another. If the word is lost, it comes
+    /// again later.
+    pub async fn give_back(&self) {
+        if let Err(error) = self.inner.ack_with(AckKind::Nak(None)).await {
+            tracing::debug!(subject = self.subject(), %error, "not given back");
+        }
+    }
 }
 
 /// The consumer of a work queue.
@@ -85,9 +99,45 @@ impl WorkQueue {
     pub fn try_next(&mut self) -> Option<Delivery> {
         self.messages.try_recv().ok()
     }
+
+    /// Whether no message has come that was not taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
 }
 
 impl Bus {
+    /// Takes a work queue from whoever reads it: what that one has fetched and not acknowledged
+    /// comes at once, in the order in which the stream took it. (Without that it would come out
+    /// of order, and only when its acknowledgement is missed.)
+    ///
+    /// # Errors
+    /// As [`Bus::work_queue`].
+    pub async fn take_queue<T>(
+        &self,
+        subject: &Subject<T>,
+        name: &str,
+    ) -> Result<WorkQueue, BusError> {
+        if let Some(stream) = subject.stream() {
+            // A new consumer begins with the oldest message of the stream, and a queue's stream
+            // holds just those that were not acknowledged.
+            let held = self.jetstream().get_stream_no_info(stream).await;
+            let gone = match held {
+                Ok(held) => held.delete_consumer(name).await.map_err(|e| {
+                    let missing = matches!(e.kind(), ConsumerErrorKind::JetStream(told)
+                        if told.error_code() == ErrorCode::CONSUMER_NOT_FOUND);
+                    (!missing).then(|| e.to_string())
+                }),
+                Err(e) => Err(Some(e.to_string())),
+            };
+            if let Err(Some(reason)) = gone {
+                tracing::warn!(stream, reason, "unacknowledged messages come later");
+            }
+        }
+        self.work_queue(subject, name).await
+    }
+
     /// Reads the stream of a subject as a work queue, with a consumer of this name that the
     /// server remembers.
     ///
@@ -170,16 +220,8 @@ impl Worker {
                 }
                 next = messages.next() => match next {
                     Some(Ok(inner)) => {
-                        let (sequence, pending, delivered) = match inner.info() {
-                            Ok(info) => (info.stream_sequence, info.pending, info.delivered),
-                            Err(_) => continue,
-                        };
-                        let delivery = Delivery {
-                            inner,
-                            arrived: Stopwatch::start(),
-                            pending,
-                            sequence,
-                            delivered,
+                        let Some(delivery) = delivery(inner) else {
+                            continue;
                         };
                         self.into.send(delivery).await.ok()?;
                     }
@@ -226,4 +268,20 @@ impl Worker {
             .map_err(|e| failed(e.to_string()))?;
         Ok((messages, generation))
     }
+}
+
+/// A message with what the server says of it; nothing if it says nothing.
+fn delivery(inner: async_nats::jetstream::Message) -> Option<Delivery> {
+    let info = inner.info().ok()?;
+    let (sequence, pending, delivered) = (info.stream_sequence, info.pending, info.delivered);
+    let ms = info.published.unix_timestamp_nanos().div_euclid(1_000_000);
+    let stored = Timestamp::from_unix_ms(i64::try_from(ms).ok()?);
+    Some(Delivery {
+        inner,
+        arrived: Stopwatch::start(),
+        pending,
+        sequence,
+        delivered,
+        stored,
+    })
 }

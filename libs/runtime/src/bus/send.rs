@@ -4,6 +4,7 @@ use std::future::IntoFuture;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
+use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::jetstream::message::PublishMessage;
 use bytes::Bytes;
 use lacuna_wire::{Envelope, Message, Subject, address, codec};
@@ -100,6 +101,29 @@ impl Bus {
     ) -> Result<PendingAck, BusError> {
         let (headers, payload) = self.pack(message, correlation)?;
         self.store_packed(subject.as_str(), headers, payload).await
+    }
+
+    /// Like [`Bus::store`], but only if the newest message of the subject has this sequence number
+    /// (0: there is none). A state stored so is not repeated after a reconnection.
+    ///
+    /// # Errors
+    /// [`BusError::Conflict`] if the newest is another; else as [`Bus::store`].
+    pub async fn store_after<M: Message>(
+        &self,
+        subject: &Subject<M>,
+        message: &M,
+        correlation: &str,
+        newest: u64,
+    ) -> Result<u64, BusError> {
+        let (mut headers, payload) = self.pack(message, correlation)?;
+        headers.insert(
+            NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
+            newest.to_string().as_str(),
+        );
+        self.store_bytes(subject.as_str(), headers, payload.into())
+            .await?
+            .wait()
+            .await
     }
 
     /// Publishes JSON or other foreign bytes into a stream, with the headers as given.
