@@ -5,11 +5,14 @@
 //! - [`player`]: a recording in its three paces; no I/O
 //! - [`shell`]: reads and writes the bus
 
+mod files;
 pub mod ledger;
 mod metrics;
 pub mod player;
 mod recover;
 pub mod shell;
+mod takeover;
+mod writer;
 
 pub use metrics::Metrics;
 pub use shell::run;

@@ -1,25 +1,22 @@
 //! The shell: bus and clock in, ledger and player, bus out.
 
-use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
 use lacuna_model::{NodeEvent, Span, Timestamp};
-use lacuna_runtime::config::{Ingest, Recording, RecordingPace};
 use lacuna_runtime::{
-    Bus, BusError, Context, Delivery, Misconfigured, NoArgs, Running, ServiceError, Stopwatch,
-    Subscription, clock,
+    Bus, BusError, Context, Delivery, HealthCheck, Misconfigured, NoArgs, Running, ServiceError,
+    Start, Stopwatch, Subscription, WorkQueue, clock,
 };
-use lacuna_schedlog::Window;
-use lacuna_timeline::UnknownNodes;
 use lacuna_wire::msg::{Clock, Pace, Settled};
-use lacuna_wire::{address, external, time_text};
+use lacuna_wire::{address, external};
 use tokio_util::sync::CancellationToken;
 
+use crate::files::read_files;
 use crate::ledger::Ledger;
 use crate::metrics::{Metrics, type_of};
-use crate::player::{Out, Player, Tape};
-use crate::recover::recover;
+use crate::player::{Out, Player};
+use crate::takeover::{Begun, PAUSE, cause_of, take_over};
+use crate::writer::Writer;
 
 /// External events taken at once.
 const BATCH: usize = 512;
@@ -30,10 +27,14 @@ const MOMENTS: usize = 64;
 /// A tick that has found no answer is repeated this often: the answer may be lost.
 const REPEAT: Duration = Duration::from_secs(1);
 
+/// So often a snapshot is tried, before the next is waited for.
+const ATTEMPTS: u32 = 3;
+
 /// Runs until shutdown.
 ///
 /// # Errors
-/// If the recording or the list of nodes cannot be read, or the bus is closed for good.
+/// If the recording or the list of nodes cannot be read, another ingest starts for this cluster
+/// ([`Misconfigured`]), or the bus is closed for good.
 pub fn run(ctx: Context, _: NoArgs) -> Running {
     Box::pin(serve(ctx))
 }
@@ -45,42 +46,35 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let (nodes, recorded) = {
         let settings = settings.clone();
         let read = tokio::task::spawn_blocking(move || read_files(&settings)).await?;
-        read.map_err(|error| Misconfigured(error.to_string()))?
+        read?
     };
-    let mut ledger = Ledger::new(0, nodes, settings.dedup_window, settings.max_ahead);
-    let before = recover(&ctx.bus, &mut ledger).await?;
-    let mut player = match recorded {
-        Some(tape) => Some(Player::begin(tape, before, &mut ledger)),
-        None => {
-            if before.is_some_and(|tick| !tick.recording.is_empty()) {
-                // The nodes of a recording are not ours.
-                ledger.reset(ledger.seq(), clock::wall());
-            }
-            None
-        }
+    let empty = Ledger::new(0, nodes, settings.dedup_window, settings.max_ahead);
+    let Some(begun) = take_over(&ctx, &empty, recorded.as_ref(), &metrics).await? else {
+        return Ok(());
     };
-    let snapshot = ledger.snapshot(ledger.newest_at());
-    let first = match &mut player {
-        Some(player) => player.start(&mut ledger),
-        None => vec![Out::Tick(real_time(&ledger))],
+    drop(recorded);
+    let mut shell = Shell::new(&ctx, begun, metrics).await?;
+    let first = match &mut shell.player {
+        Some(player) => player.start(&mut shell.ledger),
+        None => vec![Out::Tick(real_time(&shell.ledger))],
     };
-    let mut shell = Shell {
-        settled: ctx.bus.subscribe(&address::settled(&ctx.cluster)).await?,
-        bus: ctx.bus.clone(),
-        stop: ctx.shutdown.clone(),
-        ledger,
-        player,
-        metrics,
-        clock: None,
-    };
-    // Before any event: its number may be far ahead of all that consumers have seen.
-    shell.keep_snapshot(&snapshot).await;
     shell.publish(first, "", Stopwatch::start()).await;
-    let mut queue = ctx
-        .bus
-        .work_queue(&address::incoming(&ctx.cluster), "ingest")
-        .await?;
-    let mut snapshots = tokio::time::interval(settings.snapshot_every.to_std());
+    let incoming = address::incoming(&ctx.cluster);
+    let mut queue = ctx.bus.take_queue(&incoming, "ingest").await?;
+    go_on(&ctx, &alive, &mut shell, &mut queue).await
+}
+
+/// The loop.
+async fn go_on(
+    ctx: &Context,
+    alive: &HealthCheck,
+    shell: &mut Shell,
+    queue: &mut WorkQueue,
+) -> Result<(), ServiceError> {
+    let snapshot = address::snapshot(&ctx.cluster);
+    let mut others = ctx.bus.follow(&snapshot, Start::Last).await?;
+    let every = ctx.config.ingest.snapshot_every;
+    let mut snapshots = tokio::time::interval(every.to_std());
     let mut repeats = tokio::time::interval(REPEAT);
     let mut link = ctx.bus.link();
     let mut generation = link.borrow_and_update().generation;
@@ -95,7 +89,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
                 if now.up && now.generation != generation {
                     generation = now.generation;
                     // The server may have lost the newest events; a snapshot repairs that.
-                    shell.snapshot().await;
+                    shell.snapshot().await?;
                     shell.repeat_tick().await;
                 }
             }
@@ -104,21 +98,29 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
                 while batch.len() < BATCH && let Some(more) = queue.try_next() {
                     batch.push(more);
                 }
-                shell.external(&batch).await;
+                let taken = shell.external(&batch, queue.is_empty()).await;
+                if !matches!(taken, Ok(true)) {
+                    for delivery in &batch {
+                        delivery.give_back().await;
+                    }
+                }
+                taken?;
             }
+            other = others.next() => shell.writer.heard(&other?, shell.ledger.seq())?,
             answer = shell.settled.next() => {
                 let answer = answer?.message;
                 shell.settle(&answer).await;
             }
             () = due => shell.play().await,
-            _ = snapshots.tick() => shell.snapshot().await,
+            _ = snapshots.tick() => shell.snapshot().await?,
             _ = repeats.tick() => shell.repeat_unanswered().await,
         }
     }
 }
 
-struct Shell {
+pub(crate) struct Shell {
     bus: Bus,
+    writer: Writer,
     stop: CancellationToken,
     ledger: Ledger,
     player: Option<Player>,
@@ -126,9 +128,28 @@ struct Shell {
     settled: Subscription<Settled>,
     /// The newest tick published.
     clock: Option<Clock>,
+    /// The correlation of the newest event.
+    newest: String,
+    /// Whether external events wait that have not been read.
+    backlog: bool,
 }
 
 impl Shell {
+    async fn new(ctx: &Context, begun: Begun, metrics: Metrics) -> Result<Self, BusError> {
+        Ok(Self {
+            settled: ctx.bus.subscribe(&address::settled(&ctx.cluster)).await?,
+            bus: ctx.bus.clone(),
+            writer: begun.writer,
+            stop: ctx.shutdown.clone(),
+            ledger: begun.ledger,
+            player: begun.player,
+            metrics,
+            clock: None,
+            newest: String::new(),
+            backlog: false,
+        })
+    }
+
     /// The cluster's time now.
     fn now(&self) -> Timestamp {
         clock::at(self.clock.as_ref(), clock::wall())
@@ -173,12 +194,19 @@ impl Shell {
         self.publish(out, "", Stopwatch::start()).await;
     }
 
-    /// Takes what external programs said. Each delivery is acknowledged when all that came of
-    /// it is kept by a stream, so that a crash between repeats it and nothing is lost.
-    async fn external(&mut self, batch: &[Delivery]) {
-        let now = self.now();
+    /// Takes what external programs said; `last` if no more has come. Each delivery is
+    /// acknowledged when all that came of it is kept by a stream, so that a crash between
+    /// repeats it and nothing is lost. Gives whether all were.
+    ///
+    /// # Errors
+    /// If a later ingest writes: then nothing is acknowledged, and comes again to that one.
+    async fn external(&mut self, batch: &[Delivery], last: bool) -> Result<bool, ServiceError> {
+        let wall = clock::wall();
         let mut events = Vec::new();
         for delivery in batch {
+            // Without a time of its own an event counts as of its arrival at the server, so that
+            // one that comes again is not taken for newer than those that have overtaken it.
+            let now = clock::at(self.clock.as_ref(), delivery.stored.min(wall));
             let outcome = match external::read(delivery.headers(), delivery.payload()) {
                 Ok(event) => match self.ledger.external(&event, now) {
                     Ok(taken) => {
@@ -204,7 +232,17 @@ impl Shell {
             };
             self.metrics.external.with_label_values(&[outcome]).inc();
         }
-        self.store(&events).await;
+        self.backlog = !last || batch.last().is_some_and(|d| d.pending > 0);
+        if !self.store(&events).await {
+            return Ok(false);
+        }
+        if let Err(error) = self.writer.check(self.ledger.seq()).await {
+            if error.is::<Misconfigured>() {
+                return Err(error);
+            }
+            tracing::warn!(%error, "not acknowledged, the events will come again");
+            return Ok(false);
+        }
         for delivery in batch {
             if let Err(error) = delivery.ack().await {
                 tracing::warn!(%error, "acknowledgement lost, the event will come again");
@@ -216,6 +254,7 @@ impl Shell {
                 .pending
                 .set(i64::try_from(last.pending).unwrap_or(i64::MAX));
         }
+        Ok(true)
     }
 
     /// Publishes in order: events first reach their stream, then the tick that follows them.
@@ -236,21 +275,21 @@ impl Shell {
         }
     }
 
-    /// Stores events, again and again until all are kept. The same number twice is no harm.
-    async fn store(&self, events: &[(NodeEvent, String)]) {
+    /// Stores events, again and again until all are kept, or it is to stop; gives whether all
+    /// are kept. The same number twice is no harm.
+    async fn store(&mut self, events: &[(NodeEvent, String)]) -> bool {
         let subject = address::event(self.bus.cluster());
         let mut left: Vec<&(NodeEvent, String)> = events.iter().collect();
         while !left.is_empty() && !self.stop.is_cancelled() {
             let mut pending = Vec::with_capacity(left.len());
             for entry in left {
                 let (event, cause) = entry;
-                let own;
-                let cause = if cause.is_empty() {
-                    own = format!("{}-{}", self.bus.cluster(), event.seq);
-                    &own
+                self.newest = if cause.is_empty() {
+                    format!("{}-{}", self.bus.cluster(), event.seq)
                 } else {
-                    cause
+                    cause.clone()
                 };
+                let cause = &self.newest;
                 let sent = self.bus.store_later(&subject, event, cause).await;
                 tracing::debug!(seq = event.seq, kind = type_of(&event.kind),
                     correlation = %cause, "event");
@@ -290,6 +329,7 @@ impl Shell {
         self.metrics
             .idle
             .set(i64::try_from(self.ledger.idle()).unwrap_or(i64::MAX));
+        left.is_empty()
     }
 
     async fn tick(&mut self, tick: Clock) {
@@ -327,49 +367,44 @@ impl Shell {
         }
     }
 
-    /// Publishes the snapshot of the start, again and again until it is kept.
-    async fn keep_snapshot(&self, snapshot: &NodeEvent) {
-        let subject = address::snapshot(self.bus.cluster());
-        while !self.stop.is_cancelled() {
-            let sent = self.bus.store_later(&subject, snapshot, "").await;
-            let kept = match sent {
-                Ok(ack) => ack.wait().await,
-                Err(error) => Err(error),
-            };
-            match kept {
-                Ok(_) => {
-                    self.metrics.snapshots.inc();
-                    return;
-                }
-                Err(error) => tracing::warn!(%error, "snapshot not kept, trying again"),
-            }
-            self.metrics.retries.inc();
-            tokio::time::sleep(Duration::from_millis(100)).await;
+    /// Publishes the full state. If that fails, a later one repairs it.
+    ///
+    /// # Errors
+    /// If a later ingest writes.
+    async fn snapshot(&mut self) -> Result<(), ServiceError> {
+        if !self.bus.connected() {
+            // The reconnection brings the next.
+            return Ok(());
         }
-    }
-
-    async fn snapshot(&mut self) {
         let now = self.now();
         // A snapshot must not claim a time whose events are still to come.
         let behind = self
             .player
             .as_ref()
             .and_then(Player::due)
-            .is_some_and(|due| due <= now);
+            .is_some_and(|due| due <= now)
+            || self.backlog;
         let at = if behind || self.clock.is_none() {
             self.ledger.newest_at()
         } else {
             now
         };
         let snapshot = self.ledger.snapshot(at);
-        let subject = address::snapshot(self.bus.cluster());
-        match self.bus.store_later(&subject, &snapshot, "").await {
-            Ok(ack) => {
-                drop(ack);
-                self.metrics.snapshots.inc();
+        let cause = cause_of(&snapshot, &self.newest);
+        for _ in 0..ATTEMPTS {
+            match self.writer.keep(&snapshot, &cause).await {
+                Ok(()) => {
+                    self.metrics.snapshots.inc();
+                    return Ok(());
+                }
+                Err(error) if error.is::<Misconfigured>() => return Err(error),
+                // After a reconnection the server may not have all its streams yet.
+                Err(error) => tracing::warn!(%error, "snapshot not kept"),
             }
-            Err(error) => tracing::warn!(%error, "snapshot not sent"),
+            self.metrics.retries.inc();
+            tokio::time::sleep(PAUSE).await;
         }
+        Ok(())
     }
 }
 
@@ -384,87 +419,4 @@ fn real_time(ledger: &Ledger) -> Clock {
         ended: false,
         recording: String::new(),
     }
-}
-
-/// Reads the list of nodes and the recording.
-fn read_files(settings: &Ingest) -> Result<(UnknownNodes, Option<Tape>), ServiceError> {
-    let nodes = match &settings.nodes_file {
-        Some(path) => {
-            let nodes = lacuna_schedlog::read_nodes(path)?;
-            UnknownNodes::Refuse(nodes.into_iter().collect::<BTreeSet<_>>())
-        }
-        None => UnknownNodes::Accept,
-    };
-    let recorded = settings
-        .recording
-        .as_ref()
-        .map(read_recording)
-        .transpose()?;
-    Ok((nodes, recorded))
-}
-
-/// What distinguishes a recording: the file by its name and size, and what of it is played.
-fn fingerprint(recording: &Recording) -> Result<String, ServiceError> {
-    let name = |path: &Path| {
-        let name = path.file_name().unwrap_or(path.as_os_str());
-        name.to_string_lossy().into_owned()
-    };
-    let size = std::fs::metadata(&recording.path)?.len();
-    let mut told = format!("{} {size} B", name(&recording.path));
-    if let Some(start) = recording.start {
-        told += &format!(", from {}", time_text::format(start));
-    }
-    if let Some(end) = recording.end {
-        told += &format!(", until {}", time_text::format(end));
-    }
-    if let Some(count) = recording.first_nodes {
-        told += &format!(", first {count} nodes");
-        if let Some(order) = &recording.nodes_file {
-            told += &format!(" of {}", name(order));
-        }
-    }
-    Ok(told)
-}
-
-fn read_recording(recording: &Recording) -> Result<Tape, ServiceError> {
-    let list = lacuna_schedlog::read_holes(&recording.path)?;
-    let order = recording
-        .nodes_file
-        .as_ref()
-        .map(|path| lacuna_schedlog::read_nodes(path))
-        .transpose()?;
-    let chosen = recording
-        .first_nodes
-        .map(|count| lacuna_schedlog::first_nodes(count, order.as_deref(), &list.records));
-    let window = Window {
-        start: recording.start,
-        end: recording.end,
-    };
-    let moments = lacuna_schedlog::moments(&list.records, chosen.as_ref(), window);
-    let last = moments.last().map(|m| m.at);
-    let recorded_end = list.end().or(last).ok_or("the recording has no holes")?;
-    let end = recording
-        .end
-        .map_or(recorded_end, |end| end.min(recorded_end));
-    let end = last.map_or(end, |last| end.max(last));
-    tracing::info!(
-        holes = list.records.len(),
-        refused = ?list.refused,
-        moments = moments.len(),
-        end = %time_text::format(end),
-        "recording read"
-    );
-    let pace = match recording.pace {
-        RecordingPace::LockStep => Pace::LockStep,
-        RecordingPace::Scaled => Pace::Scaled {
-            rate: recording.rate,
-            wall_at: clock::wall(),
-        },
-    };
-    Ok(Tape {
-        moments,
-        end,
-        pace,
-        recording: fingerprint(recording)?,
-    })
 }

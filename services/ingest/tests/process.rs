@@ -32,6 +32,21 @@ fn started(command: &mut Command, mark: &str) -> (Child, String) {
     (child, said)
 }
 
+/// What the process with this log answers to `GET path`.
+fn get(log: &str, path: &str) -> String {
+    let line = log.lines().find(|l| l.contains("listening")).unwrap();
+    let address = line.split("address=").nth(1).unwrap().trim();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 #[test]
 fn a_wrong_configuration_exits_64_and_names_the_key() {
     let dir = tempfile::tempdir().unwrap();
@@ -94,19 +109,7 @@ fn a_process_is_healthy_until_its_parent_is_gone() {
     let mut command = ingest(&["--nats", &url, "--listen", "127.0.0.1:0"]);
     command.env("LACUNA_PARENT_PIPE", "1").stdin(Stdio::piped());
     let (mut child, log) = started(&mut command, "ready");
-    let line = log.lines().find(|l| l.contains("listening")).unwrap();
-    let address = line.split("address=").nth(1).unwrap().trim();
-    let get = |path: &str| {
-        let mut stream = TcpStream::connect(address).unwrap();
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    };
+    let get = |path: &str| get(&log, path);
     let healthy = (0..100).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         get("/healthz").starts_with("HTTP/1.1 200")
@@ -141,4 +144,40 @@ fn a_malformed_recording_exits_64_and_names_file_line_and_column() {
     for part in ["holes.csv", "line 2", "idle_until", "soon"] {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
+}
+
+#[test]
+fn the_earlier_of_two_exits_64_and_says_why() {
+    let nats = TestNats::start();
+    let url = nats.url();
+    let args = ["--nats", &url, "--listen", "127.0.0.1:0"];
+    let begun = |log: &str| {
+        (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let metrics = get(log, "/metrics");
+            let kept = metrics
+                .lines()
+                .find_map(|l| l.strip_prefix("lacuna_ingest_snapshots_total "));
+            kept.is_some_and(|count| count != "0")
+        })
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let mut first = ingest(&args);
+    first.stderr(std::fs::File::create(&path).unwrap());
+    let mut first = first.spawn().unwrap();
+    let said = || std::fs::read_to_string(&path).unwrap();
+    let listens = (0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        said().contains("ready")
+    });
+    assert!(listens && begun(&said()), "{}", said());
+    let (mut second, log) = started(&mut ingest(&args), "ready");
+    assert_eq!(first.wait().unwrap().code(), Some(64), "{}", said());
+    let text = "another ingest writes for cluster";
+    assert!(said().contains(text), "{}", said());
+    assert!(begun(&log));
+    assert!(second.try_wait().unwrap().is_none(), "both have ended");
+    second.kill().unwrap();
+    second.wait().unwrap();
 }

@@ -17,8 +17,8 @@ use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::{Recording, RecordingPace};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{
-    Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, Received, ServiceError, Start,
-    Stopwatch, Tasks, bus,
+    Bus, ClusterClock, Config, Context, Follow, Health, Misconfigured, NoArgs, Received,
+    ServiceError, Start, Stopwatch, Tasks, bus,
 };
 use lacuna_testkit::{TestNats, connect, golden};
 use lacuna_timeline::{PoolKeeper, RESTART_JUMP, Sync, UnknownNodes};
@@ -302,7 +302,9 @@ async fn consume(
     snapshots: &mut Follow<NodeEvent>,
     until: impl Fn(&PoolKeeper) -> bool,
 ) {
+    let waiting = Stopwatch::start();
     while !until(keeper) {
+        assert!(waiting.seconds() < 20.0, "{:?}", keeper.holes());
         let message = tokio::select! {
             event = next(events) => event.message,
             snapshot = next(snapshots) => snapshot.message,
@@ -451,6 +453,9 @@ async fn a_malformed_recording_names_line_and_column() {
         "{error}"
     );
 }
+
+#[path = "service/handover.rs"]
+mod handover;
 
 #[test]
 fn the_exposition_is_as_written_down() {

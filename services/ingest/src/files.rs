@@ -1,0 +1,103 @@
+//! The files that the configuration names: the list of nodes and the recording.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use lacuna_runtime::config::{Ingest, Recording, RecordingPace};
+use lacuna_runtime::{Misconfigured, ServiceError, clock};
+use lacuna_schedlog::Window;
+use lacuna_timeline::UnknownNodes;
+use lacuna_wire::msg::Pace;
+use lacuna_wire::time_text;
+
+use crate::player::Tape;
+
+/// Reads the list of nodes and the recording.
+///
+/// # Errors
+/// [`Misconfigured`], which names file, line and column.
+pub(crate) fn read_files(settings: &Ingest) -> Result<(UnknownNodes, Option<Tape>), Misconfigured> {
+    read(settings).map_err(|e| Misconfigured(e.to_string()))
+}
+
+fn read(settings: &Ingest) -> Result<(UnknownNodes, Option<Tape>), ServiceError> {
+    let nodes = match &settings.nodes_file {
+        Some(path) => {
+            let nodes = lacuna_schedlog::read_nodes(path)?;
+            UnknownNodes::Refuse(nodes.into_iter().collect::<BTreeSet<_>>())
+        }
+        None => UnknownNodes::Accept,
+    };
+    let recorded = settings
+        .recording
+        .as_ref()
+        .map(read_recording)
+        .transpose()?;
+    Ok((nodes, recorded))
+}
+
+/// What distinguishes a recording: the file by its name and size, and what of it is played.
+fn fingerprint(recording: &Recording) -> Result<String, ServiceError> {
+    let name = |path: &Path| {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        name.to_string_lossy().into_owned()
+    };
+    let size = std::fs::metadata(&recording.path)?.len();
+    let mut told = format!("{} {size} B", name(&recording.path));
+    if let Some(start) = recording.start {
+        told += &format!(", from {}", time_text::format(start));
+    }
+    if let Some(end) = recording.end {
+        told += &format!(", until {}", time_text::format(end));
+    }
+    if let Some(count) = recording.first_nodes {
+        told += &format!(", first {count} nodes");
+        if let Some(order) = &recording.nodes_file {
+            told += &format!(" of {}", name(order));
+        }
+    }
+    Ok(told)
+}
+
+fn read_recording(recording: &Recording) -> Result<Tape, ServiceError> {
+    let list = lacuna_schedlog::read_holes(&recording.path)?;
+    let order = recording
+        .nodes_file
+        .as_ref()
+        .map(|path| lacuna_schedlog::read_nodes(path))
+        .transpose()?;
+    let chosen = recording
+        .first_nodes
+        .map(|count| lacuna_schedlog::first_nodes(count, order.as_deref(), &list.records));
+    let window = Window {
+        start: recording.start,
+        end: recording.end,
+    };
+    let moments = lacuna_schedlog::moments(&list.records, chosen.as_ref(), window);
+    let last = moments.last().map(|m| m.at);
+    let recorded_end = list.end().or(last).ok_or("the recording has no holes")?;
+    let end = recording
+        .end
+        .map_or(recorded_end, |end| end.min(recorded_end));
+    let end = last.map_or(end, |last| end.max(last));
+    tracing::info!(
+        holes = list.records.len(),
+        refused = ?list.refused,
+        moments = moments.len(),
+        end = %time_text::format(end),
+        "recording read"
+    );
+    let pace = match recording.pace {
+        RecordingPace::LockStep => Pace::LockStep,
+        RecordingPace::Scaled => Pace::Scaled {
+            rate: recording.rate,
+            wall_at: clock::wall(),
+        },
+    };
+    Ok(Tape {
+        moments,
+        end,
+        pace,
+        recording: fingerprint(recording)?,
+    })
+}

@@ -1,0 +1,101 @@
+//! One ingest at a time: snapshots are written by compare-and-set, and their numbers say who
+//! goes on when two run.
+//!
+//! The start of an ingest jumps far ahead in its numbers, so of two snapshots by different
+//! processes the one with the greater number is of the one that started later. That one goes on;
+//! the other finds it when it writes a snapshot, hears of one, or looks before it acknowledges
+//! what external programs said, and ends. A snapshot with a smaller number is not another's
+//! work: the server has lost its newest writes, and shows what was before.
+
+use lacuna_model::NodeEvent;
+use lacuna_runtime::{Bus, BusError, Misconfigured, Received, ServiceError};
+use lacuna_wire::address;
+
+/// Writes snapshots, and watches that nobody else does.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    bus: Bus,
+    /// The sequence number, in the stream, of the newest snapshot known.
+    newest: u64,
+}
+
+impl Writer {
+    /// Nothing is known yet.
+    pub(crate) fn new(bus: Bus) -> Self {
+        Self { bus, newest: 0 }
+    }
+
+    /// The newest snapshot kept, whoever wrote it. The next write is meant to follow it.
+    ///
+    /// # Errors
+    /// [`BusError`] if the stream cannot be read.
+    pub(crate) async fn look(&mut self) -> Result<Option<Received<NodeEvent>>, BusError> {
+        let last = self
+            .bus
+            .last(&address::snapshot(self.bus.cluster()))
+            .await?;
+        self.newest = last.as_ref().map_or(0, |l| l.sequence);
+        Ok(last)
+    }
+
+    /// Writes a snapshot after the newest known.
+    ///
+    /// # Errors
+    /// [`BusError::Conflict`] if another one has been written; else [`BusError`] if it may not
+    /// have been kept.
+    pub(crate) async fn write(
+        &mut self,
+        snapshot: &NodeEvent,
+        cause: &str,
+    ) -> Result<(), BusError> {
+        let subject = address::snapshot(self.bus.cluster());
+        let stored = self.bus.store_after(&subject, snapshot, cause, self.newest);
+        self.newest = stored.await?;
+        Ok(())
+    }
+
+    /// Writes a snapshot, whatever the server has lost meanwhile.
+    ///
+    /// # Errors
+    /// [`Misconfigured`] if a later ingest writes, else [`BusError`].
+    pub(crate) async fn keep(
+        &mut self,
+        snapshot: &NodeEvent,
+        cause: &str,
+    ) -> Result<(), ServiceError> {
+        match self.write(snapshot, cause).await {
+            Err(error) if error.is_conflict() => {
+                self.check(snapshot.seq).await?;
+                Ok(self.write(snapshot, cause).await?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Looks whether this process, whose newest number is `seq`, is still the one that writes.
+    ///
+    /// # Errors
+    /// [`Misconfigured`] if a later ingest writes, else [`BusError`].
+    pub(crate) async fn check(&mut self, seq: u64) -> Result<(), ServiceError> {
+        match self.look().await? {
+            Some(last) => Ok(self.heard(&last, seq)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Judges a snapshot that has been heard.
+    ///
+    /// # Errors
+    /// [`Misconfigured`] if it is of a later ingest.
+    pub(crate) fn heard(&self, last: &Received<NodeEvent>, seq: u64) -> Result<(), Misconfigured> {
+        let (sender, own) = (Bus::sender(&last.envelope), self.bus.instance());
+        if sender != own && (last.message.seq, sender) > (seq, own) {
+            return Err(Misconfigured(format!(
+                "another ingest writes for cluster {}: it started later and goes on, this one \
+                     ends; run only one",
+                self.bus.cluster()
+            )));
+        }
+        Ok(())
+    }
+}
