@@ -266,6 +266,25 @@ async fn a_work_queue_repeats_what_was_not_acknowledged() {
 }
 
 #[tokio::test]
+async fn a_state_is_written_only_after_the_one_that_is_known() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "ingest").await;
+    let other = connect(&nats, &cluster(), "ingest").await;
+    let clock = address::clock(&cluster());
+    let first = bus.store_after(&clock, &tick(1), "", 0).await.unwrap();
+    let late = other.store_after(&clock, &tick(2), "", 0).await;
+    assert!(late.unwrap_err().is_conflict());
+    let second = other.store_after(&clock, &tick(3), "", first).await;
+    let second = second.unwrap();
+    let late = bus.store_after(&clock, &tick(4), "", first).await;
+    assert!(late.unwrap_err().is_conflict());
+    let last = bus.last(&clock).await.unwrap().unwrap();
+    assert_eq!((last.message, last.sequence), (tick(3), second));
+    assert_eq!(Bus::sender(&last.envelope), other.instance());
+    assert_ne!(bus.instance(), other.instance());
+}
+
+#[tokio::test]
 async fn who_takes_a_queue_gets_what_the_other_had_fetched_at_once_and_in_order() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "ingest").await;

@@ -304,7 +304,7 @@ async fn consume(
 ) {
     let waiting = Stopwatch::start();
     while !until(keeper) {
-        assert!(waiting.seconds() < 20.0, "{:?}", keeper.holes());
+        assert!(waiting.seconds() < 20.0, "{keeper:?}");
         let message = tokio::select! {
             event = next(events) => event.message,
             snapshot = next(snapshots) => snapshot.message,

@@ -1,10 +1,18 @@
 //! One ingest at a time: what happens when another one starts, and what it goes on from.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
-/// A node becomes idle, is taken, ... at so many seconds since 1970.
-fn said(what: &str, node: &str, at: i64) -> String {
-    format!(r#"{{"type":"node.{what}","node":"{node}","time":{at}}}"#)
+/// A node becomes idle, is taken, ...
+fn said(what: &str, node: &str, at: Timestamp) -> String {
+    let (s, ms) = (at.unix_ms() / 1000, at.unix_ms() % 1000);
+    format!(r#"{{"type":"node.{what}","node":"{node}","time":{s}.{ms:03}}}"#)
+}
+
+/// Later than every snapshot of a test, so that none of them makes an event late.
+fn soon() -> Timestamp {
+    wall() + Span::from_secs(60)
 }
 
 fn name(number: i64) -> String {
@@ -62,49 +70,171 @@ async fn the_ingest_that_starts_later_goes_on_alone_and_loses_nothing() {
     let mut config = Config::default();
     config.ingest.snapshot_every = Span::from_ms(500);
     let (_stop, first) = start(&nats, config.clone()).await;
-    // Later than every snapshot of this test, so that none of them makes an event late.
-    let now = seconds(wall()) + 60;
+    // Each event is stamped later than the one before, as those of one scheduler are.
+    let begin = soon();
+    let at = |ms| begin + Span::from_ms(ms);
     snapshot_when(&bus, |s| s.envelope.correlation == "snapshot-0").await;
-    external(&bus, &[("ce-id", "x0")], &said("idle", &name(0), now)).await;
+    external(&bus, &[("ce-id", "x0")], &said("idle", &name(0), at(0))).await;
     snapshot_when(&bus, |s| s.envelope.correlation == "x0").await;
-    // Nodes become idle and half of them are taken again while the second ingest starts.
+    // Nodes become idle and half of them are taken again while others start, one after another.
     let burst = async {
-        for number in 1..400 {
-            external(&bus, &[], &said("idle", &name(number), now + 1)).await;
+        for number in 1..600 {
+            external(&bus, &[], &said("idle", &name(number), at(2 * number))).await;
             if number % 2 == 0 {
-                external(&bus, &[], &said("busy", &name(number), now + 2)).await;
+                external(&bus, &[], &said("busy", &name(number), at(2 * number + 1))).await;
             }
         }
     };
     let later = async {
-        tokio::time::sleep(Duration::from_millis(30)).await;
-        start(&nats, config).await
+        let mut all = vec![first];
+        let mut stops = Vec::new();
+        for jumps in 1..=6 {
+            let (stop, running) = start(&nats, config.clone()).await;
+            snapshot_when(&bus, |s| s.message.seq > jumps * RESTART_JUMP).await;
+            all.push(running);
+            stops.push(stop);
+        }
+        (stops, all)
     };
-    let ((), (stop, second)) = tokio::join!(burst, later);
-    beaten(first).await;
-    external(&bus, &[], &said("idle", &name(400), now + 3)).await;
-    let expected: Vec<String> = (0..400)
+    let ((), (stops, mut all)) = tokio::join!(burst, later);
+    let last = all.pop().unwrap();
+    for earlier in all {
+        beaten(earlier).await;
+    }
+    external(&bus, &[], &said("idle", &name(600), at(1200))).await;
+    let expected: Vec<String> = (0..600)
         .filter(|n| *n == 0 || n % 2 == 1)
-        .chain([400])
+        .chain([600])
         .map(name)
         .collect();
-    // What the first had fetched comes again to the second, and consumers hear all of it.
+    // What the others had fetched comes again to the last, and consumers hear all of it.
     consume(&mut keeper, &mut events, &mut snapshots, |k| {
         let idle: Vec<String> = k.holes().iter().map(|h| h.node.to_string()).collect();
         idle == expected
     })
     .await;
     snapshot_when(&bus, |s| idle_in(s) == expected).await;
-    assert!(!second.is_finished());
+    assert!(!last.is_finished());
+    stops.last().unwrap().cancel();
+    last.await.unwrap().unwrap();
+}
+
+/// The test plays the later ingest: its snapshot, a second look at the events, the queue.
+#[tokio::test]
+async fn nothing_is_acknowledged_that_a_second_look_does_not_find() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let (event, snapshot) = (address::event(&cluster()), address::snapshot(&cluster()));
+    let incoming = address::incoming(&cluster());
+    for round in 0..10 {
+        let mut config = Config::default();
+        config.ingest.snapshot_every = Span::from_secs(60);
+        let before = bus.last(&snapshot).await.unwrap();
+        let (_stop, first) = start(&nats, config).await;
+        let known = before.map_or(0, |s| s.sequence);
+        let base = snapshot_when(&bus, |s| s.sequence > known).await;
+        let begun = bus.last(&event).await.unwrap().map_or(0, |e| e.sequence);
+        let from = Start::Sequence(begun + 1);
+        let mut events = bus.follow(&event, from).await.unwrap();
+        let now = soon();
+        let node = |number| format!("r{round}n{number:03}");
+        let burst = async {
+            for number in 0..60 {
+                external(&bus, &[], &said("idle", &node(number), now)).await;
+            }
+        };
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(6 + 3 * round)).await;
+            let mut own = base.message.clone();
+            own.seq += RESTART_JUMP;
+            bus.store(&snapshot, &own, "").await.unwrap();
+            let last = bus.last(&event).await.unwrap();
+            last.map_or(0, |e| e.sequence)
+        };
+        let ((), upto) = tokio::join!(burst, later);
+        beaten(first).await;
+        let mut found: BTreeSet<String> = BTreeSet::new();
+        let end = bus.last(&event).await.unwrap().map_or(0, |e| e.sequence);
+        // It may have been beaten before its first event.
+        let mut read = begun;
+        while read < end {
+            let heard = next(&mut events).await;
+            read = heard.sequence;
+            if let EventKind::NodeIdle { node } = heard.message.kind
+                && read <= upto
+            {
+                found.insert(node.to_string());
+            }
+        }
+        let seen = found.len();
+        let mut queue = bus.take_queue(&incoming, "ingest").await.unwrap();
+        while let Ok(left) = tokio::time::timeout(Duration::from_millis(300), queue.next()).await {
+            let left = left.unwrap();
+            found.insert(external_node(left.payload()));
+            left.ack().await.unwrap();
+        }
+        bus.client().flush().await.unwrap();
+        let missing: Vec<String> = (0..60).map(node).filter(|n| !found.contains(n)).collect();
+        println!("round {round}: {seen} found, {} left", found.len() - seen);
+        assert!(missing.is_empty(), "round {round}: {missing:?}");
+    }
+}
+
+/// The test plays the earlier ingest, as fast as it can: an event, a look whether it still is
+/// the one that writes, and if so the acknowledgement.
+#[tokio::test]
+async fn what_the_other_says_during_the_start_is_found_by_a_second_look() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let (event, snapshot) = (address::event(&cluster()), address::snapshot(&cluster()));
+    let at = wall();
+    let first = NodeEvent {
+        seq: 0,
+        at,
+        kind: EventKind::Snapshot { idle: Vec::new() },
+    };
+    let own = bus.store(&snapshot, &first, "").await.unwrap();
+    let earlier = async {
+        let mut acknowledged = Vec::new();
+        for seq in 1.. {
+            let name = format!("n{seq:06}");
+            let kind = EventKind::NodeIdle {
+                node: name.parse().unwrap(),
+            };
+            let said = NodeEvent { seq, at, kind };
+            bus.store(&event, &said, "").await.unwrap();
+            let last = bus.last(&snapshot).await.unwrap().unwrap();
+            if last.sequence != own {
+                break;
+            }
+            acknowledged.push(name);
+        }
+        acknowledged
+    };
+    let (acknowledged, (stop, running)) = tokio::join!(earlier, start(&nats, Config::default()));
+    assert!(!acknowledged.is_empty());
+    snapshot_when(&bus, |s| {
+        let idle = idle_in(s);
+        acknowledged.iter().all(|name| idle.contains(name))
+    })
+    .await;
     stop.cancel();
-    second.await.unwrap().unwrap();
+    running.await.unwrap().unwrap();
+}
+
+fn external_node(payload: &[u8]) -> String {
+    let event = lacuna_wire::external::read([], payload).unwrap();
+    let EventKind::NodeIdle { node } = event.kind else {
+        unreachable!("only such were sent");
+    };
+    node.to_string()
 }
 
 #[tokio::test]
 async fn of_many_that_start_at_once_one_goes_on_and_knows_all() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
-    let now = seconds(wall()) + 60;
+    let now = soon();
     let config = || {
         let mut config = Config::default();
         config.ingest.snapshot_every = Span::from_ms(200);
@@ -162,7 +292,7 @@ async fn what_the_server_has_lost_is_not_taken_for_another_ingest() {
     running.await.unwrap().unwrap();
     let subject = address::snapshot(&cluster());
     let (stop, running) = start(&nats, config).await;
-    external(&bus, &[], &said("idle", "a", seconds(wall()) + 60)).await;
+    external(&bus, &[], &said("idle", "a", soon())).await;
     let own = |s: &Received<NodeEvent>| s.message.seq == RESTART_JUMP + 1 && idle_in(s) == ["a"];
     snapshot_when(&bus, own).await;
     // The server shows the earlier snapshot again, as after the loss of its newest writes.
