@@ -197,6 +197,18 @@ fn damage_is_located_and_refused_if_strict() {
 }
 
 #[test]
+fn a_job_whose_end_is_damaged_runs_on() {
+    let log = record(1, "S", "1", "start=+1 exec_host=n1/0")
+        + &record(5, "E", "1", "start=+1 exec_host=n1/0 end=+5 Exit_status=x");
+    let (records, damage) = jobs(text(&log, &as_format(Format::Pbs)).unwrap()).unwrap();
+    assert_eq!(located(&damage), ["2 Exit_status"]);
+    assert_eq!(
+        shown(records.first().unwrap(), NOON),
+        "1 @ - 1 - 1 - n1 Running"
+    );
+}
+
+#[test]
 fn the_sample_agrees_with_a_plain_count() {
     let Some(path) = sample("samples/pbs/openpbs-accounting.log.gz") else {
         return;

@@ -151,6 +151,20 @@ fn a_block_that_is_cut_off_counts_for_nothing() {
 }
 
 #[test]
+fn short_lists_that_stand_for_many_nodes_do_not_take_all_memory() {
+    let mut text =
+        "1000\ninvokers: a[0-999998]\n----\n1010\ninvokers: a[0-999998]\n----\n".to_owned();
+    for at in 0..2 {
+        let time = 1020 + at * 10;
+        text += &format!("{time}\ninvokers: b{at}[0-999999]\n----\n");
+    }
+    let (records, damage) = read(&text, false).unwrap();
+    assert_eq!((records.len(), damage.lines), (999_999, 2));
+    assert_eq!(damage.first[0].at.place, "invokers");
+    assert!(records.iter().all(|hole| hole.censored));
+}
+
+#[test]
 fn it_is_told_from_other_formats() {
     let head = b"\n1647471604\ninvokers: p1\nlowprio up 12:00:00 1 idle p2\n----\n1647471618\n";
     assert_eq!(Format::detect(head), Some(Format::Sinfo));

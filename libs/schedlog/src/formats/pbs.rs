@@ -18,8 +18,8 @@
 //! own. A second start without an end between them means that the first was put back unseen:
 //! its life then lasts to that start at the latest.
 //!
-//! Memory grows with the jobs that wait or run at a time; a log whose ends are missing is read as
-//! if all of them still ran.
+//! Memory grows with the jobs that wait or run at a time; a job whose end is missing or damaged
+//! is read as if it still ran when the log ended.
 
 mod says;
 
@@ -43,7 +43,7 @@ pub(super) fn knows(lines: &[&[u8]]) -> bool {
 }
 
 /// A job that waits or runs.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Job {
     submit: Option<Timestamp>,
     user: String,
@@ -56,7 +56,7 @@ struct Job {
     cancelled: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 struct Run {
     start: Timestamp,
     hosts: String,
@@ -178,8 +178,8 @@ impl Pbs {
     ) -> Result<bool, FieldError> {
         let start = time("start", says.start)?;
         let end = time("end", says.end)?.unwrap_or(at);
-        // It is over, even if the record is damaged.
-        let known = self.jobs.remove(id);
+        // A copy, so that a damaged record changes nothing.
+        let known = self.jobs.get(id).cloned();
         let is_known = known.is_some();
         let mut job = known.unwrap_or_default();
         job.learn(says)?;
@@ -188,6 +188,7 @@ impl Pbs {
             // It ended before it started; of what is unknown nothing can be said.
             job.fill(id, record);
             record.outcome = JobOutcome::Cancelled;
+            self.jobs.remove(id);
             return Ok(is_known);
         };
         let mut run = before.unwrap_or_default();
@@ -217,6 +218,7 @@ impl Pbs {
                 }
             }
         };
+        self.jobs.remove(id);
         Ok(true)
     }
 
@@ -297,7 +299,9 @@ impl JobParser for Pbs {
             b'S' | b'T' => self.started(at, id, &says, record),
             b's' => {
                 if let Some(run) = self.jobs.get_mut(id).and_then(|job| job.run.as_mut()) {
-                    run.nodes = hosts(&says, &mut run.hosts)?;
+                    let mut list = String::new();
+                    run.nodes = hosts(&says, &mut list)?;
+                    run.hosts = list;
                 }
                 Ok(false)
             }

@@ -28,6 +28,9 @@ use crate::{FieldError, Reading, hosts};
 /// has a block every 11 s, none more than 38 s after the one before.
 const GAP: Span = Span::from_secs(600);
 
+/// The most nodes that a recording may name: a few short lists can stand for many millions.
+const MOST: usize = 1_000_000;
+
 /// The end mark of a block.
 const END: &[u8] = b"----";
 
@@ -94,11 +97,21 @@ impl Sinfo {
         let text = std::str::from_utf8(list).map_err(|_| odd(place, "a list of nodes", list))?;
         let (known, places) = (&mut self.nodes, &mut self.places);
         let available = &mut self.block.available;
-        let before = available.len();
+        if let Some(nodes) = nodes
+            && hosts::count(text).is_ok_and(|found| u64::from(found) != nodes)
+        {
+            let expected = format!("as many nodes as column 4 says ({nodes})");
+            return Err(odd(place, &expected, list));
+        }
         let mut wrong = None;
         hosts::expand(text, &mut |name| {
             if let Some(&at) = places.get(name) {
                 available.push(at);
+                return;
+            }
+            if known.len() >= MOST {
+                let odd = || odd(place, "a million nodes at most in all", list);
+                wrong.get_or_insert_with(odd);
                 return;
             }
             match NodeId::new(name) {
@@ -118,17 +131,7 @@ impl Sinfo {
             place: place.to_owned(),
             ..error
         })?;
-        if let Some(error) = wrong {
-            return Err(error);
-        }
-        let found = (available.len() - before) as u64;
-        match nodes {
-            Some(nodes) if nodes != found => {
-                let expected = format!("as many nodes as column 4 says ({nodes})");
-                Err(odd(place, &expected, list))
-            }
-            _ => Ok(()),
-        }
+        wrong.map_or(Ok(()), Err)
     }
 
     /// One line of `sinfo`.

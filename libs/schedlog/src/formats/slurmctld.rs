@@ -12,8 +12,8 @@
 //! that time, unless it is heard of later; to this end the newest [`HELD`] such jobs are kept
 //! before their records are handed out. A job whose start is not in the log has no record.
 //!
-//! Memory grows with the jobs that wait or run at a time; a log whose ends are missing is read as
-//! if all of them still ran.
+//! Memory grows with the jobs that wait or run at a time; a job whose end is missing or damaged
+//! is read as if it still ran when the log ended.
 
 mod said;
 
@@ -33,14 +33,14 @@ const HELD: usize = 4096;
 /// that only it says.
 pub(super) fn knows(lines: &[&[u8]]) -> bool {
     let words: [&[u8]; 8] = [
-        b"slurmctld version",
-        b"sched: Allocate JobI",
-        b"_start_job: Started JobId=",
-        b"backfill: Started JobI",
-        b"_slurm_rpc_submit_batch_job: JobI",
-        b"_slurm_rpc_submit_batch_job JobI",
+        b"slurmctld",
+        b"_slurm_rpc_",
+        b"sched: ",
+        b"backfill",
         b"job_complete: JobI",
-        b"REQUEST_KILL_JOB JobId=",
+        b"prolog_running_decr: ",
+        b"update_node: ",
+        b"Requeuing JobId=",
     ];
     lines.iter().any(|line| {
         parts(line).is_some_and(|(_, text)| {
@@ -120,27 +120,8 @@ impl Slurmctld {
         unseen
     }
 
-    fn started(
-        &mut self,
-        name: &Name<'_>,
-        at: Timestamp,
-        list: &[u8],
-        queue: &[u8],
-        record: &mut JobRecord,
-    ) -> Result<bool, FieldError> {
-        let mut run = Run {
-            start: at,
-            hosts: String::new(),
-            nodes: 0,
-            queue: String::new(),
-            outcome: JobOutcome::Unknown,
-        };
-        copy(&mut run.hosts, list);
-        copy(&mut run.queue, queue);
-        run.nodes = hosts::count(&run.hosts)?;
-        if run.nodes == 0 {
-            return Err(odd("NodeList", "nodes", list));
-        }
+    fn started(&mut self, name: &Name<'_>, run: Run, record: &mut JobRecord) -> bool {
+        let at = run.start;
         let unseen = self.unseen_end(name.number, at, record);
         let group = name.group;
         // A task was submitted with its array, a component with its whole.
@@ -153,7 +134,7 @@ impl Slurmctld {
         if let Some(whole) = group {
             self.parts.insert((whole, name.number));
         }
-        Ok(unseen)
+        unseen
     }
 
     /// Ends the present life of a job, of whose end nothing was said: it came at `latest` at the
@@ -303,15 +284,20 @@ impl Slurmctld {
         Ok(match said {
             Said::Submitted(name) => self.submitted(name.number, at, record),
             Said::Allocated { name, nodes } => {
-                let unseen = self.submitted(name.number, at, record);
                 // An interactive job waits, or starts at once.
-                if !matches!(*nodes, b"(null)" | b"") {
-                    let mut none = JobRecord::default();
-                    self.started(name, at, nodes, b"", &mut none)?;
+                let run = match *nodes {
+                    b"(null)" | b"" => None,
+                    nodes => Some(Run::new(at, nodes, b"")?),
+                };
+                let unseen = self.submitted(name.number, at, record);
+                if let Some(run) = run {
+                    self.started(name, run, &mut JobRecord::default());
                 }
                 unseen
             }
-            Said::Started { name, nodes, queue } => self.started(name, at, nodes, queue, record)?,
+            Said::Started { name, nodes, queue } => {
+                self.started(name, Run::new(at, nodes, queue)?, record)
+            }
             Said::Exited { name, outcome } => {
                 if let Some(job) = self.jobs.get_mut(&name.number)
                     && let Some(run) = &mut job.run
@@ -349,6 +335,23 @@ impl Slurmctld {
 }
 
 impl Run {
+    fn new(start: Timestamp, list: &[u8], queue: &[u8]) -> Result<Self, FieldError> {
+        let mut run = Self {
+            start,
+            hosts: String::new(),
+            nodes: 0,
+            queue: String::new(),
+            outcome: JobOutcome::Unknown,
+        };
+        copy(&mut run.hosts, list);
+        copy(&mut run.queue, queue);
+        run.nodes = hosts::count(&run.hosts)?;
+        match run.nodes {
+            0 => Err(odd("NodeList", "nodes", list)),
+            _ => Ok(run),
+        }
+    }
+
     /// What a record says of a start.
     fn fill(&self, record: &mut JobRecord) {
         record.start = Some(self.start);

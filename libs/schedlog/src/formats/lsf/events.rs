@@ -8,8 +8,8 @@
 //! its start to its end. Suspended jobs keep their nodes. A second start without an end between
 //! them means that the first life lasts to that start at the latest.
 //!
-//! Memory grows with the jobs that wait or run at a time; a log whose ends are missing is read as
-//! if all of them still ran.
+//! Memory grows with the jobs that wait or run at a time; a job whose end is missing or damaged
+//! is read as if it still ran when the log ended.
 
 use std::collections::HashMap;
 
