@@ -49,6 +49,9 @@ pub(super) struct Core {
 
 const NONE: u32 = u32::MAX;
 
+/// With no more open options than this the programme is as quick as a round of exchange.
+const FEW_OPEN: usize = 200;
+
 /// Rounds of exchange at most. Few are needed; the programme ends the search in any case.
 const ROUNDS: u32 = 8;
 
@@ -161,7 +164,7 @@ impl Core {
     /// however it was led there.
     pub(super) fn improve(&mut self, options: &Options, greedy: &mut Greedy, nodes: u32) {
         self.peg(options, greedy);
-        let bettered = self.exchange(options, greedy, nodes);
+        let bettered = self.open.len() > FEW_OPEN && self.exchange(options, greedy, nodes);
         let trainers = options.trainers();
         let gap = greedy.gap();
         let bar = gap + options.tolerance();

@@ -7,6 +7,7 @@
 )]
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::Item;
@@ -183,11 +184,41 @@ fn slope(a: Choice, b: Choice) -> f64 {
 /// Most choices that are kept over all tables; beyond that all are forgotten. 16 bytes each.
 const MOST_KEPT: usize = 500_000;
 
+/// Mixes the few words of a [`Key`]. The standard hasher, which withstands chosen keys, would
+/// take longer than the look-up saves on small pools.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        // The odd constant is the golden ratio's, as in Fibonacci hashing.
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+}
+
 /// Tables by what they depend on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tables {
     all: Vec<Table>,
-    places: HashMap<Key, u32>,
+    places: HashMap<Key, u32, BuildHasherDefault<Mix>>,
     kept: usize,
     corners: Vec<u32>,
 }
