@@ -36,6 +36,7 @@ async fn services_and_replay_do_the_same_work() {
     let mut hooks = Hooks {
         stopwatch: &|| 0.0,
         progress: &mut |_| {},
+        save: None,
     };
     let replayed = replay(&trace, &trainers, &settings, None, &mut hooks)
         .unwrap()

@@ -67,6 +67,7 @@ fn bench(c: &mut Criterion) {
                 let mut hooks = Hooks {
                     stopwatch: &|| 0.0,
                     progress: &mut |_| {},
+                    save: None,
                 };
                 replay(&trace, &trainers, &settings, None, &mut hooks)
             });

@@ -4,7 +4,7 @@ use lacuna_model::{Timestamp, TrainerSpec};
 use lacuna_planner::{Item, Problem, dp};
 
 use crate::world::{Decider, Kinds, World};
-use crate::{Settings, SimError, Trace, TrainerEnd};
+use crate::{Dedicated, Settings, SimError, Trace, TrainerEnd};
 
 /// Samples/s of `max_parallel` equal trainers on `nodes` dedicated nodes, split in the best
 /// way that never changes. A fraction of a node counts by interpolation between whole counts.
@@ -49,25 +49,12 @@ pub fn static_samples(
     seconds: f64,
     nodes: f64,
 ) -> Result<f64, SimError> {
-    let settings = Settings {
-        trainer_end: TrainerEnd::Immediate,
-        endless: true,
-        verify: false,
-        policy: lacuna_model::Policy::Dp,
-        ..settings.clone()
-    };
-    let kinds = Kinds::new(trainers, settings.objective, settings.cost_scale);
-    between(nodes, &mut |n| {
-        let end = start + lacuna_model::Span::from_secs_f64(seconds);
-        let trace = Trace::dedicated(n, start, end);
-        let mut world = World::new(&trace, trainers, &kinds, &settings, None);
-        world.run(&mut Decider::new(&settings, &|| 0.0), &mut |_| {})?;
-        Ok(world.tally.samples)
-    })
+    let kinds = Kinds::new(trainers, settings)?;
+    Baseline::new(trainers, settings, &kinds).replayed(start, seconds, nodes)
 }
 
-/// Samples that these trainers do on `nodes` dedicated nodes in `seconds`: by the best static
-/// split if all are alike, else by a full static replay.
+/// Samples that these trainers do on `nodes` dedicated nodes in `seconds`, by the definition
+/// that `settings` choose ([`Dedicated`]).
 ///
 /// # Errors
 /// As [`crate::replay`].
@@ -78,13 +65,62 @@ pub fn dedicated_samples(
     seconds: f64,
     nodes: f64,
 ) -> Result<f64, SimError> {
-    let kinds = Kinds::new(trainers, settings.objective, settings.cost_scale);
-    match kinds.only() {
-        Some(kind) => {
-            let (rates, min) = (kind.rates(), kind.min());
-            Ok(seconds * split_rate(rates, min, settings.max_parallel, nodes))
+    let kinds = Kinds::new(trainers, settings)?;
+    Baseline::new(trainers, settings, &kinds).samples(start, seconds, nodes)
+}
+
+/// What work done is measured by: the same trainers on dedicated nodes.
+pub(crate) struct Baseline<'a> {
+    trainers: &'a [TrainerSpec],
+    kinds: &'a Kinds,
+    settings: Settings,
+}
+
+impl<'a> Baseline<'a> {
+    pub(crate) fn new(trainers: &'a [TrainerSpec], settings: &Settings, kinds: &'a Kinds) -> Self {
+        Self {
+            trainers,
+            kinds,
+            settings: Settings {
+                trainer_end: TrainerEnd::Immediate,
+                endless: true,
+                verify: false,
+                policy: lacuna_model::Policy::Dp,
+                ..settings.clone()
+            },
         }
-        None => static_samples(trainers, settings, start, seconds, nodes),
+    }
+
+    /// Samples on `nodes` dedicated nodes in `seconds`.
+    pub(crate) fn samples(
+        &self,
+        start: Timestamp,
+        seconds: f64,
+        nodes: f64,
+    ) -> Result<f64, SimError> {
+        match (self.settings.dedicated, self.kinds.only()) {
+            (Dedicated::ByKind | Dedicated::Split, Some(kind)) => {
+                let parallel = self.settings.max_parallel;
+                Ok(seconds * split_rate(kind.rates(), kind.min(), parallel, nodes))
+            }
+            (Dedicated::Split, None) => Err(SimError::Setting {
+                what: "dedicated split",
+                expected: "trainers that are all alike",
+            }),
+            (Dedicated::ByKind, None) | (Dedicated::StaticReplay, _) => {
+                self.replayed(start, seconds, nodes)
+            }
+        }
+    }
+
+    fn replayed(&self, start: Timestamp, seconds: f64, nodes: f64) -> Result<f64, SimError> {
+        between(nodes, &mut |n| {
+            let end = start + lacuna_model::Span::from_secs_f64(seconds);
+            let trace = Trace::dedicated(n, start, end);
+            let mut world = World::new(&trace, self.trainers, self.kinds, &self.settings, false);
+            world.run(&mut Decider::new(&self.settings, &|| 0.0), &mut |_| {})?;
+            Ok(world.tally.samples)
+        })
     }
 }
 

@@ -8,22 +8,29 @@ mod account;
 pub mod calibration;
 mod efficiency;
 mod history;
+mod loss;
 pub mod pool_stats;
 mod recording;
 mod replay;
 pub mod report;
 mod settings;
 mod simulated;
+mod solve_times;
 mod summary;
 mod trace;
 mod world;
 
 pub use account::Account;
 pub use efficiency::{dedicated_samples, split_rate, static_samples};
-pub use history::{History, Life, Point};
+pub use history::{
+    Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES,
+};
+pub use lacuna_planner::objective::{NamedExpressions, Objective};
+pub use loss::Loss;
 pub use recording::{Recording, StepRef, Steps};
-pub use replay::{Hooks, Progress, Replayed, SimError, replay};
-pub use settings::{Model, Objective, Settings, TrainerEnd};
+pub use replay::{Decision, Hooks, Progress, Replayed, SimError, replay};
+pub use settings::{Dedicated, GanttWindow, Model, Settings, TrainerEnd};
 pub use simulated::{JobCounts, Simulated, Simulation, Survey, SurveyProgress};
+pub use solve_times::SolveTimes;
 pub use summary::{SolveSeconds, Summary, Verified};
 pub use trace::Trace;

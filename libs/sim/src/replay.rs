@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
-use lacuna_model::{Policy, Timestamp, TrainerSpec};
+use lacuna_model::{Policy, Span, Timestamp, TrainerSpec};
+use lacuna_planner::objective::{Objective, ObjectiveError};
+use lacuna_planner::{Problem, Sizes};
 use lacuna_schedlog::ReadError;
 use lacuna_timeline::batch::BatchError;
 
-use crate::summary::{SolveSeconds, Summary};
+use crate::efficiency::Baseline;
+use crate::summary::Summary;
 use crate::world::{Decider, Kinds, Tally, World};
-use crate::{History, Recording, Settings, dedicated_samples};
+use crate::{History, Loss, Recording, Settings, SolveTimes};
 
 /// Why a replay could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +58,9 @@ pub enum SimError {
         /// The answer.
         counts: Vec<u32>,
     },
+    /// What is to be maximised makes no sense for a trainer.
+    #[error(transparent)]
+    Objective(#[from] ObjectiveError),
     /// A setting makes no sense.
     #[error("{what}: expected {expected}")]
     Setting {
@@ -80,12 +86,38 @@ pub struct Progress {
     pub trainers_done: u64,
 }
 
+/// One decision of the planner, as it is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Decision<'a> {
+    /// The number of its event, from 0.
+    pub event: u64,
+    /// Wall-clock seconds that it took.
+    pub seconds: f64,
+    /// What was asked.
+    pub problem: &'a Problem,
+    /// The answer.
+    pub sizes: &'a Sizes,
+}
+
 /// What a replay needs from outside.
 pub struct Hooks<'a> {
     /// Wall-clock seconds since any fixed moment, to time decisions.
     pub stopwatch: &'a dyn Fn() -> f64,
     /// Called now and then.
     pub progress: &'a mut dyn FnMut(Progress),
+    /// Called for each decision of the replay itself, say to save its problem.
+    pub save: Option<&'a mut dyn FnMut(&Decision<'_>)>,
+}
+
+impl<'a> Hooks<'a> {
+    /// Decisions are shown to nobody.
+    pub fn new(stopwatch: &'a dyn Fn() -> f64, progress: &'a mut dyn FnMut(Progress)) -> Self {
+        Self {
+            stopwatch,
+            progress,
+            save: None,
+        }
+    }
 }
 
 /// What a replay gives.
@@ -95,8 +127,10 @@ pub struct Replayed {
     pub summary: Summary,
     /// What happened when, if it was asked for.
     pub history: Option<History>,
-    /// Wall-clock seconds of each decision.
+    /// Wall-clock seconds of decisions: all up to 4,096, else every second, fourth and so on.
     pub solve_seconds: Vec<f64>,
+    /// How long decisions took.
+    pub solve_times: SolveTimes,
 }
 
 /// Replays a recording. `history` says whether what happened is to be remembered.
@@ -111,38 +145,45 @@ pub fn replay(
     hooks: &mut Hooks<'_>,
 ) -> Result<Replayed, SimError> {
     check(recording, trainers, settings)?;
-    let kinds = Kinds::new(trainers, settings.objective, settings.cost_scale);
-    let mut decider = Decider::new(settings, hooks.stopwatch);
-    let mut world = World::new(recording, trainers, &kinds, settings, history);
+    let kinds = Kinds::new(trainers, settings)?;
+    let save = hooks.save.as_deref_mut();
+    let mut decider = Decider::new(settings, hooks.stopwatch).showing(save);
+    let mut world = World::new(recording, trainers, &kinds, settings, history.is_some());
     world.run(
         &mut decider,
         &mut watch("replay", recording, hooks.progress),
     )?;
     let tally = world.tally;
-    let history = world.history.take();
+    let mut history = world.take_history();
+    let times = std::mem::take(&mut decider.times);
+    let shortcuts = std::mem::take(&mut decider.shortcuts);
+    let (unproven, verified) = (decider.unproven, decider.verified);
+    drop(decider);
 
     let unfinished = !settings.endless && tally.trainers_done < trainers.len() as u64;
     let whole = settings.endless || unfinished;
-    let (seconds, offered) = if whole {
-        (tally.now_s, tally.offered)
+    let (seconds, offer) = if whole {
+        (tally.now_s, tally.offer)
     } else {
-        (tally.last_end_s, tally.offered_at_last_end)
+        (tally.last_end_s, tally.offer_at_last_end)
     };
-    let equivalent_nodes = ratio(offered, seconds);
-    let dedicated = dedicated_samples(
-        trainers,
-        settings,
-        recording.start(),
-        seconds,
-        equivalent_nodes,
-    )?;
+    let equivalent_nodes = ratio(offer.node_s, seconds);
+    let baseline = Baseline::new(trainers, settings, &kinds);
+    let dedicated = baseline.samples(recording.start(), seconds, equivalent_nodes)?;
+    if let Some(history) = &mut history {
+        for day in &mut history.days {
+            let start = recording.start() + Span::from_secs_f64(day.from_s);
+            let length = day.until_s - day.from_s;
+            day.dedicated = baseline.samples(start, length, ratio(day.offered, length))?;
+        }
+    }
+    let (rescale, preempt) = (tally.rescale_cost, tally.preempt_cost);
     let zero_cost_fraction = if settings.endless {
         let free = zero_cost(recording, trainers, settings, hooks)?;
         Some(ratio(tally.samples, free))
     } else {
         None
     };
-    let solve_seconds = std::mem::take(&mut decider.seconds);
     let summary = Summary {
         efficiency: ratio(tally.samples, dedicated),
         hours: seconds / 3600.0,
@@ -152,6 +193,7 @@ pub fn replay(
         zero_cost_fraction,
         rescale_cost_fraction: ratio(tally.rescale_cost, tally.samples),
         preempt_cost_fraction: ratio(tally.preempt_cost, tally.samples),
+        loss: Loss::new(dedicated, tally.samples, rescale, preempt, offer),
         preemptions: tally.preemptions,
         rescales: tally.rescales,
         events: tally.events,
@@ -161,10 +203,10 @@ pub fn replay(
         history_holes: recording.history(),
         start: recording.start(),
         end: recording.end(),
-        solve_seconds: SolveSeconds::of(&solve_seconds),
-        shortcuts: std::mem::take(&mut decider.shortcuts),
-        unproven: decider.unproven,
-        verified: decider.verified,
+        solve_seconds: times.seconds(),
+        shortcuts,
+        unproven,
+        verified,
         wall_seconds: 0.0,
         peak_rss_bytes: 0,
         settings: settings.clone(),
@@ -172,7 +214,8 @@ pub fn replay(
     Ok(Replayed {
         summary,
         history,
-        solve_seconds,
+        solve_seconds: times.sample().to_vec(),
+        solve_times: times,
     })
 }
 
@@ -191,8 +234,8 @@ fn zero_cost(
         verify: false,
         ..settings.clone()
     };
-    let kinds = Kinds::new(trainers, free.objective, free.cost_scale);
-    let mut world = World::new(recording, trainers, &kinds, &free, None);
+    let kinds = Kinds::new(trainers, &free)?;
+    let mut world = World::new(recording, trainers, &kinds, &free, false);
     let mut watch = watch("zero-cost bound", recording, hooks.progress);
     world.run(&mut Decider::new(&free, &|| 0.0), &mut watch)?;
     Ok(world.tally.samples)
@@ -218,6 +261,19 @@ fn check(
     }
     if settings.max_parallel == 0 {
         return refuse("max-parallel", "at least 1");
+    }
+    let fair = settings.objective == Objective::Fair;
+    if fair && (settings.verify || !settings.objectives.is_empty()) {
+        return refuse(
+            "objective fair",
+            "neither verification nor objectives of single trainers",
+        );
+    }
+    if let Some(window) = settings.gantt {
+        let length = window.until_s - window.from_s;
+        if !length.is_finite() || length <= 0.0 || window.from_s < 0.0 {
+            return refuse("gantt", "a start of zero or more, and an end after it");
+        }
     }
     if !settings.cost_scale.is_finite() || settings.cost_scale < 0.0 {
         return refuse("cost-scale", "a finite number, zero or more");

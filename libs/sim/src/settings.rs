@@ -1,6 +1,7 @@
 //! What a replay can be asked to do.
 
 use lacuna_model::{NodeChoice, Policy, Span};
+use lacuna_planner::objective::{NamedExpressions, Objective};
 use serde::{Deserialize, Serialize};
 
 /// When a trainer that has done its work gives its nodes to others.
@@ -27,17 +28,29 @@ pub enum Model {
     Published,
 }
 
-/// What the planner maximises. Work done is counted in samples always.
+/// How the work is found that the same trainers would do on dedicated nodes, A_s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Objective {
-    /// What each trainer asks for.
+pub enum Dedicated {
+    /// The best static split if all trainers are alike, else a full static replay.
     #[default]
-    AsGiven,
-    /// Samples per second.
-    Throughput,
-    /// Speed-up over one node.
-    ScalingEfficiency,
+    ByKind,
+    /// The best split of the nodes among `max_parallel` equal trainers, which never changes and
+    /// costs nothing. Only for trainers that are all alike.
+    Split,
+    /// A full replay on nodes that never leave.
+    StaticReplay,
+}
+
+/// A part of a replay of which it is remembered what each node did.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GanttWindow {
+    /// Its start, seconds since the start of the replay.
+    pub from_s: f64,
+    /// Its end, seconds since the start of the replay.
+    pub until_s: f64,
+    /// At most so many nodes: those with the first holes.
+    pub nodes: u32,
 }
 
 /// All that a replay depends on besides its input. The default is the published setting.
@@ -55,8 +68,23 @@ pub struct Settings {
     pub trainer_end: TrainerEnd,
     /// Quirks.
     pub model: Model,
-    /// What is maximised.
+    /// What is maximised. Work done is counted in samples always.
     pub objective: Objective,
+    /// What is maximised of single trainers, in place of that.
+    #[serde(default, skip_serializing_if = "NamedExpressions::is_empty")]
+    pub objectives: NamedExpressions,
+    /// Whether a trainer that starts from no nodes pays its cost of growing: `up_s` seconds at
+    /// its rate after the start. As published it starts free. The planner then counts a start
+    /// as worth `1 - up_s / T` of its rate over the horizon T, but never less than 1 %, so that
+    /// a horizon below the cost of a start does not keep trainers from idle nodes for ever.
+    #[serde(default)]
+    pub charge_starts: bool,
+    /// What work done is measured by.
+    #[serde(default)]
+    pub dedicated: Dedicated,
+    /// Which part is remembered node by node; only if a history is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gantt: Option<GanttWindow>,
     /// Which of several equal nodes a trainer gets or gives up.
     pub node_choice: NodeChoice,
     /// Whether the list of trainers starts again at its end, and the replay runs to the end of
@@ -78,6 +106,10 @@ impl Default for Settings {
             trainer_end: TrainerEnd::NextEvent,
             model: Model::Exact,
             objective: Objective::AsGiven,
+            objectives: NamedExpressions::default(),
+            charge_starts: false,
+            dedicated: Dedicated::ByKind,
+            gantt: None,
             node_choice: NodeChoice::Random,
             endless: false,
             seed: 1,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lacuna_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::Settings;
+use crate::{Loss, Settings};
 
 /// How long decisions took, wall-clock seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -74,6 +74,8 @@ pub struct Summary {
     pub rescale_cost_fraction: f64,
     /// Samples lost to nodes that left, over samples done.
     pub preempt_cost_fraction: f64,
+    /// Where the work went that dedicated nodes would have done.
+    pub loss: Loss,
     /// Times that a trainer lost nodes unasked.
     pub preemptions: u64,
     /// Times that the planner changed the size of a trainer that had nodes.

@@ -1,10 +1,16 @@
 //! The machine and its trainers in virtual time.
 
 mod decide;
+mod gantt;
 mod kinds;
+mod member;
 mod pool;
+mod recorder;
 mod run;
+mod tally;
+mod thin;
 
 pub(crate) use decide::Decider;
 pub(crate) use kinds::Kinds;
-pub(crate) use run::{Tally, World};
+pub(crate) use run::World;
+pub(crate) use tally::{Offer, Tally};

@@ -49,6 +49,7 @@ fn run(
     let mut hooks = Hooks {
         stopwatch: &|| 0.0,
         progress: &mut |_| {},
+        save: None,
     };
     replay(
         &trace,

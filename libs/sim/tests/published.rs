@@ -40,6 +40,7 @@ impl Case {
         let mut hooks = Hooks {
             stopwatch: &|| 0.0,
             progress: &mut |_| {},
+            save: None,
         };
         replay(&trace, &trainers, settings, None, &mut hooks)
             .unwrap()
@@ -220,6 +221,7 @@ fn both_exact_methods_agree_on_recorded_problems() {
     let mut hooks = Hooks {
         stopwatch: &|| 0.0,
         progress: &mut |_| {},
+        save: None,
     };
     let settings = Settings {
         policy: Policy::Milp,

@@ -5,20 +5,31 @@ use std::collections::BTreeMap;
 use lacuna_model::{Outcome, Policy};
 use lacuna_planner::counts::{self, MilpOptions};
 use lacuna_planner::equal_share::{self, AtMinimum};
-use lacuna_planner::{Problem, Sizes, dp};
+use lacuna_planner::{Problem, Sizes, dp, fair};
 
-use crate::{Model, Settings, SimError, Verified};
+use crate::{Decision, Model, Settings, SimError, SolveTimes, Verified};
+
+/// The users of the trainers of a problem.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Users {
+    /// The user of each trainer.
+    pub(crate) of: Vec<u32>,
+    /// The share of each user, by its number.
+    pub(crate) shares: Vec<f64>,
+}
 
 /// Makes decisions and keeps what they took.
-pub(crate) struct Decider<'a> {
+pub(crate) struct Decider<'a, 's> {
     policy: Policy,
     at_minimum: AtMinimum,
     verify: bool,
     solver: dp::Solver,
     milp: MilpOptions,
     stopwatch: &'a dyn Fn() -> f64,
-    /// Seconds of each solve.
-    pub(crate) seconds: Vec<f64>,
+    /// Who wants to see each decision.
+    save: Option<&'a mut (dyn FnMut(&Decision<'_>) + 's)>,
+    /// Seconds of the solves.
+    pub(crate) times: SolveTimes,
     /// What proved the answer or made the solver's problem smaller, by name.
     pub(crate) shortcuts: BTreeMap<String, u64>,
     /// Decisions whose optimality the solver did not prove in time.
@@ -33,7 +44,7 @@ const AGREEMENT: f64 = 1e-6;
 /// Verification wants proof, so it waits for it.
 const VERIFY_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
 
-impl<'a> Decider<'a> {
+impl<'a, 's> Decider<'a, 's> {
     /// `stopwatch` gives seconds since any fixed moment.
     pub(crate) fn new(settings: &Settings, stopwatch: &'a dyn Fn() -> f64) -> Self {
         Self {
@@ -45,7 +56,8 @@ impl<'a> Decider<'a> {
             verify: settings.verify,
             solver: dp::Solver::new(),
             stopwatch,
-            seconds: Vec::new(),
+            save: None,
+            times: SolveTimes::default(),
             shortcuts: BTreeMap::new(),
             unproven: 0,
             milp: MilpOptions::default(),
@@ -53,14 +65,32 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// Decides the size of each trainer.
+    /// Shows every decision.
+    pub(crate) fn showing(mut self, save: Option<&'a mut (dyn FnMut(&Decision<'_>) + 's)>) -> Self {
+        self.save = save;
+        self
+    }
+
+    /// Decides the size of each trainer at an event; with `users`, max-min fair between them.
     ///
     /// # Errors
     /// [`SimError::Infeasible`] if the answer is not allowed.
-    pub(crate) fn decide(&mut self, problem: &Problem) -> Result<Sizes, SimError> {
+    pub(crate) fn decide(
+        &mut self,
+        event: u64,
+        problem: &Problem,
+        users: Option<&Users>,
+    ) -> Result<Sizes, SimError> {
         let before = (self.stopwatch)();
-        let sizes = self.solve(problem);
-        self.seconds.push((self.stopwatch)() - before);
+        let sizes = match users {
+            Some(users) if self.policy != Policy::EqualShare => {
+                self.count("none");
+                fair::solve(problem, &users.of, &users.shares)
+            }
+            _ => self.solve(problem),
+        };
+        let seconds = (self.stopwatch)() - before;
+        self.times.add(seconds);
         if !problem.is_feasible(&sizes.counts) {
             return Err(SimError::Infeasible {
                 nodes: problem.nodes,
@@ -69,6 +99,14 @@ impl<'a> Decider<'a> {
         }
         if self.verify {
             self.compare(problem, &sizes);
+        }
+        if let Some(save) = &mut self.save {
+            save(&Decision {
+                event,
+                seconds,
+                problem,
+                sizes: &sizes,
+            });
         }
         Ok(sizes)
     }

@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use lacuna_model::{RescaleCost, TrainerSpec, Work};
 use lacuna_planner::Item;
+use lacuna_planner::objective::{State, Worth, weight};
 
-use crate::Objective;
+use crate::{Settings, SimError};
+
+/// A start is worth at least this part of its rate, so that it is worth more than none.
+const LEAST_WORTH_OF_A_START: f64 = 0.01;
 
 /// What trainers of one kind have in common.
 #[derive(Debug, Clone)]
@@ -16,37 +20,77 @@ pub(crate) struct Kind {
     /// Samples/s at 0..=max nodes.
     rate: Arc<[f64]>,
     /// What is maximised, at 0..=max nodes.
-    value: Arc<[f64]>,
+    worth: Worth,
+    tables: Tables,
     cost: RescaleCost,
+    /// What a start from nothing is worth, as part of the worth over the horizon.
+    start: f64,
+    /// Samples/s on one node for weight 1: what service is counted in.
+    unit: f64,
+    weight: f64,
+}
+
+/// What is maximised at 0..=max nodes, at one step of a [`Worth`].
+#[derive(Debug, Clone)]
+pub(crate) struct Tables {
+    step: i32,
+    /// Of a trainer that runs.
+    running: Arc<[f64]>,
+    /// Of one that would start from nothing.
+    starting: Arc<[f64]>,
+}
+
+impl Tables {
+    fn new(step: i32, running: Arc<[f64]>, start: f64) -> Self {
+        let starting = if start < 1.0 {
+            running.iter().map(|value| value * start).collect()
+        } else {
+            running.clone()
+        };
+        Self {
+            step,
+            running,
+            starting,
+        }
+    }
 }
 
 impl Kind {
-    fn of(spec: &TrainerSpec, objective: Objective, cost_scale: f64) -> Self {
+    fn of(spec: &TrainerSpec, settings: &Settings) -> Result<Self, SimError> {
         let max = spec.max_nodes;
-        let rate: Arc<[f64]> = spec.throughput.table(max).into();
-        let value = match objective {
-            Objective::AsGiven => spec
-                .objective
-                .as_ref()
-                .map_or_else(|| rate.clone(), |curve| curve.table(max).into()),
-            Objective::Throughput => rate.clone(),
-            Objective::ScalingEfficiency => spec.throughput.speedup().table(max).into(),
+        let named = settings.objectives.of(&spec.id);
+        let worth = Worth::new(spec, named.unwrap_or(&settings.objective))?;
+        let cost = spec.rescale.scaled(settings.cost_scale);
+        let lost = cost.up_s / settings.horizon.as_secs_f64();
+        let start = if settings.charge_starts && lost > 0.0 {
+            (1.0 - lost).max(LEAST_WORTH_OF_A_START)
+        } else {
+            1.0
         };
-        Self {
+        let weight = weight(spec);
+        Ok(Self {
             min: spec.min_nodes,
             max,
-            rate,
-            value,
-            cost: spec.rescale.scaled(cost_scale),
-        }
+            rate: spec.throughput.table(max).into(),
+            tables: Tables::new(0, worth.table().clone(), start),
+            worth,
+            cost,
+            start,
+            unit: spec.throughput.at(1) * weight,
+            weight,
+        })
     }
 
     fn is_like(&self, other: &Self) -> bool {
+        self.trains_like(other) && self.weight == other.weight && self.worth == other.worth
+    }
+
+    /// Whether two kinds do the same work on the same nodes, whatever it is worth.
+    fn trains_like(&self, other: &Self) -> bool {
         self.min == other.min
             && self.max == other.max
             && self.cost == other.cost
             && self.rate == other.rate
-            && self.value == other.value
     }
 
     /// Samples/s on so many nodes.
@@ -69,15 +113,50 @@ impl Kind {
         self.cost
     }
 
-    /// A trainer of this kind in the allocation problem.
-    pub(crate) fn item(&self, current: u32) -> Item {
-        let value = self.value.get(current as usize).copied().unwrap_or(0.0);
+    /// How much its work counts.
+    pub(crate) const fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// Service in one sample.
+    pub(crate) fn service(&self, samples: f64) -> f64 {
+        if self.unit > 0.0 {
+            samples / self.unit
+        } else {
+            0.0
+        }
+    }
+
+    /// Whether what is maximised never changes.
+    pub(crate) const fn is_fixed(&self) -> bool {
+        self.worth.is_fixed()
+    }
+
+    /// Brings a trainer's own tables up to its state.
+    pub(crate) fn update(&self, own: &mut Option<Tables>, state: &State) -> Result<(), SimError> {
+        let step = self.worth.step(state);
+        if own.as_ref().is_none_or(|own| own.step != step) {
+            *own = Some(Tables::new(step, self.worth.at(step)?, self.start));
+        }
+        Ok(())
+    }
+
+    /// A trainer of this kind in the allocation problem, with its own tables if it has any.
+    pub(crate) fn item(&self, current: u32, own: Option<&Tables>) -> Item {
+        let tables = own.unwrap_or(&self.tables);
+        let runs = current >= self.min;
+        let rate_now = || tables.running.get(current as usize).copied().unwrap_or(0.0);
         Item {
             current,
             min: self.min,
             max: self.max,
-            value: self.value.clone(),
-            rate_now: if current >= self.min { value } else { 0.0 },
+            value: if runs {
+                &tables.running
+            } else {
+                &tables.starting
+            }
+            .clone(),
+            rate_now: if runs { rate_now() } else { 0.0 },
             up_s: self.cost.up_s,
             down_s: self.cost.down_s,
         }
@@ -94,22 +173,23 @@ pub(crate) struct Kinds {
 
 impl Kinds {
     /// Sorts a list of trainers into kinds.
-    pub(crate) fn new(trainers: &[TrainerSpec], objective: Objective, cost_scale: f64) -> Self {
+    ///
+    /// # Errors
+    /// [`SimError::Objective`] if what is maximised makes no sense for a trainer.
+    pub(crate) fn new(trainers: &[TrainerSpec], settings: &Settings) -> Result<Self, SimError> {
         let mut kinds: Vec<Arc<Kind>> = Vec::new();
         let of = trainers
             .iter()
             .map(|spec| {
-                let kind = Kind::of(spec, objective, cost_scale);
-                kinds
-                    .iter()
-                    .position(|k| k.is_like(&kind))
-                    .unwrap_or_else(|| {
-                        kinds.push(Arc::new(kind));
-                        kinds.len() - 1
-                    })
+                let kind = Kind::of(spec, settings)?;
+                let known = kinds.iter().position(|known| known.is_like(&kind));
+                Ok(known.unwrap_or_else(|| {
+                    kinds.push(Arc::new(kind));
+                    kinds.len() - 1
+                }))
             })
-            .collect();
-        Self { kinds, of }
+            .collect::<Result<_, SimError>>()?;
+        Ok(Self { kinds, of })
     }
 
     /// The kind of a trainer of the list.
@@ -117,12 +197,11 @@ impl Kinds {
         self.kinds.get(*self.of.get(trainer)?)
     }
 
-    /// The only kind, if there is but one.
+    /// The only kind, if all do the same work on the same nodes.
     pub(crate) fn only(&self) -> Option<&Arc<Kind>> {
-        match self.kinds.as_slice() {
-            [only] => Some(only),
-            _ => None,
-        }
+        let (first, others) = self.kinds.split_first()?;
+        let alike = others.iter().all(|kind| kind.trains_like(first));
+        alike.then_some(first)
     }
 }
 

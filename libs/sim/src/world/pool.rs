@@ -72,6 +72,11 @@ impl Pool {
         &self.slots
     }
 
+    /// The node of each slot.
+    pub(crate) fn nodes(&self) -> &[u32] {
+        &self.nodes
+    }
+
     /// How many nodes are idle.
     pub(crate) fn len(&self) -> u32 {
         self.slots.len() as u32

@@ -1,0 +1,139 @@
+//! What single nodes do in a window of time.
+
+use std::collections::HashMap;
+
+use lacuna_planner::choose::Slot;
+
+use crate::{Gantt, GanttRow, GanttSegment, GanttWindow, Recording};
+
+/// A hole that is open, or not.
+type Open = Option<(f64, Option<u32>)>;
+
+/// Follows some nodes through a window.
+#[derive(Debug, Clone)]
+pub(super) struct Watcher {
+    window: GanttWindow,
+    begun: bool,
+    /// The row of each node that is followed.
+    rows: HashMap<u32, usize>,
+    found: Vec<(u32, Vec<GanttSegment>, Open)>,
+    /// Which rows have a hole now.
+    present: Vec<bool>,
+}
+
+impl Watcher {
+    pub(super) fn new(window: GanttWindow) -> Self {
+        Self {
+            window,
+            begun: false,
+            rows: HashMap::new(),
+            found: Vec::new(),
+            present: Vec::new(),
+        }
+    }
+
+    /// Whether the state that has lasted until `now_s` is to be told before it changes, because
+    /// the window has begun meanwhile.
+    pub(super) fn begins_before(&self, now_s: f64) -> bool {
+        !self.begun && now_s > self.window.from_s
+    }
+
+    /// Whether a change at this moment matters.
+    pub(super) fn wants(&self, now_s: f64) -> bool {
+        now_s >= self.window.from_s && now_s < self.window.until_s
+    }
+
+    /// The state from `at_s` on: the node of each hole, and who trains in it, by `admitted`
+    /// from the holes' owners.
+    pub(super) fn tell(
+        &mut self,
+        at_s: f64,
+        nodes: &[u32],
+        slots: &[Slot],
+        admitted: impl Fn(u32) -> Option<u32>,
+    ) {
+        self.begun = true;
+        let at_s = at_s.max(self.window.from_s);
+        self.present.fill(false);
+        for (&node, slot) in nodes.iter().zip(slots) {
+            let row = match self.rows.get(&node) {
+                Some(&row) => row,
+                None if self.found.len() < self.window.nodes as usize => {
+                    self.rows.insert(node, self.found.len());
+                    self.found.push((node, Vec::new(), None));
+                    self.present.push(true);
+                    self.found.len() - 1
+                }
+                None => continue,
+            };
+            let trainer = slot.owner.and_then(&admitted);
+            if let Some(present) = self.present.get_mut(row) {
+                *present = true;
+            }
+            let Some((_, segments, open)) = self.found.get_mut(row) else {
+                continue;
+            };
+            if open.is_none_or(|(_, before)| before != trainer) {
+                close(segments, open, at_s);
+                *open = Some((at_s, trainer));
+            }
+        }
+        for ((_, segments, open), present) in self.found.iter_mut().zip(&self.present) {
+            if !present {
+                close(segments, open, at_s);
+            }
+        }
+    }
+
+    /// Ends the window, at the latest at `now_s`. `ended` says when a trainer, by the order of
+    /// admission, had done its work: what its nodes do after that is waste.
+    pub(super) fn finish(
+        mut self,
+        now_s: f64,
+        recording: &dyn Recording,
+        ended: impl Fn(u32) -> Option<f64>,
+    ) -> Gantt {
+        let until_s = self.window.until_s.min(now_s);
+        let mut rows = Vec::with_capacity(self.found.len());
+        for (node, mut segments, mut open) in self.found.drain(..) {
+            close(&mut segments, &mut open, until_s);
+            let split = segments.iter().flat_map(|&segment| {
+                let end = segment.trainer.and_then(&ended);
+                let end = end.filter(|&end| end < segment.until_s);
+                let cut = end.map_or(segment.until_s, |end| end.max(segment.from_s));
+                let trained = GanttSegment {
+                    until_s: cut,
+                    ..segment
+                };
+                let waste = GanttSegment {
+                    from_s: cut,
+                    trainer: None,
+                    ..segment
+                };
+                [trained, waste]
+            });
+            let segments = split.filter(|s| s.until_s > s.from_s).collect();
+            rows.push(GanttRow {
+                node,
+                name: recording.node_name(node).into_owned(),
+                segments,
+            });
+        }
+        rows.sort_by_key(|row| row.node);
+        Gantt {
+            from_s: self.window.from_s,
+            until_s,
+            rows,
+        }
+    }
+}
+
+fn close(segments: &mut Vec<GanttSegment>, open: &mut Open, at_s: f64) {
+    if let Some((from_s, trainer)) = open.take() {
+        segments.push(GanttSegment {
+            from_s,
+            until_s: at_s,
+            trainer,
+        });
+    }
+}
