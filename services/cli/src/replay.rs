@@ -4,13 +4,15 @@ mod args;
 mod builtin;
 mod output;
 mod report;
+mod saved;
+mod window;
 
 use lacuna_model::TrainerSpec;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_schedlog::read_trainers;
 use lacuna_sim::pool_stats::PoolOptions;
 use lacuna_sim::report::{Source, from_replay, render};
-use lacuna_sim::{History, Hooks, Recording, Replayed, Settings, SimError, replay};
+use lacuna_sim::{Decision, History, Hooks, Recording, Replayed, Settings, SimError, replay};
 
 use crate::error::{CliError, Result};
 use crate::log::{Bar, Facts, Input, Kind, load, unreadable};
@@ -54,13 +56,26 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
             builtin::trainers(recording.start())?
         }
     };
+    if report.is_some() {
+        settings.gantt = Some(args.gantt(recording.start())?);
+    }
+    let mut keeper = args.save_problem.as_ref().map(saved::Keeper::new);
+    let mut save = |decision: &Decision<'_>| {
+        if let Some(keeper) = &mut keeper {
+            keeper.look(decision);
+        }
+    };
     let mut hooks = Hooks {
         stopwatch: &|| watch.seconds(),
         progress: &mut |progress| bar.walking(&progress),
+        save: args.save_problem.is_some().then_some(&mut save),
     };
     let history = report.is_some().then(History::default);
     let mut replayed =
         replay(recording, &trainers, &settings, history, &mut hooks).map_err(failed)?;
+    if let Some(keeper) = keeper {
+        keeper.write(&facts.file)?;
+    }
     if let Some(target) = report {
         target.write(&page(args, &facts, recording, &trainers, &replayed)?)?;
     }

@@ -174,3 +174,106 @@ fn a_report_that_cannot_be_written_is_an_error() {
         assert!(text.contains("No space left on device"), "{text}");
     }
 }
+
+#[test]
+fn an_objective_is_a_name_an_expression_or_a_file() {
+    let bench = Bench::new();
+    let plain = json(&bench.replay(&["--json"]));
+    for objective in [
+        "throughput",
+        "rate",
+        "3 * rate",
+        "weighted",
+        "deadline",
+        "fair",
+    ] {
+        // One trainer alone: all of these want the same of it.
+        let found = json(&bench.replay(&["--json", "--objective", objective]));
+        assert_eq!(found["hours"], plain["hours"], "{objective}");
+        assert_eq!(found["settings"]["objective"], objective);
+    }
+    // More than one node is worth nothing: it never grows, and works as long as for one node.
+    let small = "min(speedup, 1)";
+    let found = json(&bench.replay(&["--json", "--objective", small]));
+    assert_eq!(found["rescales"], 0, "{found}");
+    assert!((found["hours"].as_f64().unwrap() * 3600.0 - 40.0).abs() < 1e-6);
+    bench.file("mine.toml", "# mine\nt0 = \"min(speedup, 1)\"\n");
+    let named = json(&bench.replay(&["--json", "--objective-file", "mine.toml"]));
+    assert_eq!(named["hours"], found["hours"]);
+    let output = bench.replay(&["--objective", "n +"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    bench.file("mine.toml", "t0 = \"n +\"\n");
+    let text = bench.complaint(&["--objective-file", "mine.toml"]);
+    assert!(text.contains("mine.toml: line 1"), "{text}");
+    let text = bench.complaint(&["--objective-file", "none.toml"]);
+    assert!(text.contains("cannot read none.toml"), "{text}");
+    let text = bench.complaint(&["--objective", "n - 5"]);
+    assert!(text.contains("t0"), "{text}");
+}
+
+#[test]
+fn what_is_measured_can_be_chosen() {
+    let bench = Bench::new();
+    let plain = json(&bench.replay(&["--json"]));
+    let charged = json(&bench.replay(&["--json", "--charge-starts"]));
+    assert!(
+        charged["rescale_cost_fraction"].as_f64() > plain["rescale_cost_fraction"].as_f64(),
+        "{charged}"
+    );
+    let split = json(&bench.replay(&["--json", "--dedicated", "split"]));
+    assert_eq!(split["efficiency"], plain["efficiency"]);
+    let replayed = json(&bench.replay(&["--json", "--dedicated", "static-replay"]));
+    assert_eq!(replayed["hours"], plain["hours"]);
+    assert_eq!(replayed["settings"]["dedicated"], "static-replay");
+    let output = bench.replay(&["--dedicated", "sometimes"]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_decision_is_saved_and_solved_again() {
+    let bench = Bench::new();
+    let solve = |file: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_lacuna"))
+            .current_dir(bench.folder.path())
+            .args(["solve", file, "--solver", "dp", "--json"])
+            .output()
+            .unwrap();
+        json(&output)
+    };
+    for which in ["p.json", "p.json@hardest", "p.json@0"] {
+        let _ = std::fs::remove_file(bench.path("p.json"));
+        let output = bench.replay(&["--save-problem", which]);
+        assert!(output.status.success(), "{output:?}");
+        let text = std::fs::read_to_string(bench.path("p.json")).unwrap();
+        assert!(text.contains("allocation-problem"), "{text}");
+        assert!(text.contains("holes.csv"), "{text}");
+        assert!(solve("p.json")["objective"].as_f64().unwrap() >= 0.0);
+    }
+    let text = bench.complaint(&["--save-problem", "q.json@999"]);
+    assert!(text.contains("no event 999"), "{text}");
+    assert!(!bench.path("q.json").exists());
+    let text = bench.complaint(&["--save-problem", "no/such/q.json"]);
+    assert!(text.contains("cannot write no/such/q.json"), "{text}");
+}
+
+#[test]
+fn the_report_shows_a_part_node_by_node() {
+    let bench = Bench::new();
+    let page = |more: &[&str]| {
+        let output = bench.replay(&[&["--report", "out.html"][..], more].concat());
+        assert!(output.status.success(), "{output:?}");
+        std::fs::read_to_string(bench.path("out.html")).unwrap()
+    };
+    let whole = page(&[]);
+    let part = page(&["--gantt", "1600000040..90s", "--gantt-nodes", "1"]);
+    assert_ne!(whole, part);
+    let text = bench.complaint(&["--report", "out.html", "--gantt", "90s..40s"]);
+    assert!(text.contains("--gantt"), "{text}");
+    for wrong in [
+        &["--gantt", "0s..9s"][..],
+        &["--report", "x", "--gantt", "9s"],
+    ] {
+        let output = bench.replay(wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
+    }
+}

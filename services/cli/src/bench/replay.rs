@@ -103,6 +103,7 @@ fn measure(case: &Case, args: &ReplayBenchArgs, bar: &mut Bar) -> Result<Row> {
     let mut hooks = Hooks {
         stopwatch: &|| watch.seconds(),
         progress: &mut |progress| bar.walking(&progress),
+        save: None,
     };
     let recording = case.recording.as_ref();
     let failed = |e: lacuna_sim::SimError| CliError::failed(e.to_string());

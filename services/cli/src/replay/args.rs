@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use lacuna_model::{NodeChoice, Policy, Span};
-use lacuna_sim::{Model, Objective, Settings, TrainerEnd};
+use lacuna_model::{NodeChoice, Policy, Span, Timestamp};
+use lacuna_planner::objective::{NamedExpressions, Objective, ObjectiveError};
+use lacuna_sim::{Dedicated, GanttWindow, Model, Settings, TrainerEnd};
 
-use crate::error::Result;
+use super::window::{Part, Saved};
+use crate::error::{CliError, Result, file_error};
 use crate::log::LogArgs;
 use crate::output::parse_span;
 
@@ -22,6 +24,8 @@ Examples:
   lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --policy milp --verify
   lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --endless --cost-scale 5 --nodes together
   lacuna replay holes.csv.gz --trainers mixed.jsonl.gz --max-parallel 35 --report out.html --json
+  lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'
+  lacuna replay holes.csv.gz --trainers mine.jsonl --save-problem p.json; lacuna solve p.json
 
 Any log of a batch scheduler will do: Standard Workload Format, Slurm (sacct, jobcomp,
 slurmctld.log, sinfo), PBS, LSF, states of nodes, or a list of holes (node,idle_from,idle_until,
@@ -29,6 +33,9 @@ censored, in Unix seconds). Jobs that name no nodes are placed by a simulated ba
 Trainers are one JSON object a line; without, ShuffleNet is trained on ImageNet over and over, with
 the curve and the costs of the paper, as an endless stream. All may be compressed. The defaults are the published model of BFTrainer
 (arXiv 2106.12091), which leaves open which of several equal nodes a trainer gets: at random.
+An objective may be an expression of n (nodes), rate (samples/s on n nodes), rate1, speedup, weight,
+priority, min_nodes, max_nodes and samples_left, such as 'weight * speedup^0.9'; with + - * / ^,
+comparisons, min, max, abs, sqrt, exp, ln, log2, floor, ceil and if(condition, then, else).
 Fractions of cost are samples lost over samples done. The seed is printed with the result.")]
 pub(crate) struct ReplayArgs {
     /// The trainers (JSON lines) [default: an endless stream of ShuffleNet on ImageNet]
@@ -53,9 +60,19 @@ pub(crate) struct ReplayArgs {
     /// Keep the quirks of the published code (limit on changes, equal share at the minimum)
     #[arg(long)]
     compat: bool,
-    /// What is maximised
-    #[arg(long, value_enum, default_value_t = ObjectiveArg::AsGiven)]
-    objective: ObjectiveArg,
+    /// What is maximised: as-given (what the list of trainers says), throughput,
+    /// scaling-efficiency, weighted, deadline, least-attained, fair, or an expression
+    #[arg(long, value_name = "OBJECTIVE", default_value = "as-given", value_parser = objective)]
+    objective: Objective,
+    /// Objectives of single trainers, one a line: name = "expression", or name,expression
+    #[arg(long, value_name = "FILE")]
+    objective_file: Option<PathBuf>,
+    /// A trainer that starts from no nodes pays for growing, too; as published it starts free
+    #[arg(long)]
+    charge_starts: bool,
+    /// How the work of dedicated nodes is found that efficiency is measured by
+    #[arg(long, value_enum, default_value_t = DedicatedArg::ByKind)]
+    dedicated: DedicatedArg,
     /// Which of several equal nodes a trainer gets or gives up
     #[arg(long, value_enum, default_value_t = NodesArg::Random)]
     nodes: NodesArg,
@@ -74,6 +91,17 @@ pub(crate) struct ReplayArgs {
     /// Write an HTML report that stands alone
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
+    /// The part of time that the report shows node by node: moments, or lengths of time since the
+    /// start of the replay (6h..12h) [default: the first day]
+    #[arg(long, value_name = "FROM..UNTIL", requires = "report")]
+    gantt: Option<Part>,
+    /// How many nodes it shows
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    gantt_nodes: u32,
+    /// Save the allocation problem of an event, or the one that took the longest; `lacuna solve`
+    /// solves it again
+    #[arg(long, value_name = "FILE[@EVENT|@hardest]")]
+    pub(super) save_problem: Option<Saved>,
     // Last, since its headings hold for all that follows.
     #[command(flatten)]
     pub(super) log: LogArgs,
@@ -101,13 +129,17 @@ enum TrainerEndArg {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum ObjectiveArg {
-    /// What the list of trainers says
-    AsGiven,
-    /// Samples per second
-    Throughput,
-    /// Speed-up over one node
-    ScalingEfficiency,
+enum DedicatedArg {
+    /// The best static split if all trainers are alike, else a full static replay
+    ByKind,
+    /// The best static split; only for trainers that are all alike
+    Split,
+    /// A full replay on nodes that never leave
+    StaticReplay,
+}
+
+fn objective(text: &str) -> std::result::Result<Objective, String> {
+    text.parse().map_err(|e: ObjectiveError| e.to_string())
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -142,11 +174,15 @@ impl ReplayArgs {
             } else {
                 Model::Exact
             },
-            objective: match self.objective {
-                ObjectiveArg::AsGiven => Objective::AsGiven,
-                ObjectiveArg::Throughput => Objective::Throughput,
-                ObjectiveArg::ScalingEfficiency => Objective::ScalingEfficiency,
+            objective: self.objective.clone(),
+            objectives: self.objectives()?,
+            charge_starts: self.charge_starts,
+            dedicated: match self.dedicated {
+                DedicatedArg::ByKind => Dedicated::ByKind,
+                DedicatedArg::Split => Dedicated::Split,
+                DedicatedArg::StaticReplay => Dedicated::StaticReplay,
             },
+            gantt: None,
             node_choice: match self.nodes {
                 NodesArg::Random => NodeChoice::Random,
                 NodesArg::Together => NodeChoice::Together,
@@ -154,6 +190,32 @@ impl ReplayArgs {
             endless: self.endless,
             seed: self.seed,
             verify: self.verify,
+        })
+    }
+
+    /// The objectives of single trainers.
+    fn objectives(&self) -> Result<NamedExpressions> {
+        let Some(path) = &self.objective_file else {
+            return Ok(NamedExpressions::default());
+        };
+        let text = std::fs::read_to_string(path).map_err(|e| file_error("read", path, &e))?;
+        NamedExpressions::read(&text)
+            .map_err(|e| CliError::failed(format!("{}: {e}", path.display())))
+    }
+
+    /// The part that the report shows node by node: what is asked for, else the first day.
+    ///
+    /// # Errors
+    /// It ends before it begins.
+    pub(super) fn gantt(&self, start: Timestamp) -> Result<GanttWindow> {
+        let (from_s, until_s) = match self.gantt {
+            Some(part) => part.seconds(start).map_err(CliError::failed)?,
+            None => (0.0, 86_400.0),
+        };
+        Ok(GanttWindow {
+            from_s,
+            until_s,
+            nodes: self.gantt_nodes,
         })
     }
 }

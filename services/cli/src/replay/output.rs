@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use lacuna_sim::Summary;
+use lacuna_planner::objective::Objective;
+use lacuna_sim::{Dedicated, Summary};
 
 use crate::error::Result;
 use crate::log::Facts;
@@ -102,6 +103,25 @@ pub(super) fn table(summary: &Summary, log: &Facts, report: Option<&Path>) -> Re
             ),
         ),
     ]);
+    let mut also = Vec::new();
+    if !settings.objectives.is_empty() || settings.objective != Objective::AsGiven {
+        also.push(format!("objective {}", settings.objective));
+    }
+    if !settings.objectives.is_empty() {
+        also.push(format!("{} of its own", settings.objectives.len()));
+    }
+    if settings.charge_starts {
+        also.push("starts charged".to_owned());
+    }
+    if settings.dedicated != Dedicated::ByKind {
+        also.push(format!("dedicated {}", word(json!(settings.dedicated))));
+    }
+    if settings.endless {
+        also.push("endless".to_owned());
+    }
+    if !also.is_empty() {
+        rows.push(("also", also.join(", ")));
+    }
     if !summary.shortcuts.is_empty() {
         let name = |name: &str| match name {
             "none" => "in full".to_owned(),
