@@ -95,6 +95,10 @@ impl Days {
 
     /// The day of a second, which never decreases. An interval that begins as a day ends is of
     /// the next.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the list has been filled to at least one day just above"
+    )]
     fn day(&mut self, at_s: f64) -> &mut Day {
         let number = (at_s / DAY_S).floor().max(0.0) as usize;
         while self.list.len() <= number {

@@ -1,0 +1,318 @@
+//! What is maximised, what starts cost and what work is measured by: replays worked out by hand.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use lacuna_model::{
+    HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
+};
+use lacuna_planner::objective::weight;
+use lacuna_sim::{
+    Dedicated, History, Hooks, Life, NamedExpressions, Objective, Replayed, Settings, SimError,
+    Trace, dedicated_samples, replay,
+};
+use proptest::prelude::*;
+
+fn hole(node: u32, from: i64, until: i64) -> HoleRecord {
+    HoleRecord {
+        node: NodeId::new(format!("n{node}")).unwrap(),
+        from: Timestamp::from_unix(from),
+        until: Timestamp::from_unix(until),
+        censored: false,
+    }
+}
+
+/// 10 samples/s on each node, costs of 3 s up and 2 s down.
+fn trainer(name: u32, max: u32, samples: f64) -> TrainerSpec {
+    TrainerSpec {
+        id: TrainerId::new(format!("t{name}")).unwrap(),
+        owner: None,
+        weight: None,
+        deadline: None,
+        priority: 0,
+        submit: Timestamp::from_unix(0),
+        min_nodes: 1,
+        max_nodes: max,
+        throughput: ScalingCurve::linear(10.0, max).unwrap(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 3.0,
+            down_s: 2.0,
+        },
+        work: Work::Samples(samples),
+        launch: Launch::Simulated,
+    }
+}
+
+fn by(objective: &str) -> Settings {
+    Settings {
+        objective: objective.parse().unwrap(),
+        ..Settings::default()
+    }
+}
+
+fn run(
+    holes: &[HoleRecord],
+    trainers: &[TrainerSpec],
+    settings: &Settings,
+) -> Result<Replayed, SimError> {
+    let trace = Trace::new(holes, None, Timestamp::from_unix(0), None);
+    let mut progress = |_| {};
+    let mut hooks = Hooks::new(&|| 0.0, &mut progress);
+    let history = Some(History::default());
+    replay(&trace, trainers, settings, history, &mut hooks)
+}
+
+fn lives(holes: &[HoleRecord], trainers: &[TrainerSpec], settings: &Settings) -> Vec<Life> {
+    let replayed = run(holes, trainers, settings).unwrap();
+    replayed.history.unwrap().lives
+}
+
+/// The first size of each trainer.
+fn first_sizes(lives: &[Life]) -> Vec<Option<u32>> {
+    let first = |life: &Life| life.sizes.first().map(|&(_, nodes)| nodes);
+    lives.iter().map(first).collect()
+}
+
+fn three_nodes() -> Vec<HoleRecord> {
+    (0..3).map(|node| hole(node, 0, 1000)).collect()
+}
+
+#[test]
+fn the_heavier_trainer_gets_the_nodes() {
+    let mut trainers = [trainer(0, 3, 3e4), trainer(1, 3, 3e4)];
+    let sizes = |trainers: &[TrainerSpec], objective| {
+        first_sizes(&lives(&three_nodes(), trainers, &by(objective)))
+    };
+    // Alike, the earlier one gets all.
+    assert_eq!(sizes(&trainers, "weighted"), [Some(3), None]);
+    trainers[1].priority = 1;
+    assert_eq!(weight(&trainers[1]), 2.0);
+    assert_eq!(sizes(&trainers, "weighted"), [None, Some(3)]);
+    assert_eq!(sizes(&trainers, "throughput"), [Some(3), None]);
+    // A weight that is given counts in place of the priority.
+    trainers[1].weight = Some(0.5);
+    assert_eq!(sizes(&trainers, "weighted"), [Some(3), None]);
+    assert_eq!(sizes(&trainers, "speedup * weight"), [Some(3), None]);
+    assert_eq!(sizes(&trainers, "speedup * priority"), [None, Some(3)]);
+}
+
+#[test]
+fn a_deadline_flips_who_goes_first() {
+    let mut trainers = [trainer(0, 3, 3e4), trainer(1, 3, 300.0)];
+    trainers[1].deadline = Some(Timestamp::from_unix(15));
+    let ended = |objective| lives(&three_nodes(), &trainers, &by(objective))[1].ended_s;
+    // 300 samples at 30/s, in time; after t0 it would be done at 1,000 s at the earliest.
+    assert_eq!(ended("deadline"), Some(10.0));
+    assert_eq!(ended("weighted"), None);
+}
+
+#[test]
+fn a_lost_deadline_does_not_hold_up_others() {
+    let mut trainers = [trainer(0, 3, 600.0), trainer(1, 3, 3e4)];
+    // 600 samples take 20 s at best.
+    trainers[0].deadline = Some(Timestamp::from_unix(19));
+    let sizes = first_sizes(&lives(&three_nodes(), &trainers, &by("deadline")));
+    assert_eq!(sizes, [None, Some(3)]);
+}
+
+#[test]
+fn one_trainer_can_have_an_objective_of_its_own() {
+    let trainers = [trainer(0, 3, 3e4), trainer(1, 3, 3e4)];
+    let settings = Settings {
+        objectives: NamedExpressions::read("t1,rate * 1.5").unwrap(),
+        ..by("throughput")
+    };
+    let sizes = first_sizes(&lives(&three_nodes(), &trainers, &settings));
+    assert_eq!(sizes, [None, Some(3)]);
+    let settings = Settings {
+        objectives: NamedExpressions::read("t1,rate - 20").unwrap(),
+        ..by("throughput")
+    };
+    let error = run(&three_nodes(), &trainers, &settings).unwrap_err();
+    assert!(matches!(error, SimError::Objective(_)), "{error}");
+    assert!(
+        error.to_string().contains("trainer t1 at 0 nodes is -20"),
+        "{error}"
+    );
+}
+
+#[test]
+fn users_share_alike_under_max_min_fairness() {
+    let holes: Vec<_> = (0..4).map(|node| hole(node, 0, 1000)).collect();
+    let mut trainers: Vec<_> = (0..4).map(|name| trainer(name, 4, 3e4)).collect();
+    for (name, trainer) in trainers.iter_mut().enumerate() {
+        trainer.owner = Some(if name < 3 { "ada" } else { "bob" }.to_owned());
+    }
+    let nodes = |objective| {
+        let lives = lives(&holes, &trainers, &by(objective));
+        let sizes = first_sizes(&lives);
+        let sum = |sizes: &[Option<u32>]| sizes.iter().flatten().sum::<u32>();
+        (sum(&sizes[..3]), sum(&sizes[3..]))
+    };
+    assert_eq!(nodes("throughput"), (4, 0));
+    assert_eq!(nodes("fair"), (2, 2));
+    trainers[3].weight = Some(3.0);
+    let shared = lives(&holes, &trainers, &by("fair"));
+    assert_eq!(first_sizes(&shared)[3], Some(3));
+}
+
+#[test]
+fn who_has_got_least_so_far_goes_first() {
+    // t0 has the only node for ten hours when t1 of another owner comes.
+    let holes = [hole(0, 0, 40_000)];
+    let mut trainers = [trainer(0, 1, 4e5), trainer(1, 1, 100.0)];
+    trainers[0].owner = Some("ada".to_owned());
+    trainers[1].owner = Some("bob".to_owned());
+    trainers[1].submit = Timestamp::from_unix(36_000);
+    let second = |trainers: &[TrainerSpec], objective| {
+        lives(&holes, trainers, &by(objective))[1].sizes.clone()
+    };
+    assert_eq!(second(&trainers, "weighted"), []);
+    assert_eq!(second(&trainers, "least-attained"), [(36_000.0, 1)]);
+    // Of the same owner, the present one keeps the node.
+    trainers[1].owner = Some("ada".to_owned());
+    assert_eq!(second(&trainers, "least-attained"), []);
+}
+
+#[test]
+fn a_start_can_be_charged() {
+    // 400 samples at 10/s, and 3 s of the start at 10/s.
+    let holes = [hole(0, 0, 100)];
+    let settings = Settings {
+        charge_starts: true,
+        ..Settings::default()
+    };
+    let summary = run(&holes, &[trainer(0, 1, 400.0)], &settings)
+        .unwrap()
+        .summary;
+    assert!((summary.hours * 3600.0 - 43.0).abs() < 1e-9, "{summary:?}");
+    assert!((summary.rescale_cost_fraction - 30.0 / 400.0).abs() < 1e-12);
+    // A horizon below the cost of a start does not starve anyone.
+    let settings = Settings {
+        horizon: lacuna_model::Span::from_secs(1),
+        ..settings
+    };
+    let summary = run(&holes, &[trainer(0, 1, 400.0)], &settings)
+        .unwrap()
+        .summary;
+    assert!((summary.hours * 3600.0 - 43.0).abs() < 1e-9, "{summary:?}");
+}
+
+#[test]
+fn both_definitions_of_dedicated_work_agree_on_linear_trainers() {
+    let trainers = [trainer(0, 8, 1e9), trainer(1, 8, 1e9)];
+    let start = Timestamp::from_unix(0);
+    for dedicated in [Dedicated::ByKind, Dedicated::Split, Dedicated::StaticReplay] {
+        let settings = Settings {
+            dedicated,
+            ..Settings::default()
+        };
+        let samples = dedicated_samples(&trainers, &settings, start, 100.0, 2.5).unwrap();
+        assert!((samples - 2500.0).abs() < 1e-6, "{dedicated:?}: {samples}");
+    }
+    let mut other = trainer(2, 8, 1e9);
+    other.throughput = ScalingCurve::linear(20.0, 8).unwrap();
+    let settings = Settings {
+        dedicated: Dedicated::Split,
+        ..Settings::default()
+    };
+    let refused = dedicated_samples(&[trainer(0, 8, 1e9), other], &settings, start, 100.0, 2.5);
+    assert!(
+        matches!(refused, Err(SimError::Setting { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn every_decision_can_be_seen() {
+    let trace = Trace::new(&three_nodes(), None, Timestamp::from_unix(0), None);
+    let mut seen = Vec::new();
+    let mut look = |decision: &lacuna_sim::Decision<'_>| {
+        assert!(decision.problem.is_feasible(&decision.sizes.counts));
+        seen.push((decision.event, decision.problem.nodes));
+    };
+    let mut progress = |_| {};
+    let mut hooks = Hooks::new(&|| 0.0, &mut progress);
+    hooks.save = Some(&mut look);
+    let trainers = [trainer(0, 3, 300.0)];
+    let settings = Settings {
+        endless: true,
+        ..Settings::default()
+    };
+    let replayed = replay(&trace, &trainers, &settings, None, &mut hooks).unwrap();
+    // Decisions of the runs that the replay is measured by are not shown.
+    assert_eq!(seen.len() as u64, replayed.summary.events);
+    assert_eq!(seen.first(), Some(&(0, 3)));
+}
+
+/// Holes of a few nodes: lengths busy and idle in turn.
+fn machine() -> impl Strategy<Value = Vec<HoleRecord>> {
+    let node = proptest::collection::vec((1_i64..300, 1_i64..300), 1..6);
+    proptest::collection::vec(node, 1..6).prop_map(|nodes| {
+        let mut holes = Vec::new();
+        for (number, lengths) in nodes.iter().enumerate() {
+            let mut at = 0;
+            for (busy, idle) in lengths {
+                holes.push(hole(number as u32, at + busy, at + busy + idle));
+                at += busy + idle;
+            }
+        }
+        holes
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn an_expression_of_the_throughput_is_the_throughput(holes in machine(), seed: u64) {
+        let trainers: Vec<_> = (0..5).map(|k| trainer(k, 1 + k, 2000.0)).collect();
+        let run = |objective| {
+            let settings = Settings { seed, ..by(objective) };
+            run(&holes, &trainers, &settings).unwrap()
+        };
+        let (plain, said) = (run("throughput"), run("rate"));
+        prop_assert_eq!(&plain.history, &said.history);
+        prop_assert_eq!(plain.summary.efficiency, said.summary.efficiency);
+        // Said so that it looks at the work left, it is the same still.
+        let looked = run("rate + 0 * samples_left");
+        prop_assert_eq!(&plain.history, &looked.history);
+    }
+
+    #[test]
+    fn a_factor_on_all_weights_changes_nothing(
+        holes in machine(),
+        weights in proptest::collection::vec(0.1_f64..9.0, 5),
+        factor in prop_oneof![Just(0.25), Just(8.0), Just(1024.0)],
+        objective in prop_oneof![Just("weighted"), Just("deadline"), Just("fair"), Just("rate * weight")],
+        seed: u64,
+    ) {
+        let trainers = |factor: f64| -> Vec<TrainerSpec> {
+            (0..5_u32)
+                .zip(&weights)
+                .map(|(k, weight)| TrainerSpec {
+                    weight: Some(weight * factor),
+                    owner: Some(format!("u{}", k % 2)),
+                    deadline: (k % 2 == 0).then(|| Timestamp::from_unix(400)),
+                    ..trainer(k, 1 + k, 2000.0)
+                })
+                .collect()
+        };
+        let settings = Settings { seed, ..by(objective) };
+        let once = run(&holes, &trainers(1.0), &settings).unwrap();
+        let more = run(&holes, &trainers(factor), &settings).unwrap();
+        prop_assert_eq!(once.history, more.history);
+    }
+}
+
+#[test]
+fn the_objective_has_one_name_everywhere() {
+    let settings = by("min(rate, 20) * (n > 0)");
+    let text = serde_json::to_value(&settings).unwrap();
+    assert_eq!(text["objective"], "min(rate, 20) * (n > 0)");
+    assert_eq!(serde_json::from_value::<Settings>(text).unwrap(), settings);
+    assert_eq!(
+        serde_json::to_value(Objective::LeastAttained).unwrap(),
+        "least-attained"
+    );
+}

@@ -1,0 +1,221 @@
+//! What a replay remembers: where the work went, days, nodes in a window, and no more than that.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use lacuna_model::{
+    HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
+};
+use lacuna_sim::{
+    GanttSegment, GanttWindow, History, Hooks, LIVES, POINTS, Replayed, SIZES, Settings, Trace,
+    replay,
+};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+fn hole(node: u32, from: i64, until: i64) -> HoleRecord {
+    HoleRecord {
+        node: NodeId::new(format!("n{node}")).unwrap(),
+        from: Timestamp::from_unix(from),
+        until: Timestamp::from_unix(until),
+        censored: false,
+    }
+}
+
+/// 10 samples/s on each node, costs of 3 s up and 2 s down.
+fn trainer(name: u32, max: u32, work: Work) -> TrainerSpec {
+    TrainerSpec {
+        id: TrainerId::new(format!("t{name}")).unwrap(),
+        owner: None,
+        weight: None,
+        deadline: None,
+        priority: 0,
+        submit: Timestamp::from_unix(0),
+        min_nodes: 1,
+        max_nodes: max,
+        throughput: ScalingCurve::linear(10.0, max).unwrap(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 3.0,
+            down_s: 2.0,
+        },
+        work,
+        launch: Launch::Simulated,
+    }
+}
+
+fn run(holes: &[HoleRecord], trainers: &[TrainerSpec], settings: &Settings) -> Replayed {
+    let trace = Trace::new(holes, None, Timestamp::from_unix(0), None);
+    let mut progress = |_| {};
+    let mut hooks = Hooks::new(&|| 0.0, &mut progress);
+    let history = Some(History::default());
+    replay(&trace, trainers, settings, history, &mut hooks).unwrap()
+}
+
+/// Two nodes, of which one leaves at 40. t0 has both until 10 and holds them until 40; t1 then
+/// has the other until 50.
+fn two_trainers() -> Replayed {
+    let holes = [hole(0, 0, 100), hole(1, 0, 40)];
+    let trainers = [
+        trainer(0, 2, Work::Samples(200.0)),
+        trainer(1, 2, Work::Samples(100.0)),
+    ];
+    let settings = Settings {
+        max_parallel: 1,
+        gantt: Some(GanttWindow {
+            from_s: 5.0,
+            until_s: 45.0,
+            nodes: 10,
+        }),
+        ..Settings::default()
+    };
+    run(&holes, &trainers, &settings)
+}
+
+#[test]
+fn what_finished_trainers_hold_is_counted_as_idling() {
+    let loss = two_trainers().summary.loss;
+    // 90 node-seconds in 50 s are 1.8 nodes, so 18 samples/s for 50 s.
+    assert!((loss.dedicated - 900.0).abs() < 1e-9, "{loss:?}");
+    assert!((loss.done - 300.0).abs() < 1e-9, "{loss:?}");
+    assert!((loss.idling - 600.0).abs() < 1e-9, "{loss:?}");
+    assert_eq!((loss.rescale, loss.preempt, loss.waiting), (0.0, 0.0, 0.0));
+    assert!(loss.curve.abs() < 1e-9, "{loss:?}");
+}
+
+#[test]
+fn nodes_without_a_trainer_are_counted_as_waiting() {
+    // A second node that the only trainer, of one node, cannot use.
+    let holes = [hole(0, 0, 100), hole(1, 0, 50)];
+    let summary = run(
+        &holes,
+        &[trainer(0, 1, Work::Samples(500.0))],
+        &Settings::default(),
+    )
+    .summary;
+    let loss = summary.loss;
+    // Ten trainers at a time on two dedicated nodes do 20 samples/s for 50 s.
+    assert!((loss.dedicated - 1000.0).abs() < 1e-9, "{loss:?}");
+    assert!((loss.waiting - 500.0).abs() < 1e-9, "{loss:?}");
+    assert!(
+        loss.curve.abs() < 1e-9 && loss.idling.abs() < 1e-9,
+        "{loss:?}"
+    );
+}
+
+#[test]
+fn a_window_shows_who_had_which_node() {
+    let gantt = two_trainers().history.unwrap().gantt.unwrap();
+    let segment = |from_s, until_s, trainer| GanttSegment {
+        from_s,
+        until_s,
+        trainer,
+    };
+    assert_eq!((gantt.from_s, gantt.until_s), (5.0, 45.0));
+    let names: Vec<_> = gantt.rows.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["n0", "n1"]);
+    let first = [
+        segment(5.0, 10.0, Some(0)),
+        segment(10.0, 40.0, None),
+        segment(40.0, 45.0, Some(1)),
+    ];
+    assert_eq!(gantt.rows[0].segments, first);
+    assert_eq!(gantt.rows[1].segments, first[..2]);
+}
+
+/// Holes of some nodes over some days.
+fn holes(nodes: u32, days: i64, longest: i64, seed: u64) -> Vec<HoleRecord> {
+    println!("seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut holes = Vec::new();
+    for node in 0..nodes {
+        let mut at = 0;
+        while at < days * 86_400 {
+            let from = at + rng.random_range(1..longest);
+            at = from + rng.random_range(1..longest);
+            holes.push(hole(node, from, at));
+        }
+    }
+    holes
+}
+
+#[test]
+fn days_and_losses_add_up() {
+    let holes = holes(20, 3, 4000, 7);
+    let trainers: Vec<_> = (0..40)
+        .map(|k| trainer(k, 1 + k % 6, Work::Samples(2e5)))
+        .collect();
+    for endless in [false, true] {
+        let settings = Settings {
+            endless,
+            max_parallel: 4,
+            ..Settings::default()
+        };
+        let replayed = run(&holes, &trainers, &settings);
+        let (summary, history) = (replayed.summary, replayed.history.unwrap());
+        let days = &history.days;
+        let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0);
+        let sum = |of: fn(&lacuna_sim::Day) -> f64| days.iter().map(of).sum::<f64>();
+        assert!(days.len() >= 2 && days[0].until_s == 86_400.0, "{days:?}");
+        assert!(close(sum(|d| d.samples), summary.samples));
+        assert!(close(
+            sum(|d| d.used),
+            summary.harvested_node_hours * 3600.0
+        ));
+        let loss = summary.loss;
+        assert!(close(sum(|d| d.rescale), loss.rescale));
+        assert!(close(sum(|d| d.preempt), loss.preempt));
+        let parts = loss.rescale + loss.preempt + loss.waiting + loss.idling + loss.curve;
+        assert!(close(loss.dedicated, loss.done + parts), "{loss:?}");
+        assert!(close(loss.done, summary.samples));
+        assert!(close(loss.done / loss.dedicated, summary.efficiency));
+        assert!(
+            loss.preempt > 0.0 && loss.waiting > 0.0 && loss.rescale > 0.0,
+            "{loss:?}"
+        );
+        // On linear trainers with their nodes, nothing is lost to the curve but what mixed
+        // trainers would have done otherwise.
+        for day in days {
+            assert!(
+                day.dedicated > 0.0 && day.samples < 1.5 * day.dedicated,
+                "{day:?}"
+            );
+            assert!(
+                day.used + day.waiting <= day.offered * (1.0 + 1e-12),
+                "{day:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_history_is_bounded_and_loses_no_node_time() {
+    let holes = holes(12, 30, 1500, 9);
+    // One that never ends, and many that end soon.
+    let mut trainers = vec![trainer(0, 12, Work::UntilExit)];
+    trainers.extend((1..3000).map(|k| trainer(k, 2, Work::Samples(5000.0))));
+    let settings = Settings {
+        max_parallel: 3,
+        ..Settings::default()
+    };
+    let replayed = run(&holes, &trainers, &settings);
+    let (summary, history) = (replayed.summary, replayed.history.unwrap());
+    assert!(summary.events > 20_000, "{}", summary.events);
+    assert!(history.points.len() <= POINTS && history.points.len() > POINTS / 4);
+    assert_eq!(history.lives.len(), LIVES);
+    assert!(history.lives_left_out > 0);
+    let longest = &history.lives[0];
+    assert!(longest.sizes.len() <= SIZES && longest.sizes.len() > SIZES / 8);
+    assert!(replayed.solve_seconds.len() <= 4096);
+    assert_eq!(replayed.solve_times.len(), summary.events);
+    let end = summary.hours * 3600.0;
+    let ends = history.points.iter().skip(1).map(|p| p.at_s).chain([end]);
+    let mut offered = 0.0;
+    for (point, end) in history.points.iter().zip(ends) {
+        offered += point.pool_mean * (end - point.at_s);
+        assert!(point.used <= point.pool && point.used_mean <= point.pool_mean);
+    }
+    assert!(
+        (offered / (summary.equivalent_nodes * end) - 1.0).abs() < 1e-9,
+        "{offered}"
+    );
+}
