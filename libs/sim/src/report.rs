@@ -9,6 +9,7 @@
 mod charts;
 mod compare;
 mod data;
+mod from_history;
 mod from_replay;
 mod harm;
 mod page;

@@ -10,12 +10,15 @@ use lacuna_model::{
 };
 use lacuna_schedlog::{first_nodes, read_holes, read_nodes, read_trainers};
 use lacuna_sim::report::{Report, Source, from_replay, render};
-use lacuna_sim::{History, Hooks, Replayed, Settings, Trace, replay};
+use lacuna_sim::{GanttWindow, History, Hooks, Replayed, Settings, Trace, replay};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const SEED: u64 = 7;
 const LENGTH_S: i64 = 36 * 3600;
+/// The window that is shown node by node.
+const FROM_S: i64 = 10 * 3600;
+const UNTIL_S: i64 = 16 * 3600;
 
 fn trainer(number: u32) -> TrainerSpec {
     TrainerSpec {
@@ -62,13 +65,12 @@ fn holes() -> Vec<HoleRecord> {
 fn run(trace: &Trace, trainers: &[TrainerSpec], settings: &Settings) -> Replayed {
     // A clock that goes a tenth of a millisecond further each time that it is read.
     let clock = Cell::new(0.0);
-    let mut hooks = Hooks {
-        stopwatch: &|| {
-            clock.set(clock.get() + 1e-4);
-            clock.get()
-        },
-        progress: &mut |_| {},
+    let stopwatch = || {
+        clock.set(clock.get() + 1e-4);
+        clock.get()
     };
+    let mut progress = |_| {};
+    let mut hooks = Hooks::new(&stopwatch, &mut progress);
     let history = Some(History::default());
     replay(trace, trainers, settings, history, &mut hooks).unwrap()
 }
@@ -80,6 +82,11 @@ fn filled() -> (Report, Replayed) {
     let settings = Settings {
         max_parallel: 3,
         seed: SEED,
+        gantt: Some(GanttWindow {
+            from_s: FROM_S as f64,
+            until_s: UNTIL_S as f64,
+            nodes: 20,
+        }),
         ..Settings::default()
     };
     let replayed = run(&trace, &trainers, &settings);
@@ -116,6 +123,9 @@ fn a_replay_fills_its_report() {
     for heading in [
         "Pool and use",
         "Efficiency so far",
+        "Efficiency by day",
+        "Where the loss went",
+        "Node by node",
         "Would it have hurt anyone?",
         "Trainers",
         "Holes by length",
@@ -126,6 +136,72 @@ fn a_replay_fills_its_report() {
         assert!(page.contains(&format!("<h2>{heading}</h2>")), "{heading}");
     }
     assert!(!page.contains("NaN") && !page.contains("inf"));
+}
+
+/// Equal up to rounding.
+fn near(mine: f64, other: f64) {
+    assert!(
+        (mine - other).abs() <= 1e-6 * other.abs().max(1.0),
+        "{mine} is not {other}"
+    );
+}
+
+#[test]
+fn days_and_losses_of_a_report_add_up() {
+    let (report, replayed) = filled();
+    let summary = &replayed.summary;
+    let offered: f64 = report.days.iter().map(|day| day.offered_node_hours).sum();
+    near(offered, summary.equivalent_nodes * summary.hours);
+    let samples: f64 = report.days.iter().map(|day| day.samples).sum();
+    near(samples, summary.samples);
+    assert_eq!(report.days.len(), 2);
+    assert_eq!(report.days[1].label, "1970-01-02");
+    let preempt: f64 = report.days.iter().map(|day| day.preempt).sum();
+    near(preempt, summary.preempt_cost_fraction * summary.samples);
+    let split = report.loss.unwrap();
+    let lost: f64 = split.parts.iter().map(|part| part.samples).sum();
+    near(split.dedicated - lost, split.done);
+    near(split.done / split.dedicated, summary.efficiency);
+    let decisions: u64 = report.solves.iter().map(|bin| bin.count).sum();
+    assert_eq!(decisions, summary.events);
+}
+
+#[test]
+fn a_window_shows_each_hole_of_each_node() {
+    let (report, _) = filled();
+    let gantt = report.gantt.unwrap();
+    assert_eq!(
+        (gantt.from_s, gantt.until_s),
+        (FROM_S as f64, UNTIL_S as f64)
+    );
+    let mut with_trainer = 0.0;
+    for row in &gantt.rows {
+        let of_node = holes()
+            .into_iter()
+            .filter(|hole| hole.node.to_string() == row.node);
+        let idle: i64 = of_node
+            .map(|hole| {
+                let (from, until) = (hole.from.unix_ms() / 1000, hole.until.unix_ms() / 1000);
+                (until.min(UNTIL_S) - from.max(FROM_S)).max(0)
+            })
+            .sum();
+        let shown: f64 = row.segments.iter().map(|s| s.until_s - s.from_s).sum();
+        near(shown, idle as f64);
+        let mut before = gantt.from_s;
+        for segment in &row.segments {
+            assert!(segment.from_s >= before - 1e-9, "{row:?}");
+            before = segment.until_s;
+            if let Some(trainer) = segment.trainer {
+                let life = &report.trainers[trainer as usize];
+                assert!(life.admitted_s <= segment.from_s + 1e-9, "{life:?}");
+                assert!(life.ended_s.is_none_or(|end| segment.until_s <= end + 1e-9));
+                with_trainer += segment.until_s - segment.from_s;
+            }
+        }
+    }
+    assert_eq!(gantt.rows.len(), 8);
+    // Three trainers of four nodes and less hold most of what there is.
+    assert!(with_trainer > 8.0 * 3600.0, "{with_trainer}");
 }
 
 fn data() -> Option<PathBuf> {
@@ -152,7 +228,15 @@ fn a_report_at_the_papers_scale_is_small() {
     let trainers = read_trainers(&folder.join("hpo-1000.jsonl.gz")).unwrap();
     let start = Timestamp::from_unix(1_612_988_475);
     let trace = Trace::new(&holes.records, Some(&nodes), start, None);
-    let replayed = run(&trace, &trainers, &Settings::default());
+    let settings = Settings {
+        gantt: Some(GanttWindow {
+            from_s: 2.0 * 86_400.0,
+            until_s: 2.0 * 86_400.0 + 6.0 * 3600.0,
+            nodes: 40,
+        }),
+        ..Settings::default()
+    };
+    let replayed = run(&trace, &trainers, &settings);
     let mut source = Source::new("Summit, first 1024 nodes", &trace, &trainers);
     source.pool.machine_nodes = Some(1024);
     let report = from_replay(&source, &replayed).unwrap();

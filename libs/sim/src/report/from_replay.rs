@@ -2,12 +2,13 @@
 
 use lacuna_model::TrainerSpec;
 
-use super::data::{Losses, PoolPoint, Report, TrainerRow};
+use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
+use super::from_history;
 use super::harm::{self, Facts};
 use super::svg::{count, percent, span};
 use crate::calibration::{CalibrationOptions, calibrate};
 use crate::pool_stats::{PoolOptions, pool_stats};
-use crate::{History, Recording, Replayed, SimError, Summary, dedicated_samples};
+use crate::{History, Loss, Recording, Replayed, SimError, Summary, dedicated_samples};
 
 /// What a replay was made from.
 #[derive(Clone)]
@@ -76,7 +77,10 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
         "Time is recorded time since the start of the replay. Efficiency is work done over the \
          work of the same trainers on dedicated nodes that offer the same node-time; losses are \
          samples lost over samples done. The pool's figures are of the recording from the start of \
-         the replay to its end, also where the trainers end earlier."
+         the replay to its end, also where the trainers end earlier. Days are 24 hours from the \
+         start, named by the date on which they begin. Losses: nodes without a trainer are valued \
+         at what a node-second brings on dedicated nodes; what is left after all other losses is \
+         that sizes follow the pool, so that trainers work elsewhere on their scaling curves."
             .to_owned(),
     );
     Ok(Report {
@@ -90,36 +94,21 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
         ),
         figures: figures(summary),
         settings: settings(summary),
-        pool: history
-            .points
-            .iter()
-            .map(|point| PoolPoint {
-                at_s: point.at_s,
-                pool: point.pool,
-                used: point.used,
-            })
-            .collect(),
+        pool: from_history::pool(history),
         efficiency: efficiency(source, replayed, history)?,
-        trainers: history
-            .lives
-            .iter()
-            .map(|life| TrainerRow {
-                name: life.name.to_string(),
-                admitted_s: life.admitted_s,
-                ended_s: life.ended_s,
-                samples: life.samples,
-                preemptions: life.preemptions,
-                sizes: life.sizes.clone(),
-            })
-            .collect(),
+        days: from_history::days(history, source.recording.start(), source.pool.utc_offset_s),
+        trainers: from_history::trainers(history),
+        trainers_left_out: history.lives_left_out,
+        gantt: from_history::gantt(history),
         holes: pool.lengths.clone(),
-        losses: Some(Losses {
-            samples: summary.samples,
-            rescale: summary.rescale_cost_fraction * summary.samples,
-            preempt: summary.preempt_cost_fraction * summary.samples,
-        }),
+        loss: Some(split(&summary.loss)),
         calibration,
-        solve_seconds: replayed.solve_seconds.clone(),
+        solves: bin_solves(
+            replayed
+                .solve_times
+                .bins()
+                .map(|(from, until, count)| (f64::midpoint(from, until), count)),
+        ),
         pool_stats: Some(pool),
         machine: source.machine.to_vec(),
         harm,
@@ -160,6 +149,32 @@ fn figures(summary: &Summary) -> Vec<(String, String)> {
     figures
 }
 
+/// Where the loss went.
+fn split(loss: &Loss) -> LossSplit {
+    let parts = [
+        ("rescaling", LossKind::Rescale, loss.rescale),
+        ("preemption", LossKind::Preempt, loss.preempt),
+        ("nodes without a trainer", LossKind::Waiting, loss.waiting),
+        (
+            "nodes of trainers that were done",
+            LossKind::Idling,
+            loss.idling,
+        ),
+        ("scaling curve: sizes change", LossKind::Curve, loss.curve),
+    ];
+    LossSplit {
+        dedicated: loss.dedicated,
+        parts: parts
+            .map(|(label, kind, samples)| LossPart {
+                label: label.to_owned(),
+                kind,
+                samples,
+            })
+            .to_vec(),
+        done: loss.done,
+    }
+}
+
 /// What was asked for.
 fn settings(summary: &Summary) -> Vec<(String, String)> {
     let settings = &summary.settings;
@@ -172,6 +187,16 @@ fn settings(summary: &Summary) -> Vec<(String, String)> {
         row("trainers end", word(&settings.trainer_end)),
         row("which nodes", word(&settings.node_choice)),
         row("model", word(&settings.model)),
+        row("measured by", word(&settings.dedicated)),
+        row(
+            "starts",
+            if settings.charge_starts {
+                "charged"
+            } else {
+                "free"
+            }
+            .to_owned(),
+        ),
         row("seed", settings.seed.to_string()),
     ]
 }
@@ -184,11 +209,11 @@ fn efficiency(
 ) -> Result<Vec<(f64, f64)>, SimError> {
     let end_s = replayed.summary.hours * 3600.0;
     let mut curve = Vec::with_capacity(POINTS);
-    let (mut offered, mut before) = (0.0, (0.0, 0_u32));
+    let (mut offered, mut before) = (0.0, (0.0, 0.0));
     let mut due = 1;
     for point in &history.points {
-        offered += f64::from(before.1) * (point.at_s - before.0);
-        before = (point.at_s, point.pool);
+        offered += before.1 * (point.at_s - before.0);
+        before = (point.at_s, point.pool_mean);
         if point.at_s < end_s * due as f64 / POINTS as f64 || point.at_s <= 0.0 {
             continue;
         }
@@ -211,5 +236,8 @@ fn efficiency(
 /// The word that a setting has on the command line and in JSON.
 fn word(setting: &impl serde::Serialize) -> String {
     let value = serde_json::to_value(setting).unwrap_or_default();
-    value.as_str().unwrap_or_default().to_owned()
+    match value.as_str() {
+        Some(word) => word.to_owned(),
+        None => value.to_string(),
+    }
 }

@@ -41,7 +41,11 @@ pub(in crate::report) fn loss(whole: &LossPart, parts: &[LossPart], rest: &LossP
             ROW - 7.0,
         );
         let share = part.samples / whole.samples.max(f64::MIN_POSITIVE);
-        let words = format!("{} · {}", percent(share, 2), value(part.samples));
+        let samples = match part.samples.abs() {
+            s if s >= 1e6 => format!("{:.3e}", part.samples),
+            _ => value(part.samples),
+        };
+        let words = format!("{} · {samples}", percent(share, 2));
         text(
             &mut out,
             "words",
