@@ -8,7 +8,7 @@
 //! later job, and only jobs that overrun their walltime or nodes that fail break a promise.
 //!
 //! A compression costs (waiting jobs) x (moments at which something is to happen), so only the
-//! first [`Machine::depth`](super::Machine::depth) jobs of the queue have a reservation; those
+//! first [`Machine::depth`](field@super::Machine::depth) jobs of the queue have a reservation; those
 //! behind wait without one and cannot start.
 
 use super::nodes::NodeSet;

@@ -12,7 +12,7 @@ pub enum Backfill {
     /// (Lifka 1995).
     #[default]
     Easy,
-    /// Every waiting job has one, up to [`Machine::depth`]: a later job starts if it delays
+    /// Every waiting job has one, up to [`field@Machine::depth`]: a later job starts if it delays
     /// none of them.
     Conservative,
     /// No job passes another.
