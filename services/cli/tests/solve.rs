@@ -2,8 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
+    clippy::panic,
     reason = "helpers of tests fail as tests do"
 )]
 
