@@ -277,3 +277,21 @@ fn the_report_shows_a_part_node_by_node() {
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
     }
 }
+
+#[test]
+fn the_published_limit_on_changes_does_not_bind_equal_share() {
+    let bench = Bench::new();
+    // Two nodes at once: with the limit a trainer could take only one of them.
+    bench.file(
+        "holes.csv",
+        "node,idle_from,idle_until,censored\na,1600000000,1600000100,0\nb,1600000000,1600000100,0\n",
+    );
+    let quirk = ["--json", "--policy", "equal-share", "--compat"];
+    let found = json(&bench.replay(&quirk));
+    assert!(
+        (found["hours"].as_f64().unwrap() * 3600.0 - 20.0).abs() < 1e-6,
+        "{found}"
+    );
+    let found = json(&bench.replay(&["--json", "--policy", "dp", "--compat"]));
+    assert!(found["hours"].as_f64().unwrap() * 3600.0 > 20.0, "{found}");
+}

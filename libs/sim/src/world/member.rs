@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lacuna_model::Timestamp;
+use lacuna_model::{Policy, Timestamp};
 use lacuna_planner::objective::{Objective, State};
 use lacuna_planner::{Problem, choose};
 
@@ -165,9 +165,10 @@ impl World<'_> {
     pub(super) fn replan(&mut self, decider: &mut Decider<'_, '_>) -> Result<(), SimError> {
         self.weigh()?;
         self.problem.nodes = self.pool.len();
-        self.problem.max_change = match self.settings.model {
-            Model::Exact => None,
-            Model::Published => Some(Problem::published_max_change(self.pool.len())),
+        self.problem.max_change = match (self.settings.model, self.settings.policy) {
+            // The limit comes from the published programme's big-M; equal share knows none.
+            (Model::Exact, _) | (_, Policy::EqualShare) => None,
+            (Model::Published, _) => Some(Problem::published_max_change(self.pool.len())),
         };
         self.problem.trainers.clear();
         let items = self.active.iter();
