@@ -89,7 +89,7 @@ fn published_rows_are_reproduced() {
     };
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
-    let chosen = ["--only", "costs", "--only", "equal share", "--json"];
+    let chosen = ["--only", "costs", "--only", "equal-share", "--json"];
     let output = reproduce(
         &data,
         &[&chosen[..], &["--report", page.to_str().unwrap()]].concat(),

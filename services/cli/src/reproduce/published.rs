@@ -15,12 +15,12 @@ use super::row::{Figure, Row, Tolerance};
 
 const HORIZON: &str = "horizon";
 const COMPAT: &str = "compat";
-const EQUAL: &str = "equal share";
-const PARALLEL: &str = "in parallel";
+const EQUAL: &str = "equal-share";
+const PARALLEL: &str = "in-parallel";
 const COSTS: &str = "costs";
-const MIXED: &str = "mixed stream";
+const MIXED: &str = "mixed-stream";
 const OBJECTIVES: &str = "objectives";
-const END: &str = "trainer end";
+const END: &str = "trainer-end";
 const DEDICATED: &str = "dedicated";
 const OUTAGES: &str = "outages";
 const ENDLESS: &str = "endless";
