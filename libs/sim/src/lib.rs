@@ -22,9 +22,7 @@ mod world;
 
 pub use account::Account;
 pub use efficiency::{dedicated_samples, split_rate, static_samples};
-pub use history::{
-    Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES,
-};
+pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES};
 pub use lacuna_planner::objective::{NamedExpressions, Objective};
 pub use loss::Loss;
 pub use recording::{Recording, StepRef, Steps};
