@@ -113,6 +113,19 @@ impl<'a> Baseline<'a> {
         }
     }
 
+    /// The most nodes that the trainers which run at a time can use.
+    pub(crate) fn usable_nodes(&self) -> f64 {
+        let mut most: Vec<u32> = self.trainers.iter().map(|spec| spec.max_nodes).collect();
+        most.sort_unstable_by(|a, b| b.cmp(a));
+        let parallel = self.settings.max_parallel as usize;
+        // The list starts again at its end, so the largest can be there more than once.
+        most.iter()
+            .cycle()
+            .take(parallel)
+            .map(|&nodes| f64::from(nodes))
+            .sum()
+    }
+
     fn replayed(&self, start: Timestamp, seconds: f64, nodes: f64) -> Result<f64, SimError> {
         between(nodes, &mut |n| {
             let end = start + lacuna_model::Span::from_secs_f64(seconds);

@@ -177,7 +177,8 @@ pub fn replay(
             day.dedicated = baseline.samples(start, length, ratio(day.offered, length))?;
         }
     }
-    let (rescale, preempt) = (tally.rescale_cost, tally.preempt_cost);
+    let charged = (tally.rescale_cost, tally.preempt_cost);
+    let spare = (equivalent_nodes - baseline.usable_nodes()).max(0.0) * seconds;
     let zero_cost_fraction = if settings.endless {
         let free = zero_cost(recording, trainers, settings, hooks)?;
         Some(ratio(tally.samples, free))
@@ -193,7 +194,7 @@ pub fn replay(
         zero_cost_fraction,
         rescale_cost_fraction: ratio(tally.rescale_cost, tally.samples),
         preempt_cost_fraction: ratio(tally.preempt_cost, tally.samples),
-        loss: Loss::new(dedicated, tally.samples, rescale, preempt, offer),
+        loss: Loss::new(dedicated, tally.samples, charged, offer, spare),
         preemptions: tally.preemptions,
         rescales: tally.rescales,
         events: tally.events,

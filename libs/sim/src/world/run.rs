@@ -213,7 +213,9 @@ impl<'a> World<'a> {
             let gained = member.account.done - done;
             interval.used += trained * nodes;
             interval.samples += gained;
-            interval.offer.idling += would - gained;
+            if !endless {
+                interval.offer.idling += would - gained;
+            }
             if serves {
                 let service = member.kind.service(gained);
                 self.service.add(member.owner, service, now);
