@@ -6,7 +6,7 @@
 //! [`Planner`] does all of it at every change.
 //!
 //! [`fair::solve`]`(&Problem, users: &[u32], shares: &[f64]) -> Sizes` is another aim: max-min
-//! fairness between the users who own the trainers. [`file`] keeps problems as files.
+//! fairness between the users who own the trainers. [`mod@file`] keeps problems as files.
 
 pub mod check;
 pub mod choose;
