@@ -33,7 +33,8 @@ Without a log: the recording of Summit, if it is at hand (LACUNA_DATA), at the p
 first 1,024 nodes, a thousand trainers, 10 in parallel, to their end) and whole (4,734 nodes, 35 in
 parallel, every event); else generated machines of these sizes. The policy is dp.
 
-EVENTS/S is that of the replay alone; reading the log is not in it. SOLVE and ANEW are the mean
+TIME is that of the replay with the runs that it is measured by (the same trainers on dedicated
+nodes); reading the log is not in it, but simulating its batch scheduler is. SOLVE and ANEW are the mean
 time of an allocation along the same events with trainers that never end: by the solver that keeps
 what it worked out before, and by one that begins anew each time. Their answers are compared.")]
 pub(crate) struct ReplayBenchArgs {
