@@ -122,6 +122,31 @@ fn a_window_shows_who_had_which_node() {
     assert_eq!(gantt.rows[1].segments, first[..2]);
 }
 
+#[test]
+fn a_window_without_an_event_shows_what_lasts() {
+    // t0 ends at 30, which is seen only at the end of the recording.
+    let settings = Settings {
+        gantt: Some(GanttWindow {
+            from_s: 20.0,
+            until_s: 40.0,
+            nodes: 10,
+        }),
+        ..Settings::default()
+    };
+    let trainers = [
+        trainer(0, 1, Work::Samples(300.0)),
+        trainer(1, 1, Work::UntilExit),
+    ];
+    let replayed = run(&[hole(0, 0, 100)], &trainers, &settings);
+    let gantt = replayed.history.unwrap().gantt.unwrap();
+    let shown: Vec<_> = gantt.rows[0]
+        .segments
+        .iter()
+        .map(|s| (s.from_s, s.until_s, s.trainer))
+        .collect();
+    assert_eq!(shown, [(20.0, 30.0, Some(0)), (30.0, 40.0, None)]);
+}
+
 /// Holes of some nodes over some days.
 fn holes(nodes: u32, days: i64, longest: i64, seed: u64) -> Vec<HoleRecord> {
     println!("seed {seed}");

@@ -43,6 +43,11 @@ impl Watcher {
         now_s >= self.window.from_s && now_s < self.window.until_s
     }
 
+    /// Whether the end of a trainer at `at_s` that is seen at `now_s` can lie in the window.
+    pub(super) fn wants_end(&self, at_s: f64, now_s: f64) -> bool {
+        now_s >= self.window.from_s && at_s < self.window.until_s
+    }
+
     /// The state from `at_s` on: the node of each hole, and who trains in it, by `admitted`
     /// from the holes' owners.
     pub(super) fn tell(
@@ -93,7 +98,10 @@ impl Watcher {
         recording: &dyn Recording,
         ended: impl Fn(u32) -> Option<f64>,
     ) -> Gantt {
-        let until_s = self.window.until_s.min(now_s);
+        let GanttWindow {
+            from_s, until_s, ..
+        } = self.window;
+        let until_s = until_s.min(now_s).max(from_s);
         let mut rows = Vec::with_capacity(self.found.len());
         for (node, mut segments, mut open) in self.found.drain(..) {
             close(&mut segments, &mut open, until_s);
@@ -121,7 +129,7 @@ impl Watcher {
         }
         rows.sort_by_key(|row| row.node);
         Gantt {
-            from_s: self.window.from_s,
+            from_s,
             until_s,
             rows,
         }

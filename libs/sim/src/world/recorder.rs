@@ -60,8 +60,8 @@ impl Recorder {
     /// A trainer leaves.
     pub(super) fn end(&mut self, life: u32, at_s: Option<f64>, samples: f64, now_s: f64) {
         if let Some(watcher) = &self.gantt
-            && watcher.wants(now_s)
             && let Some(at_s) = at_s
+            && watcher.wants_end(at_s, now_s)
         {
             self.ends.insert(life, at_s);
         }

@@ -83,6 +83,7 @@ impl<'a> World<'a> {
             }
         }
         if !self.is_over() {
+            self.show_begin(length);
             self.advance(length);
             self.dismiss();
         }
