@@ -211,7 +211,7 @@ fn doubt(occupied: &Occupied, doubtful: Timestamp) -> String {
             iso_short(doubtful)
         )
     } else {
-        "and since jobs are as long as it is, any of its holes may be false, the later the likelier"
+        "many jobs are as long as the log itself, so any hole may be false, the later the likelier"
             .to_owned()
     };
     let quarter = found.until.since(found.from).as_ms() / 4;
