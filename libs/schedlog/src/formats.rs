@@ -13,7 +13,7 @@ mod swf;
 
 use std::collections::VecDeque;
 
-use lacuna_model::HoleRecord;
+use lacuna_model::{HoleRecord, Timestamp};
 
 use crate::{FieldError, Format, JobRecord, LogHeader, Reading};
 
@@ -57,6 +57,12 @@ pub(crate) trait HoleParser: Send {
     /// After the last line: holes that were still open, as censored.
     fn finish(&mut self, ready: &mut VecDeque<HoleRecord>) {
         let _ = ready;
+    }
+
+    /// The first and the last moment at which the nodes were looked at so far, whether any was
+    /// idle then or not; nothing if the format does not say.
+    fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        None
     }
 }
 

@@ -13,6 +13,9 @@ const BLOCK: usize = 256 * 1024;
 /// each named twice, stays far below.
 const LONGEST: usize = 16 * 1024 * 1024;
 
+/// What some editors put before the first line of a text in UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Hands out the lines of a stream one after another.
 pub(crate) struct Lines {
     path: PathBuf,
@@ -59,7 +62,8 @@ impl Lines {
     /// What stands at the beginning, at most a block of it, without handing it out.
     pub(crate) fn head(&mut self) -> Result<&[u8], ReadError> {
         while self.until < BLOCK && self.fill()? {}
-        Ok(self.buffer.get(self.from..self.until).unwrap_or(&[]))
+        let head = self.buffer.get(self.from..self.until).unwrap_or(&[]);
+        Ok(head.strip_prefix(MARK).unwrap_or(head))
     }
 
     /// The next line without its end (`\n` or `\r\n`); nothing at the end of the stream.
@@ -84,6 +88,10 @@ impl Lines {
         self.line += 1;
         self.bytes += (next - start) as u64;
         let text = self.buffer.get(start..end).unwrap_or(&[]);
+        let text = match self.line {
+            1 => text.strip_prefix(MARK).unwrap_or(text),
+            _ => text,
+        };
         Ok(Some(text.strip_suffix(b"\r").unwrap_or(text)))
     }
 

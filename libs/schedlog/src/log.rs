@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lacuna_model::HoleRecord;
+use lacuna_model::{HoleRecord, Timestamp};
 
 use crate::formats::{HoleParser, JobParser};
 use crate::lines::Lines;
@@ -45,6 +45,13 @@ impl Log {
                     expected: "the log of a batch scheduler",
                 });
             }
+            None if is_utf_16(head) => {
+                return Err(ReadError::Unreadable {
+                    path: path.to_owned(),
+                    format: "text",
+                    reason: "it is in UTF-16: convert it with iconv -f UTF-16 -t UTF-8".to_owned(),
+                });
+            }
             // Names of columns say that it is a table.
             None => Format::detect(head)
                 .or_else(|| reading.columns.as_ref().map(|_| Format::Sacct))
@@ -85,6 +92,11 @@ impl Log {
             Self::Holes(log) => log.read.format,
         }
     }
+}
+
+/// Whether a text begins with the mark of UTF-16, as redirected output of some shells does.
+fn is_utf_16(head: &[u8]) -> bool {
+    matches!(head, [0xff, 0xfe, _, 0, ..] | [0xfe, 0xff, 0, _, ..])
 }
 
 /// What both kinds of log have in common.
@@ -189,6 +201,14 @@ pub struct HoleLog {
 }
 
 impl HoleLog {
+    /// From when to when the nodes were watched, as far as it has been read, which is longer
+    /// than from the first hole to the last where the machine was full; nothing if the format
+    /// does not say (a list of holes).
+    #[must_use]
+    pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        self.parser.span()
+    }
+
     fn advance(&mut self) -> Result<Option<HoleRecord>, ReadError> {
         let Self {
             read,

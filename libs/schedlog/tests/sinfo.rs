@@ -51,6 +51,23 @@ fn good(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_full_machine_was_watched_too() {
+    let idle = "lowprio up 12:00:00 1 idle p1\n";
+    let text = format!("1000\n----\n1010\n{idle}----\n1020\n----\n1030\n----\n9000\n----\n");
+    let reading = Reading::default();
+    let stream = Box::new(Cursor::new(text.into_bytes()));
+    let Log::Holes(mut log) = Log::from_stream(Path::new("log"), stream, &reading).unwrap() else {
+        panic!("a log of jobs");
+    };
+    assert_eq!(log.by_ref().count(), 1);
+    // A leap of the time that nothing confirms is not believed.
+    let seconds = log
+        .span()
+        .map(|(from, until)| (from.unix_seconds(), until.unix_seconds()));
+    assert_eq!(seconds, Some((1000.0, 1030.0)));
+}
+
+#[test]
 fn only_idle_nodes_and_those_of_pilots_are_holes() {
     let text = "1000\n\
         invokers: p1,p2\n\

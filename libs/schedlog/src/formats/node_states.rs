@@ -130,6 +130,7 @@ fn single(word: &[u8]) -> Option<State> {
 
 pub(super) struct NodeStates {
     times: LocalTimes,
+    first: Option<Timestamp>,
     newest: Option<Timestamp>,
     places: HashMap<Box<[u8]>, usize>,
     /// Each node that was met, in that order, and since when it is idle.
@@ -140,6 +141,7 @@ impl NodeStates {
     pub(super) fn new(reading: &Reading) -> Self {
         Self {
             times: LocalTimes::new(reading.zone()),
+            first: None,
             newest: None,
             places: HashMap::new(),
             nodes: Vec::new(),
@@ -199,6 +201,7 @@ impl HoleParser for NodeStates {
             )
         })?;
         let node = self.place(name)?;
+        self.first = self.first.or(Some(at));
         self.newest = Some(at);
         if let Some((node, since)) = self.nodes.get_mut(node) {
             match (state, *since) {
@@ -218,6 +221,10 @@ impl HoleParser for NodeStates {
             }
         }
         Ok(())
+    }
+
+    fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        self.first.zip(self.newest)
     }
 
     fn finish(&mut self, ready: &mut VecDeque<HoleRecord>) {

@@ -75,6 +75,7 @@ pub(super) struct Sinfo {
     block: Block,
     /// A block whose time leaps ahead, until the next one confirms it.
     leap: Option<(Timestamp, Vec<usize>)>,
+    first: Option<Timestamp>,
     last: Option<Timestamp>,
     number: u64,
 }
@@ -87,6 +88,7 @@ impl Sinfo {
             open: Vec::new(),
             block: Block::default(),
             leap: None,
+            first: None,
             last: None,
             number: 0,
         }
@@ -234,6 +236,7 @@ impl Sinfo {
             }
             _ => true,
         });
+        self.first = self.first.or(Some(at));
         self.last = Some(at);
     }
 
@@ -291,6 +294,10 @@ impl HoleParser for Sinfo {
             self.block.damaged = true;
         }
         found
+    }
+
+    fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        self.first.zip(self.last)
     }
 
     fn finish(&mut self, ready: &mut VecDeque<HoleRecord>) {

@@ -162,6 +162,18 @@ fn formats_are_told_by_their_first_lines() {
         unknown.contains("name it with --format (swf, sacct, jobcomp"),
         "{unknown}"
     );
+    let path = Path::new("log");
+    let wide: Vec<u8> = "\u{feff}JobID|Start\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let wide = Log::from_stream(
+        path,
+        Box::new(std::io::Cursor::new(wide)),
+        &Reading::default(),
+    );
+    let wide = wide.err().unwrap().to_string();
+    assert!(wide.contains("convert it with iconv"), "{wide}");
     let empty = text(" \n\n", &Reading::default())
         .err()
         .unwrap()

@@ -89,6 +89,21 @@ fn damage_in_states_is_counted_with_line_and_column_or_refused() {
 }
 
 #[test]
+fn a_log_of_states_says_from_when_to_when_it_watched() {
+    let states = "time,node,state\n10,n1,busy\n20,n1,idle\n30,n1,busy\n90,n2,busy\n";
+    let list = "node,idle_from,idle_until,censored\na,10,20,0\n";
+    let at = lacuna_model::Timestamp::from_unix;
+    for (log, expected) in [(states, Some((at(10), at(90)))), (list, None)] {
+        let Log::Holes(mut log) = text(log, &Reading::default()).unwrap() else {
+            panic!("a log of jobs");
+        };
+        assert_eq!(log.span(), None);
+        assert_eq!(log.by_ref().count(), 1);
+        assert_eq!(log.span(), expected);
+    }
+}
+
+#[test]
 fn hole_lists_are_logs_too_and_their_damage_is_located() {
     let head = "node,idle_from,idle_until,censored\n";
     let log = format!("{head}a,10,20,0\nb,11,x,0\nb,11\n\n{head}b,11,30.5,1\n");
