@@ -41,7 +41,10 @@ pub(super) fn refusal(head: &[u8], reading: &Reading) -> Option<String> {
     let line = lines.next()?;
     match (Columns::from_header(line), &reading.columns) {
         (Some(columns), _) => columns.err(),
-        (None, Some(names)) => Columns::from_names(names, line).err(),
+        (None, Some(names)) => match Columns::from_names(names, line) {
+            Ok(_) => unlike(names, std::iter::once(line).chain(lines)),
+            Err(lacking) => Some(lacking),
+        },
         (None, None) if is_aligned(line, lines.next().as_ref()) => Some(
             "its columns are aligned, and cut off where they are narrow: print it with \
              sacct --parsable2"
@@ -53,6 +56,32 @@ pub(super) fn refusal(head: &[u8], reading: &Reading) -> Option<String> {
                 .to_owned(),
         ),
     }
+}
+
+/// Says that none of the first lines has as many cells as columns were named: then it is not the
+/// lines that are wrong.
+fn unlike<'a>(names: &str, lines: impl Iterator<Item = &'a [u8]>) -> Option<String> {
+    let mut first = None;
+    for line in lines.take(64) {
+        // Each may tell the delimiter, since the first ones may be damaged.
+        let columns = Columns::from_names(names, line).ok()?;
+        let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
+        match columns.cut(line, &mut cells) {
+            Cut::Whole => return None,
+            Cut::TooMany if !columns.free().is_empty() => return None,
+            Cut::TooFew | Cut::TooMany => {}
+        }
+        first = first.or_else(|| {
+            Some(format!(
+                "--columns names {} columns, but its first line has {}, apart by {:?}: name all, \
+                 in their order",
+                columns.count(),
+                columns.cells(line),
+                char::from(columns.delimiter)
+            ))
+        });
+    }
+    first
 }
 
 pub(super) struct Sacct {
@@ -96,6 +125,7 @@ impl Sacct {
 
 impl JobParser for Sacct {
     fn line(&mut self, line: &[u8], record: &mut JobRecord) -> Result<bool, FieldError> {
+        let is_first = self.columns.is_none();
         let may_be_header = match &self.columns {
             None => !line.trim_ascii().is_empty(),
             Some(columns) => columns.begin(line),
@@ -109,24 +139,50 @@ impl JobParser for Sacct {
         if line.is_empty() || line.trim_ascii().is_empty() {
             return Ok(false);
         }
-        let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
-        let is_job = match columns.cut(line, &mut cells) {
-            Cut::Whole => Row { columns, cells }.read(&mut self.times, record)?,
-            Cut::TooMany if !columns.free().is_empty() => {
-                around(columns, line, &mut self.times, record)?
+        match row(columns, line, &mut self.times, record) {
+            Ok(is_job) => {
+                self.steps += u64::from(!is_job);
+                Ok(is_job)
             }
-            Cut::TooFew | Cut::TooMany => {
-                let expected = format!("{} columns", columns.count());
-                let found = format!("{}", columns.cells(line));
-                return Err(FieldError::new("line", expected, found));
-            }
-        };
-        self.steps += u64::from(!is_job);
-        Ok(is_job)
+            // Or it is the header of another table, whose first column is another.
+            Err(at) => match Columns::from_header(line) {
+                Some(Ok(columns)) => {
+                    self.columns = Some(columns);
+                    Ok(false)
+                }
+                _ => {
+                    if is_first {
+                        // It may have told a wrong delimiter too.
+                        self.columns = None;
+                    }
+                    Err(at)
+                }
+            },
+        }
     }
 
     fn passed_over(&self) -> u64 {
         self.steps
+    }
+}
+
+/// Reads a line; says whether it is a job, and no step of one.
+#[inline]
+fn row(
+    columns: &Columns,
+    line: &[u8],
+    times: &mut LocalTimes,
+    record: &mut JobRecord,
+) -> Result<bool, FieldError> {
+    let mut cells: [&[u8]; ROLES] = [&[]; ROLES];
+    match columns.cut(line, &mut cells) {
+        Cut::Whole => Row { columns, cells }.read(times, record),
+        Cut::TooMany if !columns.free().is_empty() => around(columns, line, times, record),
+        Cut::TooFew | Cut::TooMany => {
+            let expected = format!("{} columns", columns.count());
+            let found = format!("{}", columns.cells(line));
+            Err(FieldError::new("line", expected, found))
+        }
     }
 }
 
@@ -246,8 +302,10 @@ impl<'a> Row<'a> {
         let never = is_waiting
             || no_node
             || allocated == Some(0)
-            // Without a list: cancelled in the queue, which dates both with the same second.
-            || list.is_empty() && outcome == JobOutcome::Cancelled && start == end;
+            // Without a list: ended in the queue, which dates both with the same second.
+            || list.is_empty()
+                && matches!(outcome, JobOutcome::Cancelled | JobOutcome::Timeout)
+                && start == end;
         if let Some(start) = start.filter(|_| !never) {
             record.start = Some(start);
             record.end = end;
@@ -302,8 +360,8 @@ impl<'a> Row<'a> {
         let outcome = match word {
             b"COMPLETED" => JobOutcome::Completed,
             b"FAILED" | b"OUT_OF_MEMORY" | b"LAUNCH_FAILED" => JobOutcome::Failed,
-            b"CANCELLED" | b"DEADLINE" | b"REVOKED" => JobOutcome::Cancelled,
-            b"TIMEOUT" => JobOutcome::Timeout,
+            b"CANCELLED" | b"REVOKED" => JobOutcome::Cancelled,
+            b"TIMEOUT" | b"DEADLINE" => JobOutcome::Timeout,
             b"NODE_FAIL" | b"BOOT_FAIL" => JobOutcome::NodeFailed,
             b"PREEMPTED" | b"REQUEUED" => JobOutcome::Preempted,
             b"RUNNING" | b"COMPLETING" | b"SUSPENDED" | b"STOPPED" | b"SIGNALING"

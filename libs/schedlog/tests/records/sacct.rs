@@ -30,6 +30,7 @@ JobID|JobName|User|Partition|Submit|Start|End|State|NNodes|NodeList|Timelimit
 105|e|cy|batch|2022-01-01T00:00:00|None|2022-01-01T00:05:00|CANCELLED by 1500|4||00:30:00
 106|e|cy|batch|2022-01-01T00:00:00|2022-01-01T00:05:00|2022-01-01T00:06:00|CANCELLED by 1500|0|n[1,3]|00:30:00
 107|f|cy|batch|2022-01-01T00:00:00|2022-01-01T00:05:00|2022-01-01T00:06:00|OUT_OF_MEMORY|1|n1|00:30:00
+109|f|cy|batch|2022-01-01T00:00:00|2022-01-01T00:05:00|2022-01-01T00:06:00|DEADLINE|1|n1|00:30:00
 
 108|g|cy|batch|2022-01-01T00:00:00|2022-01-01T00:05:00|2022-01-01T00:06:00|EXPEDITING|1|n1|
 ";
@@ -43,7 +44,7 @@ fn a_line_of_every_kind_becomes_its_record() {
     };
     let mut record = JobRecord::default();
     while again.read(&mut record).unwrap() {}
-    assert_eq!((again.passed_over(), again.lines()), (3, 20));
+    assert_eq!((again.passed_over(), again.lines()), (3, 21));
 
     let (records, damage) = jobs(log).unwrap();
     assert_eq!(damage.lines, 0, "{damage:?}");
@@ -63,9 +64,64 @@ fn a_line_of_every_kind_becomes_its_record() {
         "105 cy@batch 0 - - 4 1800 - Cancelled",
         "106 cy@batch 0 300 360 2 1800 n[1,3] Cancelled",
         "107 cy@batch 0 300 360 1 1800 n1 Failed",
+        "109 cy@batch 0 300 360 1 1800 n1 Timeout",
         "108 cy@batch 0 300 360 1 - n1 Unknown",
     ];
     assert_eq!(found, expected);
+}
+
+#[test]
+fn another_table_behind_the_first_is_told_by_its_header_whatever_column_is_first() {
+    let table = "\
+JobID|Start|End|NNodes
+1|2022-01-01T00:00:10|2022-01-01T00:00:40|4
+Start|End|NNodes|JobID
+2022-01-01T00:01:10|2022-01-01T00:01:40|5|2
+End|Start|JobID|NNodes|State
+2022-01-01T00:02:40|2022-01-01T00:02:10|3|6|COMPLETED
+";
+    let (records, damage) = jobs(text(table, &Reading::default()).unwrap()).unwrap();
+    assert_eq!(damage.lines, 0, "{damage:?}");
+    let found: Vec<String> = records.iter().map(|job| shown(job, ZERO)).collect();
+    let expected = [
+        "1 @ - 10 40 4 - - Unknown",
+        "2 @ - 70 100 5 - - Unknown",
+        "3 @ - 130 160 6 - - Completed",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn names_that_fit_no_line_are_refused_and_a_damaged_first_line_is_not() {
+    let reading = Reading {
+        columns: Some("jobid,start,end,nnodes".to_owned()),
+        ..Reading::default()
+    };
+    let line = "1|2022-01-01T00:00:10|2022-01-01T00:00:40|4|COMPLETED\n";
+    let Err(error) = text(&line.repeat(3), &reading) else {
+        panic!("read");
+    };
+    let expected = "--columns names 4 columns, but its first line has 5, apart by '|': name all, \
+                    in their order";
+    assert!(error.to_string().ends_with(expected), "{error}");
+
+    let rest = "2|2022-01-01T00:00:10|2022-01-01T00:00:40|4\n";
+    let cut = format!("0:10|2022-01-01T00:00:40|4\n{rest}");
+    let (records, damage) = jobs(text(&cut, &reading).unwrap()).unwrap();
+    assert_eq!((records.len(), damage.lines), (1, 1));
+}
+
+#[test]
+fn a_mark_before_the_first_line_belongs_to_no_column() {
+    let reading = Reading {
+        columns: Some("jobid,start,end,nnodes".to_owned()),
+        strict: true,
+        ..Reading::default()
+    };
+    let line = "\u{feff}1|2022-01-01T00:00:10|2022-01-01T00:00:40|4\n";
+    let (records, _) = jobs(text(line, &reading).unwrap()).unwrap();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].id, "1");
 }
 
 /// One job in a table of these names and this delimiter.
