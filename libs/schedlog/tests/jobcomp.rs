@@ -27,6 +27,14 @@ fn one(line: &str) -> JobRecord {
 }
 
 #[test]
+fn what_scontrol_says_of_a_job_is_another_format() {
+    let shown = "JobId=1 JobName=a UserId=ann(1500) GroupId=ann(1500) JobState=RUNNING \
+                 StartTime=2022-03-17T12:01:00 EndTime=2022-03-17T12:11:30 NodeList=n1\n";
+    assert_eq!(Format::detect(shown.as_bytes()), None);
+    assert_eq!(Format::detect(RAN.as_bytes()), Some(Format::Jobcomp));
+}
+
+#[test]
 fn a_line_is_a_life_of_a_job() {
     let expected = "7 ann@batch 0 60 690 4 5400 n[1-3,7] Completed";
     assert_eq!(shown(&one(RAN), NOON), expected);

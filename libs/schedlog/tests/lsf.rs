@@ -174,7 +174,7 @@ fn events_are_lives_of_jobs() {
         event("MBD_START", 0, "\"master\" \"cluster\" 1 2"),
         submitted(1, 1, "", 600),
         submitted(1, 2, "", -1),
-        submitted(1, 3, "arr[1-2]", 60),
+        submitted(1, 3, "arr[1-2]%5", 60),
         submitted(1, 4, "", -1),
         submitted(1, 5, "", -1),
         submitted(1, 6, "", -1),

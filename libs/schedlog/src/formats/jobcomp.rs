@@ -19,10 +19,14 @@ use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 
 /// Whether one of these first lines is a record.
 pub(super) fn knows(lines: &[&[u8]]) -> bool {
-    let keys = [&b" UserId="[..], b" JobState=", b" EndTime="];
-    lines
-        .iter()
-        .any(|line| line.starts_with(b"JobId=") && keys.iter().all(|key| find(line, key).is_some()))
+    let keys = [&b" JobState="[..], b" EndTime="];
+    lines.iter().any(|line| {
+        let rest = line.strip_prefix(b"JobId=").unwrap_or(&[]);
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        // `scontrol show job` has the same keys in another order.
+        let is_next = |rest: &[u8]| digits > 0 && rest.starts_with(b" UserId=");
+        rest.get(digits..).is_some_and(is_next) && keys.iter().all(|key| find(line, key).is_some())
+    })
 }
 
 pub(super) struct Jobcomp {

@@ -47,6 +47,16 @@ pub(in crate::formats) fn knows(lines: &[&[u8]]) -> bool {
         .any(|line| KINDS.iter().any(|kind| line.starts_with(kind)))
 }
 
+/// Whether a job of this name is an array: `name[1-10]`, and `name[1-10]%5` of which five at a
+/// time may run.
+fn is_array(name: &[u8]) -> bool {
+    let (list, most) = match memchr::memrchr(b'%', name).and_then(|at| name.split_at_checked(at)) {
+        Some((list, most)) if most.len() > 1 => (list, most.get(1..).unwrap_or(&[])),
+        _ => (name, &b""[..]),
+    };
+    list.ends_with(b"]") && most.iter().all(u8::is_ascii_digit)
+}
+
 /// The number of a job, and its index in an array or 0.
 type Id = (i64, i64);
 
@@ -132,7 +142,7 @@ impl Events {
         fields.skip_texts(&["inFile", "outFile", "errFile", "subHomeDir", "jobFile"])?;
         fields.skip_list("numAskedHosts", "askedHosts")?;
         fields.skip_texts(&["dependCond", "preExecCmd"])?;
-        job.is_array = fields.text("jobName")?.ends_with(b"]");
+        job.is_array = is_array(fields.text("jobName")?);
         // The file is written anew from time to time, with the events of jobs that are not over;
         // but numbers begin anew too.
         let id = (number, 0);
