@@ -1,6 +1,7 @@
 //! One parser for each format. A parser gets one line at a time and hands out records; it never
 //! sees files.
 
+mod front;
 mod holes;
 mod jobcomp;
 mod lsf;

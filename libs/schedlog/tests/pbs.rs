@@ -262,3 +262,54 @@ fn the_sample_agrees_with_a_plain_count() {
         .sum();
     println!("200 jobs, {seconds} node-seconds");
 }
+
+#[test]
+fn the_zone_in_front_is_told_by_the_times_inside() {
+    // Clocks in front are two hours ahead; Torque's records of requeues have no time inside.
+    let inside = [
+        record(0, "Q", "1.srv", "queue=batch qtime=+0"),
+        record(10, "S", "1.srv", "queue=batch start=+10 exec_host=n1/0"),
+        record(40, "R", "1.srv", ""),
+        record(60, "S", "1.srv", "queue=batch start=+60 exec_host=n2/0"),
+        record(91, "D", "1.srv", "requestor=ann@host"),
+        record(
+            92,
+            "E",
+            "1.srv",
+            "queue=batch start=+60 end=+92 exec_host=n2/0 Exit_status=271",
+        ),
+    ]
+    .concat()
+    .replace("2024 12:", "2024 14:");
+    assert_eq!(
+        read(&inside),
+        [
+            "1.srv @batch 0 10 40 1 - n1 Preempted",
+            "1.srv @batch 0 60 92 1 - n2 Cancelled",
+        ]
+    );
+    // A zone that was named holds.
+    let reading = Reading {
+        time_zone: Some(jiff::tz::TimeZone::fixed(jiff::tz::offset(1))),
+        ..as_format(Format::Pbs)
+    };
+    let (records, _) = jobs(text(&inside, &reading).unwrap()).unwrap();
+    let expected = "1.srv @batch 0 10 3640 1 - n1 Preempted";
+    assert_eq!(shown(&records[0], NOON), expected);
+}
+
+#[test]
+fn files_in_the_wrong_order_are_damage_once() {
+    let of = |day: u32, id: u32, start: i64, end: i64| {
+        let (start, end) = (NOON + start, NOON + end);
+        format!(
+            "12/{day}/2024 12:00:00;S;{id};queue=q start={start} exec_host=n1/0\n\
+             12/{day}/2024 12:01:00;E;{id};queue=q start={start} end={end} exec_host=n1/0\n"
+        )
+    };
+    let (old, new) = (of(21, 1, 0, 60), of(22, 2, 86_400, 86_460));
+    for (log, damaged) in [(old.clone() + &new, vec![]), (new + &old, vec!["3 time"])] {
+        let (_, damage) = jobs(text(&log, &as_format(Format::Pbs)).unwrap()).unwrap();
+        assert_eq!(located(&damage), damaged);
+    }
+}

@@ -344,3 +344,25 @@ fn the_sample_agrees_with_what_the_completion_log_says_of_the_same_jobs() {
     );
     assert_eq!(found, expected);
 }
+
+#[test]
+fn files_in_the_wrong_order_are_damage_once() {
+    let of = |day: u32, job: u32| {
+        format!(
+            "[2022-03-{day}T12:00:00.000] sched: Allocate JobId={job} NodeList=n1 #CPUs=1 Partition=b\n\
+             [2022-03-{day}T12:01:00.000] _job_complete: JobId={job} WEXITSTATUS 0\n\
+             [2022-03-{day}T12:01:00.000] _job_complete: JobId={job} done\n"
+        )
+    };
+    let (old, new) = (of(17, 1), of(18, 2));
+    for (log, damaged) in [(old.clone() + &new, vec![]), (new + &old, vec!["4 time"])] {
+        let (_, damage) = jobs(text(&log, &as_format(Format::Slurmctld)).unwrap()).unwrap();
+        assert_eq!(located(&damage), damaged);
+        assert!(
+            damage
+                .first
+                .iter()
+                .all(|one| one.at.to_string().contains("from old to new"))
+        );
+    }
+}

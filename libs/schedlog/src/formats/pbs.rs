@@ -3,7 +3,8 @@
 //! Source: the PBS Professional Administrator's Guide, chapter "Accounting", and Torque's, "Job
 //! accounting". A record is `MM/DD/YYYY HH:MM:SS;type;id;key=value ...` with local time in
 //! front and Unix seconds in the values; values with blanks are in quotes. Lines that begin with
-//! `;` or `#` are comments. What is made of the types:
+//! `;` or `#` are comments. If no zone is named, that of the times in front is told by the
+//! records that have a time in Unix seconds for the same moment. What is made of the types:
 //!
 //! - `Q` a job waits; `S` and `T` it starts; `s` its nodes are others than the start said;
 //! - `E` it has ended; the record says all;
@@ -30,6 +31,7 @@ use lacuna_model::{Span, Timestamp};
 use self::says::{Parts, Says, hosts, time, walltime};
 use crate::fields::{LocalTimes, civil, copy, odd, signed, unsigned};
 use crate::formats::JobParser;
+use crate::formats::front::{Order, ahead_s};
 use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
 /// OpenPBS's exit status of a job that was killed because it reached its walltime
@@ -109,6 +111,10 @@ impl Job {
 
 pub(super) struct Pbs {
     times: LocalTimes,
+    /// How far the local times in front are ahead of UTC by what was read so far, seconds;
+    /// nothing if a zone was named.
+    ahead_s: Option<i64>,
+    order: Order,
     jobs: HashMap<Box<[u8]>, Job>,
     /// At the end of the log: what still waits or runs, the last first.
     rest: Option<Vec<Box<[u8]>>>,
@@ -118,23 +124,42 @@ impl Pbs {
     pub(super) fn new(reading: &Reading) -> Self {
         Self {
             times: LocalTimes::new(reading.zone()),
+            ahead_s: reading.time_zone.is_none().then_some(0),
+            order: Order::default(),
             jobs: HashMap::new(),
             rest: None,
         }
     }
 
-    /// The time in front of a record, which is local.
-    fn at(&mut self, text: &[u8; 19]) -> Result<Timestamp, FieldError> {
+    /// The time in front of a record, which is local. If no zone was named, records that tell of
+    /// one thing in both kinds of time tell the zone.
+    fn at(&mut self, parts: &Parts<'_>, says: &Says<'_>) -> Result<Timestamp, FieldError> {
+        let text = &parts.time;
         let number = |from: usize, to: usize| signed(text.get(from..to)?);
         let local = || {
             let (month, day, year) = (number(0, 2)?, number(3, 5)?, number(6, 10)?);
             let (hour, minute) = (number(11, 13)?, number(14, 16)?);
             civil(year, month, day, hour, minute, number(17, 19)?)
         };
-        local()
-            .and_then(|local| self.times.unix_seconds(local))
-            .map(Timestamp::from_unix)
-            .ok_or_else(|| odd("time", "a time (12/21/2024 17:58:09)", text))
+        let damaged = || odd("time", "a time (12/21/2024 17:58:09)", text);
+        let local = local().ok_or_else(damaged)?;
+        let seconds = match &mut self.ahead_s {
+            Some(ahead) => {
+                let same = match parts.letter {
+                    b'Q' => says.qtime,
+                    b'S' => says.start,
+                    b'E' => says.end,
+                    _ => None,
+                };
+                let told = same.and_then(signed).and_then(|unix| ahead_s(local, unix));
+                *ahead = told.unwrap_or(*ahead);
+                local.checked_sub(*ahead)
+            }
+            None => self.times.unix_seconds(local),
+        };
+        let at = seconds.map(Timestamp::from_unix).ok_or_else(damaged)?;
+        self.order.check(at, text)?;
+        Ok(at)
     }
 
     fn started(
@@ -287,8 +312,8 @@ impl JobParser for Pbs {
         if id.is_empty() {
             return Err(odd("id", "the name of a job", id));
         }
-        let at = self.at(&parts.time)?;
         let says = Says::of(parts.message);
+        let at = self.at(&parts, &says)?;
         match letter {
             b'Q' => {
                 let job = self.known(id);

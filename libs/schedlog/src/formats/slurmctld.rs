@@ -24,6 +24,7 @@ use lacuna_model::Timestamp;
 use self::said::{Name, Said, said};
 use crate::fields::{LocalTimes, copy, odd};
 use crate::formats::JobParser;
+use crate::formats::front::Order;
 use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
 
 /// How many jobs that were asked to end are kept in case they are heard of again.
@@ -85,6 +86,7 @@ struct Run {
 
 pub(super) struct Slurmctld {
     times: LocalTimes,
+    order: Order,
     /// By the number that Slurm gives each task and component.
     jobs: HashMap<u32, Job>,
     /// The parts of arrays and heterogeneous jobs: number of the whole, number of the part.
@@ -99,6 +101,7 @@ impl Slurmctld {
     pub(super) fn new(reading: &Reading) -> Self {
         Self {
             times: LocalTimes::new(reading.zone()),
+            order: Order::default(),
             jobs: HashMap::new(),
             parts: BTreeSet::new(),
             held: VecDeque::new(),
@@ -371,6 +374,7 @@ impl JobParser for Slurmctld {
                 .times
                 .iso(time)
                 .ok_or_else(|| odd("time", "a time (2022-03-17T12:00:00.123)", time))?;
+            self.order.check(at, time)?;
             done = self.heard(at, &said, record)?;
         }
         Ok(done || self.release(HELD, record))
