@@ -3,7 +3,8 @@
 //! Fields: `name`, `submit` (Unix seconds), `min_nodes`, `max_nodes`, `rescale_up_s`,
 //! `rescale_down_s`, `samples` (work), `nodes` and `samples_per_s` (the scaling curve as lists
 //! of one length), and, if what is to be maximised is not throughput, `objective` over the same
-//! `nodes`. Further fields are ignored.
+//! `nodes`. What objectives may count: `owner` (text), `priority` (whole number), `weight` and
+//! `deadline` (Unix seconds). Further fields are ignored.
 
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -150,11 +151,13 @@ fn spec(object: &Map<String, Value>) -> Result<Result<TrainerSpec, SpecError>, F
     };
     Ok(Ok(TrainerSpec {
         id,
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
-        submit: Timestamp::from_unix_ms((submit * 1000.0).round() as i64),
+        owner: optional(object, "owner", "a text", |value| {
+            value.as_str().map(str::to_owned)
+        })?,
+        weight: optional(object, "weight", "a number", Value::as_f64)?,
+        deadline: optional(object, "deadline", "Unix seconds", Value::as_f64)?.map(moment),
+        priority: optional(object, "priority", "a whole number", priority)?.unwrap_or(0),
+        submit: moment(submit),
         min_nodes: whole(object, "min_nodes")?,
         max_nodes: whole(object, "max_nodes")?,
         objective: objective.filter(|objective| *objective != throughput),
@@ -166,6 +169,29 @@ fn spec(object: &Map<String, Value>) -> Result<Result<TrainerSpec, SpecError>, F
         work: Work::Samples(number(object, "samples")?),
         launch: Launch::Simulated,
     }))
+}
+
+fn moment(seconds: f64) -> Timestamp {
+    Timestamp::from_unix_ms((seconds * 1000.0).round() as i64)
+}
+
+fn priority(value: &Value) -> Option<i32> {
+    value.as_i64().and_then(|value| i32::try_from(value).ok())
+}
+
+/// A field that may be absent or null.
+fn optional<T>(
+    object: &Map<String, Value>,
+    field: &str,
+    expected: &str,
+    take: impl Fn(&Value) -> Option<T>,
+) -> Result<Option<T>, FieldError> {
+    match object.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => take(value)
+            .map(Some)
+            .ok_or_else(|| odd(field, expected, value)),
+    }
 }
 
 fn odd(field: &str, expected: &str, found: &Value) -> FieldError {

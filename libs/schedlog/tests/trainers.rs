@@ -27,8 +27,38 @@ fn a_well_formed_trainer_is_read() {
 }
 
 #[test]
+fn what_objectives_count_is_read() {
+    let more = r#""owner":"ada","priority":-2,"weight":2.5,"deadline":3600.5,"name"#;
+    let trainers = read(GOOD.replace("\"name", more).as_bytes()).unwrap();
+    let trainer = &trainers[0];
+    assert_eq!(trainer.owner.as_deref(), Some("ada"));
+    assert_eq!((trainer.priority, trainer.weight), (-2, Some(2.5)));
+    assert_eq!(trainer.deadline.unwrap().unix_ms(), 3_600_500);
+    let plain = &read(GOOD.as_bytes()).unwrap()[0];
+    assert_eq!(
+        (plain.priority, plain.weight, plain.deadline),
+        (0, None, None)
+    );
+}
+
+#[test]
 fn errors_name_line_and_field() {
     for (from, to, expected) in [
+        (
+            "\"submit\":10,",
+            "\"submit\":10,\"priority\":1.5,",
+            "line 1, field priority: expected a whole number, found 1.5",
+        ),
+        (
+            "\"submit\":10,",
+            "\"submit\":10,\"weight\":-1,",
+            "line 1: trainer J0: weight is -1: expected a finite number, zero or more",
+        ),
+        (
+            "\"submit\":10,",
+            "\"submit\":10,\"deadline\":\"noon\",",
+            "line 1, field deadline: expected Unix seconds, found \"noon\"",
+        ),
         (
             "\"J0\"",
             "7",
