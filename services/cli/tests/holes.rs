@@ -284,3 +284,16 @@ fn crowded_time_can_be_left_out() {
         "{found}"
     );
 }
+
+#[test]
+fn states_of_nodes_count_from_the_first_look() {
+    let bench = Bench::new();
+    let states = "time,node,state\n1000,a,busy\n1100,a,idle\n1200,a,busy\n";
+    bench.file("states.csv", states);
+    let found = bench.json(&["holes", "states.csv"]);
+    assert_eq!(found["log"]["format"], "node-states");
+    // Idle for the second half of 200 s.
+    assert!(near(&found["equivalent_nodes"], 0.5), "{found}");
+    let from = ["holes", "states.csv", "--from", "1050"];
+    assert!(near(&bench.json(&from)["equivalent_nodes"], 100.0 / 150.0));
+}

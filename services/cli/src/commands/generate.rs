@@ -78,9 +78,7 @@ pub(crate) fn write_list(
     } else {
         Compression::Plain
     };
-    let mut half = path.as_os_str().to_owned();
-    half.push(".new");
-    let half = PathBuf::from(half);
+    let half = beside(path);
     let mut write = || {
         let file = BufWriter::new(std::fs::File::create(&half)?);
         let mut writer = HoleWriter::new(file, compression)?;
@@ -89,13 +87,48 @@ pub(crate) fn write_list(
             .finish()?
             .into_inner()
             .map_err(std::io::IntoInnerError::into_error)?
-            .sync_all()?;
-        std::fs::rename(&half, path)
+            .sync_all()
+            .or_else(not_a_file)?;
+        settle(&half, path)
     };
     write().map_err(|e| {
-        let _ = std::fs::remove_file(&half);
+        discard(&half, path);
         file_error("write", path, &e)
     })
+}
+
+/// Where a file is written until it is whole: beside its place. A device or a pipe is written
+/// itself: renaming onto it would take its place.
+pub(super) fn beside(path: &Path) -> PathBuf {
+    if path.exists() && !path.is_file() {
+        return path.to_owned();
+    }
+    let mut half = path.as_os_str().to_owned();
+    half.push(".new");
+    PathBuf::from(half)
+}
+
+/// Puts a whole file into its place.
+pub(super) fn settle(half: &Path, path: &Path) -> std::io::Result<()> {
+    if half == path {
+        return Ok(());
+    }
+    std::fs::rename(half, path)
+}
+
+/// Takes half a file away.
+pub(super) fn discard(half: &Path, path: &Path) {
+    if half != path {
+        let _ = std::fs::remove_file(half);
+    }
+}
+
+/// A pipe cannot be synced, and need not be.
+pub(super) fn not_a_file(error: std::io::Error) -> std::io::Result<()> {
+    match error.kind() {
+        std::io::ErrorKind::InvalidInput => Ok(()),
+        _ => Err(error),
+    }
 }
 
 /// Runs `generate`.
@@ -196,5 +229,23 @@ mod tests {
             Some("L0011")
         );
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_device_stays_a_device() {
+        use std::os::unix::fs::FileTypeExt as _;
+        let full = Path::new("/dev/full");
+        let is_device = |path: &Path| {
+            let kind = std::fs::metadata(path).map(|m| m.file_type());
+            kind.is_ok_and(|kind| kind.is_char_device())
+        };
+        if !is_device(full) {
+            println!("skipped: there is no /dev/full here");
+            return;
+        }
+        let error = write_holes(full, &[]).unwrap_err();
+        assert!(error.message.contains("No space left"), "{error}");
+        write_holes(Path::new("/dev/null"), &[]).unwrap();
+        assert!(is_device(full) && is_device(Path::new("/dev/null")));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -10,6 +10,7 @@ use flate2::write::GzEncoder;
 use lacuna_timeline::batch::BatchJob;
 use lacuna_timeline::workload::{Workload, jobs};
 
+use super::generate::{beside, discard, not_a_file, settle};
 use crate::error::{CliError, Result, file_error};
 use crate::log::Bar;
 
@@ -42,9 +43,7 @@ pub(super) fn write(
     let wanted = drawn
         .take(count.map_or(usize::MAX, |count| count as usize))
         .take_while(|job| count.is_some() || job.submit < end);
-    let mut half = path.as_os_str().to_owned();
-    half.push(".new");
-    let half = PathBuf::from(half);
+    let half = beside(path);
     let mut written = Written {
         jobs: 0,
         last_s: ORIGIN_S,
@@ -62,11 +61,11 @@ pub(super) fn write(
             stream
         };
         let file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        std::fs::rename(&half, path)
+        file.sync_all().or_else(not_a_file)?;
+        settle(&half, path)
     };
     write().map_err(|e| {
-        let _ = std::fs::remove_file(&half);
+        discard(&half, path);
         file_error("write", path, &e)
     })?;
     Ok(written)

@@ -93,7 +93,8 @@ fn from_holes(
     .map_err(unreadable)?;
     facts.damage(log.damage());
     facts.refused_holes = list.refused;
-    held(args, list.records, facts, submitted)
+    let watched = log.span().map(|(first, _)| first);
+    held(args, list.records, facts, (watched, submitted))
 }
 
 fn from_placed(
@@ -107,15 +108,16 @@ fn from_placed(
     let holes = placed::holes(args, &mut log, &mut facts, bar)?;
     facts.damage(log.damage());
     facts.computer = log.header().computer;
-    held(args, holes, facts, submitted)
+    held(args, holes, facts, (None, submitted))
 }
 
-/// Holes in memory become the recording.
+/// Holes in memory become the recording. It begins with the first hole, or earlier if nodes were
+/// watched from then on and none was idle; with trainers, at their first submission.
 fn held(
     args: &LogArgs,
     holes: Vec<lacuna_model::HoleRecord>,
     mut facts: Facts,
-    submitted: Option<Timestamp>,
+    (watched, submitted): (Option<Timestamp>, Option<Timestamp>),
 ) -> Result<Input> {
     let (held, notes) = Held::new(args, holes)?;
     facts.notes.extend(notes);
@@ -134,6 +136,7 @@ fn held(
         error.remedy = facts.warning();
         return Err(error);
     };
+    let first = watched.map_or(first, |watched| watched.min(first));
     let start = start(args, (first, last), submitted)?;
     let trace = held.trace(start, args.part.until);
     if facts.machine_nodes.is_none() {
