@@ -24,6 +24,7 @@ mod planner;
 mod problem;
 pub mod translate;
 mod verdict;
+mod worths;
 
 pub use planner::{Compat, Planner, Settings};
 pub use problem::{Item, Problem, Sizes};

@@ -9,8 +9,10 @@ use lacuna_model::{
 };
 
 use crate::counts::{self, MilpOptions};
+use crate::objective::{Objective, ObjectiveError};
 use crate::translate::{Tables, Translated, translate};
-use crate::{Problem, Sizes, choose, dp, equal_share, verdict};
+use crate::worths::{Worths, users};
+use crate::{Problem, Sizes, choose, dp, equal_share, fair, verdict};
 
 /// Whether flaws of the published code are reproduced, for comparison with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub struct Settings {
     pub seed: u64,
     /// Flaws of the published code.
     pub compat: Compat,
+    /// What is maximised, for all trainers.
+    pub objective: Objective,
 }
 
 impl Default for Settings {
@@ -48,6 +52,7 @@ impl Default for Settings {
             milp: MilpOptions::default(),
             seed: 1,
             compat: Compat::default(),
+            objective: Objective::default(),
         }
     }
 }
@@ -59,6 +64,7 @@ pub struct Planner {
     settings: Settings,
     programme: dp::Solver,
     tables: Tables,
+    worths: Worths,
 }
 
 impl Planner {
@@ -66,6 +72,7 @@ impl Planner {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
+            worths: Worths::new(settings.objective.clone()),
             settings,
             ..Self::default()
         }
@@ -90,11 +97,12 @@ impl Planner {
     ) -> Plan {
         let horizon = self.settings.horizon;
         let mut case = translate(pool, trainers, unusable, horizon, &mut self.tables);
+        self.worths.apply(&mut case, trainers, pool.as_of);
         if self.settings.compat == Compat::Published {
             let limit = Problem::published_max_change(case.problem.nodes);
             case.problem.max_change = Some(limit);
         }
-        let (sizes, solve) = self.solve(&case.problem);
+        let (sizes, solve) = self.solve(&case, trainers);
         // The number of the plan goes into the seed, so that a plan does not depend on those
         // before it.
         let seed = self.settings.seed ^ generation.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -114,8 +122,17 @@ impl Planner {
         }
     }
 
-    /// Finds sizes by the policy that was set.
-    fn solve(&mut self, problem: &Problem) -> (Sizes, Solve) {
+    /// Why the objective could not be applied to some trainers of the newest plan; those keep
+    /// what they ask for themselves.
+    #[must_use]
+    pub fn refused(&self) -> &[ObjectiveError] {
+        self.worths.refused()
+    }
+
+    /// Finds sizes by the policy that was set. Fairness is a policy of its own, whatever solver
+    /// was asked for; the outcome then says that it is as fair as can be.
+    fn solve(&mut self, case: &Translated, trainers: &[TrainerRecord]) -> (Sizes, Solve) {
+        let problem = &case.problem;
         let solved = |sizes: &Sizes, solver: &str| Solve {
             outcome: Outcome::Optimal,
             objective: sizes.objective,
@@ -123,6 +140,12 @@ impl Planner {
             shortcut: None,
         };
         match self.settings.policy {
+            Policy::Milp | Policy::Dp if self.settings.objective == Objective::Fair => {
+                let (users, shares) = users(case, trainers);
+                let sizes = fair::solve(problem, &users, &shares);
+                let solve = solved(&sizes, "fair");
+                (sizes, solve)
+            }
             Policy::Milp => counts::solve(problem, &self.settings.milp),
             Policy::Dp => {
                 let sizes = self.programme.solve(problem);

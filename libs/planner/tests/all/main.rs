@@ -14,6 +14,7 @@ mod fair;
 mod file;
 mod groups;
 mod language;
+mod objectives;
 mod oracles;
 mod planner;
 mod programme;

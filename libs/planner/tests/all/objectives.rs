@@ -1,0 +1,93 @@
+//! An objective of the whole cluster, applied to trainers as control lists them.
+
+use lacuna_model::{Generation, Timestamp, Work};
+use lacuna_planner::check::check;
+use lacuna_planner::{Planner, Settings};
+
+use crate::language::{Case, case};
+
+/// Sizes of the trainers on a pool, under an objective.
+fn sizes(case: &Case, objective: &str) -> Vec<u32> {
+    let mut planner = Planner::new(Settings {
+        objective: objective.parse().unwrap(),
+        ..Settings::default()
+    });
+    let plan = planner.plan(&case.pool, &case.trainers, &[], Generation(1));
+    assert_eq!(check(&plan, &case.context()), [], "{objective}");
+    assert_eq!(planner.refused(), [], "{objective}");
+    plan.report.trainers.iter().map(|v| v.after).collect()
+}
+
+/// Two trainers that both want all of four nodes.
+fn two() -> Case {
+    let one = case().hole(4, "1h").trainer("a").nodes(4..=4);
+    one.trainer("b").nodes(4..=4)
+}
+
+#[test]
+fn weights_and_priorities_decide() {
+    let mut case = two();
+    case.trainers[1].spec.weight = Some(1.5);
+    assert_eq!(sizes(&case, "weighted"), [0, 4]);
+    case.trainers[0].spec.priority = 1;
+    assert_eq!(sizes(&case, "weighted"), [4, 0]);
+    assert_eq!(sizes(&case, "(1 + priority) * speedup"), [4, 0]);
+    assert_eq!(sizes(&case, "speedup / (1 + priority)"), [0, 4]);
+}
+
+#[test]
+fn a_deadline_that_nears_decides() {
+    let mut case = two();
+    for (record, hours) in case.trainers.iter_mut().zip([100, 2]) {
+        let rate = record.spec.throughput.at(4);
+        record.spec.work = Work::Samples(rate * 3600.0);
+        let at = case.pool.as_of.unix_seconds() as i64 + hours * 3600;
+        record.spec.deadline = Some(Timestamp::from_unix(at));
+    }
+    assert_eq!(sizes(&case, "deadline"), [0, 4]);
+    case.trainers.swap(0, 1);
+    assert_eq!(sizes(&case, "deadline"), [4, 0]);
+}
+
+#[test]
+fn who_has_had_least_goes_first() {
+    let mut case = two();
+    for (record, owner) in case.trainers.iter_mut().zip(["ada", "bob"]) {
+        record.spec.owner = Some(owner.to_owned());
+        record.spec.work = Work::Samples(1e12);
+    }
+    case.trainers[0].samples_before = case.trainers[0].spec.throughput.at(1) * 1e5;
+    assert_eq!(sizes(&case, "least-attained"), [0, 4]);
+    case.trainers[1].samples_before = case.trainers[1].spec.throughput.at(1) * 2e5;
+    assert_eq!(sizes(&case, "least-attained"), [4, 0]);
+}
+
+#[test]
+fn owners_share_evenly_however_many_trainers_they_have() {
+    let mut case = case().hole(8, "1h");
+    for name in ["a", "b", "c", "d"] {
+        case = case.trainer(name).nodes(1..=8);
+    }
+    for (record, owner) in case.trainers.iter_mut().zip(["ada", "ada", "ada", "bob"]) {
+        record.spec.owner = Some(owner.to_owned());
+    }
+    let sizes = sizes(&case, "fair");
+    assert_eq!(sizes[3], 4, "{sizes:?}");
+    assert_eq!(sizes.iter().sum::<u32>(), 8, "{sizes:?}");
+}
+
+#[test]
+fn a_trainer_that_an_expression_does_not_fit_keeps_its_own() {
+    let mut case = two();
+    case.trainers[0].spec.work = Work::UntilExit;
+    case.trainers[1].spec.work = Work::Samples(1.0);
+    let mut planner = Planner::new(Settings {
+        objective: "rate * (1 + samples_left)".parse().unwrap(),
+        ..Settings::default()
+    });
+    let plan = planner.plan(&case.pool, &case.trainers, &[], Generation(1));
+    assert_eq!(check(&plan, &case.context()), []);
+    let refused = planner.refused();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].to_string().contains("trainer a"), "{refused:?}");
+}
