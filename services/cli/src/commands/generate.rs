@@ -99,7 +99,7 @@ pub(crate) fn write_list(
 
 /// Where a file is written until it is whole: beside its place. A device or a pipe is written
 /// itself: renaming onto it would take its place.
-pub(super) fn beside(path: &Path) -> PathBuf {
+pub(crate) fn beside(path: &Path) -> PathBuf {
     if path.exists() && !path.is_file() {
         return path.to_owned();
     }
@@ -109,7 +109,7 @@ pub(super) fn beside(path: &Path) -> PathBuf {
 }
 
 /// Puts a whole file into its place.
-pub(super) fn settle(half: &Path, path: &Path) -> std::io::Result<()> {
+pub(crate) fn settle(half: &Path, path: &Path) -> std::io::Result<()> {
     if half == path {
         return Ok(());
     }
@@ -117,14 +117,14 @@ pub(super) fn settle(half: &Path, path: &Path) -> std::io::Result<()> {
 }
 
 /// Takes half a file away.
-pub(super) fn discard(half: &Path, path: &Path) {
+pub(crate) fn discard(half: &Path, path: &Path) {
     if half != path {
         let _ = std::fs::remove_file(half);
     }
 }
 
 /// A pipe cannot be synced, and need not be.
-pub(super) fn not_a_file(error: std::io::Error) -> std::io::Result<()> {
+pub(crate) fn not_a_file(error: std::io::Error) -> std::io::Result<()> {
     match error.kind() {
         std::io::ErrorKind::InvalidInput => Ok(()),
         _ => Err(error),

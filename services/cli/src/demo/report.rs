@@ -1,6 +1,6 @@
 //! The report of the demonstration.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lacuna_model::Timestamp;
 use lacuna_sim::report::{Losses, PoolPoint, Report, TrainerRow, bin_holes, render};
@@ -8,6 +8,7 @@ use lacuna_sim::report::{Losses, PoolPoint, Report, TrainerRow, bin_holes, rende
 use super::input::Input;
 use super::outcome::Outcome;
 use super::play::Played;
+use crate::commands::generate::{beside, discard, not_a_file, settle};
 use crate::error::{CliError, Exit, Result, file_error};
 
 /// Below this much recorded time an efficiency is noise.
@@ -97,8 +98,12 @@ pub(crate) fn fill(
 /// `L0011` with what to do.
 pub(crate) fn require_writable(path: &Path) -> Result<()> {
     let half = beside(path);
-    std::fs::write(&half, b"")
-        .and_then(|()| std::fs::remove_file(&half))
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&half)
+        .map(|_| discard(&half, path))
         .map_err(|e| file_error("write", path, &e).remedy("give another --report"))?;
     if path.is_dir() {
         return Err(CliError::new(
@@ -108,12 +113,6 @@ pub(crate) fn require_writable(path: &Path) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    PathBuf::from(name)
 }
 
 /// Writes the page beside its place and renames it, so that a full disk leaves no half of one.
@@ -126,11 +125,11 @@ pub(crate) fn write(path: &Path, report: &Report) -> Result<()> {
         use std::io::Write as _;
         let mut file = std::fs::File::create(&half)?;
         file.write_all(render(report).as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&half, path)
+        file.sync_all().or_else(not_a_file)?;
+        settle(&half, path)
     };
     write().map_err(|e| {
-        let _ = std::fs::remove_file(&half);
+        discard(&half, path);
         file_error("write", path, &e)
     })
 }
