@@ -38,6 +38,20 @@ pub enum ReadError {
         /// The last line that was read, 0 before the first.
         line: u64,
     },
+    /// The compressed stream is not what was written.
+    #[error(
+        "{}: the compressed file is damaged after line {line} ({source}): copy or download it \
+         again",
+        path.display()
+    )]
+    Corrupt {
+        /// Which file.
+        path: PathBuf,
+        /// The last line that was read, 0 before the first.
+        line: u64,
+        /// What the decompressor says.
+        source: io::Error,
+    },
     /// The first line is not the header.
     #[error("{}: line 1: expected the header {expected:?}, found {found:?}", path.display())]
     Header {
@@ -161,12 +175,15 @@ pub(crate) fn excerpt(text: &str) -> String {
     short
 }
 
-/// Tells a compressed stream that ends too early from other failures.
+/// Tells a compressed stream that ends too early, or is damaged, from other failures.
 pub(crate) fn failed(path: &Path, line: u64, source: io::Error) -> ReadError {
     let path = path.to_owned();
-    if source.kind() == io::ErrorKind::UnexpectedEof {
-        ReadError::Truncated { path, line }
-    } else {
-        ReadError::Io { path, line, source }
+    match source.kind() {
+        io::ErrorKind::UnexpectedEof => ReadError::Truncated { path, line },
+        // What decompressors say; a file system has codes of its own.
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::Other => {
+            ReadError::Corrupt { path, line, source }
+        }
+        _ => ReadError::Io { path, line, source },
     }
 }

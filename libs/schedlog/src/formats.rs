@@ -36,6 +36,12 @@ pub(crate) trait JobParser: Send {
         false
     }
 
+    /// Whether the log has told of starts as they happened, so that a job which still ran at its
+    /// end is known. A log of jobs that are over lacks such jobs.
+    fn tells_starts(&self) -> bool {
+        false
+    }
+
     /// How many lines were in order but no jobs: steps of jobs, and what else a format has.
     fn passed_over(&self) -> u64 {
         0
@@ -63,6 +69,12 @@ pub(crate) trait HoleParser: Send {
     /// The first and the last moment at which the nodes were looked at so far, whether any was
     /// idle then or not; nothing if the format does not say.
     fn span(&self) -> Option<(Timestamp, Timestamp)> {
+        None
+    }
+
+    /// How many nodes the log has named so far, idle or not; nothing if the format names nodes
+    /// only when they are idle.
+    fn nodes(&self) -> Option<u32> {
         None
     }
 }

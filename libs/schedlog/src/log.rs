@@ -174,6 +174,14 @@ impl JobLog {
         &self.read.damage
     }
 
+    /// Whether the log has told of starts as they happened (PBS, `lsb.events`, `slurmctld.log`), so
+    /// that a job which still ran at its end has a record. Tables of jobs that are over lack such
+    /// jobs, and the nodes on which they ran seem idle.
+    #[must_use]
+    pub fn tells_starts(&self) -> bool {
+        self.parser.tells_starts()
+    }
+
     /// How many lines were in order but no jobs, as the steps of jobs in Slurm's accounting.
     #[must_use]
     pub fn passed_over(&self) -> u64 {
@@ -207,6 +215,13 @@ impl HoleLog {
     #[must_use]
     pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
         self.parser.span()
+    }
+
+    /// How many nodes were named so far, idle or not; nothing if the format names nodes only
+    /// when they are idle (`sinfo` as recorded, a list of holes).
+    #[must_use]
+    pub fn nodes(&self) -> Option<u32> {
+        self.parser.nodes()
     }
 
     fn advance(&mut self) -> Result<Option<HoleRecord>, ReadError> {

@@ -313,3 +313,17 @@ fn files_in_the_wrong_order_are_damage_once() {
         assert_eq!(located(&damage), damaged);
     }
 }
+
+#[test]
+fn a_log_of_ends_alone_does_not_know_what_still_runs() {
+    let start = record(0, "S", "1", "queue=q start=+0 exec_host=n1/0");
+    let end = record(9, "E", "1", "queue=q start=+0 end=+9 exec_host=n1/0");
+    for (log, expected) in [(start + &end, true), (end, false)] {
+        let Log::Jobs(mut jobs) = text(&log, &as_format(Format::Pbs)).unwrap() else {
+            panic!("jobs");
+        };
+        let mut record = JobRecord::default();
+        while jobs.read(&mut record).unwrap() {}
+        assert_eq!(jobs.tells_starts(), expected);
+    }
+}

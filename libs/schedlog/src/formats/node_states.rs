@@ -223,6 +223,10 @@ impl HoleParser for NodeStates {
         Ok(())
     }
 
+    fn nodes(&self) -> Option<u32> {
+        u32::try_from(self.nodes.len()).ok()
+    }
+
     fn span(&self) -> Option<(Timestamp, Timestamp)> {
         self.first.zip(self.newest)
     }

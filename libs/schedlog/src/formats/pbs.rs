@@ -115,6 +115,7 @@ pub(super) struct Pbs {
     /// nothing if a zone was named.
     ahead_s: Option<i64>,
     order: Order,
+    tells_starts: bool,
     jobs: HashMap<Box<[u8]>, Job>,
     /// At the end of the log: what still waits or runs, the last first.
     rest: Option<Vec<Box<[u8]>>>,
@@ -126,6 +127,7 @@ impl Pbs {
             times: LocalTimes::new(reading.zone()),
             ahead_s: reading.time_zone.is_none().then_some(0),
             order: Order::default(),
+            tells_starts: false,
             jobs: HashMap::new(),
             rest: None,
         }
@@ -321,7 +323,11 @@ impl JobParser for Pbs {
                 job.learn(&says)?;
                 Ok(false)
             }
-            b'S' | b'T' => self.started(at, id, &says, record),
+            b'S' | b'T' => {
+                let unseen = self.started(at, id, &says, record)?;
+                self.tells_starts = true;
+                Ok(unseen)
+            }
             b's' => {
                 if let Some(run) = self.jobs.get_mut(id).and_then(|job| job.run.as_mut()) {
                     let mut list = String::new();
@@ -338,6 +344,10 @@ impl JobParser for Pbs {
                 Ok(false)
             }
         }
+    }
+
+    fn tells_starts(&self) -> bool {
+        self.tells_starts
     }
 
     fn finish(&mut self, record: &mut JobRecord) -> bool {

@@ -380,6 +380,10 @@ impl JobParser for Slurmctld {
         Ok(done || self.release(HELD, record))
     }
 
+    fn tells_starts(&self) -> bool {
+        true
+    }
+
     fn finish(&mut self, record: &mut JobRecord) -> bool {
         if self.release(0, record) {
             return true;

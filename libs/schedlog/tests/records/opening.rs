@@ -105,14 +105,24 @@ fn packed_logs_that_are_damaged_are_no_shorter_logs() {
     let mut gz = gzip(&plain);
     let middle = gz.len() / 2;
     gz[middle] ^= 0x10;
-    assert!(count(&put(folder.path(), "damaged.gz", &gz)).is_err());
+    let error = count(&put(folder.path(), "damaged.gz", &gz)).unwrap_err();
+    let has_remedy = |error: &ReadError| {
+        let words = error.to_string();
+        words.contains("the compressed file is damaged after line ")
+            && words.ends_with(": copy or download it again")
+    };
+    assert!(has_remedy(&error), "{error}");
+    let behind = [gzip(&plain), b"what is no gzip".to_vec()].concat();
+    let error = count(&put(folder.path(), "more.gz", &behind)).unwrap_err();
+    assert!(has_remedy(&error), "{error}");
     let mut packer = zstd::Encoder::new(Vec::new(), 3).unwrap();
     packer.include_checksum(true).unwrap();
     packer.write_all(&plain).unwrap();
     let mut zst = packer.finish().unwrap();
     let middle = zst.len() / 2;
     zst[middle] ^= 0x10;
-    assert!(count(&put(folder.path(), "damaged.zst", &zst)).is_err());
+    let error = count(&put(folder.path(), "damaged.zst", &zst)).unwrap_err();
+    assert!(has_remedy(&error), "{error}");
 }
 
 #[test]

@@ -93,13 +93,18 @@ fn a_log_of_states_says_from_when_to_when_it_watched() {
     let states = "time,node,state\n10,n1,busy\n20,n1,idle\n30,n1,busy\n90,n2,busy\n";
     let list = "node,idle_from,idle_until,censored\na,10,20,0\n";
     let at = lacuna_model::Timestamp::from_unix;
-    for (log, expected) in [(states, Some((at(10), at(90)))), (list, None)] {
+    // n2 was never idle, but the machine has it.
+    for (log, expected, nodes) in [
+        (states, Some((at(10), at(90))), Some(2)),
+        (list, None, None),
+    ] {
         let Log::Holes(mut log) = text(log, &Reading::default()).unwrap() else {
             panic!("a log of jobs");
         };
         assert_eq!(log.span(), None);
         assert_eq!(log.by_ref().count(), 1);
         assert_eq!(log.span(), expected);
+        assert_eq!(log.nodes(), nodes);
     }
 }
 

@@ -319,6 +319,10 @@ impl JobParser for Events {
         }
     }
 
+    fn tells_starts(&self) -> bool {
+        true
+    }
+
     fn finish(&mut self, record: &mut JobRecord) -> bool {
         // In the order of their numbers, so that the same log gives the same records.
         let jobs = &self.jobs;
