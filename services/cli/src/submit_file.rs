@@ -10,6 +10,7 @@ use std::path::Path;
 use lacuna_model::{
     Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
 };
+use lacuna_planner::objective::{Expression, Objective, Worth};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -60,6 +61,10 @@ struct Raw {
     owner: Option<String>,
     #[serde(default)]
     priority: i32,
+    /// How much its work counts beside that of others.
+    weight: Option<f64>,
+    /// When its work should be done (RFC 3339).
+    deadline: Option<Spanned<String>>,
     /// Not before this moment (RFC 3339).
     not_before: Option<Spanned<String>>,
     launcher: Spanned<String>,
@@ -73,7 +78,8 @@ struct Raw {
     max_nodes: Spanned<u32>,
     scaling: Option<Spanned<Scaling>>,
     profile: Option<Spanned<bool>>,
-    /// `speedup` (the default) or `throughput`, where `scaling.objective` does not say it all.
+    /// `speedup` (the default), `throughput` or an expression, where `scaling.objective` does
+    /// not say it all.
     maximise: Option<Spanned<String>>,
     rescale: Option<Spanned<Rescale>>,
     samples: Option<Spanned<f64>>,
@@ -155,15 +161,20 @@ impl Context<'_> {
         })?;
         let submit = match &raw.not_before {
             None => Timestamp::default(),
-            Some(text) => self.moment(text)?,
+            Some(text) => self.moment("not_before", text)?,
         };
+        let deadline = raw.deadline.as_ref();
+        let deadline = deadline
+            .map(|text| self.moment("deadline", text))
+            .transpose()?;
         let max_nodes = *raw.max_nodes.get_ref();
         let (throughput, objective) = self.scaling(&raw, start)?;
+        let maximise = raw.maximise.clone();
         let spec = TrainerSpec {
             id,
             owner: raw.owner.clone(),
-            weight: None,
-            deadline: None,
+            weight: raw.weight,
+            deadline,
             priority: raw.priority,
             submit,
             min_nodes: *raw.min_nodes.get_ref(),
@@ -176,16 +187,50 @@ impl Context<'_> {
         };
         spec.check()
             .map_err(|e| self.error(start, "trainer", e, "mend the numbers named"))?;
+        match maximise {
+            Some(text) if !matches!(text.get_ref().as_str(), "speedup" | "throughput") => {
+                self.expressed(spec, &text)
+            }
+            _ => Ok(spec),
+        }
+    }
+
+    /// A trainer that maximises an expression: its value at each size becomes its curve.
+    fn expressed(
+        &self,
+        mut spec: TrainerSpec,
+        text: &Spanned<String>,
+    ) -> Result<TrainerSpec, SubmitError> {
+        let refuse = |problem: String| {
+            let remedy = "write \"speedup\" (compares trainers fairly), \"throughput\", or an \
+                          expression such as \"weight * speedup ^ 0.9\"";
+            self.error(text.span().start, "maximise", problem, remedy)
+        };
+        let expression = text
+            .get_ref()
+            .parse::<Expression>()
+            .map_err(|e| refuse(e.to_string()))?;
+        if expression.is_dynamic() {
+            return Err(refuse(
+                "names samples_left, which changes while it trains".to_owned(),
+            ));
+        }
+        let worth = Worth::new(&spec, &Objective::Expression(expression))
+            .map_err(|e| refuse(e.to_string()))?;
+        let sizes = spec.min_nodes..=spec.max_nodes;
+        let values = sizes.filter_map(|n| Some((n, *worth.table().get(n as usize)?)));
+        let curve = ScalingCurve::new(values).map_err(|e| refuse(e.to_string()))?;
+        spec.objective = Some(curve);
         Ok(spec)
     }
 
-    fn moment(&self, text: &Spanned<String>) -> Result<Timestamp, SubmitError> {
+    fn moment(&self, field: &str, text: &Spanned<String>) -> Result<Timestamp, SubmitError> {
         text.get_ref()
             .parse::<jiff::Timestamp>()
             .map(|t| Timestamp::from_unix_ms(t.as_millisecond()))
             .map_err(|e| {
                 let remedy = "write it as \"2026-03-01T08:00:00Z\"";
-                self.error(text.span().start, "not_before", e, remedy)
+                self.error(text.span().start, field, e, remedy)
             })
     }
 
@@ -224,14 +269,8 @@ impl Context<'_> {
             (None, Some(text)) => match text.get_ref().as_str() {
                 "speedup" => Some(throughput.speedup()),
                 "throughput" => None,
-                _ => {
-                    return Err(self.error(
-                        text.span().start,
-                        "maximise",
-                        "is neither speedup nor throughput",
-                        "write maximise = \"speedup\", which compares trainers fairly",
-                    ));
-                }
+                // An expression needs the whole trainer: see `expressed`.
+                _ => None,
             },
             (Some(_), Some(text)) => {
                 return Err(self.error(

@@ -7,7 +7,7 @@ use lacuna_planner::Settings;
 use lacuna_planner::counts::MilpOptions;
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::Planner as PlannerSettings;
-use lacuna_runtime::{Context, NoArgs, Running, ServiceError, Start};
+use lacuna_runtime::{Context, Misconfigured, NoArgs, Running, ServiceError, Start};
 use lacuna_wire::address;
 use lacuna_wire::msg::PlanState;
 
@@ -29,6 +29,7 @@ pub fn run(ctx: Context, _: NoArgs) -> Running {
 
 async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let settings = ctx.config.planner.clone();
+    let core = core_settings(&settings)?;
     let metrics = Metrics::new(&ctx.registry)?;
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let solving = ctx.health.check("solver", None);
@@ -41,7 +42,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let generation = Generation(last.max(wall));
     tracing::info!(generation = generation.0, policy = ?settings.policy, "planning");
     let mut desk = Desk::new(generation);
-    let mut solver = Solver::start(core_settings(&settings))?;
+    let mut solver = Solver::start(core)?;
     let mut pools = ctx
         .bus
         .follow(&address::pool(&ctx.cluster), Start::Last)
@@ -121,6 +122,9 @@ async fn finish(
     solved: Solved,
 ) {
     metrics.solved(&solved.plan, solved.seconds);
+    for error in &solved.refused {
+        tracing::warn!(%error, "the objective does not fit, what the trainer asks for is taken");
+    }
     if !solved.violations.is_empty() {
         metrics.plans.with_label_values(&["rejected"]).inc();
         for violation in &solved.violations {
@@ -185,8 +189,17 @@ async fn finish(
     }
 }
 
-fn core_settings(settings: &PlannerSettings) -> Settings {
-    Settings {
+/// # Errors
+/// [`Misconfigured`] if the objective cannot be read.
+fn core_settings(settings: &PlannerSettings) -> Result<Settings, Misconfigured> {
+    let objective = settings.objective.parse().map_err(|error| {
+        Misconfigured(format!(
+            "planner.objective: {error}; named ones are as-given, throughput, \
+             scaling-efficiency, weighted, deadline, least-attained, fair"
+        ))
+    })?;
+    Ok(Settings {
+        objective,
         policy: settings.policy,
         node_choice: settings.node_choice,
         horizon: settings.horizon,
@@ -198,5 +211,30 @@ fn core_settings(settings: &PlannerSettings) -> Settings {
         },
         seed: settings.seed,
         ..Settings::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_objective_that_cannot_be_read_is_a_wrong_configuration() {
+        let with = |objective: &str| {
+            core_settings(&PlannerSettings {
+                objective: objective.to_owned(),
+                ..PlannerSettings::default()
+            })
+        };
+        assert_eq!(
+            with("as-given").unwrap().objective,
+            Settings::default().objective
+        );
+        assert!(with("fair").is_ok() && with("weight * sqrt(rate)").is_ok());
+        let error = with("faire").unwrap_err().to_string();
+        assert!(
+            error.contains("planner.objective") && error.contains("least-attained"),
+            "{error}"
+        );
     }
 }

@@ -1,8 +1,11 @@
 //! The solver thread: one task at a time. While it works, newer states gather on the desk, so
 //! that the next task is always the newest.
 
+use std::collections::BTreeSet;
+
 use lacuna_model::Plan;
 use lacuna_planner::check::{Context, Violation, check};
+use lacuna_planner::objective::ObjectiveError;
 use lacuna_planner::{Planner, Settings};
 use lacuna_runtime::{ServiceError, Stopwatch};
 use tokio::sync::mpsc;
@@ -20,6 +23,8 @@ pub struct Solved {
     pub seconds: f64,
     /// The invariants that it breaks; none if it is sound.
     pub violations: Vec<Violation>,
+    /// Trainers that the objective does not fit, and why; each is named once.
+    pub refused: Vec<ObjectiveError>,
 }
 
 /// The thread.
@@ -39,11 +44,12 @@ impl Solver {
         let (tasks, inbox) = std::sync::mpsc::channel::<Task>();
         let (outbox, solved) = mpsc::unbounded_channel();
         let mut planner = Planner::new(settings);
+        let mut told = BTreeSet::new();
         std::thread::Builder::new()
             .name("solver".to_owned())
             .spawn(move || {
                 while let Ok(task) = inbox.recv() {
-                    if outbox.send(solve(&mut planner, task)).is_err() {
+                    if outbox.send(solve(&mut planner, task, &mut told)).is_err() {
                         return;
                     }
                 }
@@ -83,7 +89,7 @@ impl Solver {
     }
 }
 
-fn solve(planner: &mut Planner, task: Task) -> Solved {
+fn solve(planner: &mut Planner, task: Task, told: &mut BTreeSet<String>) -> Solved {
     let watch = Stopwatch::start();
     let (pool, state) = (&task.pool, &task.trainers);
     let plan = planner.plan(pool, &state.trainers, &state.unusable, task.generation);
@@ -97,10 +103,13 @@ fn solve(planner: &mut Planner, task: Task) -> Solved {
         )),
     };
     let violations = check(&plan, &context);
+    let mut refused = planner.refused().to_vec();
+    refused.retain(|error| told.insert(error.to_string()));
     Solved {
         plan,
         seconds,
         violations,
+        refused,
         task,
     }
 }

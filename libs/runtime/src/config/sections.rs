@@ -275,6 +275,9 @@ impl Default for Forecast {
 pub struct Planner {
     /// How sizes are chosen.
     pub policy: Policy,
+    /// What is maximised: `as-given`, `throughput`, `scaling-efficiency`, `weighted`,
+    /// `deadline`, `least-attained`, `fair`, or an expression. The planner checks it.
+    pub objective: String,
     /// Over how long a time gains are counted.
     #[serde(with = "text::span")]
     pub horizon: Span,
@@ -300,6 +303,7 @@ impl Default for Planner {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
+            objective: "as-given".to_owned(),
             horizon: Span::from_secs(120),
             debounce: Span::from_ms(10),
             gap: 0.0,

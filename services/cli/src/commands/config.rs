@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
+use lacuna_planner::objective::Objective;
 use lacuna_runtime::config::Config;
 
 use crate::error::{CliError, Exit, Result};
@@ -39,7 +40,14 @@ pub(crate) fn load(file: Option<&PathBuf>) -> Result<Config> {
     let Some(file) = file else {
         return Ok(Config::default().with_secrets());
     };
-    Config::load(file).map_err(|e| CliError::new("L0003", Exit::Config, e.to_string()))
+    let wrong = |text: String| CliError::new("L0003", Exit::Config, text);
+    let config = Config::load(file).map_err(|e| wrong(e.to_string()))?;
+    // What only the planner understands.
+    config.planner.objective.parse::<Objective>().map_err(|e| {
+        let file = file.display();
+        wrong(format!("{file}: planner.objective: {e}"))
+    })?;
+    Ok(config)
 }
 
 fn text(config: &Config) -> Result<String> {
@@ -91,6 +99,14 @@ mod tests {
         assert_eq!(error.exit.number(), 64);
         assert!(
             error.message.contains("lacuna.toml:2:1: planner.horizn"),
+            "{}",
+            error.message
+        );
+        std::fs::write(&path, "[planner]\nobjective = \"faire * 2\"\n").unwrap();
+        let error = load(Some(&path)).unwrap_err();
+        assert_eq!(error.exit.number(), 64);
+        assert!(
+            error.message.contains("planner.objective") && error.message.contains("faire"),
             "{}",
             error.message
         );

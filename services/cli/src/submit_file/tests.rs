@@ -32,6 +32,35 @@ fn a_node_counts_the_same_whatever_a_sample_is() {
 }
 
 #[test]
+fn what_objectives_count_and_an_expression_are_read() {
+    let text = format!(
+        "{GOOD}weight = 3.0\ndeadline = \"2026-03-01T08:00:00Z\"\nmaximise = \"weight * sqrt(rate)\"\n"
+    );
+    let spec = &parse("t.toml", &text).unwrap()[0];
+    assert_eq!(spec.weight, Some(3.0));
+    assert_eq!(spec.deadline, Some(Timestamp::from_unix(1_772_352_000)));
+    let table = spec.objective_curve().table(8);
+    assert!((table[8] - 3.0 * 700_f64.sqrt()).abs() < 1e-9, "{table:?}");
+    for (wrong, why) in [
+        ("maximise = \"wieght * rate\"", "wieght"),
+        ("maximise = \"1 / 0 * rate\"", "NaN"),
+        (
+            "maximise = \"samples_left * rate\"",
+            "changes while it trains",
+        ),
+        ("deadline = \"tomorrow\"", "deadline"),
+        ("weight = -1.0", "zero or more"),
+    ] {
+        let error = parse("t.toml", &format!("{GOOD}{wrong}\n")).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.contains(why) && error.starts_with("t.toml:"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn every_shipped_example_is_accepted() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples");
     let mut seen = 0;
