@@ -42,7 +42,8 @@ pub(crate) trait JobParser: Send {
         false
     }
 
-    /// How many lines were in order but no jobs: steps of jobs, and what else a format has.
+    /// How many lines were in order but no jobs of this machine: steps of jobs, jobs that ran in
+    /// another cluster.
     fn passed_over(&self) -> u64 {
         0
     }

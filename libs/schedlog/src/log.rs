@@ -182,7 +182,8 @@ impl JobLog {
         self.parser.tells_starts()
     }
 
-    /// How many lines were in order but no jobs, as the steps of jobs in Slurm's accounting.
+    /// How many lines were in order but no jobs of this machine: steps in Slurm's accounting, jobs
+    /// of LSF that ran in another cluster.
     #[must_use]
     pub fn passed_over(&self) -> u64 {
         self.parser.passed_over()

@@ -1,6 +1,10 @@
 //! LSF: `lsb.acct` and `lsb.events`.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests may panic"
+)]
 
 #[path = "common/logs.rs"]
 mod logs;
@@ -69,6 +73,7 @@ fn a_finished_job_is_a_record() {
     // Nodes of another cluster are none of this one's.
     let elsewhere = finish(0, "2 \"n1@far\" \"n2@far\"", 64, 0, 60);
     assert!(read(&elsewhere, Format::LsbAcct).is_empty());
+    assert_eq!(passed_over(&elsewhere, Format::LsbAcct), 1);
     let both = finish(0, "2 \"n1\" \"n2@far\"", 64, 0, 60);
     assert_eq!(
         read(&both, Format::LsbAcct),
@@ -297,6 +302,16 @@ fn the_accounting_sample_is_read_but_for_its_damaged_lines() {
     );
 }
 
+/// How many lines of a log are in order but no jobs of this machine.
+fn passed_over(log: &str, format: Format) -> usize {
+    let Log::Jobs(mut jobs) = text(log, &as_format(format)).unwrap() else {
+        panic!("jobs");
+    };
+    let mut record = JobRecord::default();
+    while jobs.read(&mut record).unwrap() {}
+    usize::try_from(jobs.passed_over()).unwrap()
+}
+
 #[test]
 fn records_that_were_cut_off_are_located() {
     let Some((format, records, damage, _)) = open("samples/lsf/lsb.acct.missing-fields") else {
@@ -367,4 +382,5 @@ fn the_sample_of_events_agrees_with_a_plain_count() {
     assert!(!lives.is_empty());
     assert_eq!(found, lives);
     assert_eq!(records.len(), lives.len() + never + starts.len());
+    assert_eq!(passed_over(&plain, Format::LsbEvents), elsewhere.len());
 }

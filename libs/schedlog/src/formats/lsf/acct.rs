@@ -29,11 +29,13 @@ pub(in crate::formats) fn knows(lines: &[&[u8]]) -> bool {
         .any(|line| kinds.iter().any(|kind| line.starts_with(kind)))
 }
 
-pub(in crate::formats) struct Acct;
+pub(in crate::formats) struct Acct {
+    elsewhere: u64,
+}
 
 impl Acct {
-    pub(in crate::formats) fn new(_reading: &Reading) -> Self {
-        Self
+    pub(in crate::formats) const fn new(_reading: &Reading) -> Self {
+        Self { elsewhere: 0 }
     }
 }
 
@@ -101,7 +103,12 @@ impl JobParser for Acct {
         }
         record.end = end;
         record.nodes = nodes.unwrap_or(0);
+        self.elsewhere += u64::from(nodes.is_none());
         Ok(nodes.is_some())
+    }
+
+    fn passed_over(&self) -> u64 {
+        self.elsewhere
     }
 }
 

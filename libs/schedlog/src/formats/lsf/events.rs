@@ -101,6 +101,8 @@ impl Job {
 
 pub(in crate::formats) struct Events {
     jobs: HashMap<Id, Job>,
+    /// Jobs that ended in another cluster.
+    elsewhere: u64,
     /// At the end of the log: what still waits or runs, the last first.
     rest: Option<Vec<Id>>,
 }
@@ -109,6 +111,7 @@ impl Events {
     pub(in crate::formats) fn new(_reading: &Reading) -> Self {
         Self {
             jobs: HashMap::new(),
+            elsewhere: 0,
             rest: None,
         }
     }
@@ -263,6 +266,10 @@ impl Events {
                 record.outcome = JobOutcome::Cancelled;
                 Ok(true)
             }
+            Some(_) if !ended => {
+                self.elsewhere += 1;
+                Ok(false)
+            }
             _ => Ok(ended),
         }
     }
@@ -317,6 +324,10 @@ impl JobParser for Events {
                 Ok(unseen)
             }
         }
+    }
+
+    fn passed_over(&self) -> u64 {
+        self.elsewhere
     }
 
     fn tells_starts(&self) -> bool {
