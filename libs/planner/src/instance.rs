@@ -55,6 +55,11 @@ const HELD: f64 = 0.95;
 /// No published trainer may grow further than this.
 const PUBLISHED_MAX: u32 = 64;
 
+/// Larger instances are refused when they are read: far beyond any machine, they would only
+/// fill the memory.
+const MOST_TRAINERS: u32 = 10_000;
+const MOST_NODES: u32 = 1_000_000;
+
 impl Size {
     /// So many trainers on so many nodes.
     #[must_use]
@@ -88,9 +93,16 @@ impl std::str::FromStr for Size {
         text.split_once('x')
             .and_then(|(trainers, nodes)| {
                 let size = Self::of(trainers.parse().ok()?, nodes.parse().ok()?);
-                (size.trainers > 0 && size.nodes > 0).then_some(size)
+                let sound = (1..=MOST_TRAINERS).contains(&size.trainers)
+                    && (1..=MOST_NODES).contains(&size.nodes);
+                sound.then_some(size)
             })
-            .ok_or_else(|| format!("{text:?} is no size: expected TRAINERSxNODES, such as 10x200"))
+            .ok_or_else(|| {
+                format!(
+                    "{text:?} is no size: expected TRAINERSxNODES, such as 10x200, at most \
+                     {MOST_TRAINERS}x{MOST_NODES}"
+                )
+            })
     }
 }
 

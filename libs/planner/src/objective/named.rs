@@ -83,6 +83,20 @@ impl NamedExpressions {
         self.0.get(name)
     }
 
+    /// The names that fit none of these trainers: most likely a slip.
+    pub fn unmatched<'a>(
+        &'a self,
+        trainers: impl Iterator<Item = &'a TrainerId> + Clone,
+    ) -> impl Iterator<Item = &'a str> {
+        self.0.keys().map(String::as_str).filter(move |name| {
+            let fits = |trainer: &TrainerId| match name.strip_suffix('*') {
+                Some(begin) => trainer.as_str().starts_with(begin),
+                None => trainer.as_str() == *name,
+            };
+            !trainers.clone().any(fits)
+        })
+    }
+
     /// Gives a trainer an objective.
     pub fn insert(&mut self, name: &str, expression: Expression) {
         let objective = Objective::Expression(expression);

@@ -196,6 +196,9 @@ fn a_file_names_objectives_line_by_line() {
     assert_eq!(of("net-12").as_deref(), Some("rate^0.5"));
     assert_eq!(of("net-2").as_deref(), Some("weighted"));
     assert_eq!(of("other"), None);
+    let trainers = ["net-2", "net-12", "other"].map(|name| TrainerId::new(name).unwrap());
+    let unmatched: Vec<&str> = named.unmatched(trainers.iter()).collect();
+    assert_eq!(unmatched, ["net-1"]);
     for (text, error) in [
         ("a,rate\nb,rote", "line 2: objective \"rote\", character 1"),
         (
