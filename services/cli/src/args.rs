@@ -181,10 +181,14 @@ fn report(error: &CliError, json: bool) -> ExitCode {
     }
     if json {
         // Operators' scripts look at the value, so the code is always the same.
-        return match output::print_json(&error.to_json()) {
-            Ok(()) => Exit::Failed.into(),
-            Err(_) => Exit::Internal.into(),
-        };
+        if let Err(unsaid) = output::print_json(&error.to_json()) {
+            // Nobody can read the value, so people are told in the other place.
+            eprintln!("lacuna: {error}");
+            if unsaid.message != error.message {
+                eprintln!("lacuna: {unsaid}");
+            }
+        }
+        return Exit::Failed.into();
     }
     eprintln!("lacuna: {error}");
     error.exit.into()

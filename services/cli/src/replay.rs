@@ -7,7 +7,10 @@ mod report;
 mod saved;
 mod window;
 
-use lacuna_model::TrainerSpec;
+use std::path::Path;
+
+use lacuna_model::{Policy, TrainerSpec};
+use lacuna_planner::objective::Objective;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_schedlog::read_trainers;
 use lacuna_sim::pool_stats::PoolOptions;
@@ -56,6 +59,14 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
             builtin::trainers(recording.start())?
         }
     };
+    check_names(args, &settings, &trainers)?;
+    if settings.policy == Policy::EqualShare && settings.objective != Objective::AsGiven {
+        facts.notes.push(
+            "equal share heeds no objective: only what it is measured by, the same trainers on \
+             dedicated nodes, does"
+                .to_owned(),
+        );
+    }
     if report.is_some() {
         settings.gantt = Some(args.gantt(recording.start())?);
     }
@@ -93,6 +104,22 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     }
     output::table(&replayed.summary, &facts, args.report.as_deref())?;
     disagreement
+}
+
+/// An objective for a trainer that is not there is a slip: without a word the replay would
+/// answer another question.
+fn check_names(args: &ReplayArgs, settings: &Settings, trainers: &[TrainerSpec]) -> Result<()> {
+    let names = trainers.iter().map(|trainer| &trainer.id);
+    let Some(name) = settings.objectives.unmatched(names).next() else {
+        return Ok(());
+    };
+    let file = args.objective_file.as_deref().unwrap_or(Path::new(""));
+    let some = trainers.first().map_or("", |trainer| trainer.id.as_str());
+    Err(CliError::failed(format!(
+        "{}: no trainer is named {name}: expected a name such as {some}, or the beginning of names \
+         and *",
+        file.display()
+    )))
 }
 
 fn failed(error: SimError) -> CliError {

@@ -140,7 +140,10 @@ fn bad_input_is_named() {
     let bench = Bench::new();
     for (arguments, expected) in [
         (["--first-nodes", "9"], "has only 2"),
-        (["--max-parallel", "0"], "max-parallel: expected at least 1"),
+        (["--max-parallel", "0"], "0 is not in 1..=100000"),
+        (["--max-parallel", "4000000000"], "is not in 1..=100000"),
+        (["--cost-scale", "-1"], "cost-scale: expected a finite"),
+        (["--objective", "-n"], "at 1 nodes is -1: expected a finite"),
         (
             ["--cost-scale", "NaN"],
             "cost-scale: expected a finite number",
@@ -207,6 +210,12 @@ fn an_objective_is_a_name_an_expression_or_a_file() {
     assert!(text.contains("mine.toml: line 1"), "{text}");
     let text = bench.complaint(&["--objective-file", "none.toml"]);
     assert!(text.contains("cannot read none.toml"), "{text}");
+    bench.file("mine.toml", "t* = \"n\"\nt1 = \"n\"\n");
+    let text = bench.complaint(&["--objective-file", "mine.toml"]);
+    assert!(text.contains("no trainer is named t1"), "{text}");
+    let share = bench.replay(&["--policy", "equal-share", "--objective", "throughput"]);
+    let text = String::from_utf8(share.stdout).unwrap();
+    assert!(text.contains("equal share heeds no objective"), "{text}");
     let text = bench.complaint(&["--objective", "n - 5"]);
     assert!(text.contains("t0"), "{text}");
 }

@@ -149,6 +149,44 @@ fn a_file_that_is_no_problem_is_refused_by_name_and_field() {
 }
 
 #[test]
+fn the_dynamic_programme_leaves_no_gap_whatever_it_is_granted() {
+    let path = problems()[0].to_str().unwrap().to_owned();
+    let output = lacuna(&["solve", &path, "--gap", "0.1", "--json"]);
+    assert_eq!(json(&output)["gap"], 0.0);
+}
+
+#[test]
+fn sizes_that_nobody_solves_are_refused() {
+    for (instances, solver, says) in [
+        ("100x10000", "node-binary", "not run beyond 35x1024"),
+        ("99999999x99999999", "dp", "at most 10000x1000000"),
+        ("0x10", "dp", "is no size"),
+    ] {
+        let arguments = ["--instances", instances, "--solvers", solver, "--json"];
+        let output = lacuna(&[&["bench", "solve"][..], &arguments].concat());
+        let error = json(&output)["error"]["message"].to_string();
+        assert!(error.contains(says), "{error}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn a_value_that_nobody_can_read_is_told_of() {
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+        println!("skipped: there is no /dev/full here");
+        return;
+    };
+    let output = Command::new(env!("CARGO_BIN_EXE_lacuna"))
+        .args(["solve", problems()[0].to_str().unwrap(), "--json"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("No space left on device"), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn the_benchmark_lists_every_solve_with_the_promised_keys() {
     let output = lacuna(&[
         "bench",

@@ -164,6 +164,12 @@ pub(crate) async fn run(args: &SolveBenchArgs) -> Result<()> {
         .iter()
         .flat_map(|&size| solvers(args, size).into_iter().map(move |s| (size, s)))
         .collect();
+    if plan.is_empty() {
+        return Err(CliError::failed(format!(
+            "nothing to solve: node-binary is not run beyond {LARGEST_NODE_BINARY}"
+        ))
+        .remedy("name smaller --instances, or other --solvers"));
+    }
     let bar = bar(args.json.json, plan.len());
     let mut rows = Vec::with_capacity(plan.len());
     let mut saved: Option<(Size, PathBuf)> = None;

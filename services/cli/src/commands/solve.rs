@@ -208,6 +208,8 @@ fn measured(saved: &Saved, args: &SolveArgs) -> Solved {
         .is_some_and(|sizes| !judged.is_feasible(&sizes.counts));
     let (status, gap) = match outcome {
         _ if refused => ("failed", None),
+        // The dynamic programme is exact, whatever gap it is granted.
+        Outcome::Optimal if args.solver == Solver::Dp => ("optimal", Some(0.0)),
         Outcome::Optimal => ("optimal", Some(args.gap)),
         Outcome::Feasible { gap } => ("feasible", Some(gap).filter(|gap| gap.is_finite())),
         Outcome::NoIncumbent => ("no-incumbent", None),

@@ -45,14 +45,19 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_enum, default_value_t = PolicyArg::Dp)]
     policy: PolicyArg,
     /// Forward-looking time of a decision
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_span)]
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_span, allow_hyphen_values = true)]
     horizon: Span,
     /// How many trainers are admitted at a time [default: 10; without --trainers as many as the
     /// whole machine has room for]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_PARALLEL))]
     pub(super) max_parallel: Option<u32>,
     /// Factor on the rescale costs of all trainers
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
     cost_scale: f64,
     /// When a trainer that is done gives its nodes to others
     #[arg(long, value_enum, default_value_t = TrainerEndArg::NextEvent)]
@@ -62,11 +67,11 @@ pub(crate) struct ReplayArgs {
     compat: bool,
     /// What is maximised: as-given (what the list of trainers says), throughput,
     /// scaling-efficiency, weighted, deadline, least-attained, fair, or an expression
-    #[arg(long, value_name = "OBJECTIVE", default_value = "as-given", value_parser = objective)]
+    #[arg(long, value_name = "OBJECTIVE", default_value = "as-given", value_parser = objective, allow_hyphen_values = true)]
     objective: Objective,
     /// Objectives of single trainers, one a line: name = "expression", or name,expression
     #[arg(long, value_name = "FILE")]
-    objective_file: Option<PathBuf>,
+    pub(super) objective_file: Option<PathBuf>,
     /// A trainer that starts from no nodes pays for growing, too; as published it starts free
     #[arg(long)]
     charge_starts: bool,
@@ -106,6 +111,10 @@ pub(crate) struct ReplayArgs {
     #[command(flatten)]
     pub(super) log: LogArgs,
 }
+
+/// Trainers at a time at most. An endless list is begun again until so many are there, so a
+/// slip of the finger must not make billions of them.
+const MOST_PARALLEL: i64 = 100_000;
 
 /// Trainers at a time if nothing is said, as published.
 pub(super) const PARALLEL: u32 = 10;

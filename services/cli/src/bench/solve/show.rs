@@ -24,8 +24,10 @@ fn dp<'a>(rows: &'a [Row], row: &Row) -> Option<&'a Row> {
 fn percent(share: f64) -> String {
     if share.abs() < 5e-9 {
         "0".to_owned()
+    } else if share.abs() < 1e-5 {
+        format!("{:.1e} %", share * 100.0)
     } else {
-        format!("{:.2e} %", share * 100.0)
+        format!("{:.3} %", share * 100.0)
     }
 }
 
@@ -99,7 +101,7 @@ mod tests {
                 "ms",
                 "250000",
                 "990",
-                "1.00e0",
+                "1.000",
                 "%",
                 "0",
                 "optimal"
