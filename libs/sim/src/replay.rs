@@ -93,6 +93,9 @@ pub struct Decision<'a> {
     pub event: u64,
     /// Wall-clock seconds that it took.
     pub seconds: f64,
+    /// Of each trainer of the problem its place in the list of trainers; a list that begins
+    /// again at its end goes on counting.
+    pub lives: &'a [u32],
     /// What was asked.
     pub problem: &'a Problem,
     /// The answer.

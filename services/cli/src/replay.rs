@@ -68,9 +68,19 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         );
     }
     if report.is_some() {
-        settings.gantt = Some(args.gantt(recording.start())?);
+        let part = args.gantt(recording.start())?;
+        if part.from_s >= recording.length_s() {
+            return Err(CliError::failed(format!(
+                "--gantt: it begins after the replay has ended, {:.1} h after its start",
+                recording.length_s() / 3600.0
+            )));
+        }
+        settings.gantt = Some(part);
     }
-    let mut keeper = args.save_problem.as_ref().map(saved::Keeper::new);
+    let mut keeper = args
+        .save_problem
+        .as_ref()
+        .map(|wanted| saved::Keeper::new(wanted, &trainers));
     let mut save = |decision: &Decision<'_>| {
         if let Some(keeper) = &mut keeper {
             keeper.look(decision);
@@ -85,7 +95,10 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let mut replayed =
         replay(recording, &trainers, &settings, history, &mut hooks).map_err(failed)?;
     if let Some(keeper) = keeper {
-        keeper.write(&facts.file)?;
+        let policy = serde_json::json!(settings.policy);
+        let policy = policy.as_str().unwrap_or_default();
+        let how = format!("{policy}, objective {}", settings.objective);
+        keeper.write(&facts.file, &how)?;
     }
     if let Some(target) = report {
         target.write(&page(args, &facts, recording, &trainers, &replayed)?)?;

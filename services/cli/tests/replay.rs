@@ -255,7 +255,10 @@ fn a_decision_is_saved_and_solved_again() {
         assert!(output.status.success(), "{output:?}");
         let text = std::fs::read_to_string(bench.path("p.json")).unwrap();
         assert!(text.contains("allocation-problem"), "{text}");
-        assert!(text.contains("holes.csv"), "{text}");
+        assert!(text.contains("of holes.csv"), "{text}");
+        assert!(text.contains("by dp, objective as-given"), "{text}");
+        let problem: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(problem["trainers"][0]["name"], "t0");
         assert!(solve("p.json")["objective"].as_f64().unwrap() >= 0.0);
     }
     let text = bench.complaint(&["--save-problem", "q.json@999"]);
@@ -278,6 +281,8 @@ fn the_report_shows_a_part_node_by_node() {
     assert_ne!(whole, part);
     let text = bench.complaint(&["--report", "out.html", "--gantt", "90s..40s"]);
     assert!(text.contains("--gantt"), "{text}");
+    let text = bench.complaint(&["--report", "out.html", "--gantt", "2h..3h"]);
+    assert!(text.contains("after the replay has ended"), "{text}");
     for wrong in [
         &["--gantt", "0s..9s"][..],
         &["--report", "x", "--gantt", "9s"],

@@ -71,7 +71,13 @@ impl<'a, 's> Decider<'a, 's> {
         self
     }
 
+    /// Whether decisions are shown to somebody.
+    pub(crate) const fn shows(&self) -> bool {
+        self.save.is_some()
+    }
+
     /// Decides the size of each trainer at an event; with `users`, max-min fair between them.
+    /// `lives` is only for those who are shown the decision.
     ///
     /// # Errors
     /// [`SimError::Infeasible`] if the answer is not allowed.
@@ -80,6 +86,7 @@ impl<'a, 's> Decider<'a, 's> {
         event: u64,
         problem: &Problem,
         users: Option<&Users>,
+        lives: &[u32],
     ) -> Result<Sizes, SimError> {
         let before = (self.stopwatch)();
         let sizes = match users {
@@ -104,6 +111,7 @@ impl<'a, 's> Decider<'a, 's> {
             save(&Decision {
                 event,
                 seconds,
+                lives,
                 problem,
                 sizes: &sizes,
             });

@@ -174,13 +174,14 @@ impl World<'_> {
         let items = self.active.iter();
         let items = items.map(|m| m.kind.item(m.nodes, m.tables.as_ref()));
         self.problem.trainers.extend(items);
-        let sizes = match self.settings.objective {
-            Objective::Fair => {
-                let users = self.users();
-                decider.decide(self.tally.events, &self.problem, Some(&users))?
-            }
-            _ => decider.decide(self.tally.events, &self.problem, None)?,
+        let lives: Vec<u32> = if decider.shows() {
+            self.active.iter().map(|member| member.life).collect()
+        } else {
+            Vec::new()
         };
+        let users = (self.settings.objective == Objective::Fair).then(|| self.users());
+        let event = self.tally.events;
+        let sizes = decider.decide(event, &self.problem, users.as_ref(), &lives)?;
         let changes = self.active.iter().zip(&sizes.counts);
         if changes.clone().any(|(m, &n)| m.nodes != n) {
             let owners = choose::assign(

@@ -1,5 +1,6 @@
 //! Keeps the allocation problem of one decision, to be solved again.
 
+use lacuna_model::TrainerSpec;
 use lacuna_planner::file;
 use lacuna_sim::Decision;
 
@@ -9,15 +10,17 @@ use crate::error::{CliError, Result, file_error};
 /// The decision that is wanted, once it has come.
 pub(super) struct Keeper<'a> {
     wanted: &'a Saved,
+    trainers: &'a [TrainerSpec],
     seconds: f64,
     kept: Option<(u64, file::Saved)>,
 }
 
 impl<'a> Keeper<'a> {
-    /// Nothing is kept yet.
-    pub(super) fn new(wanted: &'a Saved) -> Self {
+    /// Nothing is kept yet. `trainers` is the list that is replayed.
+    pub(super) fn new(wanted: &'a Saved, trainers: &'a [TrainerSpec]) -> Self {
         Self {
             wanted,
+            trainers,
             seconds: 0.0,
             kept: None,
         }
@@ -31,7 +34,16 @@ impl<'a> Keeper<'a> {
         };
         if keep {
             self.seconds = decision.seconds;
+            let name = |&life: &u32| {
+                let place = (life as usize).checked_rem(self.trainers.len())?;
+                Some(self.trainers.get(place)?.id.to_string())
+            };
             let saved = file::Saved {
+                names: decision
+                    .lives
+                    .iter()
+                    .map(|life| name(life).unwrap_or_default())
+                    .collect(),
                 answer: Some(decision.sizes.clone()),
                 ..file::Saved::new(decision.problem.clone())
             };
@@ -39,11 +51,12 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Writes the file. `log` is named in it.
+    /// Writes the file. `log` is named in it, and `how` it was decided: an answer by equal share
+    /// or max-min fair is no optimum of the problem.
     ///
     /// # Errors
     /// There was no such event, or the file cannot be written.
-    pub(super) fn write(self, log: &str) -> Result<()> {
+    pub(super) fn write(self, log: &str, how: &str) -> Result<()> {
         let Some((event, mut saved)) = self.kept else {
             return Err(CliError::failed(match self.wanted.decision {
                 window::Decision::Event(event) => {
@@ -53,7 +66,7 @@ impl<'a> Keeper<'a> {
             }));
         };
         saved.note = Some(format!(
-            "event {event} of {log}, decided in {:.1} ms",
+            "event {event} of {log}, decided in {:.3} ms by {how}",
             self.seconds * 1e3
         ));
         let path = &self.wanted.file;
