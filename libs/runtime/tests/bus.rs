@@ -8,12 +8,12 @@
 
 use std::time::Duration;
 
-use lacuna_model::{ClusterId, EventKind, NodeEvent, Span, Timestamp};
+use lacuna_model::{ClusterId, NodeEvent, Span, Timestamp};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, BusError, Follow, Health, Received, Start, Stopwatch};
-use lacuna_testkit::{TestNats, connect, events, node};
+use lacuna_testkit::{TestNats, connect, events};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, LeaseRecord, Pace, Reply, Request, Settled};
 
@@ -363,68 +363,4 @@ async fn a_subject_that_no_stream_keeps_cannot_be_followed() {
         .unwrap()
         .unwrap();
     assert_eq!(heard.message, message);
-}
-
-/// Not a test of anything but a measure: `cargo test --release -p lacuna-runtime --test bus
-/// -- --ignored --nocapture how_fast`.
-#[tokio::test]
-#[ignore = "a measurement, printed"]
-async fn how_fast() {
-    let nats = TestNats::start();
-    let bus = connect(&nats, &cluster(), "test").await;
-    let leases = bus.bucket(address::leases_bucket(&cluster()));
-    let event = NodeEvent {
-        seq: 1,
-        at: Timestamp::from_unix(1),
-        kind: EventKind::NodeIdle { node: node("n1") },
-    };
-    let subject = address::event(&cluster());
-    let mut follow = bus.follow(&subject, Start::New).await.unwrap();
-    let watch = Stopwatch::start();
-    for _ in 0..1000 {
-        bus.store(&subject, &event, "").await.unwrap();
-    }
-    println!("buffered write, one at a time: {:.3} ms", watch.seconds());
-    let watch = Stopwatch::start();
-    let mut acks = Vec::new();
-    for _ in 0..20_000 {
-        acks.push(bus.store_later(&subject, &event, "").await.unwrap());
-    }
-    for ack in acks {
-        ack.wait().await.unwrap();
-    }
-    println!(
-        "buffered writes, pipelined: {:.0}/s",
-        20_000.0 / watch.seconds()
-    );
-    for _ in 0..21_000 {
-        next(&mut follow).await;
-    }
-    println!(
-        "followed: {:.0}/s from the first write",
-        20_000.0 / watch.seconds()
-    );
-    let watch = Stopwatch::start();
-    for _ in 0..1000 {
-        bus.store(&subject, &event, "").await.unwrap();
-        next(&mut follow).await;
-    }
-    println!("write to follower: {:.3} ms", watch.seconds());
-    let lease = LeaseRecord { trainer: None };
-    let watch = Stopwatch::start();
-    for n in 0..200 {
-        leases.put(&format!("n{n}"), &lease, "").await.unwrap();
-    }
-    println!(
-        "synced write, one at a time: {:.3} ms",
-        watch.seconds() * 5.0
-    );
-    let watch = Stopwatch::start();
-    let names: Vec<String> = (0..1000).map(|n| format!("m{n}")).collect();
-    let writes = names.iter().map(|name| leases.put(name, &lease, ""));
-    futures::future::try_join_all(writes).await.unwrap();
-    println!(
-        "synced writes, 1000 at a time: {:.0}/s",
-        1000.0 / watch.seconds()
-    );
 }

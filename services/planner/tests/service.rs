@@ -14,8 +14,7 @@ use lacuna_model::{ClusterId, Generation, Timestamp};
 use lacuna_planner_service::{Metrics, run};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{
-    Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, Received, Start, Stopwatch, Tasks,
-    bus,
+    Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, Received, Start, Tasks, bus,
 };
 use lacuna_testkit::{TestNats, connect, golden, pool, record, spec};
 use lacuna_wire::address;
@@ -151,56 +150,6 @@ async fn in_lock_step_every_pool_and_every_version_gets_a_plan() {
                 break;
             }
         }
-    }
-    stop.cancel();
-    running.await.unwrap();
-}
-
-/// Not a test of anything but a measure: `cargo test --release -p lacuna-planner-service --test
-/// service -- --ignored --nocapture how_fast`.
-#[tokio::test]
-#[ignore = "a measurement, printed"]
-async fn how_fast() {
-    let nats = TestNats::start();
-    let bus = connect(&nats, &cluster(), "test").await;
-    let mut plans = bus
-        .follow(&address::plan(&cluster()), Start::New)
-        .await
-        .unwrap();
-    let (stop, running) = start(&nats).await;
-    let names: Vec<String> = (0..1001).map(|n| format!("n{n:04}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut state = TrainersState {
-        version: 0,
-        as_of: Timestamp::from_unix(0),
-        trainers: vec![],
-        unusable: vec![],
-    };
-    for (n, part) in (0..10).zip(names.chunks(100)) {
-        let trainer = record(spec(&format!("t{n}"), 128), n, part);
-        state.trainers.push(trainer);
-    }
-    bus.store(&address::trainers(&cluster()), &state, "")
-        .await
-        .unwrap();
-    let (mut whole, mut own) = (Vec::new(), Vec::new());
-    for seq in 1..=300 {
-        let upto = if seq % 2 == 0 { 999 } else { 1000 };
-        let watch = Stopwatch::start();
-        say(&bus, seq, &names[..upto]).await;
-        loop {
-            let plan = next(&mut plans).await.message;
-            if plan.plan.seq == seq {
-                own.push(plan.latency_s);
-                break;
-            }
-        }
-        whole.push(watch.seconds());
-    }
-    for (what, mut seconds) in [("pool to plan", whole), ("within planner", own)] {
-        seconds.sort_by(f64::total_cmp);
-        let ms = |share: usize| seconds[seconds.len() * share / 100] * 1e3;
-        println!("{what}: p50 {:.1} ms, p99 {:.1} ms", ms(50), ms(99));
     }
     stop.cancel();
     running.await.unwrap();
