@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::{Recording, SimError};
+use crate::{Recording, SimError, limits};
 
 /// Bins of probabilities: tenths.
 const BINS: usize = 10;
@@ -177,11 +177,12 @@ struct Walk {
 /// Walks over a recording, lets predictors forecast and learn, and scores them.
 ///
 /// # Errors
-/// [`SimError`] if the recording cannot be read.
+/// [`SimError`] if the recording cannot be read, or is longer than any can be.
 pub fn calibrate(
     recording: &dyn Recording,
     options: &CalibrationOptions,
 ) -> Result<Calibrated, SimError> {
+    limits::check_length(recording)?;
     let (start, end) = (recording.start(), recording.end());
     let length_s = recording.length_s();
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed);

@@ -24,10 +24,15 @@ pub fn split_rate(rate: &[f64], min_nodes: u32, max_parallel: u32, nodes: f64) -
     };
     let mut solver = dp::Solver::new();
     let mut whole = |nodes: u32| {
+        // No more than these can run at a time, however many may.
+        let running = max_parallel.min(nodes / min_nodes.max(1));
+        if running == 0 {
+            return 0.0;
+        }
         let problem = Problem {
             nodes,
             horizon_s: 1.0,
-            trainers: vec![item.clone(); max_parallel as usize],
+            trainers: vec![item.clone(); running as usize],
             max_change: None,
         };
         solver.solve(&problem).objective
@@ -78,10 +83,18 @@ pub(crate) struct Baseline<'a> {
 
 impl<'a> Baseline<'a> {
     pub(crate) fn new(trainers: &'a [TrainerSpec], settings: &Settings, kinds: &'a Kinds) -> Self {
+        let listed = u32::try_from(trainers.len()).unwrap_or(u32::MAX).max(1);
         Self {
             trainers,
             kinds,
             settings: Settings {
+                // The list begins again, since dedicated nodes may be done with it sooner; but
+                // more at a time than it has there never are.
+                max_parallel: if settings.endless {
+                    settings.max_parallel
+                } else {
+                    settings.max_parallel.min(listed)
+                },
                 trainer_end: TrainerEnd::Immediate,
                 endless: true,
                 verify: false,
@@ -164,5 +177,7 @@ mod tests {
         assert_eq!(split_rate(&rate, 1, 2, 3.25), 27.5);
         assert_eq!(split_rate(&rate, 1, 2, 99.0), 36.0);
         assert_eq!(split_rate(&rate, 2, 2, 3.0), 18.0);
+        assert_eq!(split_rate(&rate, 1, u32::MAX, 3.0), 30.0);
+        assert!(split_rate(&rate, 1, 2, 0.0).is_sign_positive());
     }
 }

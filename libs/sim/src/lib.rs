@@ -8,6 +8,7 @@ mod account;
 pub mod calibration;
 mod efficiency;
 mod history;
+mod limits;
 mod loss;
 pub mod pool_stats;
 mod recording;

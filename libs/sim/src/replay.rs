@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use lacuna_model::{Policy, Span, Timestamp, TrainerSpec};
-use lacuna_planner::objective::{Objective, ObjectiveError};
+use lacuna_model::{Policy, Span, Timestamp, TrainerId, TrainerSpec};
+use lacuna_planner::objective::ObjectiveError;
 use lacuna_planner::{Problem, Sizes};
 use lacuna_schedlog::ReadError;
 use lacuna_timeline::batch::BatchError;
@@ -11,7 +11,7 @@ use lacuna_timeline::batch::BatchError;
 use crate::efficiency::Baseline;
 use crate::summary::Summary;
 use crate::world::{Decider, Kinds, Tally, World};
-use crate::{History, Loss, Recording, Settings, SolveTimes};
+use crate::{History, Loss, Recording, Settings, SolveTimes, limits};
 
 /// Why a replay could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +49,38 @@ pub enum SimError {
         start: Timestamp,
         /// Where the recording ends.
         end: Timestamp,
+    },
+    /// Dates so far apart can only be damage.
+    #[error("the recording is {years:.0} years long, from {start} to {end} in seconds since 1970: expected at most 1,000; is a date damaged?", start = start.unix_seconds(), end = end.unix_seconds())]
+    TooLong {
+        /// How long it is.
+        years: f64,
+        /// Where it starts.
+        start: Timestamp,
+        /// Where it ends.
+        end: Timestamp,
+    },
+    /// A trainer that is larger or slower to change than any can be.
+    #[error("trainer {id}: {what} is {value}: expected at most {most}")]
+    Trainer {
+        /// Which.
+        id: TrainerId,
+        /// Which field of it.
+        what: &'static str,
+        /// What it is.
+        value: f64,
+        /// What would have been accepted.
+        most: f64,
+    },
+    /// Trainers of an endless list are done so fast that time does not go on.
+    #[error(
+        "{events} trainers end within a second, {at_s} s after the start: in an endless list, or on the dedicated nodes that efficiency is measured by, each needs more work"
+    )]
+    Standstill {
+        /// How many ended.
+        events: u64,
+        /// When, seconds since the start.
+        at_s: f64,
     },
     /// The planner's answer is not allowed: a bug.
     #[error("the planner gave sizes that are not allowed on {nodes} nodes: {counts:?}")]
@@ -147,7 +179,7 @@ pub fn replay(
     history: Option<History>,
     hooks: &mut Hooks<'_>,
 ) -> Result<Replayed, SimError> {
-    check(recording, trainers, settings)?;
+    limits::check(recording, trainers, settings)?;
     let kinds = Kinds::new(trainers, settings)?;
     let save = hooks.save.as_deref_mut();
     let mut decider = Decider::new(settings, hooks.stopwatch).showing(save);
@@ -243,46 +275,6 @@ fn zero_cost(
     let mut watch = watch("zero-cost bound", recording, hooks.progress);
     world.run(&mut Decider::new(&free, &|| 0.0), &mut watch)?;
     Ok(world.tally.samples)
-}
-
-fn check(
-    recording: &dyn Recording,
-    trainers: &[TrainerSpec],
-    settings: &Settings,
-) -> Result<(), SimError> {
-    if trainers.is_empty() {
-        return Err(SimError::NoTrainers);
-    }
-    if recording.length_s() <= 0.0 {
-        return Err(SimError::NothingLeft {
-            start: recording.start(),
-            end: recording.end(),
-        });
-    }
-    let refuse = |what, expected| Err(SimError::Setting { what, expected });
-    if settings.horizon.as_ms() <= 0 {
-        return refuse("horizon", "more than zero seconds");
-    }
-    if settings.max_parallel == 0 {
-        return refuse("max-parallel", "at least 1");
-    }
-    let fair = settings.objective == Objective::Fair;
-    if fair && (settings.verify || !settings.objectives.is_empty()) {
-        return refuse(
-            "objective fair",
-            "neither verification nor objectives of single trainers",
-        );
-    }
-    if let Some(window) = settings.gantt {
-        let length = window.until_s - window.from_s;
-        if !length.is_finite() || length <= 0.0 || window.from_s < 0.0 {
-            return refuse("gantt", "a start of zero or more, and an end after it");
-        }
-    }
-    if !settings.cost_scale.is_finite() || settings.cost_scale < 0.0 {
-        return refuse("cost-scale", "a finite number, zero or more");
-    }
-    Ok(())
 }
 
 /// Passes on every 64th event.

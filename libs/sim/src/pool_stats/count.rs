@@ -1,6 +1,6 @@
 //! The walk over a recording that counts.
 
-use crate::{Recording, SimError};
+use crate::{Recording, SimError, limits};
 
 use super::lengths::Lengths;
 use super::pool_time::PoolTime;
@@ -27,8 +27,9 @@ const NONE: i64 = i64::MIN;
 /// Walks over a recording and counts.
 ///
 /// # Errors
-/// [`SimError`] if the recording cannot be read.
+/// [`SimError`] if the recording cannot be read, or is longer than any can be.
 pub fn pool_stats(recording: &dyn Recording, options: PoolOptions) -> Result<PoolStats, SimError> {
+    limits::check_length(recording)?;
     let (start, end) = (recording.start(), recording.end());
     let (start_ms, end_ms) = (start.unix_ms(), end.unix_ms());
     let mut count = Count {

@@ -60,7 +60,8 @@ impl PoolTime {
             *time += until_ms - from_ms;
         }
         self.add_to_columns(from_ms - self.start_ms, until_ms - self.start_ms, size);
-        self.add_to_week(from_ms + self.offset_ms, until_ms + self.offset_ms, size);
+        let local = |at_ms: i64| at_ms.saturating_add(self.offset_ms);
+        self.add_to_week(local(from_ms), local(until_ms), size);
     }
 
     fn add_to_columns(&mut self, from: i64, until: i64, size: u32) {
@@ -87,7 +88,7 @@ impl PoolTime {
         let mut at = from;
         while at < until {
             let hour = at.div_euclid(HOUR_MS);
-            let next = ((hour + 1) * HOUR_MS).min(until);
+            let next = (hour + 1).saturating_mul(HOUR_MS).min(until);
             let day = hour.div_euclid(24);
             let place = (day + EPOCH_DAY).rem_euclid(7) * 24 + hour.rem_euclid(24);
             if let Some((nodes, time)) = self.week.get_mut(place as usize) {

@@ -18,6 +18,9 @@ use crate::{History, Recording, Settings, SimError, StepRef, TrainerEnd};
 /// Ends less than this after an event are seen at it, seconds.
 const END_TOLERANCE_S: f64 = 1e-6;
 
+/// More events than this between two steps of the recording and within a second are no progress.
+const MOST_EVENTS: u64 = 100_000;
+
 /// A replay under way.
 pub(crate) struct World<'a> {
     pub(super) recording: &'a dyn Recording,
@@ -34,6 +37,8 @@ pub(crate) struct World<'a> {
     pub(crate) tally: Tally,
     pub(super) days: Days,
     pub(super) recorder: Option<Recorder>,
+    /// Where the present second began, and events in it so far.
+    second: (f64, u64),
 }
 
 impl<'a> World<'a> {
@@ -64,6 +69,7 @@ impl<'a> World<'a> {
             tally: Tally::default(),
             days: Days::new(remembers),
             recorder: remembers.then(|| Recorder::new(settings.gantt)),
+            second: (0.0, 0),
         }
     }
 
@@ -137,7 +143,25 @@ impl<'a> World<'a> {
             if stepped.is_some() {
                 return Ok(false);
             }
+            self.goes_on()?;
         }
+    }
+
+    /// Counts the ends and arrivals of a second: an endless list of trainers that are done at
+    /// once would keep a replay there for ever.
+    fn goes_on(&mut self) -> Result<(), SimError> {
+        let now_s = self.tally.now_s;
+        if now_s >= self.second.0 + 1.0 {
+            self.second = (now_s, 0);
+        }
+        self.second.1 += 1;
+        if self.settings.endless && self.second.1 > MOST_EVENTS {
+            return Err(SimError::Standstill {
+                events: self.second.1,
+                at_s: now_s,
+            });
+        }
+        Ok(())
     }
 
     /// Whether every trainer of the list is done.
