@@ -43,9 +43,19 @@ impl Watcher {
         now_s >= self.window.from_s && now_s < self.window.until_s
     }
 
-    /// Whether the end of a trainer at `at_s` that is seen at `now_s` can lie in the window.
-    pub(super) fn wants_end(&self, at_s: f64, now_s: f64) -> bool {
-        now_s >= self.window.from_s && at_s < self.window.until_s
+    /// A trainer, by the order of admission, had done its work at `at_s`, which is seen at the
+    /// event after it: what its nodes did from then on is waste.
+    pub(super) fn end(&mut self, trainer: u32, at_s: f64) {
+        if at_s >= self.window.until_s {
+            return;
+        }
+        let at_s = at_s.max(self.window.from_s);
+        for (_, segments, open) in &mut self.found {
+            if open.is_some_and(|(_, who)| who == Some(trainer)) {
+                close(segments, open, at_s);
+                *open = Some((at_s, None));
+            }
+        }
     }
 
     /// The state from `at_s` on: the node of each hole, and who trains in it, by `admitted`
@@ -90,14 +100,8 @@ impl Watcher {
         }
     }
 
-    /// Ends the window, at the latest at `now_s`. `ended` says when a trainer, by the order of
-    /// admission, had done its work: what its nodes do after that is waste.
-    pub(super) fn finish(
-        mut self,
-        now_s: f64,
-        recording: &dyn Recording,
-        ended: impl Fn(u32) -> Option<f64>,
-    ) -> Gantt {
+    /// Ends the window, at the latest at `now_s`.
+    pub(super) fn finish(mut self, now_s: f64, recording: &dyn Recording) -> Gantt {
         let GanttWindow {
             from_s, until_s, ..
         } = self.window;
@@ -105,22 +109,7 @@ impl Watcher {
         let mut rows = Vec::with_capacity(self.found.len());
         for (node, mut segments, mut open) in self.found.drain(..) {
             close(&mut segments, &mut open, until_s);
-            let split = segments.iter().flat_map(|&segment| {
-                let end = segment.trainer.and_then(&ended);
-                let end = end.filter(|&end| end < segment.until_s);
-                let cut = end.map_or(segment.until_s, |end| end.max(segment.from_s));
-                let trained = GanttSegment {
-                    until_s: cut,
-                    ..segment
-                };
-                let waste = GanttSegment {
-                    from_s: cut,
-                    trainer: None,
-                    ..segment
-                };
-                [trained, waste]
-            });
-            let segments = split.filter(|s| s.until_s > s.from_s).collect();
+            segments.retain(|segment| segment.until_s > segment.from_s);
             rows.push(GanttRow {
                 node,
                 name: recording.node_name(node).into_owned(),

@@ -89,11 +89,10 @@ impl World<'_> {
             .collect();
         self.pool
             .map_owners(|owner| moved.get(owner as usize).copied().flatten());
-        let now_s = self.tally.now_s;
         for member in self.active.extract_if(.., |m| m.ended_s.is_some()) {
             self.tally.trainers_done += 1;
             if let Some(recorder) = &mut self.recorder {
-                recorder.end(member.life, member.ended_s, member.account.done, now_s);
+                recorder.end(member.life, member.ended_s, member.account.done);
             }
         }
     }

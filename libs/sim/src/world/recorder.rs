@@ -1,7 +1,5 @@
 //! What a replay remembers, bounded however long it is.
 
-use std::collections::HashMap;
-
 use lacuna_model::TrainerId;
 
 use super::gantt::Watcher;
@@ -18,8 +16,6 @@ pub(super) struct Recorder {
     gaps: Vec<f64>,
     admitted: u64,
     pub(super) gantt: Option<Watcher>,
-    /// Ends of trainers that the watched window needs.
-    ends: HashMap<u32, f64>,
 }
 
 impl Recorder {
@@ -30,7 +26,6 @@ impl Recorder {
             gaps: Vec::new(),
             admitted: 0,
             gantt: gantt.map(Watcher::new),
-            ends: HashMap::new(),
         }
     }
 
@@ -58,12 +53,9 @@ impl Recorder {
     }
 
     /// A trainer leaves.
-    pub(super) fn end(&mut self, life: u32, at_s: Option<f64>, samples: f64, now_s: f64) {
-        if let Some(watcher) = &self.gantt
-            && let Some(at_s) = at_s
-            && watcher.wants_end(at_s, now_s)
-        {
-            self.ends.insert(life, at_s);
+    pub(super) fn end(&mut self, life: u32, at_s: Option<f64>, samples: f64) {
+        if let (Some(watcher), Some(at_s)) = (&mut self.gantt, at_s) {
+            watcher.end(life, at_s);
         }
         if let Some(life) = self.lives.get_mut(life as usize) {
             life.ended_s = at_s;
@@ -112,13 +104,11 @@ impl Recorder {
         recording: &dyn Recording,
     ) -> History {
         self.points.until(now_s);
-        let ends = &self.ends;
         let gantt = self.gantt.take();
         History {
             points: self.points.points(),
             lives_left_out: self.admitted - self.lives.len() as u64,
-            gantt: gantt
-                .map(|watcher| watcher.finish(now_s, recording, |life| ends.get(&life).copied())),
+            gantt: gantt.map(|watcher| watcher.finish(now_s, recording)),
             lives: self.lives,
             days,
         }
