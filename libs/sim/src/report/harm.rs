@@ -1,6 +1,6 @@
 //! What a replay can say about harm to batch jobs, and what it cannot.
 
-use super::svg::{count, percent};
+use super::svg::{count, percent, share};
 use crate::pool_stats::PoolStats;
 
 /// What the statement is made from.
@@ -47,7 +47,7 @@ pub(super) fn statement(facts: Facts<'_>) -> Vec<String> {
              delays the jobs concerned by a second, and costs at most {:.1} node-hours over this \
              recording, {} of the machine's time, if every node that leaves is training.",
             second_hours,
-            percent(second_hours / machine_hours.max(f64::MIN_POSITIVE), 4)
+            percent(share(second_hours, machine_hours), 4)
         ),
         "Not modelled either, and to be watched in a trial: load that training puts on shared file \
          systems and on the network beside running jobs, power and heat of nodes that would have \

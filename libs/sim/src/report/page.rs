@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::charts;
 use super::data::{DayRow, LossKind, LossPart, Losses, Report, TrainerRow};
 use super::shell::{self, Table};
-use super::svg::{count, escape, percent, span, value};
+use super::svg::{count, escape, percent, share, span, value};
 use super::{bin_solves, pool_page};
 use crate::calibration::Calibrated;
 
@@ -100,8 +100,12 @@ fn work(out: &mut String, report: &Report, end_s: f64) {
         let done = part("done", LossKind::Done, split.done);
         let mut table = Table::new(&["part", "samples", "of dedicated"]);
         for part in [&whole].into_iter().chain(&split.parts).chain([&done]) {
-            let share = part.samples / split.dedicated.max(f64::MIN_POSITIVE);
-            table.row([part.label.clone(), count(part.samples), percent(share, 3)]);
+            let of_whole = share(part.samples, split.dedicated);
+            table.row([
+                part.label.clone(),
+                count(part.samples),
+                percent(of_whole, 3),
+            ]);
         }
         shell::section(
             out,
@@ -175,8 +179,8 @@ fn days(out: &mut String, report: &Report) {
         "efficiency",
     ]);
     for day in &days {
-        let of_done = |lost: f64| percent(lost / day.samples.max(f64::MIN_POSITIVE), 2);
-        let trained = day.used_node_hours / day.offered_node_hours.max(f64::MIN_POSITIVE);
+        let of_done = |lost: f64| percent(share(lost, day.samples), 2);
+        let trained = share(day.used_node_hours, day.offered_node_hours);
         let done = day.samples > 0.0;
         table.row([
             day.label.clone(),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::charts;
 use super::shell::{self, Table};
 use super::style;
-use super::svg::{count, escape, percent};
+use super::svg::{count, escape, percent, share};
 use crate::pool_stats::PoolStats;
 
 /// What makes a chart readable without its colours' names.
@@ -78,7 +78,7 @@ pub(super) fn length_section(out: &mut String, stats: &PoolStats) {
     let mut table = Table::new(&["length", "holes", "of all", "node-hours", "of all"]);
     for bin in &stats.lengths {
         let number = bin.count as f64 / stats.holes.count.max(1) as f64;
-        let time = bin.node_hours / stats.holes.node_hours.max(f64::MIN_POSITIVE);
+        let time = share(bin.node_hours, stats.holes.node_hours);
         table.row([
             bin.label.clone(),
             count(bin.count as f64),

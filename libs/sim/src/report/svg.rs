@@ -221,6 +221,11 @@ pub(crate) fn count(value: f64) -> String {
     }
 }
 
+/// `part / whole`, and 0 where there is nothing to be a part of.
+pub(super) fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
 /// A fraction in percent, with as many digits as are asked for.
 pub(super) fn percent(fraction: f64, digits: usize) -> String {
     format!("{:.digits$} %", fraction * 100.0)

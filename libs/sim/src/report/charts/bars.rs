@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::report::data::{DayRow, HoleBin, SolveBin};
-use crate::report::svg::{Frame, WIDTH, count, open, percent, rect, text, value_axis};
+use crate::report::svg::{self, Frame, WIDTH, count, open, percent, rect, text, value_axis};
 
 /// Two bars for each length of hole: share of all holes, share of their node-time.
 pub(in crate::report) fn holes(bins: &[HoleBin]) -> String {
@@ -12,7 +12,7 @@ pub(in crate::report) fn holes(bins: &[HoleBin]) -> String {
     let share = |bin: &HoleBin| {
         (
             bin.count as f64 / holes.max(1) as f64,
-            bin.node_hours / hours.max(f64::MIN_POSITIVE),
+            svg::share(bin.node_hours, hours),
         )
     };
     let top = bins

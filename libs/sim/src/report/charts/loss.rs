@@ -1,7 +1,7 @@
 //! Where the loss went: what dedicated nodes would have done, each loss, and what was done.
 
 use crate::report::data::LossPart;
-use crate::report::svg::{WIDTH, escape, open, percent, rect, text, value};
+use crate::report::svg::{WIDTH, escape, open, percent, rect, share, text, value};
 use std::fmt::Write;
 
 const ROW: f64 = 27.0;
@@ -22,7 +22,12 @@ pub(in crate::report) fn loss(whole: &LossPart, parts: &[LossPart], rest: &LossP
         level -= part.samples;
         high = high.max(level);
     }
-    let scale = (right - left) / high.max(f64::MIN_POSITIVE);
+    // Where no node was ever there, there is nothing to draw, and nothing to divide by.
+    let scale = if high > 0.0 {
+        (right - left) / high
+    } else {
+        0.0
+    };
     let mut y = 4.0;
     let mut bar = |part: &LossPart, from: f64, until: f64| {
         text(
@@ -40,12 +45,12 @@ pub(in crate::report) fn loss(whole: &LossPart, parts: &[LossPart], rest: &LossP
             ((b - a) * scale).max(0.5),
             ROW - 7.0,
         );
-        let share = part.samples / whole.samples.max(f64::MIN_POSITIVE);
+        let of_whole = share(part.samples, whole.samples);
         let samples = match part.samples.abs() {
             s if s >= 1e6 => format!("{:.3e}", part.samples),
             _ => value(part.samples),
         };
-        let words = format!("{} · {samples}", percent(share, 2));
+        let words = format!("{} · {samples}", percent(of_whole, 2));
         text(
             &mut out,
             "words",
@@ -68,13 +73,12 @@ pub(in crate::report) fn loss(whole: &LossPart, parts: &[LossPart], rest: &LossP
 /// One bar: what was done, and what changes cost; for where no more is known.
 pub(in crate::report) fn simple(parts: &[LossPart]) -> String {
     let total: f64 = parts.iter().map(|part| part.samples.max(0.0)).sum();
-    let total = total.max(f64::MIN_POSITIVE);
     let mut out = open(WIDTH, 74.0, "work done and work lost");
     let (mut x, whole) = (8.0, WIDTH - 16.0);
     let mut legend = 8.0;
     for part in parts {
-        let width = whole * part.samples.max(0.0) / total;
-        let words = format!("{} {}", part.label, percent(part.samples / total, 2));
+        let width = whole * share(part.samples.max(0.0), total);
+        let words = format!("{} {}", part.label, percent(share(part.samples, total), 2));
         let class = part.class();
         let _ = write!(
             out,
