@@ -1,68 +1,58 @@
 //! The published table, reproduced on the recording that it was made from.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+use lacuna_model::{Policy, Span};
+use lacuna_sim::{Model, Objective, Settings, Summary, TrainerEnd};
 
-use std::path::{Path, PathBuf};
-
-use lacuna_model::{Policy, Span, Timestamp};
-use lacuna_schedlog::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
-use lacuna_sim::{Hooks, Model, Objective, Settings, Summary, Trace, TrainerEnd, replay};
-
-fn data() -> Option<PathBuf> {
-    let data = std::env::var_os("LACUNA_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = data.join("summit-2021-02");
-    if folder.exists() {
-        return Some(folder);
-    }
-    println!("skipped: the recording is not at hand (set LACUNA_DATA)");
-    None
-}
+use crate::common::{Summit, run_trace};
 
 struct Case {
-    folder: PathBuf,
-    holes: HoleList,
+    summit: Summit,
     nodes: usize,
     start: i64,
     trainers: &'static str,
 }
 
 impl Case {
-    fn run(&self, settings: &Settings) -> Summary {
-        let order = read_nodes(&self.folder.join("nodes.txt")).unwrap();
-        let nodes = first_nodes(self.nodes, Some(&order), &self.holes.records);
-        let file = format!("{}.jsonl.gz", self.trainers);
-        let trainers = read_trainers(&self.folder.join(file)).unwrap();
-        let start = Timestamp::from_unix(self.start);
-        let trace = Trace::new(&self.holes.records, Some(&nodes), start, None);
-        let mut hooks = Hooks {
-            stopwatch: &|| 0.0,
-            progress: &mut |_| {},
-            save: None,
-        };
-        replay(&trace, &trainers, settings, None, &mut hooks)
-            .unwrap()
-            .summary
-    }
-}
-
-impl Case {
     fn new(trainers: &'static str, nodes: usize, start: i64) -> Option<Self> {
-        let folder = data()?;
-        let holes = read_holes(&folder.join("holes.csv.gz")).unwrap();
         Some(Self {
-            folder,
-            holes,
+            summit: Summit::at_hand()?,
             nodes,
             start,
             trainers,
         })
     }
+
+    fn run(&self, settings: &Settings) -> Summary {
+        self.run_until(None, settings)
+    }
+
+    fn run_until(&self, end: Option<i64>, settings: &Settings) -> Summary {
+        let trainers = self.summit.trainers(self.trainers);
+        let trace = self.summit.trace(self.nodes, self.start, end);
+        let replayed = run_trace(&trace, &trainers, settings, None);
+        replayed.unwrap().summary
+    }
+
+    /// The run of the median hours of five, with the seeds 1 to 5. Where a row is close between
+    /// several optima of the same worth, which of them is taken, and so the hours, is a matter
+    /// of the seed, and one seed is luck: the mixed stream by its speed-up moves by more than
+    /// the percent that is allowed.
+    fn median(&self, settings: &Settings) -> Summary {
+        let mut runs: Vec<Summary> = (1..=5)
+            .map(|seed| {
+                self.run(&Settings {
+                    seed,
+                    ..settings.clone()
+                })
+            })
+            .collect();
+        runs.sort_by(|a, b| a.hours.total_cmp(&b.hours));
+        let hours: Vec<f64> = runs.iter().map(|run| run.hours).collect();
+        println!("hours of the seeds 1 to 5, sorted: {hours:.2?}");
+        runs.swap_remove(2)
+    }
 }
 
-const START: i64 = 1_612_988_475;
 const DAY_5: i64 = 1_613_347_732;
 
 fn horizon(seconds: i64) -> Settings {
@@ -106,7 +96,7 @@ fn check(row: &str, summary: &Summary, hours: f64, rest: Option<(f64, f64, f64)>
 
 #[test]
 fn the_table_of_equal_trainers_is_reproduced() {
-    let Some(case) = Case::new("hpo-1000", 1024, START) else {
+    let Some(case) = Case::new("hpo-1000", 1024, Summit::START) else {
         return;
     };
     let published = |seconds| Settings {
@@ -153,7 +143,7 @@ fn the_table_of_equal_trainers_is_reproduced() {
 
 #[test]
 fn the_hours_of_the_mixed_streams_are_reproduced() {
-    let Some(mut case) = Case::new("mixed-1001-throughput", 1024, START) else {
+    let Some(mut case) = Case::new("mixed-1001-throughput", 1024, Summit::START) else {
         return;
     };
     for (seconds, hours) in [(10, 242.4), (120, 246.3), (600, 251.0)] {
@@ -170,9 +160,9 @@ fn the_hours_of_the_mixed_streams_are_reproduced() {
         objective: Objective::ScalingEfficiency,
         ..horizon(120)
     };
-    check("speed-up asked for", &case.run(&speedup), 230.5, None);
+    check("speed-up asked for", &case.median(&speedup), 230.5, None);
     case.trainers = "mixed-1001-speedup";
-    check("speed-up", &case.run(&horizon(120)), 230.5, None);
+    check("speed-up", &case.median(&horizon(120)), 230.5, None);
 }
 
 #[test]
@@ -201,36 +191,22 @@ fn the_share_of_the_zero_cost_bound_is_reproduced() {
         let found = summary.zero_cost_fraction.unwrap();
         println!("{nodes} nodes, {max_parallel} in parallel, costs x {cost_scale}: {found:.4}");
         assert!((found - share).abs() < 0.02, "{found}, published {share}");
-        assert_eq!(summary.end, case.holes.end().unwrap());
+        assert_eq!(summary.end, case.summit.holes.end().unwrap());
     }
 }
 
 #[test]
 fn both_exact_methods_agree_on_recorded_problems() {
-    let Some(case) = Case::new("mixed-1001-throughput", 1024, START) else {
+    let Some(case) = Case::new("mixed-1001-throughput", 1024, Summit::START) else {
         return;
-    };
-    let order = read_nodes(&case.folder.join("nodes.txt")).unwrap();
-    let nodes = first_nodes(case.nodes, Some(&order), &case.holes.records);
-    let file = case.folder.join("mixed-1001-throughput.jsonl.gz");
-    let trainers = read_trainers(&file).unwrap();
-    // The first twelve hours: some 600 decisions, each solved in full by both.
-    let start = Timestamp::from_unix(case.start);
-    let end = start + Span::from_secs(12 * 3600);
-    let trace = Trace::new(&case.holes.records, Some(&nodes), start, Some(end));
-    let mut hooks = Hooks {
-        stopwatch: &|| 0.0,
-        progress: &mut |_| {},
-        save: None,
     };
     let settings = Settings {
         policy: Policy::Milp,
         verify: true,
         ..horizon(120)
     };
-    let summary = replay(&trace, &trainers, &settings, None, &mut hooks)
-        .unwrap()
-        .summary;
+    // The first twelve hours: some 600 decisions, each solved in full by both.
+    let summary = case.run_until(Some(case.start + 12 * 3600), &settings);
     let verified = summary.verified.unwrap();
     println!("{verified:?}, short cuts {:?}", summary.shortcuts);
     assert_eq!(verified.decisions, summary.events);

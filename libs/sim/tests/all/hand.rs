@@ -1,63 +1,17 @@
 //! Small replays whose outcome was worked out by hand.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
-
-use lacuna_model::{
-    HoleRecord, Launch, NodeId, Policy, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
-    TrainerSpec, Work,
-};
-use lacuna_sim::{History, Hooks, Replayed, Settings, SimError, Trace, TrainerEnd, replay};
+use lacuna_model::{Policy, Span, Timestamp, TrainerSpec};
+use lacuna_sim::{Settings, SimError, TrainerEnd};
 use proptest::prelude::*;
 
-fn hole(node: u32, from: i64, until: i64) -> HoleRecord {
-    HoleRecord {
-        node: NodeId::new(format!("n{node}")).unwrap(),
-        from: Timestamp::from_unix(from),
-        until: Timestamp::from_unix(until),
-        censored: false,
-    }
-}
+use crate::common::{self, hole, machine, run};
 
-/// 10 samples/s on each node, costs of 3 s up and 2 s down.
 fn trainer(name: u32, submit: i64, min: u32, max: u32, samples: f64) -> TrainerSpec {
     TrainerSpec {
-        id: TrainerId::new(format!("t{name}")).unwrap(),
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
         submit: Timestamp::from_unix(submit),
         min_nodes: min,
-        max_nodes: max,
-        throughput: ScalingCurve::linear(10.0, max).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 3.0,
-            down_s: 2.0,
-        },
-        work: Work::Samples(samples),
-        launch: Launch::Simulated,
+        ..common::trainer(name, max, samples)
     }
-}
-
-fn run(
-    holes: &[HoleRecord],
-    trainers: &[TrainerSpec],
-    settings: &Settings,
-) -> Result<Replayed, SimError> {
-    let trace = Trace::new(holes, None, Timestamp::from_unix(0), None);
-    let mut hooks = Hooks {
-        stopwatch: &|| 0.0,
-        progress: &mut |_| {},
-        save: None,
-    };
-    replay(
-        &trace,
-        trainers,
-        settings,
-        Some(History::default()),
-        &mut hooks,
-    )
 }
 
 #[test]
@@ -197,22 +151,6 @@ fn settings_that_make_no_sense_are_refused() {
     assert!(matches!(none, Err(SimError::NoTrainers)), "{none:?}");
     let none = run(&[], &trainers, &Settings::default());
     assert!(matches!(none, Err(SimError::NothingLeft { .. })));
-}
-
-/// Holes of a few nodes: lengths busy and idle in turn.
-fn machine() -> impl Strategy<Value = Vec<HoleRecord>> {
-    let node = proptest::collection::vec((1_i64..300, 1_i64..300), 1..6);
-    proptest::collection::vec(node, 1..6).prop_map(|nodes| {
-        let mut holes = Vec::new();
-        for (number, lengths) in nodes.iter().enumerate() {
-            let mut at = 0;
-            for (busy, idle) in lengths {
-                holes.push(hole(number as u32, at + busy, at + busy + idle));
-                at += busy + idle;
-            }
-        }
-        holes
-    })
 }
 
 proptest! {

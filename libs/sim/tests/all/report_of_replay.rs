@@ -1,18 +1,14 @@
 //! A report that a replay fills.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
-
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
 
-use lacuna_model::{
-    HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
-};
-use lacuna_schedlog::{first_nodes, read_holes, read_nodes, read_trainers};
+use lacuna_model::{HoleRecord, RescaleCost, Timestamp, TrainerSpec};
 use lacuna_sim::report::{Report, Source, from_replay, render};
 use lacuna_sim::{GanttWindow, History, Hooks, Replayed, Settings, Trace, replay};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+use crate::common::{self, Summit, hole, keep};
 
 const SEED: u64 = 7;
 const LENGTH_S: i64 = 36 * 3600;
@@ -22,22 +18,11 @@ const UNTIL_S: i64 = 16 * 3600;
 
 fn trainer(number: u32) -> TrainerSpec {
     TrainerSpec {
-        id: TrainerId::new(format!("t{number}")).unwrap(),
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
-        submit: Timestamp::from_unix(0),
-        min_nodes: 1,
-        max_nodes: 4,
-        throughput: ScalingCurve::linear(10.0, 4).unwrap(),
-        objective: None,
         rescale: RescaleCost {
             up_s: 30.0,
             down_s: 20.0,
         },
-        work: Work::Samples(600_000.0),
-        launch: Launch::Simulated,
+        ..common::trainer(number, 4, 600_000.0)
     }
 }
 
@@ -51,10 +36,8 @@ fn holes() -> Vec<HoleRecord> {
             let from = at + rng.random_range(60..7200);
             at = from + rng.random_range(60..9000);
             holes.push(HoleRecord {
-                node: NodeId::new(format!("n{node}")).unwrap(),
-                from: Timestamp::from_unix(from),
-                until: Timestamp::from_unix(at.min(LENGTH_S)),
                 censored: at > LENGTH_S,
+                ..hole(node, from, at.min(LENGTH_S))
             });
         }
     }
@@ -204,30 +187,13 @@ fn a_window_shows_each_hole_of_each_node() {
     assert!(with_trainer > 8.0 * 3600.0, "{with_trainer}");
 }
 
-fn data() -> Option<PathBuf> {
-    let data = std::env::var_os("LACUNA_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = data.join("summit-2021-02");
-    if folder.exists() {
-        return Some(folder);
-    }
-    println!("skipped: the recording is not at hand (set LACUNA_DATA)");
-    None
-}
-
 #[test]
 fn a_report_at_the_papers_scale_is_small() {
-    let Some(folder) = data() else {
+    let Some(summit) = Summit::at_hand() else {
         return;
     };
-    let holes = read_holes(&folder.join("holes.csv.gz")).unwrap();
-    let order = read_nodes(&folder.join("nodes.txt")).unwrap();
-    let nodes = first_nodes(1024, Some(&order), &holes.records);
-    let trainers = read_trainers(&folder.join("hpo-1000.jsonl.gz")).unwrap();
-    let start = Timestamp::from_unix(1_612_988_475);
-    let trace = Trace::new(&holes.records, Some(&nodes), start, None);
+    let trainers = summit.trainers("hpo-1000");
+    let trace = summit.trace(1024, Summit::START, None);
     let settings = Settings {
         gantt: Some(GanttWindow {
             from_s: 2.0 * 86_400.0,
@@ -243,7 +209,5 @@ fn a_report_at_the_papers_scale_is_small() {
     let page = render(&report);
     println!("{} bytes", page.len());
     assert!(page.len() < 2_000_000);
-    if let Some(pages) = std::env::var_os("LACUNA_PAGES") {
-        std::fs::write(Path::new(&pages).join("summit.html"), page).unwrap();
-    }
+    keep("summit.html", &page);
 }

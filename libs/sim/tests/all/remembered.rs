@@ -1,64 +1,29 @@
 //! What a replay remembers: where the work went, days, nodes in a window, and no more than that.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
-
-use lacuna_model::{
-    HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
-};
-use lacuna_sim::{
-    GanttSegment, GanttWindow, History, Hooks, LIVES, POINTS, Replayed, SIZES, Settings, Trace,
-    replay,
-};
+use lacuna_model::{HoleRecord, TrainerSpec, Work};
+use lacuna_sim::{Day, GanttSegment, GanttWindow, LIVES, POINTS, Replayed, SIZES, Settings};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-fn hole(node: u32, from: i64, until: i64) -> HoleRecord {
-    HoleRecord {
-        node: NodeId::new(format!("n{node}")).unwrap(),
-        from: Timestamp::from_unix(from),
-        until: Timestamp::from_unix(until),
-        censored: false,
-    }
-}
-
-/// 10 samples/s on each node, costs of 3 s up and 2 s down.
-fn trainer(name: u32, max: u32, work: Work) -> TrainerSpec {
-    TrainerSpec {
-        id: TrainerId::new(format!("t{name}")).unwrap(),
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
-        submit: Timestamp::from_unix(0),
-        min_nodes: 1,
-        max_nodes: max,
-        throughput: ScalingCurve::linear(10.0, max).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 3.0,
-            down_s: 2.0,
-        },
-        work,
-        launch: Launch::Simulated,
-    }
-}
+use crate::common::{self, hole, trainer};
 
 fn run(holes: &[HoleRecord], trainers: &[TrainerSpec], settings: &Settings) -> Replayed {
-    let trace = Trace::new(holes, None, Timestamp::from_unix(0), None);
-    let mut progress = |_| {};
-    let mut hooks = Hooks::new(&|| 0.0, &mut progress);
-    let history = Some(History::default());
-    replay(&trace, trainers, settings, history, &mut hooks).unwrap()
+    common::run(holes, trainers, settings).unwrap()
+}
+
+/// One that never ends.
+fn endless(name: u32, max: u32) -> TrainerSpec {
+    TrainerSpec {
+        work: Work::UntilExit,
+        ..trainer(name, max, 0.0)
+    }
 }
 
 /// Two nodes, of which one leaves at 40. t0 has both until 10 and holds them until 40; t1 then
 /// has the other until 50.
 fn two_trainers() -> Replayed {
     let holes = [hole(0, 0, 100), hole(1, 0, 40)];
-    let trainers = [
-        trainer(0, 2, Work::Samples(200.0)),
-        trainer(1, 2, Work::Samples(100.0)),
-    ];
+    let trainers = [trainer(0, 2, 200.0), trainer(1, 2, 100.0)];
     let settings = Settings {
         max_parallel: 1,
         gantt: Some(GanttWindow {
@@ -86,12 +51,7 @@ fn what_finished_trainers_hold_is_counted_as_idling() {
 fn nodes_without_a_trainer_are_counted_as_waiting() {
     // A second node that the only trainer, of one node, cannot use.
     let holes = [hole(0, 0, 100), hole(1, 0, 50)];
-    let summary = run(
-        &holes,
-        &[trainer(0, 1, Work::Samples(500.0))],
-        &Settings::default(),
-    )
-    .summary;
+    let summary = run(&holes, &[trainer(0, 1, 500.0)], &Settings::default()).summary;
     let loss = summary.loss;
     // Ten trainers at a time on two dedicated nodes do 20 samples/s for 50 s.
     assert!((loss.dedicated - 1000.0).abs() < 1e-9, "{loss:?}");
@@ -133,10 +93,7 @@ fn a_window_without_an_event_shows_what_lasts() {
         }),
         ..Settings::default()
     };
-    let trainers = [
-        trainer(0, 1, Work::Samples(300.0)),
-        trainer(1, 1, Work::UntilExit),
-    ];
+    let trainers = [trainer(0, 1, 300.0), endless(1, 1)];
     let replayed = run(&[hole(0, 0, 100)], &trainers, &settings);
     let gantt = replayed.history.unwrap().gantt.unwrap();
     let shown: Vec<_> = gantt.rows[0]
@@ -166,9 +123,7 @@ fn holes(nodes: u32, days: i64, longest: i64, seed: u64) -> Vec<HoleRecord> {
 #[test]
 fn days_and_losses_add_up() {
     let holes = holes(20, 3, 4000, 7);
-    let trainers: Vec<_> = (0..40)
-        .map(|k| trainer(k, 1 + k % 6, Work::Samples(2e5)))
-        .collect();
+    let trainers: Vec<_> = (0..40).map(|k| trainer(k, 1 + k % 6, 2e5)).collect();
     for endless in [false, true] {
         let settings = Settings {
             endless,
@@ -179,7 +134,7 @@ fn days_and_losses_add_up() {
         let (summary, history) = (replayed.summary, replayed.history.unwrap());
         let days = &history.days;
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0);
-        let sum = |of: fn(&lacuna_sim::Day) -> f64| days.iter().map(of).sum::<f64>();
+        let sum = |of: fn(&Day) -> f64| days.iter().map(of).sum::<f64>();
         assert!(days.len() >= 2 && days[0].until_s == 86_400.0, "{days:?}");
         assert!(close(sum(|d| d.samples), summary.samples));
         assert!(close(
@@ -216,8 +171,8 @@ fn days_and_losses_add_up() {
 fn a_history_is_bounded_and_loses_no_node_time() {
     let holes = holes(12, 30, 1500, 9);
     // One that never ends, and many that end soon.
-    let mut trainers = vec![trainer(0, 12, Work::UntilExit)];
-    trainers.extend((1..3000).map(|k| trainer(k, 2, Work::Samples(5000.0))));
+    let mut trainers = vec![endless(0, 12)];
+    trainers.extend((1..3000).map(|k| trainer(k, 2, 5000.0)));
     let settings = Settings {
         max_parallel: 3,
         ..Settings::default()

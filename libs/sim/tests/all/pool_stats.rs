@@ -1,33 +1,23 @@
 //! The pool's statistics: by hand on a few holes, and against an independent computation on
 //! the recording that the published ones were made from.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "helpers of tests may panic"
-)]
-
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-use lacuna_forecast::Choice;
-use lacuna_model::{HoleRecord, NodeId, Timestamp};
-use lacuna_schedlog::read_holes;
+use lacuna_model::{HoleRecord, Timestamp};
 use lacuna_sim::Trace;
-use lacuna_sim::calibration::{CalibrationOptions, calibrate};
-use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
+use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_sim::report::{pool_drawing, render_pool};
 use proptest::prelude::*;
+
+use crate::common::{Summit, hole_of, keep};
 
 /// Monday 2021-02-08, midnight UTC.
 const MONDAY: i64 = 1_612_742_400;
 
 fn hole(node: &str, from: i64, until: i64, censored: bool) -> HoleRecord {
     HoleRecord {
-        node: NodeId::new(node).unwrap(),
-        from: Timestamp::from_unix(MONDAY + from),
-        until: Timestamp::from_unix(MONDAY + until),
         censored,
+        ..hole_of(node, MONDAY + from, MONDAY + until)
     }
 }
 
@@ -182,77 +172,6 @@ proptest! {
     }
 }
 
-/// One node that is idle for 100 s in each 101 s: at a moment within a hole it is open a minute
-/// later if the hole is younger than 40 s.
-#[test]
-fn a_constant_is_scored_as_by_hand() {
-    let records: Vec<HoleRecord> = (0..2000)
-        .map(|at| hole("a", at * 101, at * 101 + 100, false))
-        .collect();
-    let trace = Trace::new(&records, None, Timestamp::from_unix(MONDAY), None);
-    let options = CalibrationOptions {
-        predictors: vec![("constant".to_owned(), Choice::Constant { length_s: 120.0 })],
-        moments: 4000,
-        ..CalibrationOptions::default()
-    };
-    let calibrated = calibrate(&trace, &options).unwrap();
-    println!("seed {}", options.seed);
-    // Now and then a moment falls between two holes.
-    assert!(
-        (3900..4000).contains(&calibrated.holes),
-        "{}",
-        calibrated.holes
-    );
-    let minute = &calibrated.predictors[0].horizons[0];
-    assert_eq!(minute.bins.len(), 1);
-    assert_eq!(minute.bins[0].predicted, 1.0);
-    assert!((minute.bins[0].observed - 0.4).abs() < 0.03, "{minute:?}");
-    // Each forecast of open is wrong by one where the hole had closed.
-    assert!((minute.brier - (1.0 - minute.bins[0].observed)).abs() < 1e-12);
-    let five = &calibrated.predictors[0].horizons[1];
-    assert_eq!((five.open, five.brier, five.skill()), (0, 0.0, None));
-    // Only what was asked of the last hole, which the end cuts, can be without an answer.
-    let open_end = calibrated.holes - five.answered;
-    assert!(
-        open_end < 10 && minute.answered >= five.answered,
-        "{open_end}"
-    );
-}
-
-fn data() -> Option<PathBuf> {
-    let data = std::env::var_os("LACUNA_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = data.join("summit-2021-02");
-    if folder.exists() {
-        return Some(folder);
-    }
-    println!("skipped: the recording is not at hand (set LACUNA_DATA)");
-    None
-}
-
-/// The recording, its statistics, and start and end of each hole in Unix seconds.
-type Summit = (Trace, PoolStats, Vec<(i64, i64)>);
-
-fn summit() -> Option<Summit> {
-    let folder = data()?;
-    let list = read_holes(&folder.join("holes.csv.gz")).unwrap();
-    let start = list.records.iter().map(|r| r.from).min().unwrap();
-    let trace = Trace::new(&list.records, None, start, None);
-    let options = PoolOptions {
-        machine_nodes: Some(4734),
-        ..PoolOptions::default()
-    };
-    let stats = pool_stats(&trace, options).unwrap();
-    let lengths = list
-        .records
-        .iter()
-        .map(|r| (r.from.unix_ms() / 1000, r.until.unix_ms() / 1000))
-        .collect();
-    Some((trace, stats, lengths))
-}
-
 /// What the statistics should be, straight from the list: sorted lengths, and a sweep over the
 /// sorted ends that never numbers a node.
 struct Independent {
@@ -340,9 +259,19 @@ impl Independent {
 
 #[test]
 fn the_recorded_pool_agrees_with_an_independent_computation() {
-    let Some((_, stats, records)) = summit() else {
+    let Some(summit) = Summit::at_hand() else {
         return;
     };
+    let options = PoolOptions {
+        machine_nodes: Some(4734),
+        ..PoolOptions::default()
+    };
+    let stats = pool_stats(&summit.whole(), options).unwrap();
+    let seconds = |at: Timestamp| at.unix_ms() / 1000;
+    let records = summit.holes.records.iter();
+    let records: Vec<_> = records
+        .map(|r| (seconds(r.from), seconds(r.until)))
+        .collect();
     let other = Independent::of(&records);
     println!("the part at hand, 11.47 days:\n{}", stats.text());
     println!(
@@ -389,47 +318,6 @@ fn the_recorded_pool_agrees_with_an_independent_computation() {
     assert_eq!(binned, holes.count);
     let mean = stats.timeline.iter().map(|c| c.mean).sum::<f64>() / stats.timeline.len() as f64;
     near(mean, stats.equivalent_nodes, 1e-6);
-    if let Some(folder) = std::env::var_os("LACUNA_PAGES") {
-        let folder = Path::new(&folder);
-        std::fs::write(folder.join("pool.html"), render_pool(&stats, "Summit")).unwrap();
-        std::fs::write(folder.join("pool.svg"), pool_drawing(&stats, "Summit")).unwrap();
-    }
-}
-
-#[test]
-fn forecasts_of_the_recorded_pool_are_better_than_the_base_rate() {
-    let Some((trace, _, _)) = summit() else {
-        return;
-    };
-    let options = CalibrationOptions::default();
-    let calibrated = calibrate(&trace, &options).unwrap();
-    println!(
-        "seed {}, {} holes at {} moments",
-        options.seed, calibrated.holes, calibrated.moments
-    );
-    for predictor in &calibrated.predictors {
-        for score in &predictor.horizons {
-            println!(
-                "{} {} s: Brier {:.4}, base rate {:.4}, skill {:+.3}, {} of {} open",
-                predictor.label,
-                score.horizon_s,
-                score.brier,
-                score.brier_of_base_rate,
-                score.skill().unwrap(),
-                score.open,
-                score.answered
-            );
-        }
-    }
-    let survival = &calibrated.predictors[0];
-    assert!(calibrated.moments > 900, "{}", calibrated.moments);
-    for score in &survival.horizons {
-        assert!(score.skill().unwrap() > 0.0, "{score:?}");
-        assert!(score.answered > 20_000, "{score:?}");
-    }
-    // A constant of two minutes says that no hole is open after five.
-    let constant = &calibrated.predictors[1].horizons[1];
-    assert_eq!(constant.bins.len(), 1);
-    assert_eq!(constant.bins[0].predicted, 0.0);
-    assert_eq!(calibrate(&trace, &options).unwrap(), calibrated);
+    keep("pool.html", &render_pool(&stats, "Summit"));
+    keep("pool.svg", &pool_drawing(&stats, "Summit"));
 }

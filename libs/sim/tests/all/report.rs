@@ -1,13 +1,13 @@
 //! The report: it stands alone, and what it is given is escaped.
 
-use std::path::Path;
-
 use lacuna_sim::calibration::{Calibrated, HorizonScore, PredictorScore, ReliabilityBin};
 use lacuna_sim::report::{
     Agreement, ComparedFigure, ComparedRow, Comparison, DayRow, Gantt, GanttRow, GanttSegment,
     Group, LossKind, LossPart, LossSplit, Losses, PoolPoint, Report, TrainerRow, bin_holes,
     bin_solves, render, render_comparison,
 };
+
+use crate::common::keep;
 
 fn report() -> Report {
     Report {
@@ -91,6 +91,32 @@ fn a_report_of_no_length_is_drawn() {
 }
 
 #[test]
+fn days_and_splits_of_losses_alone_are_drawn() {
+    let day = DayRow {
+        label: "2021-02-01".to_owned(),
+        preempt: 30.0,
+        ..DayRow::default()
+    };
+    let lost = LossPart {
+        label: "preemption".to_owned(),
+        kind: LossKind::Preempt,
+        samples: 30.0,
+    };
+    let report = Report {
+        days: vec![day.clone(), day],
+        loss: Some(LossSplit {
+            dedicated: 0.0,
+            parts: vec![lost],
+            done: -30.0,
+        }),
+        ..report()
+    };
+    let page = render(&report);
+    assert!(page.contains("Where the loss went"));
+    assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+}
+
+#[test]
 fn holes_are_binned_by_length() {
     let bins = bin_holes([59.0, 60.0, 599.0, 600.0, 1e6]);
     let counts: Vec<u64> = bins.iter().map(|bin| bin.count).collect();
@@ -154,9 +180,7 @@ fn a_comparison_marks_what_agrees_and_what_does_not() {
     for outside in ["http://", "https://", "<script", "<link", "NaN", "<b>"] {
         assert!(!page.contains(outside), "{outside}");
     }
-    if let Some(folder) = std::env::var_os("LACUNA_PAGES") {
-        std::fs::write(Path::new(&folder).join("compare.html"), &page).unwrap();
-    }
+    keep("compare.html", &page);
     // A sweep is drawn as a line, variants as dots.
     assert_eq!(page.matches("<polyline").count(), 1);
 }
@@ -301,9 +325,7 @@ fn a_long_report_shows_every_part_and_stays_small() {
     // A window's nodes, a split's parts and each day are all there.
     assert!(page.contains(">a01n39<") && page.contains("2021-02-30"));
     assert!(page.contains("-2.00 %"), "a gain is shown as one");
-    if let Some(folder) = std::env::var_os("LACUNA_PAGES") {
-        std::fs::write(Path::new(&folder).join("full.html"), page).unwrap();
-    }
+    keep("full.html", &page);
 }
 
 #[test]

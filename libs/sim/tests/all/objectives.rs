@@ -1,65 +1,20 @@
 //! What is maximised, what starts cost and what work is measured by: replays worked out by hand.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
-
-use lacuna_model::{
-    HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
-};
+use lacuna_model::{HoleRecord, ScalingCurve, Span, Timestamp, TrainerSpec};
 use lacuna_planner::objective::weight;
 use lacuna_sim::{
-    Dedicated, History, Hooks, Life, NamedExpressions, Objective, Replayed, Settings, SimError,
-    Trace, dedicated_samples, replay,
+    Decision, Dedicated, Hooks, Life, NamedExpressions, Objective, Settings, SimError, Trace,
+    dedicated_samples, replay,
 };
 use proptest::prelude::*;
 
-fn hole(node: u32, from: i64, until: i64) -> HoleRecord {
-    HoleRecord {
-        node: NodeId::new(format!("n{node}")).unwrap(),
-        from: Timestamp::from_unix(from),
-        until: Timestamp::from_unix(until),
-        censored: false,
-    }
-}
-
-/// 10 samples/s on each node, costs of 3 s up and 2 s down.
-fn trainer(name: u32, max: u32, samples: f64) -> TrainerSpec {
-    TrainerSpec {
-        id: TrainerId::new(format!("t{name}")).unwrap(),
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
-        submit: Timestamp::from_unix(0),
-        min_nodes: 1,
-        max_nodes: max,
-        throughput: ScalingCurve::linear(10.0, max).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 3.0,
-            down_s: 2.0,
-        },
-        work: Work::Samples(samples),
-        launch: Launch::Simulated,
-    }
-}
+use crate::common::{hole, machine, run, trainer};
 
 fn by(objective: &str) -> Settings {
     Settings {
         objective: objective.parse().unwrap(),
         ..Settings::default()
     }
-}
-
-fn run(
-    holes: &[HoleRecord],
-    trainers: &[TrainerSpec],
-    settings: &Settings,
-) -> Result<Replayed, SimError> {
-    let trace = Trace::new(holes, None, Timestamp::from_unix(0), None);
-    let mut progress = |_| {};
-    let mut hooks = Hooks::new(&|| 0.0, &mut progress);
-    let history = Some(History::default());
-    replay(&trace, trainers, settings, history, &mut hooks)
 }
 
 fn lives(holes: &[HoleRecord], trainers: &[TrainerSpec], settings: &Settings) -> Vec<Life> {
@@ -189,7 +144,7 @@ fn a_start_can_be_charged() {
     assert!((summary.rescale_cost_fraction - 30.0 / 400.0).abs() < 1e-12);
     // A horizon below the cost of a start does not starve anyone.
     let settings = Settings {
-        horizon: lacuna_model::Span::from_secs(1),
+        horizon: Span::from_secs(1),
         ..settings
     };
     let summary = run(&holes, &[trainer(0, 1, 400.0)], &settings)
@@ -227,7 +182,7 @@ fn both_definitions_of_dedicated_work_agree_on_linear_trainers() {
 fn every_decision_can_be_seen() {
     let trace = Trace::new(&three_nodes(), None, Timestamp::from_unix(0), None);
     let mut seen = Vec::new();
-    let mut look = |decision: &lacuna_sim::Decision<'_>| {
+    let mut look = |decision: &Decision<'_>| {
         assert!(decision.problem.is_feasible(&decision.sizes.counts));
         seen.push((decision.event, decision.problem.nodes));
     };
@@ -243,22 +198,6 @@ fn every_decision_can_be_seen() {
     // Decisions of the runs that the replay is measured by are not shown.
     assert_eq!(seen.len() as u64, replayed.summary.events);
     assert_eq!(seen.first(), Some(&(0, 3)));
-}
-
-/// Holes of a few nodes: lengths busy and idle in turn.
-fn machine() -> impl Strategy<Value = Vec<HoleRecord>> {
-    let node = proptest::collection::vec((1_i64..300, 1_i64..300), 1..6);
-    proptest::collection::vec(node, 1..6).prop_map(|nodes| {
-        let mut holes = Vec::new();
-        for (number, lengths) in nodes.iter().enumerate() {
-            let mut at = 0;
-            for (busy, idle) in lengths {
-                holes.push(hole(number as u32, at + busy, at + busy + idle));
-                at += busy + idle;
-            }
-        }
-        holes
-    })
 }
 
 proptest! {

@@ -1,7 +1,5 @@
 //! A log of batch jobs as a recording, placed by the simulated scheduler.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +8,8 @@ use lacuna_schedlog::{Reading, Window};
 use lacuna_sim::{Recording, SimError, Simulated, Simulation};
 use lacuna_timeline::batch::Machine;
 use tempfile::TempDir;
+
+use crate::common::data;
 
 /// Four nodes. Job 1 has two of them from 0 to 100, so job 2, which needs all, waits until
 /// then; job 3 fills in from 20 to 50; job 4 comes at 200; job 5 is cancelled while it waits.
@@ -143,15 +143,9 @@ fn what_cannot_be_simulated_is_said() {
 
 #[test]
 fn theta_is_simulated_twice_alike() {
-    let data = std::env::var_os("LACUNA_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let path = data.join("theta-2022/theta_2022.swf.gz");
-    if !path.exists() {
-        println!("skipped: the log is not at hand (set LACUNA_DATA)");
+    let Some(path) = data("theta-2022/theta_2022.swf.gz") else {
         return;
-    }
+    };
     let simulated = survey(&path, 4392, Simulation::default()).unwrap();
     let facts = simulated.facts();
     println!("{:?} {:?}", facts.counts, facts.totals);

@@ -1,0 +1,150 @@
+//! What several tests need: holes and trainers, a replay in one call, and the recordings.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use lacuna_model::{
+    HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
+};
+use lacuna_schedlog::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
+use lacuna_sim::{History, Hooks, Replayed, Settings, SimError, Trace, replay};
+use proptest::prelude::*;
+
+/// A hole of node `n<number>`, in Unix seconds.
+pub(crate) fn hole(number: u32, from: i64, until: i64) -> HoleRecord {
+    hole_of(&format!("n{number}"), from, until)
+}
+
+/// A hole of a node of any name, in Unix seconds.
+pub(crate) fn hole_of(node: &str, from: i64, until: i64) -> HoleRecord {
+    HoleRecord {
+        node: NodeId::new(node).unwrap(),
+        from: Timestamp::from_unix(from),
+        until: Timestamp::from_unix(until),
+        censored: false,
+    }
+}
+
+/// Trainer `t<number>` from one node up to `max`: 10 samples/s on each node, costs of 3 s up
+/// and 2 s down, there from second 0.
+pub(crate) fn trainer(number: u32, max: u32, samples: f64) -> TrainerSpec {
+    TrainerSpec {
+        id: TrainerId::new(format!("t{number}")).unwrap(),
+        owner: None,
+        weight: None,
+        deadline: None,
+        priority: 0,
+        submit: Timestamp::from_unix(0),
+        min_nodes: 1,
+        max_nodes: max,
+        throughput: ScalingCurve::linear(10.0, max).unwrap(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 3.0,
+            down_s: 2.0,
+        },
+        work: Work::Samples(samples),
+        launch: Launch::Simulated,
+    }
+}
+
+/// Replays holes from second 0 and remembers what happened.
+pub(crate) fn run(
+    holes: &[HoleRecord],
+    trainers: &[TrainerSpec],
+    settings: &Settings,
+) -> Result<Replayed, SimError> {
+    let trace = Trace::new(holes, None, Timestamp::from_unix(0), None);
+    run_trace(&trace, trainers, settings, Some(History::default()))
+}
+
+/// Replays a recording; no decision takes any time.
+pub(crate) fn run_trace(
+    trace: &Trace,
+    trainers: &[TrainerSpec],
+    settings: &Settings,
+    history: Option<History>,
+) -> Result<Replayed, SimError> {
+    let mut progress = |_| {};
+    let mut hooks = Hooks::new(&|| 0.0, &mut progress);
+    replay(trace, trainers, settings, history, &mut hooks)
+}
+
+/// Holes of a few nodes: lengths busy and idle in turn.
+pub(crate) fn machine() -> impl Strategy<Value = Vec<HoleRecord>> {
+    let node = proptest::collection::vec((1_i64..300, 1_i64..300), 1..6);
+    proptest::collection::vec(node, 1..6).prop_map(|nodes| {
+        let mut holes = Vec::new();
+        for (number, lengths) in (0..).zip(&nodes) {
+            let mut at = 0;
+            for (busy, idle) in lengths {
+                holes.push(hole(number, at + busy, at + busy + idle));
+                at += busy + idle;
+            }
+        }
+        holes
+    })
+}
+
+/// A file or folder of the recordings, if it is at hand; else says that a test is skipped.
+pub(crate) fn data(name: &str) -> Option<PathBuf> {
+    let data = std::env::var_os("LACUNA_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let path = data.join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    println!("skipped: {name} is not at hand (set LACUNA_DATA)");
+    None
+}
+
+/// The recording that the published figures were made from.
+pub(crate) struct Summit {
+    folder: PathBuf,
+    pub(crate) holes: HoleList,
+}
+
+impl Summit {
+    /// Where published replays start, Unix seconds.
+    pub(crate) const START: i64 = 1_612_988_475;
+
+    /// Reads it, if it is at hand.
+    pub(crate) fn at_hand() -> Option<Self> {
+        let folder = data("summit-2021-02")?;
+        let holes = read_holes(&folder.join("holes.csv.gz")).unwrap();
+        Some(Self { folder, holes })
+    }
+
+    /// The first nodes in the order of the machine.
+    pub(crate) fn nodes(&self, count: usize) -> HashSet<NodeId> {
+        let order = read_nodes(&self.folder.join("nodes.txt")).unwrap();
+        first_nodes(count, Some(&order), &self.holes.records)
+    }
+
+    /// A list of trainers that lies beside it.
+    pub(crate) fn trainers(&self, list: &str) -> Vec<TrainerSpec> {
+        read_trainers(&self.folder.join(format!("{list}.jsonl.gz"))).unwrap()
+    }
+
+    /// All of it.
+    pub(crate) fn whole(&self) -> Trace {
+        let start = self.holes.records.iter().map(|r| r.from).min().unwrap();
+        Trace::new(&self.holes.records, None, start, None)
+    }
+
+    /// So many nodes from a Unix second on, to the end if none is named.
+    pub(crate) fn trace(&self, nodes: usize, start: i64, end: Option<i64>) -> Trace {
+        let nodes = self.nodes(nodes);
+        let (start, end) = (Timestamp::from_unix(start), end.map(Timestamp::from_unix));
+        Trace::new(&self.holes.records, Some(&nodes), start, end)
+    }
+}
+
+/// Writes a page where somebody wants to look at it: in the folder `LACUNA_PAGES`, if it is set.
+pub(crate) fn keep(name: &str, page: &str) {
+    if let Some(folder) = std::env::var_os("LACUNA_PAGES") {
+        std::fs::write(Path::new(&folder).join(name), page).unwrap();
+    }
+}

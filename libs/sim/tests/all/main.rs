@@ -1,0 +1,19 @@
+//! The tests of replays and reports, in one binary so that the solver is linked once.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "helpers of tests fail as tests do"
+)]
+
+mod calibration;
+mod common;
+mod hand;
+mod hostile;
+mod objectives;
+mod pool_stats;
+mod published;
+mod remembered;
+mod report;
+mod report_of_replay;
+mod simulated;
