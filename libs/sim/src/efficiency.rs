@@ -40,24 +40,6 @@ pub fn split_rate(rate: &[f64], min_nodes: u32, max_parallel: u32, nodes: f64) -
     between(nodes, &mut |n| Ok(whole(n))).unwrap_or(0.0)
 }
 
-/// Samples that these trainers do on `nodes` dedicated nodes in `seconds`: a full replay, in
-/// which they arrive, are admitted and are planned as `settings` say, and make room for the
-/// next the moment they end. The list starts again at its end, so that the nodes never starve.
-/// A fraction of a node counts by interpolation between whole counts.
-///
-/// # Errors
-/// As [`crate::replay`].
-pub fn static_samples(
-    trainers: &[TrainerSpec],
-    settings: &Settings,
-    start: Timestamp,
-    seconds: f64,
-    nodes: f64,
-) -> Result<f64, SimError> {
-    let kinds = Kinds::new(trainers, settings)?;
-    Baseline::new(trainers, settings, &kinds).replayed(start, seconds, nodes)
-}
-
 /// Samples that these trainers do on `nodes` dedicated nodes in `seconds`, by the definition
 /// that `settings` choose ([`Dedicated`]).
 ///
@@ -139,6 +121,9 @@ impl<'a> Baseline<'a> {
             .sum()
     }
 
+    /// A full replay, in which trainers arrive, are admitted and are planned as settings say, and
+    /// make room for the next the moment they end. The list starts again at its end, so that the
+    /// nodes never starve.
     fn replayed(&self, start: Timestamp, seconds: f64, nodes: f64) -> Result<f64, SimError> {
         between(nodes, &mut |n| {
             let end = start + lacuna_model::Span::from_secs_f64(seconds);

@@ -22,7 +22,7 @@ mod trace;
 mod world;
 
 pub use account::Account;
-pub use efficiency::{dedicated_samples, split_rate, static_samples};
+pub use efficiency::{dedicated_samples, split_rate};
 pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES};
 pub use lacuna_planner::objective::{NamedExpressions, Objective};
 pub use loss::Loss;

@@ -1,6 +1,6 @@
 //! What a replay remembers: where the work went, days, nodes in a window, and no more than that.
 
-use lacuna_model::{HoleRecord, TrainerSpec, Work};
+use lacuna_model::{HoleRecord, Timestamp, TrainerSpec, Work};
 use lacuna_sim::{Day, GanttSegment, GanttWindow, LIVES, POINTS, Replayed, SIZES, Settings};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -49,17 +49,35 @@ fn what_finished_trainers_hold_is_counted_as_idling() {
 
 #[test]
 fn nodes_without_a_trainer_are_counted_as_waiting() {
-    // A second node that the only trainer, of one node, cannot use.
+    // The second trainer would have had the second node, but comes only after the end.
     let holes = [hole(0, 0, 100), hole(1, 0, 50)];
-    let summary = run(&holes, &[trainer(0, 1, 500.0)], &Settings::default()).summary;
+    let late = TrainerSpec {
+        submit: Timestamp::from_unix(200),
+        ..trainer(1, 1, 100.0)
+    };
+    let summary = run(&holes, &[trainer(0, 1, 2000.0), late], &Settings::default()).summary;
     let loss = summary.loss;
-    // Ten trainers at a time on two dedicated nodes do 20 samples/s for 50 s.
-    assert!((loss.dedicated - 1000.0).abs() < 1e-9, "{loss:?}");
+    // Two at a time on one and a half dedicated nodes do 15 samples/s for 100 s.
+    assert!((loss.dedicated - 1500.0).abs() < 1e-9, "{loss:?}");
+    assert!((loss.done - 1000.0).abs() < 1e-9, "{loss:?}");
     assert!((loss.waiting - 500.0).abs() < 1e-9, "{loss:?}");
     assert!(
         loss.curve.abs() < 1e-9 && loss.idling.abs() < 1e-9,
         "{loss:?}"
     );
+}
+
+#[test]
+fn nodes_that_no_trainer_of_the_list_could_use_are_no_loss() {
+    let holes = [hole(0, 0, 100), hole(1, 0, 50)];
+    let summary = run(&holes, &[trainer(0, 1, 500.0)], &Settings::default()).summary;
+    let loss = summary.loss;
+    // One trainer of one node does 10 samples/s for 50 s on two dedicated nodes too.
+    assert_eq!(
+        (loss.dedicated, loss.done, loss.waiting),
+        (500.0, 500.0, 0.0)
+    );
+    assert_eq!(summary.efficiency, 1.0);
 }
 
 #[test]

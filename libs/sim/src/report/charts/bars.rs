@@ -3,34 +3,44 @@
 use std::fmt::Write;
 
 use crate::report::data::{DayRow, HoleBin, SolveBin};
-use crate::report::svg::{self, Frame, WIDTH, count, open, percent, rect, text, value_axis};
+use crate::report::svg::{Frame, WIDTH, count, open, percent, rect, share, text, value_axis};
 
 /// Two bars for each length of hole: share of all holes, share of their node-time.
 pub(in crate::report) fn holes(bins: &[HoleBin]) -> String {
     let holes: u64 = bins.iter().map(|bin| bin.count).sum();
     let hours: f64 = bins.iter().map(|bin| bin.node_hours).sum();
-    let share = |bin: &HoleBin| {
-        (
-            bin.count as f64 / holes.max(1) as f64,
-            svg::share(bin.node_hours, hours),
-        )
-    };
-    let top = bins
+    let pairs: Vec<Pair> = bins
         .iter()
-        .map(share)
-        .fold(0.05, |top, (a, b)| a.max(b).max(top));
-    let frame = Frame::wide(220.0, bins.len() as f64, top * 1.12);
-    let mut out = open(
-        WIDTH,
-        220.0,
-        "holes by length: share of number and of node-time",
-    );
+        .map(|bin| Pair {
+            label: bin.label.clone(),
+            pale: share(bin.count as f64, holes as f64),
+            full: share(bin.node_hours, hours),
+        })
+        .collect();
+    paired(&pairs, "holes by length: share of number and of node-time")
+}
+
+/// Two shares of the same thing.
+pub(super) struct Pair {
+    pub(super) label: String,
+    /// The left bar.
+    pub(super) pale: f64,
+    /// The right bar.
+    pub(super) full: f64,
+}
+
+/// Two bars for each pair, with their percentages above.
+pub(super) fn paired(pairs: &[Pair], name: &str) -> String {
+    let top = pairs
+        .iter()
+        .fold(0.05, |top: f64, pair| top.max(pair.pale).max(pair.full));
+    let frame = Frame::wide(220.0, pairs.len() as f64, top * 1.12);
+    let mut out = open(WIDTH, 220.0, name);
     value_axis(&mut out, &frame, |v| percent(v, 0));
-    let slot = frame.width / bins.len().max(1) as f64;
-    for (at, bin) in bins.iter().enumerate() {
+    let slot = frame.width / pairs.len().max(1) as f64;
+    for (at, pair) in pairs.iter().enumerate() {
         let left = frame.left + slot * at as f64;
-        let (number, time) = share(bin);
-        for (class, value, offset) in [("pale", number, 0.12), ("full", time, 0.5)] {
+        for (class, value, offset) in [("pale", pair.pale, 0.12), ("full", pair.full, 0.5)] {
             let (x, y) = (left + slot * offset, frame.y(value));
             rect(&mut out, class, (x, y), slot * 0.36, frame.bottom() - y);
             let words = match value * 100.0 {
@@ -38,16 +48,11 @@ pub(in crate::report) fn holes(bins: &[HoleBin]) -> String {
                 v if v < 0.95 => format!("{v:.1}"),
                 v => format!("{v:.0}"),
             };
-            text(
-                &mut out,
-                "value",
-                (x + slot * 0.18, y - 3.0),
-                "middle",
-                &words,
-            );
+            let middle = (x + slot * 0.18, y - 3.0);
+            text(&mut out, "value", middle, "middle", &words);
         }
         let middle = (left + slot / 2.0, frame.bottom() + 16.0);
-        text(&mut out, "tick", middle, "middle", &bin.label);
+        text(&mut out, "tick", middle, "middle", &pair.label);
     }
     out + "</svg>"
 }

@@ -2,11 +2,10 @@
 
 use std::fmt::Write;
 
+use super::bars::{Pair, paired};
 use crate::pool_stats::{PoolColumn, PoolStats, SizeBin};
 use crate::report::style::STEPS;
-use crate::report::svg::{
-    Frame, WIDTH, count, open, percent, rect, text, time_axis, value, value_axis,
-};
+use crate::report::svg::{Frame, WIDTH, count, open, rect, text, time_axis, value_axis};
 
 /// Mean pool over time, and between which sizes it went.
 pub(in crate::report) fn over_time(stats: &PoolStats) -> String {
@@ -33,9 +32,9 @@ pub(in crate::report) fn over_time(stats: &PoolStats) -> String {
         frame.left,
         frame.right()
     );
-    let words = format!("dashed: mean of all, {}", value(stats.equivalent_nodes));
+    let words = format!("dashed: mean, {:.1}", stats.equivalent_nodes);
     let corner = (frame.right() - 4.0, frame.top + 10.0);
-    text(&mut out, "strong", corner, "end", &words);
+    text(&mut out, "over", corner, "end", &words);
     out + "</svg>"
 }
 
@@ -63,48 +62,31 @@ fn band(
 
 /// Two bars for each range of pool sizes: share of the time, share of the node-time.
 pub(in crate::report) fn sizes(bins: &[SizeBin]) -> String {
-    let top = bins
+    let pairs: Vec<Pair> = bins
         .iter()
-        .fold(0.05, |top: f64, bin| top.max(bin.time).max(bin.node_time));
-    let frame = Frame::wide(220.0, bins.len() as f64, top * 1.12);
-    let mut out = open(
-        WIDTH,
-        220.0,
-        "share of time and of node-time by size of the pool",
-    );
-    value_axis(&mut out, &frame, |v| percent(v, 0));
-    let slot = frame.width / bins.len().max(1) as f64;
-    for (at, bin) in bins.iter().enumerate() {
-        let left = frame.left + slot * at as f64;
-        for (class, share, offset) in [("pale", bin.time, 0.12), ("full", bin.node_time, 0.5)] {
-            let (x, y) = (left + slot * offset, frame.y(share));
-            rect(&mut out, class, (x, y), slot * 0.36, frame.bottom() - y);
-            let middle = (x + slot * 0.18, y - 3.0);
-            text(
-                &mut out,
-                "value",
-                middle,
-                "middle",
-                &format!("{:.0}", share * 100.0),
-            );
-        }
-        let words = if bin.from == bin.to {
-            bin.from.to_string()
-        } else {
-            format!("{}-{}", bin.from, bin.to)
-        };
-        let middle = (left + slot / 2.0, frame.bottom() + 16.0);
-        text(&mut out, "tick", middle, "middle", &words);
-    }
-    out + "</svg>"
+        .map(|bin| Pair {
+            label: if bin.from == bin.to {
+                bin.from.to_string()
+            } else {
+                format!("{}-{}", bin.from, bin.to)
+            },
+            pale: bin.time,
+            full: bin.node_time,
+        })
+        .collect();
+    paired(&pairs, "share of time and of node-time by size of the pool")
 }
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// Mean pool by hour of the day and day of the week, as colour and as number.
 pub(in crate::report) fn week(stats: &PoolStats) -> String {
-    let hours = stats.week.iter().flatten().flatten();
-    let most = hours.copied().fold(1.0, f64::max);
+    let hours = || stats.week.iter().flatten().flatten().copied();
+    let most = hours().fold(1.0, f64::max);
+    let least = hours().fold(most, f64::min);
+    // The colours span what there is, but at least a factor of two: less is no difference.
+    let (low, range) = ((least + 1.0).ln(), ((most + 1.0) / (least + 1.0)).ln());
+    let range = range.max(std::f64::consts::LN_2);
     let (cell, row) = (39.0, 22.0);
     let height = row * 7.0 + 28.0;
     let mut out = open(
@@ -122,7 +104,7 @@ pub(in crate::report) fn week(stats: &PoolStats) -> String {
                 continue;
             };
             // Equal ratios, as a few very idle hours would else hide all others.
-            let place = (mean + 1.0).ln() / (most + 1.0).ln();
+            let place = ((mean + 1.0).ln() - low) / range;
             let step = ((place * STEPS as f64) as usize).min(STEPS - 1);
             rect(&mut out, &format!("v{step}"), (x, y), cell - 1.5, row - 1.5);
             let class = if step < 5 { "low" } else { "high" };
