@@ -124,8 +124,9 @@ impl Recording for Simulated {
         self.machine.nodes
     }
 
+    /// `n1` and so on: people count nodes from 1, as lists of outages do.
     fn node_name(&self, node: u32) -> Cow<'_, str> {
-        Cow::Owned(format!("n{node}"))
+        Cow::Owned(format!("n{}", u64::from(node) + 1))
     }
 
     fn history(&self) -> u64 {

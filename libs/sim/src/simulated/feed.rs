@@ -34,6 +34,10 @@ pub struct JobCounts {
     pub without_walltime: u64,
     /// Submitted before a job that stands earlier in the log.
     pub late: u64,
+    /// Nodes of the smallest job.
+    pub smallest: u32,
+    /// How long the jobs waited as the log says, seconds in all; 0 if it tells no starts.
+    pub recorded_wait_s: u64,
 }
 
 /// What the simulation's owner wants to know of the feed that the simulator owns.
@@ -155,14 +159,22 @@ fn batch_job(
         }
     };
     counts.without_walltime += u64::from(record.walltime.is_none());
+    // No job starts before it is submitted, whatever two clocks say.
+    let submit = record.submit.map_or(start, seconds).min(start);
+    counts.recorded_wait_s = counts
+        .recorded_wait_s
+        .saturating_add(start.abs_diff(submit));
     let job = BatchJob {
         id: counts.records,
-        // No job starts before it is submitted, whatever two clocks say.
-        submit: record.submit.map_or(start, seconds).min(start),
+        submit,
         nodes: record.nodes,
         runtime,
         walltime: asked.unwrap_or(runtime),
         recorded_start: Some(start),
+    };
+    counts.smallest = match counts.jobs {
+        0 => job.nodes,
+        _ => counts.smallest.min(job.nodes),
     };
     counts.jobs += 1;
     Some(job)

@@ -71,7 +71,7 @@ fn a_log_is_told_as_the_scheduler_would_have_placed_it() {
     assert_eq!(walk(&simulated), expected);
     assert_eq!(simulated.start(), Timestamp::from_unix(1000));
     assert_eq!(simulated.end(), Timestamp::from_unix(1200));
-    assert_eq!((simulated.nodes(), &*simulated.node_name(3)), (4, "n3"));
+    assert_eq!((simulated.nodes(), &*simulated.node_name(3)), (4, "n4"));
     let facts = simulated.facts();
     assert_eq!(
         (
