@@ -35,8 +35,9 @@ pub enum Dedicated {
     /// The best static split if all trainers are alike, else a full static replay.
     #[default]
     ByKind,
-    /// The best split of the nodes among `max_parallel` equal trainers, which never changes and
-    /// costs nothing. Only for trainers that are all alike.
+    /// The best split of the nodes among equal trainers, which never changes and costs nothing:
+    /// `max_parallel` of them, but no more than the list has unless it is endless. Only for
+    /// trainers that are all alike.
     Split,
     /// A full replay on nodes that never leave.
     StaticReplay,
@@ -60,9 +61,9 @@ pub struct Settings {
     pub policy: Policy,
     /// Forward-looking time T.
     pub horizon: Span,
-    /// How many trainers are admitted at a time.
+    /// How many trainers are admitted at a time, 1 to 100,000.
     pub max_parallel: u32,
-    /// Factor on all rescale costs.
+    /// Factor on all rescale costs, 0 to 1e9.
     pub cost_scale: f64,
     /// When a finished trainer leaves.
     pub trainer_end: TrainerEnd,
