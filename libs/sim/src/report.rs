@@ -6,6 +6,7 @@
 //! - [`Comparison`], drawn by [`render_comparison`]: several replays beside what was published.
 //! - [`render_pool`] and [`pool_drawing`]: the pool's statistics, as a page and as a drawing.
 
+mod answer;
 mod charts;
 mod compare;
 mod data;
@@ -20,7 +21,7 @@ mod svg;
 
 pub use compare::{Agreement, ComparedFigure, ComparedRow, Comparison, Group, render_comparison};
 pub use data::{
-    DayRow, Gantt, GanttRow, GanttSegment, HoleBin, LossKind, LossPart, LossSplit, Losses,
+    Answer, DayRow, Gantt, GanttRow, GanttSegment, HoleBin, LossKind, LossPart, LossSplit, Losses,
     PoolPoint, Report, SolveBin, TrainerRow, bin_holes, bin_solves,
 };
 pub(crate) use data::{bin_of_length, empty_bins};

@@ -205,7 +205,7 @@ fn figure_cells(figure: &ComparedFigure) -> [Cell; 3] {
     let words = difference.map_or_else(String::new, |difference| {
         let relative = figure.published.filter(|p| p.abs() > 0.0);
         match relative {
-            Some(p) => format!("{difference:+.3} ({:+.2} %)", 100.0 * difference / p.abs()),
+            Some(p) => format!("{:+.1} %", 100.0 * difference / p.abs()),
             None => format!("{difference:+.3}"),
         }
     });

@@ -12,6 +12,12 @@ pub struct Report {
     pub title: String,
     /// One line under the heading.
     pub subtitle: String,
+    /// The answer in words, first on the page.
+    #[serde(default)]
+    pub answer: Vec<Answer>,
+    /// What makes the answer less certain: what the log lacks, and what was assumed in its place.
+    #[serde(default)]
+    pub doubts: Vec<String>,
     /// Headline figures: label and value, the most important first.
     pub figures: Vec<(String, String)>,
     /// What was asked for: label and value.
@@ -48,6 +54,15 @@ pub struct Report {
     pub harm: Vec<String>,
     /// Remarks at the end of the page, one paragraph each.
     pub notes: Vec<String>,
+}
+
+/// One question of a planner, and what the replay says to it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Answer {
+    /// The question.
+    pub question: String,
+    /// The answer, some sentences.
+    pub text: String,
 }
 
 /// The pool from one moment on.

@@ -97,7 +97,7 @@ fn split(segment: GanttSegment, at_s: f64) -> impl Iterator<Item = GanttSegment>
 ///
 /// Days since 0000-03-01, in eras of 400 years: a year that begins in March has its leap day
 /// last (H. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`).
-fn date(at: Timestamp) -> String {
+pub(super) fn date(at: Timestamp) -> String {
     let days = at.unix_ms().div_euclid(86_400_000) + 719_468;
     let era = days.div_euclid(146_097);
     let of_era = days.rem_euclid(146_097);

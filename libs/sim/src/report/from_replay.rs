@@ -3,9 +3,9 @@
 use lacuna_model::TrainerSpec;
 
 use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
-use super::from_history;
 use super::harm::{self, Facts};
 use super::svg::{count, percent, span};
+use super::{answer, from_history};
 use crate::calibration::{CalibrationOptions, calibrate};
 use crate::pool_stats::{PoolOptions, pool_stats};
 use crate::{History, Loss, Recording, Replayed, SimError, Summary, dedicated_samples};
@@ -72,8 +72,7 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
         preempt_fraction: summary.preempt_cost_fraction,
         simulated: source.simulated,
     });
-    let mut notes = source.notes.to_vec();
-    notes.push(
+    let notes = vec![
         "Time is recorded time since the start of the replay. Efficiency is work done over the \
          work of the same trainers on dedicated nodes that offer the same node-time; losses are \
          samples lost over samples done. The pool's figures are of the recording from the start of \
@@ -82,16 +81,24 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
          at what a node-second brings on dedicated nodes; what is left after all other losses is \
          that sizes follow the pool, so that trainers work elsewhere on their scaling curves."
             .to_owned(),
-    );
+    ];
     Ok(Report {
-        title: "Lacuna: replay of recorded holes".to_owned(),
+        title: "Lacuna: what idle nodes would have trained".to_owned(),
         subtitle: format!(
-            "{}: {} nodes, {} trainers at a time, {:.1} hours",
+            "{}: {} nodes, {:.1} hours from {}; {}; at most {} trainers at a time",
             source.name,
             count(f64::from(pool.nodes)),
-            summary.settings.max_parallel,
-            summary.hours
+            summary.hours,
+            from_history::date(summary.start),
+            if source.simulated {
+                "batch jobs placed by a simulated scheduler"
+            } else {
+                "idle nodes as recorded"
+            },
+            summary.settings.max_parallel
         ),
+        answer: answer::of(summary, &pool, source.simulated),
+        doubts: source.notes.to_vec(),
         figures: figures(summary),
         settings: settings(summary),
         pool: from_history::pool(history),
@@ -122,26 +129,29 @@ fn figures(summary: &Summary) -> Vec<(String, String)> {
     let row = |label: &str, value: String| (label.to_owned(), value);
     let mut figures = vec![
         row("efficiency U", percent(summary.efficiency, 2)),
-        row("hours", format!("{:.2}", summary.hours)),
+        row("hours replayed", format!("{:.2}", summary.hours)),
         row(
-            "equivalent nodes",
+            "equivalent nodes (mean idle)",
             format!("{:.1}", summary.equivalent_nodes),
         ),
         row("harvested node-hours", count(summary.harvested_node_hours)),
         row("trainers done", count(summary.trainers_done as f64)),
-        row("samples", format!("{:.3e}", summary.samples)),
+        row("samples trained", format!("{:.3e}", summary.samples)),
         row(
-            "lost to rescaling",
+            "rescaling, of work done",
             percent(summary.rescale_cost_fraction, 2),
         ),
         row(
-            "lost to preemption",
+            "preemption, of work done",
             percent(summary.preempt_cost_fraction, 2),
         ),
         row("preemptions", count(summary.preemptions as f64)),
         row("rescales", count(summary.rescales as f64)),
         row("events", count(summary.events as f64)),
-        row("per decision (median)", span(summary.solve_seconds.p50)),
+        row(
+            "time per decision (median)",
+            span(summary.solve_seconds.p50),
+        ),
     ];
     if let Some(fraction) = summary.zero_cost_fraction {
         figures.insert(1, row("of the zero-cost bound", percent(fraction, 2)));

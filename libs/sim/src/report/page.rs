@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::charts;
 use super::data::{DayRow, LossKind, LossPart, Losses, Report, TrainerRow};
 use super::shell::{self, Table};
 use super::svg::{count, escape, percent, share, span, value};
+use super::{answer, charts};
 use super::{bin_solves, pool_page};
 use crate::calibration::Calibrated;
 
@@ -18,6 +18,7 @@ const ROWS: usize = 30;
 #[must_use]
 pub fn render(report: &Report) -> String {
     let mut out = String::new();
+    answer::draw(&mut out, &report.answer, &report.doubts);
     shell::pairs(&mut out, "figures", &report.figures);
     let end_s = end(report);
     if !report.pool.is_empty() {
@@ -32,7 +33,7 @@ pub fn render(report: &Report) -> String {
             let _ = write!(text, "<p>{}</p>", escape(paragraph));
         }
         text.push_str("</div>");
-        shell::section(&mut out, "Would it have hurt anyone?", "", &text, "");
+        shell::section(&mut out, "What harm there could be", "", &text, "");
     }
     if !report.trainers.is_empty() {
         trainers(&mut out, report, end_s);
@@ -253,7 +254,12 @@ fn trainers(out: &mut String, report: &Report, end_s: f64) {
         );
     }
     let chart = charts::trainers(rows, until);
-    shell::section(out, "Trainers", &legend, &chart, &after);
+    let heading = if report.trainers_left_out > 0 {
+        "The first trainers"
+    } else {
+        "Trainers"
+    };
+    shell::section(out, heading, &legend, &chart, &after);
 }
 
 fn trainer(row: &TrainerRow, end_s: f64) -> [String; 8] {
@@ -365,6 +371,24 @@ fn decisions(out: &mut String, report: &Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::data::Answer;
+
+    #[test]
+    fn the_answer_and_its_doubts_stand_before_all_figures() {
+        let page = render(&Report {
+            figures: vec![("efficiency U".to_owned(), "83.93 %".to_owned())],
+            answer: vec![Answer {
+                question: "Gained?".to_owned(),
+                text: "As much as <10> nodes.".to_owned(),
+            }],
+            doubts: vec!["2 lines & more were damaged".to_owned()],
+            ..Report::default()
+        });
+        let places = ["Gained?", "&lt;10&gt; nodes", "2 lines &amp; more", "83.93"]
+            .map(|words| page.find(words).unwrap());
+        assert!(places.is_sorted(), "{places:?}");
+        assert!(!render(&Report::default()).contains("class='answer'"));
+    }
 
     #[test]
     fn weeks_are_weighted_by_the_work_of_dedicated_nodes() {

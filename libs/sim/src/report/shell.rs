@@ -85,7 +85,11 @@ impl Table {
     /// The table, open to be read.
     pub(super) fn html(&self) -> String {
         // Two columns are a label and a text, not figures under each other.
-        let class = if self.head.len() == 2 { "two" } else { "many" };
+        let class = match self.head.len() {
+            2 => "two",
+            ..=9 => "many",
+            _ => "many wide",
+        };
         let mut out = format!("<div class='scroll'><table class='{class}'><thead><tr>");
         for name in &self.head {
             let _ = write!(out, "<th>{}</th>", escape(name));

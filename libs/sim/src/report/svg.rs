@@ -138,10 +138,12 @@ pub(super) fn time_axis(out: &mut String, frame: &Frame) {
         } else {
             format!("{value:.digits$} {name}")
         };
+        // The last label may not reach beyond the drawing.
+        let label = x.min(WIDTH - 3.2 * words.len() as f64);
         let _ = write!(
             out,
             "<line class='grid' x1='{x:.1}' y1='{:.1}' x2='{x:.1}' y2='{bottom:.1}'/>\
-             <text class='tick' x='{x:.1}' y='{:.1}' text-anchor='middle'>{words}</text>",
+             <text class='tick' x='{label:.1}' y='{:.1}' text-anchor='middle'>{words}</text>",
             frame.top,
             bottom + 16.0,
         );

@@ -2,10 +2,13 @@
 
 use std::fmt::Write;
 
-use crate::calibration::{Calibrated, HorizonScore};
+use crate::calibration::{Calibrated, HorizonScore, ReliabilityBin};
 use crate::report::svg::{Frame, WIDTH, count, open, percent, span, text};
 
 const HEIGHT: f64 = 312.0;
+
+/// Where an axis may begin, the largest first.
+const LOWEST: [f64; 4] = [0.96, 0.8, 0.6, 0.0];
 
 /// One diagram for each horizon, side by side; a dot for each bin of forecasts, its area by the
 /// number of them. On the diagonal forecasts come true.
@@ -27,25 +30,68 @@ pub(in crate::report) fn calibration(calibrated: &Calibrated) -> String {
     );
     let slot = WIDTH / horizons.len().max(1) as f64;
     for (at, horizon) in horizons.iter().enumerate() {
+        let lowest = lowest(calibrated, *horizon);
         let side = (slot - 62.0).min(206.0);
         let frame = Frame {
             left: slot * at as f64 + 40.0,
             top: 26.0,
             width: side,
             height: side,
-            x: (0.0, 1.0),
-            y: (0.0, 1.0),
+            x: (lowest, 1.0),
+            y: (lowest, 1.0),
         };
         ground(&mut out, &frame, *horizon);
+        let mut below = frame.bottom() + 50.0;
         for (number, predictor) in calibrated.predictors.iter().enumerate() {
             let Some(score) = predictor.horizons.iter().find(|h| h.horizon_s == *horizon) else {
                 continue;
             };
             let class = if number == 0 { "dot" } else { "dot2" };
             dots(&mut out, &frame, class, score);
+            for bin in score.bins.iter().filter(|bin| beyond(bin, lowest)) {
+                let words = format!(
+                    "{} forecast, {} open (off the axes)",
+                    percent(bin.predicted, 0),
+                    percent(bin.observed, 1)
+                );
+                let _ = write!(
+                    out,
+                    "<circle class='{class}' cx='{:.1}' cy='{:.1}' r='4'/>",
+                    frame.left + 4.0,
+                    below - 3.6
+                );
+                text(
+                    &mut out,
+                    "tick",
+                    (frame.left + 13.0, below),
+                    "start",
+                    &words,
+                );
+                below += 13.0;
+            }
         }
     }
     out + "</svg>"
+}
+
+/// Where the axes of a horizon begin: forecasts of what is nearly certain would be one spot on
+/// axes from zero. The first predictor decides, as it is the one that is used.
+fn lowest(calibrated: &Calibrated, horizon_s: f64) -> f64 {
+    let first = calibrated.predictors.first();
+    let scores = first.into_iter().flat_map(|p| &p.horizons);
+    let bins = scores
+        .filter(|score| score.horizon_s == horizon_s)
+        .flat_map(|score| score.bins.iter().filter(|bin| bin.count > 0));
+    let least = bins.fold(1.0, |least: f64, bin| {
+        least.min(bin.predicted).min(bin.observed)
+    });
+    let fits = LOWEST.into_iter().find(|&low| low <= least);
+    fits.unwrap_or(0.0)
+}
+
+/// Whether forecasts lie where the axes do not reach.
+fn beyond(bin: &ReliabilityBin, lowest: f64) -> bool {
+    bin.count > 0 && bin.predicted.min(bin.observed) < lowest
 }
 
 fn ground(out: &mut String, frame: &Frame, horizon_s: f64) {
@@ -55,7 +101,9 @@ fn ground(out: &mut String, frame: &Frame, horizon_s: f64) {
         _ => format!("open {} later", span(horizon_s)),
     };
     text(out, "strong", (middle, 16.0), "middle", &title);
-    for at in [0.0, 0.25, 0.5, 0.75, 1.0] {
+    let low = frame.x.0;
+    for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let at = low + (1.0 - low) * part;
         let (x, y) = (frame.x(at), frame.y(at));
         let _ = write!(
             out,
@@ -66,7 +114,7 @@ fn ground(out: &mut String, frame: &Frame, horizon_s: f64) {
             frame.right()
         );
         let words = percent(at, 0);
-        if at.fract() == 0.0 || at == 0.5 {
+        if part.fract() == 0.0 || part == 0.5 {
             text(out, "tick", (x, frame.bottom() + 15.0), "middle", &words);
         }
         text(out, "tick", (frame.left - 6.0, y + 4.0), "end", &words);
@@ -89,7 +137,8 @@ fn ground(out: &mut String, frame: &Frame, horizon_s: f64) {
 }
 
 fn dots(out: &mut String, frame: &Frame, class: &str, score: &HorizonScore) {
-    for bin in score.bins.iter().filter(|bin| bin.count > 0) {
+    let shown = |bin: &&ReliabilityBin| bin.count > 0 && !beyond(bin, frame.x.0);
+    for bin in score.bins.iter().filter(shown) {
         let share = bin.count as f64 / score.answered.max(1) as f64;
         let _ = write!(
             out,

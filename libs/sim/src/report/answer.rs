@@ -1,0 +1,123 @@
+//! What a replay says in words: the gain, the harm, and how sure that is.
+
+use std::fmt::Write;
+
+use super::data::Answer;
+use super::svg::{count, escape, percent};
+use crate::Summary;
+use crate::pool_stats::PoolStats;
+
+/// From this on a length of time is told in days.
+const DAYS_FROM_H: f64 = 48.0;
+
+/// The answer in words, and what makes it less certain.
+pub(super) fn draw(out: &mut String, answers: &[Answer], doubts: &[String]) {
+    if answers.is_empty() && doubts.is_empty() {
+        return;
+    }
+    out.push_str("<div class='answer'>");
+    for answer in answers {
+        let _ = write!(
+            out,
+            "<h2>{}</h2><p>{}</p>",
+            escape(&answer.question),
+            escape(&answer.text)
+        );
+    }
+    if !doubts.is_empty() {
+        out.push_str("<h2>What to bear in mind</h2><ul>");
+        for doubt in doubts {
+            let _ = write!(out, "<li>{}</li>", escape(doubt));
+        }
+        out.push_str("</ul>");
+    }
+    out.push_str("</div>\n");
+}
+
+/// The answer to a planner's two questions.
+pub(super) fn of(summary: &Summary, pool: &PoolStats, simulated: bool) -> Vec<Answer> {
+    vec![gain(summary, pool), harm(pool, simulated)]
+}
+
+fn gain(summary: &Summary, pool: &PoolStats) -> Answer {
+    let idle = summary.equivalent_nodes;
+    let offered = idle * summary.hours;
+    let share = |part: f64, whole: f64| {
+        if whole > 0.0 {
+            percent(part / whole, 1)
+        } else {
+            "-".to_owned()
+        }
+    };
+    let text = format!(
+        "Over {} the machine's {} nodes left {} idle on average ({}), {} node-hours in all. Trainers \
+         would have held {} of them and done as much as {} nodes of their own would have done in \
+         the same time, never taken away and never rescaled: an efficiency of {}.",
+        length(summary.hours),
+        count(f64::from(pool.nodes)),
+        nodes(idle),
+        share(idle, f64::from(pool.nodes)),
+        count(offered),
+        share(summary.harvested_node_hours, offered),
+        nodes(idle * summary.efficiency),
+        percent(summary.efficiency, 1)
+    );
+    Answer {
+        question: "What would Lacuna have gained here?".to_owned(),
+        text,
+    }
+}
+
+fn harm(pool: &PoolStats, simulated: bool) -> Answer {
+    let left = pool.leaves_per_hour * pool.hours * pool.nodes_per_leave;
+    let machine_hours = pool.hours * f64::from(pool.nodes);
+    let second_hours = left / 3600.0;
+    let starts = if simulated {
+        "when the simulated scheduler starts them"
+    } else {
+        "when they did"
+    };
+    let text = format!(
+        "No batch job in the replay: all start {starts}, as a node that is wanted goes back in the \
+         same moment. On a real machine each second that giving back takes costs batch jobs at \
+         most {} node-hours over all this time, {} of the machine.",
+        nodes(second_hours),
+        percent(second_hours / machine_hours.max(f64::MIN_POSITIVE), 4)
+    );
+    Answer {
+        question: "Would it have hurt anyone?".to_owned(),
+        text,
+    }
+}
+
+/// Nodes, or node-hours, with as many digits as a reader wants.
+fn nodes(value: f64) -> String {
+    if value < 99.95 {
+        format!("{value:.1}")
+    } else {
+        count(value)
+    }
+}
+
+fn length(hours: f64) -> String {
+    if hours < DAYS_FROM_H {
+        format!("{hours:.1} hours")
+    } else {
+        format!("{:.1} days", hours / 24.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_the_digits_that_a_reader_wants() {
+        assert_eq!(
+            (nodes(35.56), nodes(1081.8)),
+            ("35.6".into(), "1,082".into())
+        );
+        assert_eq!(length(24.0), "24.0 hours");
+        assert_eq!(length(8729.05), "363.7 days");
+    }
+}
