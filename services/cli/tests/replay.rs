@@ -142,11 +142,11 @@ fn bad_input_is_named() {
         (["--first-nodes", "9"], "has only 2"),
         (["--max-parallel", "0"], "0 is not in 1..=100000"),
         (["--max-parallel", "4000000000"], "is not in 1..=100000"),
-        (["--cost-scale", "-1"], "cost-scale: expected a finite"),
+        (["--cost-scale", "-1"], "cost-scale: expected a number from 0"),
         (["--objective", "-n"], "at 1 nodes is -1: expected a finite"),
         (
             ["--cost-scale", "NaN"],
-            "cost-scale: expected a finite number",
+            "cost-scale: expected a number from 0",
         ),
         (["--horizon", "120"], "is not a length of time"),
         (["--start", "tomorrow"], "is no time"),
@@ -236,6 +236,29 @@ fn what_is_measured_can_be_chosen() {
     assert_eq!(replayed["settings"]["dedicated"], "static-replay");
     let output = bench.replay(&["--dedicated", "sometimes"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_short_list_is_measured_by_no_more_trainers_than_it_has() {
+    let bench = Bench::new();
+    bench.file(
+        "holes.csv",
+        "node,idle_from,idle_until,censored\na,1600000000,1600000100,0\nb,1600000000,1600000100,0\n",
+    );
+    // Two nodes are worth 15 to one trainer, and 20 to two: one alone on nodes that stay does
+    // all that can be done.
+    let alone = TRAINERS
+        .replace("[10,20]", "[10,15]")
+        .replace("400", "4000");
+    bench.file("trainers.jsonl", &alone);
+    for dedicated in ["split", "static-replay"] {
+        let found = json(&bench.replay(&["--json", "--dedicated", dedicated]));
+        let efficiency = found["efficiency"].as_f64().unwrap();
+        assert!((efficiency - 1.0).abs() < 1e-9, "{dedicated}: {found}");
+    }
+    let endless = json(&bench.replay(&["--json", "--endless"]));
+    assert!((endless["efficiency"].as_f64().unwrap() - 1.0).abs() < 1e-9);
+    assert_eq!(endless["samples"], 2000.0, "{endless}");
 }
 
 #[test]
