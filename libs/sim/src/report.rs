@@ -27,5 +27,5 @@ pub use data::{
 pub(crate) use data::{bin_of_length, empty_bins};
 pub use from_replay::{Source, from_replay};
 pub use page::render;
-pub use pool_page::{pool_drawing, render_pool};
+pub use pool_page::{About, pool_drawing, render_pool};
 pub(crate) use svg::count;

@@ -34,8 +34,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Cuts `[start, end]` out of a recording, for some nodes or all. `end` is the end of the
-    /// recording if absent.
+    /// Cuts `[start, end]` out of a recording, for some nodes or all. `end` may lie after the
+    /// last hole, where no node was idle any more; if absent it is the end of the last hole.
     #[must_use]
     pub fn new(
         records: &[HoleRecord],
@@ -43,8 +43,8 @@ impl Trace {
         start: Timestamp,
         end: Option<Timestamp>,
     ) -> Self {
-        let last = records.iter().map(|r| r.until).max().unwrap_or(start);
-        let end = end.map_or(last, |end| end.min(last)).max(start);
+        let last = || records.iter().map(|r| r.until).max();
+        let end = end.or_else(last).unwrap_or(start).max(start);
         let window = Window {
             start: Some(start),
             end: Some(end),

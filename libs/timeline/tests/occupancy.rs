@@ -1,7 +1,7 @@
 //! Holes out of recorded nodes: a case by hand, then any log.
 
-use lacuna_model::{NodeId, Timestamp};
-use lacuna_timeline::occupancy::{KnownNodes, Occupancy};
+use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_timeline::occupancy::{JobEnd, KnownNodes, Occupancy};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -9,19 +9,32 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp::from_unix(seconds)
 }
 
+fn until(seconds: i64) -> JobEnd {
+    JobEnd::At(at(seconds))
+}
+
+/// Without an end: what was asked for, in seconds.
+fn unknown(walltime: Option<i64>) -> JobEnd {
+    JobEnd::Unknown {
+        walltime: walltime.map(Span::from_secs),
+    }
+}
+
 #[test]
 fn the_holes_of_three_jobs_and_an_outage_by_hand() {
     // a: job 1 until 100, job 2 from 150; b: job 1 until 100, then job 3, which still runs at
     // the end; c: job 2 alone; a is drained in 110..120.
     let mut log = Occupancy::new(KnownNodes::Seen);
-    log.add_named(["a", "b", "a"], at(0), Some(at(100)))
-        .unwrap();
-    log.add_named(["c", "a"], at(150), Some(at(200))).unwrap();
-    log.add_named(["b"], at(160), None).unwrap();
+    log.add_named(["a", "b", "a"], at(0), until(100)).unwrap();
+    log.add_named(["c", "a"], at(150), until(200)).unwrap();
+    log.add_named(["b"], at(160), unknown(None)).unwrap();
     let a = log.node("a").unwrap().unwrap();
     log.outage(&[a], at(110), at(120));
-    log.add_named(["c"], at(20), Some(at(10))).unwrap();
-    assert!(log.add_named(["white space"], at(0), None).is_err());
+    log.add_named(["c"], at(20), until(10)).unwrap();
+    assert!(
+        log.add_named(["white space"], at(0), unknown(None))
+            .is_err()
+    );
     let found = log.finish(None);
     let holes: Vec<(&str, f64, f64, bool)> = found
         .holes
@@ -48,11 +61,12 @@ fn the_holes_of_three_jobs_and_an_outage_by_hand() {
     assert_eq!((facts.nodes, facts.jobs, facts.running), (3, 3, 1));
     assert_eq!((facts.refused, facts.holes), (1, 4));
     assert_eq!((facts.from, facts.until), (at(0), at(200)));
+    let shares = facts.shares;
     let ms = [
-        facts.busy_node_ms,
-        facts.hole_node_ms,
-        facts.down_node_ms,
-        facts.doubled_node_ms,
+        shares.busy_node_ms,
+        shares.hole_node_ms,
+        shares.down_node_ms,
+        shares.doubled_node_ms,
     ];
     assert_eq!(ms, [340_000, 250_000, 10_000, 0]);
     assert_eq!(facts.longest.as_secs_f64(), 100.0);
@@ -64,10 +78,10 @@ fn the_holes_of_three_jobs_and_an_outage_by_hand() {
 fn a_log_of_ended_jobs_alone_is_doubtful_near_its_end() {
     let mut log = Occupancy::new(KnownNodes::Seen);
     for hour in 0..10 {
-        log.add_named(["a"], at(hour * 3600), Some(at(hour * 3600 + 3000)))
+        log.add_named(["a"], at(hour * 3600), until(hour * 3600 + 3000))
             .unwrap();
     }
-    log.add_named(["b"], at(0), Some(at(10))).unwrap();
+    log.add_named(["b"], at(0), until(10)).unwrap();
     let facts = log.finish(Some((at(0), at(36_000)))).facts;
     assert_eq!(facts.usual.as_secs_f64(), 3000.0);
     assert_eq!(facts.doubtful_from(), Some(at(33_000)));
@@ -77,20 +91,97 @@ fn a_log_of_ended_jobs_alone_is_doubtful_near_its_end() {
 fn a_list_of_nodes_adds_the_unseen_and_leaves_out_the_unlisted() {
     let listed = ["a", "idle"].map(|name| NodeId::new(name).unwrap());
     let mut log = Occupancy::new(KnownNodes::Listed(listed.to_vec()));
-    log.add_named(["a", "other"], at(0), Some(at(50))).unwrap();
+    log.add_named(["a", "other"], at(0), until(50)).unwrap();
+    log.add_named(["other"], at(0), until(70)).unwrap();
+    assert_eq!((log.used(), log.unlisted()), (1, Some("other")));
     let found = log.finish(None);
     assert_eq!((found.facts.nodes, found.facts.unlisted), (2, 1));
+    // A job that is on none of them counts for nothing.
+    assert_eq!((found.facts.nowhere, found.facts.until), (1, at(50)));
     assert_eq!(found.holes.len(), 1);
     assert_eq!(found.holes[0].node.as_str(), "idle");
     assert!(found.holes[0].censored);
 }
 
-/// Nodes, then jobs (bits of nodes, start, length, or none), outages (node, from, until).
-type Drawn = (u32, Vec<(u64, i64, Option<i64>)>, Vec<(u32, i64, i64)>);
+#[test]
+fn a_job_whose_end_is_missing_is_over_with_its_walltime() {
+    let mut log = Occupancy::new(KnownNodes::Seen);
+    log.add_named(["a"], at(0), until(100)).unwrap();
+    // Long over at 1,000; perhaps still running then; running, of no known length; and one that
+    // would be longer than all others.
+    log.add_named(["a"], at(200), unknown(Some(50))).unwrap();
+    log.add_named(["b"], at(950), unknown(Some(500))).unwrap();
+    log.add_named(["b"], at(960), unknown(None)).unwrap();
+    log.add_named(["c"], at(300), unknown(None)).unwrap();
+    log.add_named(["a"], at(990), until(1000)).unwrap();
+    let found = log.finish(Some((at(100), at(1000))));
+    let facts = found.facts;
+    assert_eq!(
+        (facts.jobs, facts.overdue, facts.running, facts.stale),
+        (6, 1, 2, 1)
+    );
+    let holes: Vec<(&str, f64, f64)> = found
+        .holes
+        .iter()
+        .map(|h| {
+            (
+                h.node.as_str(),
+                h.from.unix_seconds(),
+                h.until.unix_seconds(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        holes,
+        [
+            ("a", 100.0, 200.0),
+            ("b", 100.0, 950.0),
+            ("c", 100.0, 300.0),
+            ("a", 250.0, 990.0),
+        ]
+    );
+    // A part of the time and of the nodes: a alone, from 200 to 300.
+    let shares = log.shares((at(200), at(300)), |node| node.as_str() == "a");
+    assert_eq!((shares.busy_node_ms, shares.hole_node_ms), (50_000, 50_000));
+    assert_eq!(shares.utilisation(), 0.5);
+}
+
+/// How long a job is, or asked for.
+#[derive(Debug, Clone, Copy)]
+enum Length {
+    Known(i64),
+    Asked(i64),
+    Endless,
+}
+
+impl Length {
+    fn end(self) -> Option<i64> {
+        match self {
+            Self::Known(length) | Self::Asked(length) => Some(length),
+            Self::Endless => None,
+        }
+    }
+}
+
+fn end(start: i64, length: Length) -> JobEnd {
+    match length {
+        Length::Known(length) => until(start + length),
+        Length::Asked(walltime) => unknown(Some(walltime)),
+        Length::Endless => unknown(None),
+    }
+}
+
+/// Nodes, then jobs (bits of nodes, start, length), outages (node, from, until).
+type Drawn = (u32, Vec<(u64, i64, Length)>, Vec<(u32, i64, i64)>);
 
 fn logs() -> impl Strategy<Value = Drawn> {
     (1u32..9).prop_flat_map(|nodes| {
-        let job = (1u64..1 << nodes, 0i64..300, prop::option::of(0i64..80));
+        let length = prop_oneof![
+            6 => (0i64..80).prop_map(Length::Known),
+            1 => (0i64..80).prop_map(Length::Asked),
+            1 => Just(Length::Endless),
+        ];
+        let job = (1u64..1 << nodes, 0i64..300, length);
         let outage = (0..nodes, 0i64..300, 0i64..300);
         (
             Just(nodes),
@@ -122,9 +213,9 @@ proptest! {
         let mut out = vec![vec![false; 1000]; nodes as usize];
         for &(bits, start, length) in &jobs {
             let on_nodes: Vec<u32> = (0..nodes).filter(|n| bits >> n & 1 == 1).collect();
-            log.add(&on_nodes, at(start), length.map(|length| at(start + length)));
+            log.add(&on_nodes, at(start), end(start, length));
             for node in on_nodes {
-                for s in seconds(start, length.map_or(until, |length| start + length)) {
+                for s in seconds(start, length.end().map_or(until, |length| start + length)) {
                     on[node as usize][s as usize] += 1;
                 }
             }
@@ -136,7 +227,7 @@ proptest! {
             }
         }
         let found = log.finish(Some((at(from), at(until))));
-        let facts = found.facts;
+        let shares = found.facts.shares;
         let mut counted = [0u64; 4];
         let mut idle = vec![vec![false; 1000]; nodes as usize];
         for n in 0..nodes as usize {
@@ -152,11 +243,12 @@ proptest! {
             }
         }
         prop_assert_eq!(
-            [facts.busy_node_ms, facts.hole_node_ms, facts.down_node_ms, facts.doubled_node_ms],
+            [shares.busy_node_ms, shares.hole_node_ms, shares.down_node_ms, shares.doubled_node_ms],
             counted
         );
+        prop_assert_eq!(log.shares((at(from), at(until)), |_| true), shares);
         let offered = u64::from(nodes) * length.unsigned_abs() * 1000;
-        prop_assert_eq!(facts.busy_node_ms + facts.hole_node_ms + facts.down_node_ms, offered);
+        prop_assert_eq!(shares.busy_node_ms + shares.hole_node_ms + shares.down_node_ms, offered);
         // Each hole is as long as it can be, and every idle second lies in one.
         let mut last = (at(0), String::new());
         for hole in &found.holes {

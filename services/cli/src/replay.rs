@@ -18,7 +18,7 @@ use lacuna_sim::report::{Source, from_replay, render};
 use lacuna_sim::{Decision, History, Hooks, Recording, Replayed, Settings, SimError, replay};
 
 use crate::error::{CliError, Result};
-use crate::log::{Bar, Facts, Input, Kind, load, unreadable};
+use crate::log::{Bar, Facts, Input, load, unreadable};
 
 pub(crate) use args::ReplayArgs;
 
@@ -150,17 +150,7 @@ fn page(
     trainers: &[TrainerSpec],
     replayed: &Replayed,
 ) -> Result<String> {
-    let machine: Vec<(String, String)> = match facts.kind {
-        Kind::Simulated => facts
-            .rows()
-            .into_iter()
-            .filter(|(name, _)| *name != "note")
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
-        Kind::Holes | Kind::Placed => Vec::new(),
-    };
-    let mut notes = facts.notes.clone();
-    notes.extend(facts.warning());
+    let (machine, notes) = facts.about();
     let source = Source {
         pool: PoolOptions {
             machine_nodes: facts.machine_nodes,

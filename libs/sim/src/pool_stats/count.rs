@@ -9,13 +9,17 @@ use super::types::{Holes, PoolStats, WithoutOutages};
 /// More idle nodes than this are taken for an outage, on any machine.
 const OUTAGE_NODES: u32 = 1000;
 
+/// On a machine of fewer nodes than this most of them may be idle on any quiet day.
+const SMALL: u32 = 100;
+
 /// What the statistics depend on besides the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolOptions {
     /// Nodes of the machine, for shares; those that had a hole if absent.
     pub machine_nodes: Option<u32>,
     /// Time with more idle nodes than this is left out of the figures without outages; if
-    /// absent 1,000, or a quarter of the machine if that is less.
+    /// absent 1,000, or half of the machine if that is less; on a machine of fewer than 100 nodes
+    /// nothing is.
     pub outage_above: Option<u32>,
     /// Seconds to add to UTC for days of the week and hours of the day.
     pub utc_offset_s: i64,
@@ -133,9 +137,11 @@ impl Count {
         }
         let nodes_with_holes = self.seen.iter().filter(|&&seen| seen).count() as u32;
         let nodes = options.machine_nodes.unwrap_or(nodes_with_holes);
-        let above = options
-            .outage_above
-            .unwrap_or_else(|| OUTAGE_NODES.min(nodes / 4));
+        let above = options.outage_above.unwrap_or(if nodes < SMALL {
+            nodes
+        } else {
+            OUTAGE_NODES.min(nodes / 2)
+        });
         let (all_ms, node_ms) = self.time.sum(|_| true);
         let (rest_ms, rest_node_ms) = self.time.sum(|size| size <= above);
         let hours = ms_to_hours(all_ms as f64);

@@ -24,7 +24,12 @@ impl PoolStats {
                 format!("{count:.1} % of the holes, {time:.1} % of their node-time"),
             )
         };
-        vec![
+        // Few nodes have digits that count after the first.
+        let mean = |nodes: f64| match nodes {
+            few if few < 1.0 => format!("{few:.3}"),
+            nodes => format!("{nodes:.1}"),
+        };
+        let mut figures = vec![
             row(
                 "recorded",
                 format!("{:.2} days ({:.1} h)", self.hours / 24.0, self.hours),
@@ -40,20 +45,9 @@ impl PoolStats {
             row(
                 "equivalent nodes",
                 format!(
-                    "{:.1} ({} of the machine)",
-                    self.equivalent_nodes,
+                    "{} ({} of the machine)",
+                    mean(self.equivalent_nodes),
                     percent(self.share)
-                ),
-            ),
-            row(
-                &format!(
-                    "without {:.1} h over {} idle",
-                    outages.hours_left_out, outages.above
-                ),
-                format!(
-                    "{:.1} ({})",
-                    outages.equivalent_nodes,
-                    percent(outages.share)
                 ),
             ),
             row(
@@ -102,7 +96,25 @@ impl PoolStats {
                     self.leaves_per_hour, self.nodes_per_leave
                 ),
             ),
-        ]
+        ];
+        if self.tells_outages() {
+            let left_out = format!(
+                "without {:.1} h over {} idle",
+                outages.hours_left_out, outages.above
+            );
+            let rest = format!(
+                "{:.1} ({})",
+                outages.equivalent_nodes,
+                percent(outages.share)
+            );
+            figures.insert(3, row(&left_out, rest));
+        }
+        figures
+    }
+
+    /// Whether there is a limit above which idle nodes are an outage.
+    pub(crate) fn tells_outages(&self) -> bool {
+        self.without_outages.above < self.nodes
     }
 
     /// The figures as aligned lines for a terminal.

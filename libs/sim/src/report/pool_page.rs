@@ -13,9 +13,21 @@ const OVER_TIME: &str = "line: mean; band: smallest and largest size in each par
 const LENGTHS: &str = "<i class='pale'></i>% of all holes <i class='full'></i>% of their node-time";
 const SIZES: &str = "<i class='pale'></i>% of the time <i class='full'></i>% of the node-time";
 
-/// Draws the statistics as one HTML page that needs nothing else. `name` is the recording's.
+/// Where the statistics come from. Without it a page would show holes of a simulated scheduler as
+/// if they had been recorded.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct About<'a> {
+    /// The recording's name.
+    pub name: &'a str,
+    /// The log and its machine: label and value.
+    pub machine: &'a [(String, String)],
+    /// What a reader should know, one paragraph each.
+    pub notes: &'a [String],
+}
+
+/// Draws the statistics as one HTML page that needs nothing else.
 #[must_use]
-pub fn render_pool(stats: &PoolStats, name: &str) -> String {
+pub fn render_pool(stats: &PoolStats, about: &About<'_>) -> String {
     let mut body = String::new();
     shell::pairs(&mut body, "figures", &headline(stats));
     shell::section(
@@ -33,19 +45,35 @@ pub fn render_pool(stats: &PoolStats, name: &str) -> String {
         table.row([label, value]);
     }
     shell::section(&mut body, "All figures", "", &table.html(), "");
+    if !about.machine.is_empty() {
+        let mut list = String::new();
+        shell::pairs(&mut list, "settings", about.machine);
+        shell::section(&mut body, "The log and its machine", "", &list, "");
+    }
+    for note in about.notes {
+        let _ = write!(body, "<p class='note'>{}</p>", escape(note));
+    }
     let _ = write!(
         body,
         "<p class='note'>Sizes are weighted by time. Lengths of holes that were open at the start \
          or the end of the recording ({} and {} of {}) count as far as they lie in it, so they \
-         are lower bounds. Time with more than {} idle nodes is taken for an outage where figures \
-         without outages are given.</p>",
+         are lower bounds.{}</p>",
         stats.holes.cut_at_start,
         stats.holes.cut_at_end,
         count(stats.holes.count as f64),
-        stats.without_outages.above
+        if stats.tells_outages() {
+            format!(
+                " Time with more than {} idle nodes is taken for an outage where figures without \
+                 outages are given.",
+                stats.without_outages.above
+            )
+        } else {
+            String::new()
+        }
     );
     let subtitle = format!(
-        "{name}: {} nodes, {:.2} days",
+        "{}: {} nodes, {:.2} days",
+        about.name,
         count(f64::from(stats.nodes)),
         stats.hours / 24.0
     );
@@ -55,14 +83,19 @@ pub fn render_pool(stats: &PoolStats, name: &str) -> String {
 fn headline(stats: &PoolStats) -> Vec<(String, String)> {
     let row = |label: &str, value: String| (label.to_owned(), value);
     let outages = &stats.without_outages;
-    vec![
+    let mut rows = vec![
         row("equivalent nodes", format!("{:.1}", stats.equivalent_nodes)),
         row("share of the machine", percent(stats.share, 2)),
-        row(
-            "nodes without outages",
-            format!("{:.1}", outages.equivalent_nodes),
-        ),
-        row("share without outages", percent(outages.share, 2)),
+    ];
+    if stats.tells_outages() {
+        let label = format!(
+            "nodes while at most {} idle",
+            count(f64::from(outages.above))
+        );
+        rows.push(row(&label, format!("{:.1}", outages.equivalent_nodes)));
+        rows.push(row("share in that time", percent(outages.share, 2)));
+    }
+    rows.extend([
         row("holes", count(stats.holes.count as f64)),
         row("median hole", super::svg::span(stats.holes.p50_s.round())),
         row("node-hours idle", count(stats.holes.node_hours)),
@@ -70,7 +103,26 @@ fn headline(stats: &PoolStats) -> Vec<(String, String)> {
             "in holes over 1 h",
             percent(1.0 - stats.holes.under_1_h.node_time, 0),
         ),
-    ]
+    ]);
+    rows
+}
+
+/// So many characters of a drawing's words fit on a line.
+const LINE: usize = 150;
+
+/// A text in lines that fit, broken at blanks.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + word.chars().count() < LINE => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// Holes by length.
@@ -136,7 +188,7 @@ pub(super) fn week_section(out: &mut String, stats: &PoolStats) {
 
 /// A drawing with all charts of the pool's statistics that any program can show.
 #[must_use]
-pub fn pool_drawing(stats: &PoolStats, name: &str) -> String {
+pub fn pool_drawing(stats: &PoolStats, about: &About<'_>) -> String {
     let charts = [
         (
             "Idle nodes over time",
@@ -163,7 +215,13 @@ pub fn pool_drawing(stats: &PoolStats, name: &str) -> String {
             182.0,
         ),
     ];
-    let head = 74.0;
+    let words = about
+        .machine
+        .iter()
+        .map(|(label, value)| format!("{label}: {value}"))
+        .chain(about.notes.iter().cloned());
+    let words: Vec<String> = words.flat_map(|text| wrapped(&text)).collect();
+    let head = 74.0 + 16.0 * words.len() as f64;
     let height = charts.iter().map(|chart| chart.3 + 44.0).sum::<f64>() + head;
     let mut out = format!(
         "<svg xmlns='http://www.w3.org/2000/svg' width='1000' height='{height:.0}' \
@@ -177,7 +235,7 @@ pub fn pool_drawing(stats: &PoolStats, name: &str) -> String {
         "<text class='strong' x='16' y='26'>{}</text>\
          <text class='words' x='16' y='46'>{} nodes, {:.2} days; {:.1} nodes idle in the mean, {} \
          of the machine ({:.1}, {} without {:.1} h of outages); {} holes</text>",
-        escape(name),
+        escape(about.name),
         count(f64::from(stats.nodes)),
         stats.hours / 24.0,
         stats.equivalent_nodes,
@@ -187,6 +245,14 @@ pub fn pool_drawing(stats: &PoolStats, name: &str) -> String {
         outages.hours_left_out,
         count(stats.holes.count as f64)
     );
+    for (line, text) in words.iter().enumerate() {
+        let y = 62.0 + 16.0 * line as f64;
+        let _ = write!(
+            out,
+            "<text class='words' x='16' y='{y:.0}'>{}</text>",
+            escape(text)
+        );
+    }
     let mut y = head;
     for (title, legend, chart, chart_height) in charts {
         let _ = write!(

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use lacuna_model::{HoleRecord, Timestamp};
 use lacuna_sim::Trace;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
-use lacuna_sim::report::{pool_drawing, render_pool};
+use lacuna_sim::report::{About, pool_drawing, render_pool};
 use proptest::prelude::*;
 
 use crate::common::{Summit, hole_of, keep};
@@ -18,6 +18,13 @@ fn hole(node: &str, from: i64, until: i64, censored: bool) -> HoleRecord {
     HoleRecord {
         censored,
         ..hole_of(node, MONDAY + from, MONDAY + until)
+    }
+}
+
+fn about(name: &str) -> About<'_> {
+    About {
+        name,
+        ..About::default()
     }
 }
 
@@ -86,6 +93,56 @@ fn a_small_pool_is_counted_as_by_hand() {
 }
 
 #[test]
+fn a_recording_may_go_on_after_its_last_hole() {
+    let start = Timestamp::from_unix(MONDAY);
+    let records = [hole("a", 0, 600, false)];
+    let day = Some(Timestamp::from_unix(MONDAY + 86_400));
+    let options = PoolOptions {
+        machine_nodes: Some(2),
+        ..PoolOptions::default()
+    };
+    for (end, hours) in [(None, 1.0 / 6.0), (day, 24.0)] {
+        let stats = pool_stats(&Trace::new(&records, None, start, end), options).unwrap();
+        assert_eq!(stats.hours, hours);
+        assert!((stats.share - 1.0 / 6.0 / 2.0 / hours).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn idle_nodes_of_a_small_machine_are_no_outage() {
+    let trace = small();
+    for (nodes, above) in [(3, 3), (99, 99), (100, 50), (4_000, 1_000)] {
+        let options = PoolOptions {
+            machine_nodes: Some(nodes),
+            ..PoolOptions::default()
+        };
+        let stats = pool_stats(&trace, options).unwrap();
+        assert_eq!(stats.without_outages.above, above, "{nodes}");
+        let told = stats
+            .figures()
+            .iter()
+            .any(|row| row.0.starts_with("without"));
+        assert_eq!(told, nodes >= 100, "{nodes}");
+    }
+}
+
+#[test]
+fn a_page_and_a_drawing_say_where_the_holes_come_from() {
+    let stats = pool_stats(&small(), PoolOptions::default()).unwrap();
+    let machine = [("log".to_owned(), "swf: <simulated>".to_owned())];
+    let notes = ["3 damaged lines were skipped, ".repeat(9)];
+    let about = About {
+        name: "a.swf",
+        machine: &machine,
+        notes: &notes,
+    };
+    for page in [render_pool(&stats, &about), pool_drawing(&stats, &about)] {
+        assert!(page.contains("swf: &lt;simulated&gt;"), "{page}");
+        assert_eq!(page.matches("damaged lines were skipped").count(), 9);
+    }
+}
+
+#[test]
 fn a_recording_without_holes_has_a_pool_of_nothing() {
     let start = Timestamp::from_unix(MONDAY);
     let records = [hole("a", -100, -50, false)];
@@ -96,7 +153,7 @@ fn a_recording_without_holes_has_a_pool_of_nothing() {
     ] {
         let stats = pool_stats(&trace, PoolOptions::default()).unwrap();
         assert_eq!((stats.holes.count, stats.equivalent_nodes), (0, 0.0));
-        let page = render_pool(&stats, "nothing");
+        let page = render_pool(&stats, &about("nothing"));
         assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
     }
 }
@@ -318,6 +375,6 @@ fn the_recorded_pool_agrees_with_an_independent_computation() {
     assert_eq!(binned, holes.count);
     let mean = stats.timeline.iter().map(|c| c.mean).sum::<f64>() / stats.timeline.len() as f64;
     near(mean, stats.equivalent_nodes, 1e-6);
-    keep("pool.html", &render_pool(&stats, "Summit"));
-    keep("pool.svg", &pool_drawing(&stats, "Summit"));
+    keep("pool.html", &render_pool(&stats, &about("Summit")));
+    keep("pool.svg", &pool_drawing(&stats, &about("Summit")));
 }

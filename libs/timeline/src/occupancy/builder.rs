@@ -1,10 +1,10 @@
 //! Takes jobs with their nodes, gives holes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use lacuna_model::{HoleRecord, IdError, NodeId, Span, Timestamp};
 
-use super::facts::Facts;
+use super::facts::{Facts, Shares};
 use super::sweep::sweep;
 
 /// Which nodes the machine has.
@@ -35,12 +35,16 @@ pub struct Occupancy {
     numbers: HashMap<Box<str>, u32>,
     names: Vec<NodeId>,
     closed: bool,
+    /// Names that are not on the list.
+    unlisted: HashSet<Box<str>>,
     jobs: Vec<Vec<(i64, i64)>>,
     /// The newest job of each node, counted from 1.
     newest: Vec<u64>,
     outages: Vec<Vec<(i64, i64)>>,
     /// Length and number of nodes of each job that has ended.
     lengths: Vec<(i64, u32)>,
+    /// Jobs without an end: when they started, and when their walltime is over.
+    open: Vec<(i64, Option<i64>)>,
     earliest: Option<i64>,
     latest: Option<i64>,
     facts: Facts,
@@ -48,6 +52,20 @@ pub struct Occupancy {
 
 /// An end that is not known: the job holds its nodes as long as the window lasts.
 const OPEN: i64 = i64::MAX;
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobEnd {
+    /// At this moment.
+    At(Timestamp),
+    /// The log does not say. If it asked for a walltime it is taken to be over when that is: a
+    /// record of its end is missing, as of Slurm's runaway jobs, and its nodes would be held for
+    /// the rest of the log. Without a walltime they are.
+    Unknown {
+        /// What it asked for.
+        walltime: Option<Span>,
+    },
+}
 
 impl Occupancy {
     /// No jobs yet.
@@ -71,34 +89,44 @@ impl Occupancy {
         if let Some(number) = self.numbers.get(name) {
             return Ok(Some(*number));
         }
+        if self.unlisted.contains(name) {
+            return Ok(None);
+        }
         let id = NodeId::new(name)?;
         if self.closed {
-            self.facts.unlisted += 1;
+            self.unlisted.insert(Box::from(name));
             return Ok(None);
         }
         Ok(Some(self.insert(id)))
     }
 
-    /// A job was on these nodes from `start` until `end`; without an end it still runs. A node
-    /// that is named twice counts once. Jobs that end before they start, or have no node, are
-    /// counted and left out.
-    pub fn add(&mut self, nodes: &[u32], start: Timestamp, end: Option<Timestamp>) {
+    /// A job was on these nodes from `start` until its end. A node that is named twice counts
+    /// once. Jobs that end before they start, or have no node, are counted and left out.
+    pub fn add(&mut self, nodes: &[u32], start: Timestamp, end: JobEnd) {
         let from = start.unix_ms();
-        let until = end.map_or(OPEN, Timestamp::unix_ms);
-        if until < from || nodes.is_empty() {
+        let (until, known) = match end {
+            JobEnd::At(end) => (end.unix_ms(), end.unix_ms()),
+            JobEnd::Unknown { walltime } => {
+                let over = walltime.map(|asked| from.saturating_add(asked.as_ms().max(0)));
+                (over.unwrap_or(OPEN), from)
+            }
+        };
+        if nodes.is_empty() {
+            self.facts.nowhere += 1;
+            return;
+        }
+        if until < from {
             self.facts.refused += 1;
             return;
         }
         self.facts.jobs += 1;
-        let known = end.map_or(from, Timestamp::unix_ms);
         self.earliest = Some(self.earliest.map_or(from, |at| at.min(from)));
         self.latest = Some(self.latest.map_or(known, |at| at.max(known)));
-        match end {
-            Some(end) => {
-                let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
-                self.lengths.push((end.since(start).as_ms(), count));
-            }
-            None => self.facts.running += 1,
+        if let JobEnd::At(_) = end {
+            let count = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+            self.lengths.push((until.saturating_sub(from), count));
+        } else {
+            self.open.push((from, (until != OPEN).then_some(until)));
         }
         for node in nodes {
             let place = *node as usize;
@@ -120,7 +148,7 @@ impl Occupancy {
         &mut self,
         nodes: impl IntoIterator<Item = &'a str>,
         start: Timestamp,
-        end: Option<Timestamp>,
+        end: JobEnd,
     ) -> Result<(), IdError> {
         let mut numbers = Vec::new();
         for name in nodes {
@@ -128,6 +156,24 @@ impl Occupancy {
         }
         self.add(&numbers, start, end);
         Ok(())
+    }
+
+    /// The nodes: as listed, or in order of the first job.
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.names
+    }
+
+    /// How many nodes have had a job.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.jobs.iter().filter(|jobs| !jobs.is_empty()).count()
+    }
+
+    /// The first by name of the nodes that are not on the list.
+    #[must_use]
+    pub fn unlisted(&self) -> Option<&str> {
+        self.unlisted.iter().map(|name| &**name).min()
     }
 
     /// Nodes could not be used in `[from, until)`: without a job they are down, not idle.
@@ -142,18 +188,29 @@ impl Occupancy {
     /// The holes of a window; of the whole log if none is given, from the first start to the
     /// last moment that it names.
     #[must_use]
-    pub fn finish(self, window: Option<(Timestamp, Timestamp)>) -> Occupied {
+    pub fn finish(&mut self, window: Option<(Timestamp, Timestamp)>) -> Occupied {
         let whole = (self.earliest.unwrap_or(0), self.latest.unwrap_or(0));
         let (from, until) = window.map_or(whole, |(from, until)| (from.unix_ms(), until.unix_ms()));
         let until = until.max(from);
+        let longest = self.lengths.iter().map(|l| l.0).max().unwrap_or(0);
         let mut facts = Facts {
+            unlisted: self.unlisted.len() as u64,
             nodes: u32::try_from(self.names.len()).unwrap_or(u32::MAX),
             from: Timestamp::from_unix_ms(from),
             until: Timestamp::from_unix_ms(until),
-            longest: Span::from_ms(self.lengths.iter().map(|l| l.0).max().unwrap_or(0)),
-            usual: usual(self.lengths),
+            longest: Span::from_ms(longest),
+            usual: usual(&mut self.lengths),
             ..self.facts
         };
+        let latest = self.latest.unwrap_or(0);
+        for &(from, over) in &self.open {
+            match over {
+                Some(over) if over < latest => facts.overdue += 1,
+                // Nothing that ended ran as long: that it still runs is not likely.
+                None if latest.saturating_sub(from) > longest => facts.stale += 1,
+                _ => facts.running += 1,
+            }
+        }
         let mut holes = Vec::new();
         for ((node, jobs), outages) in self.names.iter().zip(&self.jobs).zip(&self.outages) {
             let shares = sweep(jobs, outages, (from, until), |start, end| {
@@ -164,22 +221,32 @@ impl Occupancy {
                     censored: end == until,
                 });
             });
-            for (sum, share) in [
-                (&mut facts.busy_node_ms, shares.busy),
-                (&mut facts.hole_node_ms, shares.hole),
-                (&mut facts.down_node_ms, shares.down),
-                (&mut facts.doubled_node_ms, shares.doubled),
-            ] {
-                *sum = sum.saturating_add(share);
-            }
+            facts.shares.add(shares);
         }
         holes.sort_by(|a, b| (a.from, &a.node).cmp(&(b.from, &b.node)));
         facts.holes = holes.len() as u64;
         Occupied {
             holes,
             facts,
-            nodes: self.names,
+            nodes: self.names.clone(),
         }
+    }
+
+    /// What the time of some nodes consists of, in a window of its own.
+    #[must_use]
+    pub fn shares(
+        &self,
+        (from, until): (Timestamp, Timestamp),
+        counts: impl Fn(&NodeId) -> bool,
+    ) -> Shares {
+        let window = (from.unix_ms(), until.unix_ms().max(from.unix_ms()));
+        let mut sum = Shares::default();
+        for ((node, jobs), outages) in self.names.iter().zip(&self.jobs).zip(&self.outages) {
+            if counts(node) {
+                sum.add(sweep(jobs, outages, window, |_, _| {}));
+            }
+        }
+        sum
     }
 
     fn insert(&mut self, node: NodeId) -> u32 {
@@ -196,13 +263,13 @@ impl Occupancy {
 }
 
 /// The length up to which nine tenths of the jobs' node-time lie.
-fn usual(mut lengths: Vec<(i64, u32)>) -> Span {
+fn usual(lengths: &mut [(i64, u32)]) -> Span {
     lengths.sort_unstable();
     let weight =
         |&(length, nodes): &(i64, u32)| u128::from(length.unsigned_abs()) * u128::from(nodes);
     let all: u128 = lengths.iter().map(weight).sum();
     let mut upto = 0;
-    for entry in &lengths {
+    for entry in lengths.iter() {
         upto += weight(entry);
         if upto * 10 >= all * 9 {
             return Span::from_ms(entry.0);

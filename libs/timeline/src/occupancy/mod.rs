@@ -8,5 +8,5 @@ mod builder;
 mod facts;
 mod sweep;
 
-pub use builder::{KnownNodes, Occupancy, Occupied};
-pub use facts::Facts;
+pub use builder::{JobEnd, KnownNodes, Occupancy, Occupied};
+pub use facts::{Facts, Shares};

@@ -1,13 +1,6 @@
 //! One node: what it did from one moment to the next.
 
-/// What a node's time consists of, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Shares {
-    pub(super) busy: u64,
-    pub(super) hole: u64,
-    pub(super) down: u64,
-    pub(super) doubled: u64,
-}
+use super::facts::Shares;
 
 /// Walks over one node's jobs and outages, each `[from, until)`, within `[from, until)`, and
 /// hands out its holes in order.
@@ -38,21 +31,21 @@ pub(super) fn sweep(
         if moment > at {
             let length = moment.abs_diff(at);
             if running == 0 && out == 0 {
-                shares.hole = shares.hole.saturating_add(length);
+                shares.hole_node_ms = shares.hole_node_ms.saturating_add(length);
                 idle_since = idle_since.or(Some(at));
             } else {
                 if let Some(since) = idle_since.take() {
                     hole(since, at);
                 }
                 let share = if running > 0 {
-                    &mut shares.busy
+                    &mut shares.busy_node_ms
                 } else {
-                    &mut shares.down
+                    &mut shares.down_node_ms
                 };
                 *share = share.saturating_add(length);
             }
             if running > 1 {
-                shares.doubled = shares.doubled.saturating_add(length);
+                shares.doubled_node_ms = shares.doubled_node_ms.saturating_add(length);
             }
             at = moment;
         }
@@ -82,10 +75,10 @@ mod tests {
         let (found, shares) = holes(&[(10, 40), (20, 30), (35, 60), (60, 70)], &[]);
         assert_eq!(found, [(0, 10), (70, 100)]);
         let expected = Shares {
-            busy: 60,
-            hole: 40,
-            down: 0,
-            doubled: 15,
+            busy_node_ms: 60,
+            hole_node_ms: 40,
+            down_node_ms: 0,
+            doubled_node_ms: 15,
         };
         assert_eq!(shares, expected);
     }
@@ -95,10 +88,10 @@ mod tests {
         let (found, shares) = holes(&[(-50, 20), (90, 900)], &[(10, 40), (60, 61)]);
         assert_eq!(found, [(40, 60), (61, 90)]);
         let expected = Shares {
-            busy: 30,
-            hole: 49,
-            down: 21,
-            doubled: 0,
+            busy_node_ms: 30,
+            hole_node_ms: 49,
+            down_node_ms: 21,
+            doubled_node_ms: 0,
         };
         assert_eq!(shares, expected);
     }

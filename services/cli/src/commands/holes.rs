@@ -8,7 +8,7 @@ use serde_json::json;
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
 use lacuna_sim::Recording;
 use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
-use lacuna_sim::report::{pool_drawing, render_pool};
+use lacuna_sim::report::{About, pool_drawing, render_pool};
 
 use super::generate::write_list;
 use crate::error::{CliError, Result, file_error};
@@ -28,8 +28,8 @@ Examples:
 Any log that `lacuna replay` takes. Jobs that name no nodes are placed by a simulated batch
 scheduler. The list of holes that --out writes can be replayed.")]
 pub(crate) struct HolesArgs {
-    /// Time with more idle nodes than this is an outage [default: 1000, or a quarter of the
-    /// machine if that is less]
+    /// Time with more idle nodes than this is an outage [default: 1000, or half of the machine if
+    /// that is less; none on machines of fewer than 100 nodes]
     #[arg(long, value_name = "N")]
     outage_above: Option<u32>,
     #[command(flatten)]
@@ -72,12 +72,25 @@ pub(crate) fn run(args: &HolesArgs) -> Result<()> {
     });
     written.transpose()?;
     bar.done();
+    let (mut machine, notes) = log.about();
+    machine.push((
+        "from, until".to_owned(),
+        format!("{} to {}", iso_short(stats.start), iso_short(stats.end)),
+    ));
+    let about = About {
+        name: &log.file,
+        machine: &machine,
+        notes: &notes,
+    };
     for (path, page) in [
-        (&args.report, render_pool as fn(&PoolStats, &str) -> String),
+        (
+            &args.report,
+            render_pool as fn(&PoolStats, &About<'_>) -> String,
+        ),
         (&args.svg, pool_drawing),
     ] {
         if let Some(path) = path {
-            std::fs::write(path, page(&stats, &log.file))
+            std::fs::write(path, page(&stats, &about))
                 .map_err(|e| file_error("write", path, &e))?;
         }
     }

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use lacuna_model::{Span, Timestamp};
-use lacuna_schedlog::{Format, Reading};
+use lacuna_schedlog::{Format, Reading, Window};
 use lacuna_timeline::batch::{Backfill, Layout, Machine, Overrun, Oversized, Starts};
 
 use super::blocks;
-use crate::error::Result;
+use crate::error::{CliError, Result};
 use crate::output::{parse_span, parse_time};
 
 /// A log and how to read it.
@@ -36,7 +37,7 @@ pub(super) struct TextArgs {
     /// The columns of a sacct table that has no header line, separated by | or commas
     #[arg(long, value_name = "NAMES")]
     columns: Option<String>,
-    /// The zone of times that name none, such as Europe/Warsaw [default: UTC]
+    /// The zone of times that name none, such as Europe/Warsaw [default: UTC; PBS tells its own]
     #[arg(long, value_name = "ZONE", value_parser = zone)]
     time_zone: Option<TimeZone>,
     /// Refuse a log with a damaged line, instead of counting and skipping it
@@ -48,7 +49,7 @@ pub(super) struct TextArgs {
 #[derive(Debug, Clone, Args)]
 pub(super) struct MachineArgs {
     /// How many nodes the machine has [default: what the log says of itself]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NODES)))]
     pub(super) machine_nodes: Option<u32>,
     /// Processors of a node, where a log counts processors only [default: what the log says of
     /// itself, else 1]
@@ -84,13 +85,13 @@ pub(super) struct MachineArgs {
 /// What of the log counts.
 #[derive(Debug, Clone, Args)]
 pub(super) struct PartArgs {
-    /// From when: Unix seconds or ISO-8601 [default: the beginning; a replay of trainers: their
-    /// first submission]
-    #[arg(long, visible_alias = "start", value_name = "WHEN", value_parser = parse_time)]
-    pub(super) from: Option<Timestamp>,
+    /// From when: Unix seconds or ISO-8601, in --time-zone if it names no zone [default: the
+    /// beginning; a replay of trainers: their first submission]
+    #[arg(long, visible_alias = "start", value_name = "WHEN", value_parser = when)]
+    from: Option<When>,
     /// Until when at the latest [default: the end of the log]
-    #[arg(long, visible_alias = "end", value_name = "WHEN", value_parser = parse_time)]
-    pub(super) until: Option<Timestamp>,
+    #[arg(long, visible_alias = "end", value_name = "WHEN", value_parser = when)]
+    until: Option<When>,
     /// Only the first N nodes, in the order of --nodes-file, else of first appearance
     #[arg(long, value_name = "N")]
     pub(super) first_nodes: Option<usize>,
@@ -99,11 +100,29 @@ pub(super) struct PartArgs {
     pub(super) leave_out_idle_above: Option<u32>,
 }
 
+/// The largest machine that is taken for one. Its nodes are kept in memory, so a slip, or a
+/// damaged header, must not ask for all of it.
+pub(super) const MOST_NODES: u32 = 10_000_000;
+
+/// A moment as given.
+#[derive(Debug, Clone, Copy)]
+enum When {
+    At(Timestamp),
+    /// By the clocks of the machine.
+    Local(DateTime),
+}
+
+fn when(text: &str) -> std::result::Result<When, String> {
+    parse_time(text)
+        .map(When::At)
+        .or_else(|error| text.parse().map(When::Local).map_err(|_| error))
+}
+
 fn zone(name: &str) -> std::result::Result<TimeZone, String> {
     TimeZone::get(name).map_err(|e| format!("{e}"))
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum BackfillArg {
     /// The first one, as EASY does
     Easy,
@@ -113,7 +132,7 @@ enum BackfillArg {
     None,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LayoutArg {
     /// Those with the lowest numbers
     FirstFit,
@@ -121,7 +140,7 @@ enum LayoutArg {
     Contiguous,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StartsArg {
     /// The simulated scheduler
     Simulated,
@@ -129,7 +148,7 @@ enum StartsArg {
     Recorded,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OverrunArg {
     /// It runs on, and is expected to end any second
     Extend,
@@ -149,6 +168,66 @@ impl LogArgs {
             procs_per_node: self.machine.procs_per_node,
             strict: text.strict,
         }
+    }
+
+    /// Whether jobs are to start when the log says.
+    #[must_use]
+    pub(super) fn starts_recorded(&self) -> bool {
+        self.machine.starts == StartsArg::Recorded
+    }
+
+    /// A switch of the simulated scheduler that is given, if any is.
+    #[must_use]
+    pub(super) fn of_the_scheduler(&self) -> Option<&'static str> {
+        let machine = &self.machine;
+        [
+            ("--backfill", machine.backfill != BackfillArg::Easy),
+            ("--layout", machine.layout != LayoutArg::FirstFit),
+            ("--starts", machine.starts != StartsArg::Simulated),
+            ("--overrun", machine.overrun != OverrunArg::Extend),
+        ]
+        .into_iter()
+        .find_map(|(switch, given)| given.then_some(switch))
+    }
+
+    /// A file of nodes that are away, which only logs of jobs heed, if any is given.
+    #[must_use]
+    pub(super) fn of_jobs(&self) -> Option<&'static str> {
+        let outages = self.machine.outages.as_ref().map(|_| "--outages");
+        let reservations = self.machine.reservations.as_ref();
+        outages.or(reservations.map(|_| "--reservations"))
+    }
+
+    /// Whether the first damaged line is an error.
+    #[must_use]
+    pub(super) const fn strict(&self) -> bool {
+        self.text.strict
+    }
+
+    /// Whether a zone is named for times that name none.
+    #[must_use]
+    pub(super) const fn has_zone(&self) -> bool {
+        self.text.time_zone.is_some()
+    }
+
+    /// The part that is asked for.
+    ///
+    /// # Errors
+    /// A moment lies beyond what the zone's calendar can say.
+    pub(super) fn window(&self) -> Result<Window> {
+        let zone = self.text.time_zone.clone().unwrap_or(TimeZone::UTC);
+        let at = |when: Option<When>| match when {
+            None => Ok(None),
+            Some(When::At(at)) => Ok(Some(at)),
+            Some(When::Local(time)) => zone
+                .to_timestamp(time)
+                .map(|at| Some(Timestamp::from_unix_ms(at.as_millisecond())))
+                .map_err(|e| CliError::failed(format!("{time} is no time: {e}"))),
+        };
+        Ok(Window {
+            start: at(self.part.from)?,
+            end: at(self.part.until)?,
+        })
     }
 
     /// Seconds to add to UTC for the time of the machine's clocks at a moment.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use lacuna_model::Span;
 use lacuna_schedlog::{Damage, Refused};
 
 /// Where the holes of a log come from.
@@ -34,6 +35,37 @@ impl Kind {
 /// How many damaged lines are named.
 const NAMED: usize = 3;
 
+/// What is counted of jobs, by name, and in words.
+const COUNTS: [(&str, &str); 21] = [
+    ("records", "records"),
+    ("passed_over", "other lines (steps, jobs of other clusters)"),
+    ("jobs", "jobs that ran"),
+    ("with_nodes", "jobs on named nodes"),
+    ("without_nodes", "on nodes without names"),
+    (
+        "unreadable_nodes",
+        "with lists of nodes that cannot be read",
+    ),
+    ("on_nodes_not_listed", "only on nodes that are not listed"),
+    ("nodes_not_listed", "nodes that are not listed"),
+    ("cancelled_waiting", "cancelled while they waited"),
+    ("never_started", "never started"),
+    ("incomplete", "without a number of nodes"),
+    ("running_at_the_end", "still running at the end"),
+    (
+        "over_with_their_walltime",
+        "over with their walltime, for want of an end",
+    ),
+    ("without_an_end", "without an end"),
+    ("end_before_they_start", "end before they start"),
+    ("without_walltime", "without a walltime"),
+    ("out_of_order", "not in order of submission"),
+    ("too_large", "too large for the machine"),
+    ("overran", "ran longer than they asked for"),
+    ("killed_at_walltime", "ended at their walltime"),
+    ("found_too_few_nodes", "found too few free nodes"),
+];
+
 /// What a log turned out to be.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Facts {
@@ -47,6 +79,15 @@ pub(crate) struct Facts {
     pub(crate) computer: Option<String>,
     /// How many nodes the machine has, as far as is known.
     pub(crate) machine_nodes: Option<u32>,
+    /// Who says so.
+    #[serde(rename = "machine_nodes_from", skip_serializing_if = "str::is_empty")]
+    pub(super) nodes_from: &'static str,
+    /// Whether jobs without nodes start when the log says.
+    #[serde(skip)]
+    pub(super) starts_recorded: bool,
+    /// What the utilisation is a share of, in words.
+    #[serde(skip)]
+    utilisation_of: String,
     /// Lines that were skipped because they are damaged.
     pub(crate) damaged_lines: u64,
     /// The first of them: where, and what is wrong.
@@ -69,6 +110,9 @@ impl Facts {
             kind,
             computer: None,
             machine_nodes: None,
+            nodes_from: "",
+            starts_recorded: false,
+            utilisation_of: String::new(),
             damaged_lines: 0,
             first_damaged: Vec::new(),
             refused_holes: Refused::default(),
@@ -92,6 +136,18 @@ impl Facts {
         if count > 0 {
             self.jobs.insert(name.to_owned(), Value::from(count));
         }
+    }
+
+    /// Writes something of the jobs down.
+    pub(super) fn put(&mut self, name: &str, value: Value) {
+        self.jobs.insert(name.to_owned(), value);
+    }
+
+    /// Writes down how much of the time of so many nodes jobs used.
+    pub(super) fn utilised(&mut self, share: f64, nodes: u32, time: Span) {
+        self.put("utilisation", Value::from(share));
+        let s = if nodes == 1 { "" } else { "s" };
+        self.utilisation_of = format!("of {} node{s} over {time}", grouped(u64::from(nodes)));
     }
 
     /// The warning about damaged lines, if there were any.
@@ -122,30 +178,23 @@ impl Facts {
     /// Rows for a table.
     #[must_use]
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
-        let mut rows = vec![("log", format!("{}: {}", self.format, self.kind.words()))];
+        let kind = if self.starts_recorded {
+            "batch jobs at their recorded starts, on nodes that the simulator chose"
+        } else {
+            self.kind.words()
+        };
+        let mut rows = vec![("log", format!("{}: {kind}", self.format))];
         if let Some(computer) = &self.computer {
             rows.push(("machine", computer.clone()));
         }
         if let Some(nodes) = self.machine_nodes {
-            rows.push(("machine's nodes", nodes.to_string()));
+            let from = match self.nodes_from {
+                "" => String::new(),
+                from => format!(" ({from})"),
+            };
+            rows.push(("machine's nodes", format!("{nodes}{from}")));
         }
-        if !self.jobs.is_empty() {
-            let counts: Vec<String> = self
-                .jobs
-                .iter()
-                .map(|(name, value)| {
-                    let name = name.replace('_', " ");
-                    match (value.as_f64(), name.strip_suffix(" hours")) {
-                        (Some(hours), Some(name)) => format!("{name} {hours:.2} h"),
-                        (Some(share), None) if !value.is_u64() => {
-                            format!("{name} {:.2} %", share * 100.0)
-                        }
-                        _ => format!("{name} {value}"),
-                    }
-                })
-                .collect();
-            rows.push(("batch jobs", counts.join(", ")));
-        }
+        rows.extend(self.job_rows());
         if self.damaged_lines > 0 {
             rows.push(("damaged lines", self.damaged_lines.to_string()));
         }
@@ -165,6 +214,75 @@ impl Facts {
         rows.extend(self.notes.iter().map(|note| ("note", note.clone())));
         rows
     }
+
+    /// What a report says of the log: label and value, and remarks with damage among them.
+    #[must_use]
+    pub(crate) fn about(&self) -> (Vec<(String, String)>, Vec<String>) {
+        let rows = self.rows().into_iter().filter(|(name, _)| *name != "note");
+        let rows = rows.map(|(name, value)| (name.to_owned(), value)).collect();
+        (
+            rows,
+            self.notes.iter().cloned().chain(self.warning()).collect(),
+        )
+    }
+
+    /// What is known of the batch jobs.
+    fn job_rows(&self) -> Vec<(&'static str, String)> {
+        let mut rows = Vec::new();
+        let counts: Vec<String> = COUNTS
+            .iter()
+            .filter_map(|(name, words)| {
+                let count = self.jobs.get(*name)?.as_u64()?;
+                Some(format!("{} {words}", grouped(count)))
+            })
+            .collect();
+        if !counts.is_empty() {
+            rows.push(("batch jobs", counts.join(", ")));
+        }
+        let of = |name: &str| self.jobs.get(name).and_then(Value::as_f64);
+        let hours = |hours: f64| Span::from_ms((hours * 3_600_000.0).round() as i64).to_string();
+        if let Some(share) = of("utilisation") {
+            let share = format!("{:.2} % {}", share * 100.0, self.utilisation_of);
+            rows.push(("utilisation", share));
+        }
+        if let Some(share) = of("busy_time_shared") {
+            let text = format!(
+                "{:.2} % of the busy time has two jobs or more",
+                share * 100.0
+            );
+            rows.push(("shared nodes", text));
+        }
+        let waits: Vec<String> = [
+            ("mean_wait_hours", "simulated"),
+            ("mean_recorded_wait_hours", "recorded"),
+        ]
+        .into_iter()
+        .filter_map(|(name, whose)| Some(format!("{} {whose}", hours(of(name)?))))
+        .collect();
+        if !waits.is_empty() {
+            rows.push(("mean wait", waits.join(", ")));
+        }
+        for (label, name) in [
+            ("mean overrun", "mean_overrun_hours"),
+            ("longest job", "longest_hours"),
+        ] {
+            rows.extend(of(name).map(|value| (label, hours(value))));
+        }
+        rows
+    }
+}
+
+/// A count with its thousands apart.
+fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -188,9 +306,14 @@ mod tests {
         );
         facts.count("never_started", 3);
         facts.count("too_large", 0);
-        facts.jobs.insert("utilisation".into(), Value::from(0.5));
+        facts.count("records", 10);
+        facts.utilised(0.5, 1024, Span::from_secs(129_600));
+        facts.put("mean_wait_hours", Value::from(1.5));
+        facts.put("mean_recorded_wait_hours", Value::from(42.0 / 3600.0));
         let rows = facts.rows();
-        let jobs = rows.iter().find(|row| row.0 == "batch jobs").unwrap();
-        assert_eq!(jobs.1, "never started 3, utilisation 50.00 %");
+        let row = |name| &rows.iter().find(|row| row.0 == name).unwrap().1;
+        assert_eq!(row("batch jobs"), "10 records, 3 never started");
+        assert_eq!(row("utilisation"), "50.00 % of 1,024 nodes over 1d12h");
+        assert_eq!(row("mean wait"), "1h30m simulated, 42s recorded");
     }
 }

@@ -47,6 +47,11 @@ impl Held {
         Some((from, until))
     }
 
+    /// Which nodes were chosen; all if nothing is said.
+    pub(super) fn into_chosen(self) -> Option<HashSet<NodeId>> {
+        self.nodes
+    }
+
     /// A part of it, to be walked over.
     pub(super) fn trace(&self, from: Timestamp, until: Option<Timestamp>) -> Trace {
         Trace::new(&self.holes, self.nodes.as_ref(), from, until)

@@ -1,19 +1,21 @@
 //! From the arguments to a recording.
 
+use std::collections::HashSet;
 use std::path::Path;
 
-use lacuna_model::Timestamp;
-use lacuna_schedlog::{HoleList, HoleLog, JobLog, JobRecord, Log, ReadError, Window, read_nodes};
-use lacuna_sim::{Recording, Simulated, Simulation};
+use lacuna_model::{HoleRecord, NodeId, Timestamp};
+use lacuna_schedlog::{Format, HoleList, HoleLog, JobLog, JobRecord, Log, ReadError, Window};
+use lacuna_sim::{Recording, Simulated, Simulation, Trace};
 
 use super::args::LogArgs;
 use super::crowded::Uncrowded;
 use super::facts::{Facts, Kind};
-use super::held::{Held, nodes_file};
+use super::held::Held;
+use super::placed::{self, Placed};
 use super::progress::Bar;
-use super::{placed, simulated};
+use super::{machine, simulated};
 use crate::error::{CliError, Exit, Result};
-use crate::output::iso;
+use crate::output::{iso, iso_short};
 
 /// A log, ready to be walked over.
 pub(crate) struct Input {
@@ -23,8 +25,37 @@ pub(crate) struct Input {
     pub(crate) recording: Box<dyn Recording>,
 }
 
+/// Which part of a log is asked for.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// From when, if anything is said.
+    from: Option<Timestamp>,
+    until: Option<Timestamp>,
+    /// Where the replay of trainers begins if nothing else is said: their first submission.
+    submitted: Option<Timestamp>,
+}
+
+/// The holes of a log and the time that it tells of.
+struct Recorded {
+    holes: Vec<HoleRecord>,
+    /// From when to when nodes were watched, which is longer than from the first hole to the last
+    /// where all of them were busy. Nothing: the log is a list that has only its holes.
+    span: Option<(Timestamp, Timestamp)>,
+    /// What begins the time, in words.
+    begins: &'static str,
+}
+
 /// So many jobs tell whether a log names their nodes.
-const SAMPLE: usize = 1_000;
+const SAMPLE: u64 = 1_000;
+
+/// What the first jobs of a log show.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sample {
+    /// Records, of jobs that ran and others.
+    pub(super) records: u64,
+    named: u64,
+    unnamed: u64,
+}
 
 /// Opens a log of any format. `submitted` is where the replay of trainers begins if nothing else
 /// is said: their first submission.
@@ -33,17 +64,28 @@ const SAMPLE: usize = 1_000;
 /// The log cannot be read, is damaged and the reading is strict, has nothing in it, or nothing
 /// in the part that is asked for; its machine's size is not known; a file beside it is wrong.
 pub(crate) fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Result<Input> {
+    let Window { start, end } = args.window()?;
+    let asked = Asked {
+        from: start,
+        until: end,
+        submitted,
+    };
     match open(args)? {
-        Log::Holes(log) => from_holes(args, log, submitted, bar),
+        Log::Holes(log) => from_holes(args, log, asked, bar),
         Log::Jobs(mut log) => {
-            if names_nodes(&mut log)? {
+            stays(&args.log)?;
+            let sample = sample(&mut log)?;
+            if sample.records == 0 {
+                return Err(unreadable_jobs(&args.log, &log));
+            }
+            if sample.named > sample.unnamed {
                 // From the beginning: the first jobs have been read to learn this.
                 let Log::Jobs(log) = open(args)? else {
                     return Err(CliError::failed("the log has changed while it was read"));
                 };
-                from_placed(args, log, submitted, bar)
+                from_placed(args, log, asked, bar)
             } else {
-                from_jobs(args, &log, submitted, bar)
+                from_jobs(args, &log, asked, bar)
             }
         }
     }
@@ -51,6 +93,32 @@ pub(crate) fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) 
 
 fn open(args: &LogArgs) -> Result<Log> {
     Log::open(&args.log, &args.reading()).map_err(unreadable)
+}
+
+/// What the simulated scheduler alone heeds would change nothing, and whoever gives it expects
+/// that it does.
+fn idle_switch(args: &LogArgs, what: &str, more: Option<&'static str>) -> Result<()> {
+    let Some(switch) = args.of_the_scheduler().or(more) else {
+        return Ok(());
+    };
+    Err(CliError::failed(format!(
+        "{switch} changes nothing: {} {what}",
+        args.log.display()
+    ))
+    .remedy(format!("leave {switch} out")))
+}
+
+/// A log of jobs is read more than once, so that what comes out of a pipe would lack its
+/// beginning the second time.
+fn stays(path: &Path) -> Result<()> {
+    if std::fs::metadata(path).is_ok_and(|file| !file.is_file()) {
+        let path = path.display();
+        return Err(CliError::failed(format!(
+            "{path} is no regular file, and a log of batch jobs is read more than once"
+        ))
+        .remedy("write it to a file first (it may be compressed with gzip or zstd)"));
+    }
+    Ok(())
 }
 
 /// An error of the reader, which names the file, the line and what was expected.
@@ -62,26 +130,40 @@ pub(crate) fn unreadable(error: ReadError) -> CliError {
     }
 }
 
-/// Whether most of the first jobs that ran have their nodes named.
-fn names_nodes(log: &mut JobLog) -> Result<bool> {
-    let mut record = JobRecord::default();
-    let (mut named, mut unnamed) = (0_usize, 0_usize);
-    while named + unnamed < SAMPLE && log.read(&mut record).map_err(unreadable)? {
-        match (record.start, record.hosts.is_empty()) {
-            (None, _) => {}
-            (Some(_), true) => unnamed += 1,
-            (Some(_), false) => named += 1,
-        }
-    }
-    Ok(named > unnamed)
+/// Nothing in the log could be read as a job.
+fn unreadable_jobs(path: &Path, log: &JobLog) -> CliError {
+    let (path, format) = (path.display(), log.format());
+    let damage = log.damage();
+    let what = match damage.first.first() {
+        Some(first) => format!(
+            "{} damaged lines, the first: line {}, {}",
+            damage.lines, first.line, first.at
+        ),
+        None => format!("{} lines", log.lines()),
+    };
+    CliError::failed(format!(
+        "{path}: no job could be read from it as {format}: {what}"
+    ))
+    .remedy("name its format with --format, or the columns of a table with --columns")
 }
 
-fn from_holes(
-    args: &LogArgs,
-    mut log: HoleLog,
-    submitted: Option<Timestamp>,
-    bar: &mut Bar,
-) -> Result<Input> {
+/// Whether most of the first jobs that ran have their nodes named.
+fn sample(log: &mut JobLog) -> Result<Sample> {
+    let mut record = JobRecord::default();
+    let mut sample = Sample::default();
+    while sample.named + sample.unnamed < SAMPLE && log.read(&mut record).map_err(unreadable)? {
+        sample.records += 1;
+        match (record.start, record.hosts.is_empty()) {
+            (None, _) => {}
+            (Some(_), true) => sample.unnamed += 1,
+            (Some(_), false) => sample.named += 1,
+        }
+    }
+    Ok(sample)
+}
+
+fn from_holes(args: &LogArgs, mut log: HoleLog, asked: Asked, bar: &mut Bar) -> Result<Input> {
+    idle_switch(args, "has the idle nodes themselves", args.of_jobs())?;
     let mut facts = Facts::new(name(&args.log), log.format().name(), Kind::Holes);
     let mut records = 0_u64;
     let list = HoleList::collect((&mut log).inspect(|_| {
@@ -93,52 +175,31 @@ fn from_holes(
     .map_err(unreadable)?;
     facts.damage(log.damage());
     facts.refused_holes = list.refused;
-    let watched = log.span().map(|(first, _)| first);
-    held(args, list.records, facts, (watched, submitted))
-}
-
-fn from_placed(
-    args: &LogArgs,
-    mut log: JobLog,
-    submitted: Option<Timestamp>,
-    bar: &mut Bar,
-) -> Result<Input> {
-    let mut facts = Facts::new(name(&args.log), log.format().name(), Kind::Placed);
-    facts.machine_nodes = args.machine.machine_nodes;
-    let holes = placed::holes(args, &mut log, &mut facts, bar)?;
-    facts.damage(log.damage());
-    facts.computer = log.header().computer;
-    held(args, holes, facts, (None, submitted))
-}
-
-/// Holes in memory become the recording. It begins with the first hole, or earlier if nodes were
-/// watched from then on and none was idle; with trainers, at their first submission.
-fn held(
-    args: &LogArgs,
-    holes: Vec<lacuna_model::HoleRecord>,
-    mut facts: Facts,
-    (watched, submitted): (Option<Timestamp>, Option<Timestamp>),
-) -> Result<Input> {
-    let (held, notes) = Held::new(args, holes)?;
-    facts.notes.extend(notes);
-    if facts.machine_nodes.is_none() {
-        facts.machine_nodes = match nodes_file(args) {
-            Some(file) => Some(read_nodes(&file).map_err(unreadable)?.len() as u32),
-            None => args.machine.machine_nodes,
-        };
+    if args.strict() && list.refused.total() > 0 {
+        return Err(CliError::failed(format!(
+            "{}: holes contradict each other: {} end before they start, {} stand there twice, {} \
+             overlap another of their node",
+            args.log.display(),
+            list.refused.not_positive,
+            list.refused.duplicates,
+            list.refused.overlaps
+        )));
     }
-    if let (Some(chosen), Some(nodes)) = (args.part.first_nodes, &mut facts.machine_nodes) {
-        *nodes = u32::try_from(chosen).unwrap_or(u32::MAX).min(*nodes);
+    machine::of_holes(args, &list.records, log.nodes(), &mut facts)?;
+    let span = log.span();
+    if span.is_none() {
+        facts.notes.push(
+            "a list of holes has nothing but holes: the time from the first to the last counts as \
+             recorded"
+                .to_owned(),
+        );
     }
-    let Some((first, last)) = held.span() else {
-        let path = args.log.display();
-        let mut error = CliError::failed(format!("{path}: there is no hole in it"));
-        error.remedy = facts.warning();
-        return Err(error);
+    let recorded = Recorded {
+        holes: list.records,
+        span,
+        begins: "its first look at the nodes",
     };
-    let first = watched.map_or(first, |watched| watched.min(first));
-    let start = start(args, (first, last), submitted)?;
-    let trace = held.trace(start, args.part.until);
+    let (trace, _) = held(args, recorded, &mut facts, asked)?;
     if facts.machine_nodes.is_none() {
         facts.notes.push(format!(
             "shares are of the {} that had a hole: say with --machine-nodes how many there are",
@@ -151,13 +212,70 @@ fn held(
     })
 }
 
-/// The first submission, unless another time is asked for; never before the recording.
-fn start(
+fn from_placed(args: &LogArgs, mut log: JobLog, asked: Asked, bar: &mut Bar) -> Result<Input> {
+    idle_switch(args, "says on which nodes its jobs ran, and when", None)?;
+    let mut facts = Facts::new(name(&args.log), log.format().name(), Kind::Placed);
+    let mut placed = Placed::read(args, &mut log, bar)?;
+    facts.damage(log.damage());
+    facts.computer = log.header().computer;
+    let (span, holes) = placed.holes(asked.from);
+    machine::of_placed(args, &placed, &mut facts)?;
+    let recorded = Recorded {
+        holes,
+        span: Some(span),
+        begins: "the end of its first job",
+    };
+    let (trace, chosen) = held(args, recorded, &mut facts, asked)?;
+    placed.describe(&log, &trace, chosen.as_ref(), &mut facts);
+    zone(args, log.format(), &mut facts);
+    Ok(Input {
+        facts,
+        recording: Box::new(trace),
+    })
+}
+
+/// Holes in memory become the recording. It begins where the log does; with trainers, at their
+/// first submission.
+fn held(
     args: &LogArgs,
-    (first, last): (Timestamp, Timestamp),
-    submitted: Option<Timestamp>,
-) -> Result<Timestamp> {
-    let (source, start) = match (args.part.from, submitted) {
+    recorded: Recorded,
+    facts: &mut Facts,
+    asked: Asked,
+) -> Result<(Trace, Option<HashSet<NodeId>>)> {
+    let (held, notes) = Held::new(args, recorded.holes)?;
+    facts.notes.extend(notes);
+    if let (Some(chosen), Some(nodes)) = (args.part.first_nodes, &mut facts.machine_nodes) {
+        let chosen = u32::try_from(chosen).unwrap_or(u32::MAX);
+        if chosen < *nodes {
+            (*nodes, facts.nodes_from) = (chosen, "by --first-nodes");
+        }
+    }
+    let Some((first, last)) = recorded.span.or_else(|| held.span()) else {
+        let path = args.log.display();
+        let mut error = CliError::failed(format!("{path}: there is no hole in it"));
+        error.remedy = facts.warning();
+        return Err(error);
+    };
+    let start = start(args, (first, last), asked)?;
+    if let Some(from) = asked.from.filter(|&from| from < first)
+        && recorded.span.is_some()
+    {
+        facts.notes.push(format!(
+            "--from {} lies before {}, {}, before which the log knows next to nothing: nodes seem \
+             idle there",
+            iso_short(from),
+            recorded.begins,
+            iso_short(first)
+        ));
+    }
+    let until = asked.until.map_or(last, |until| until.min(last));
+    let trace = held.trace(start, Some(until));
+    Ok((trace, held.into_chosen()))
+}
+
+/// The first submission, unless another time is asked for; never before the recording.
+fn start(args: &LogArgs, (first, last): (Timestamp, Timestamp), asked: Asked) -> Result<Timestamp> {
+    let (source, start) = match (asked.from, asked.submitted) {
         (Some(from), _) => ("--from", from),
         (None, Some(submitted)) => ("the first submission", submitted.max(first)),
         (None, None) => ("the beginning of the log", first),
@@ -170,7 +288,7 @@ fn start(
             iso(last)
         )));
     }
-    match args.part.until {
+    match asked.until {
         Some(until) if until <= start => Err(CliError::failed(format!(
             "nothing to replay: --until {} is not after {source}, {}",
             iso(until),
@@ -180,13 +298,17 @@ fn start(
     }
 }
 
+/// Local times count as UTC if nobody says otherwise, which moves hours of the day.
+fn zone(args: &LogArgs, format: Format, facts: &mut Facts) {
+    if matches!(format, Format::Sacct | Format::Jobcomp | Format::Slurmctld) && !args.has_zone() {
+        facts
+            .notes
+            .push("times that name no zone are taken as UTC (--time-zone)".to_owned());
+    }
+}
+
 /// Jobs without nodes go through the simulated scheduler.
-fn from_jobs(
-    args: &LogArgs,
-    log: &JobLog,
-    submitted: Option<Timestamp>,
-    bar: &mut Bar,
-) -> Result<Input> {
+fn from_jobs(args: &LogArgs, log: &JobLog, asked: Asked, bar: &mut Bar) -> Result<Input> {
     if args.part.first_nodes.is_some() {
         return Err(CliError::failed(format!(
             "--first-nodes needs a log that names nodes: {} has batch jobs without their nodes",
@@ -194,12 +316,13 @@ fn from_jobs(
         )));
     }
     let header = log.header();
-    let nodes = simulated::machine_nodes(args, &header)?;
+    let mut facts = Facts::new(name(&args.log), log.format().name(), Kind::Simulated);
+    let nodes = machine::of_jobs(args, &header, &mut facts)?;
     let machine = args.machine(nodes)?;
     let simulation = Simulation {
         window: Window {
-            start: args.part.from.or(submitted),
-            end: args.part.until,
+            start: asked.from.or(asked.submitted),
+            end: asked.until,
         },
         walltime: args.machine.walltime_default,
     };
@@ -207,14 +330,13 @@ fn from_jobs(
         bar.reading(&args.log, p.jobs);
     })
     .map_err(|e| CliError::failed(e.to_string()))?;
-    let mut facts = Facts::new(name(&args.log), log.format().name(), Kind::Simulated);
     facts.computer = header.computer;
-    facts.machine_nodes = Some(nodes);
     simulated::describe(&simulated, args, &mut facts);
+    zone(args, log.format(), &mut facts);
     if simulated.length_s() <= 0.0 {
         // The same words as for other logs.
         let span = (simulated.facts().first_submit, simulated.facts().last_end);
-        start(args, span, submitted)?;
+        start(args, span, asked)?;
         return Err(CliError::failed(format!(
             "nothing to replay: all jobs of {} are submitted at one moment",
             args.log.display()

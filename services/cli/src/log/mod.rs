@@ -7,15 +7,17 @@
 mod args;
 mod blocks;
 mod crowded;
+mod doubts;
 mod facts;
 mod held;
 mod load;
+mod machine;
 mod outages;
 mod placed;
 mod progress;
 mod simulated;
 
 pub(crate) use args::LogArgs;
-pub(crate) use facts::{Facts, Kind};
+pub(crate) use facts::Facts;
 pub(crate) use load::{Input, load, unreadable};
 pub(crate) use progress::Bar;

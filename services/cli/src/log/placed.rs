@@ -1,95 +1,99 @@
 //! Jobs with the nodes that they ran on: what is not occupied is a hole.
 
-use lacuna_model::{HoleRecord, Span, Timestamp};
-use lacuna_schedlog::{JobLog, JobRecord, ReadError, hosts, read_nodes};
-use lacuna_timeline::occupancy::{KnownNodes, Occupancy, Occupied};
+use std::collections::HashSet;
+use std::path::Path;
+
+use lacuna_model::{HoleRecord, NodeId, Timestamp};
+use lacuna_schedlog::{JobLog, JobRecord, hosts, read_nodes};
+use lacuna_sim::Trace;
+use lacuna_timeline::occupancy::{Facts as Found, JobEnd, KnownNodes, Occupancy};
 use serde_json::Value;
 
 use super::args::LogArgs;
 use super::blocks;
+use super::doubts::{Doubt, doubt};
 use super::facts::Facts;
+use super::load::unreadable;
 use super::progress::Bar;
-use crate::error::{CliError, Result};
+use crate::error::Result;
 use crate::output::iso_short;
 
-/// What is known while jobs are read.
-struct Jobs {
-    occupancy: Occupancy,
+/// The jobs of a log on their nodes.
+#[derive(Default)]
+pub(super) struct Placed {
+    pub(super) occupancy: Occupancy,
+    /// What the whole log came to.
+    pub(super) found: Found,
+    doubt: Option<Doubt>,
     records: u64,
     never_started: u64,
+    /// Jobs on no node that is listed, and on some that are not.
+    pub(super) elsewhere: u64,
+    pub(super) partly: u64,
     without_nodes: u64,
     bad_hosts: u64,
     bad_host: Option<String>,
+    /// Node-hours of jobs that ended, on nodes that are named and on others.
+    named_hours: f64,
+    unnamed_hours: f64,
     /// The earliest end and the latest moment of all jobs.
     first_end: Option<Timestamp>,
     last: Option<Timestamp>,
-    still_running: bool,
     numbers: Vec<u32>,
+    notes: Vec<String>,
 }
 
-/// Reads all jobs and finds the holes between them.
-///
-/// # Errors
-/// The log or a file beside it cannot be read.
-pub(super) fn holes(
-    args: &LogArgs,
-    log: &mut JobLog,
-    facts: &mut Facts,
-    bar: &mut Bar,
-) -> Result<Vec<HoleRecord>> {
-    let failed = |error: ReadError| CliError::failed(error.to_string());
-    let listed = args.machine.nodes_file.as_deref().map(read_nodes);
-    let known = match listed.transpose().map_err(failed)? {
-        Some(nodes) => KnownNodes::Listed(nodes),
-        None => KnownNodes::Seen,
-    };
-    let listed = matches!(known, KnownNodes::Listed(_));
-    let mut jobs = Jobs {
-        occupancy: Occupancy::new(known),
-        records: 0,
-        never_started: 0,
-        without_nodes: 0,
-        bad_hosts: 0,
-        bad_host: None,
-        first_end: None,
-        last: None,
-        still_running: false,
-        numbers: Vec::new(),
-    };
-    let mut record = JobRecord::default();
-    while log.read(&mut record).map_err(failed)? {
-        jobs.add(&record);
-        if jobs.records.is_multiple_of(4096) {
-            bar.reading(&args.log, jobs.records);
+impl Placed {
+    /// Reads all jobs.
+    ///
+    /// # Errors
+    /// The log or a file beside it cannot be read.
+    pub(super) fn read(args: &LogArgs, log: &mut JobLog, bar: &mut Bar) -> Result<Self> {
+        let listed = args.machine.nodes_file.as_deref().map(read_nodes);
+        let known = match listed.transpose().map_err(unreadable)? {
+            Some(nodes) => KnownNodes::Listed(nodes),
+            None => KnownNodes::Seen,
+        };
+        let mut placed = Self {
+            occupancy: Occupancy::new(known),
+            ..Self::default()
+        };
+        let mut record = JobRecord::default();
+        while log.read(&mut record).map_err(unreadable)? {
+            placed.add(&record);
+            if placed.records.is_multiple_of(4096) {
+                bar.reading(&args.log, placed.records);
+            }
         }
+        let away = [&args.machine.outages, &args.machine.reservations];
+        for path in away.into_iter().flatten() {
+            placed.away(path)?;
+        }
+        Ok(placed)
     }
-    if let Some(path) = &args.machine.outages {
-        jobs.away(path)?;
-    }
-    if let Some(path) = &args.machine.reservations {
-        jobs.away(path)?;
-    }
-    Ok(jobs.finish(args, listed, facts))
-}
 
-impl Jobs {
     fn add(&mut self, record: &JobRecord) {
         self.records += 1;
         let Some(start) = record.start else {
             self.never_started += 1;
             return;
         };
+        let ran = record
+            .end
+            .map(|end| end.since(start).as_secs_f64().max(0.0) / 3600.0);
         if record.hosts.is_empty() {
             self.without_nodes += 1;
+            self.unnamed_hours += ran.unwrap_or(0.0) * f64::from(record.nodes);
             return;
         }
         let Self {
             occupancy, numbers, ..
         } = self;
         numbers.clear();
-        let mut refused = None;
+        let (mut refused, mut foreign) = (None, false);
         let expanded = hosts::expand(&record.hosts, &mut |name| match occupancy.node(name) {
-            Ok(number) => numbers.extend(number),
+            Ok(Some(number)) => numbers.push(number),
+            Ok(None) => foreign = true,
             Err(error) => refused = Some(error.to_string()),
         });
         let wrong = expanded.err().map(|at| at.to_string()).or(refused);
@@ -99,19 +103,39 @@ impl Jobs {
                 .get_or_insert_with(|| format!("job {}: {wrong}", record.id));
             return;
         }
-        self.occupancy.add(&self.numbers, start, record.end);
-        let newest = record.end.unwrap_or(start);
-        self.last = Some(self.last.map_or(newest, |last| last.max(newest)));
+        if foreign {
+            let count = if self.numbers.is_empty() {
+                &mut self.elsewhere
+            } else {
+                &mut self.partly
+            };
+            *count += 1;
+        }
+        if self.numbers.is_empty() {
+            return;
+        }
+        self.named_hours += ran.unwrap_or(0.0) * self.numbers.len() as f64;
+        let end = record.end.map_or(
+            JobEnd::Unknown {
+                walltime: record.walltime,
+            },
+            JobEnd::At,
+        );
+        self.occupancy.add(&self.numbers, start, end);
         match record.end {
+            // Left out: neither its start nor its end is to be trusted.
+            Some(end) if end < start => {}
             Some(end) => {
                 self.first_end = Some(self.first_end.map_or(end, |first| first.min(end)));
+                self.last = self.last.max(Some(end));
             }
-            None => self.still_running = true,
+            None => self.last = self.last.max(Some(start)),
         }
     }
 
     /// Nodes that are away for a time are no holes then.
-    fn away(&mut self, path: &std::path::Path) -> Result<()> {
+    fn away(&mut self, path: &Path) -> Result<()> {
+        let before = self.occupancy.nodes().len();
         for block in blocks::read(path)? {
             let mut nodes = Vec::new();
             let mut unknown = None;
@@ -124,111 +148,152 @@ impl Jobs {
             }
             self.occupancy.outage(&nodes, block.from, block.until);
         }
+        let added = self.occupancy.nodes().get(before..).unwrap_or_default();
+        if let Some(first) = added.first() {
+            self.notes.push(format!(
+                "{} names {} that had no job, the first {first}: taken for part of the machine",
+                path.display(),
+                nodes(u32::try_from(added.len()).unwrap_or(u32::MAX)),
+            ));
+        }
         Ok(())
     }
 
-    /// What counts begins where the first job ended: of jobs that ended before the log began
-    /// nothing is known, and a job that is in the log may have run long before.
-    fn window(&self, args: &LogArgs) -> Option<(Timestamp, Timestamp)> {
-        let last = self.last?;
-        let first = self.first_end.filter(|&first| first < last);
-        let from = match (first, args.part.from) {
-            (Some(first), Some(asked)) => Some(first.min(asked)),
-            (first, asked) => first.or(asked),
-        };
-        Some((from?, args.part.until.unwrap_or(last).min(last)))
+    /// From when to when the log tells what ran, and the holes in this time; from earlier on if
+    /// that is asked for.
+    ///
+    /// It begins where the first job ended: of jobs that ended before the log began nothing is
+    /// known, and a job that is in the log may have run long before.
+    pub(super) fn holes(
+        &mut self,
+        asked: Option<Timestamp>,
+    ) -> ((Timestamp, Timestamp), Vec<HoleRecord>) {
+        let first = self
+            .first_end
+            .zip(self.last)
+            .filter(|(first, last)| first < last);
+        let window = first.map(|(first, last)| {
+            let from = asked.map_or(first, |asked| asked.min(first));
+            (from, last)
+        });
+        let occupied = self.occupancy.finish(window);
+        self.found = occupied.facts;
+        self.doubt = doubt(&occupied);
+        let span = first.unwrap_or((self.found.from, self.found.until));
+        (span, occupied.holes)
     }
 
-    fn finish(self, args: &LogArgs, listed: bool, facts: &mut Facts) -> Vec<HoleRecord> {
-        let window = self.window(args);
+    /// Writes down what is known of the jobs, for the part of time and nodes that counts.
+    pub(super) fn describe(
+        self,
+        log: &JobLog,
+        part: &Trace,
+        chosen: Option<&HashSet<NodeId>>,
+        facts: &mut Facts,
+    ) {
+        let found = &self.found;
         for (name, count) in [
             ("records", self.records),
+            ("passed_over", log.passed_over()),
             ("never_started", self.never_started),
             ("without_nodes", self.without_nodes),
             ("unreadable_nodes", self.bad_hosts),
-        ] {
-            facts.count(name, count);
-        }
-        if self.without_nodes > 0 {
-            facts.notes.push(format!(
-                "{} jobs ran on nodes that the log does not name: holes may be false",
-                self.without_nodes
-            ));
-        }
-        facts.notes.extend(self.bad_host.map(|bad| {
-            format!(
-                "{} lists of nodes cannot be read, the first of {bad}",
-                self.bad_hosts
-            )
-        }));
-        let occupied = self.occupancy.finish(window);
-        let found = &occupied.facts;
-        for (name, count) in [
+            ("on_nodes_not_listed", self.elsewhere),
             ("with_nodes", found.jobs),
             ("running_at_the_end", found.running),
+            ("over_with_their_walltime", found.overdue),
+            ("without_an_end", found.stale),
             ("end_before_they_start", found.refused),
             ("nodes_not_listed", found.unlisted),
         ] {
             facts.count(name, count);
         }
-        facts
-            .jobs
-            .insert("utilisation".to_owned(), Value::from(found.utilisation()));
-        let doubled = share(found.doubled_node_ms, found.busy_node_ms);
-        if doubled > 0.0 {
-            facts
-                .jobs
-                .insert("busy_time_shared".to_owned(), Value::from(doubled));
+        let counts = |node: &NodeId| chosen.is_none_or(|chosen| chosen.contains(node));
+        let shares = self.occupancy.shares((part.start(), part.end()), counts);
+        let of = self
+            .occupancy
+            .nodes()
+            .iter()
+            .filter(|node| counts(node))
+            .count();
+        facts.utilised(
+            shares.utilisation(),
+            u32::try_from(of).unwrap_or(u32::MAX),
+            part.end().since(part.start()),
+        );
+        if shares.doubled_node_ms > 0 {
+            let share = shares.doubled_node_ms as f64 / shares.busy_node_ms.max(1) as f64;
+            facts.put("busy_time_shared", Value::from(share));
         }
-        facts.machine_nodes = facts.machine_nodes.or(Some(found.nodes));
-        if !listed {
-            facts.notes.push(format!(
-                "the log names {}; one that never had a job is unknown (--nodes-file lists all)",
-                nodes(found.nodes)
+        facts.put(
+            "longest_hours",
+            Value::from(found.longest.as_secs_f64() / 3600.0),
+        );
+        facts.notes.extend(self.incomplete());
+        facts.notes.extend(self.notes);
+        // What is told as it happens is told of jobs that still run, too.
+        if let (false, Some(doubt)) = (log.tells_starts(), self.doubt) {
+            facts.notes.extend(doubt.said(part.end()));
+        }
+    }
+
+    /// What the log does not say of some jobs.
+    fn incomplete(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let found = &self.found;
+        if self.without_nodes > 0 {
+            let most = if self.unnamed_hours > self.named_hours {
+                "; they are most of it: --columns without the nodes' column, and --machine-nodes, \
+                 have the simulated scheduler place all jobs"
+            } else {
+                ""
+            };
+            notes.push(format!(
+                "{} on nodes that the log does not name ({:.1} node-hours, beside {:.1} on named \
+                 ones): holes may be false{most}",
+                jobs(self.without_nodes, "ran"),
+                self.unnamed_hours,
+                self.named_hours
             ));
         }
-        if let (Some(doubtful), false) = (found.doubtful_from(), self.still_running) {
-            facts.notes.push(doubt(&occupied, doubtful));
+        if let Some(bad) = &self.bad_host {
+            notes.push(format!(
+                "{} whose lists of nodes cannot be read, the first of {bad}",
+                jobs(self.bad_hosts, "ran")
+            ));
         }
-        if found.longest > Span::ZERO {
-            let hours = found.longest.as_secs_f64() / 3600.0;
-            facts
-                .jobs
-                .insert("longest_hours".to_owned(), Value::from(hours));
+        if found.overdue > 0 {
+            notes.push(format!(
+                "{} without an end in the log, though their walltime was over before it was: taken \
+                 to have ended with it",
+                jobs(found.overdue, "started")
+            ));
         }
-        occupied.holes
+        if found.stale > 0 {
+            notes.push(format!(
+                "{} with neither an end nor a walltime in the log, longer ago than any other job \
+                 ran: they hold their nodes until {}",
+                jobs(found.stale, "started"),
+                iso_short(found.until)
+            ));
+        }
+        if found.refused > 0 {
+            notes.push(format!(
+                "{} before they started, by the log: left out",
+                jobs(found.refused, "ended")
+            ));
+        }
+        notes
     }
 }
 
-/// What is to be said of a log that has only jobs that ended. How many nodes seem idle early and
-/// late shows what is missing.
-fn doubt(occupied: &Occupied, doubtful: Timestamp) -> String {
-    let found = &occupied.facts;
-    let hours = found.until.since(doubtful).as_secs_f64() / 3600.0;
-    let remedy = if doubtful > found.from {
-        format!(
-            "holes of its last {hours:.1} h may be false (leave them out with --until {})",
-            iso_short(doubtful)
-        )
+/// So many jobs did something, in words.
+fn jobs(count: u64, did: &str) -> String {
+    if count == 1 {
+        format!("1 job {did}")
     } else {
-        "many jobs are as long as the log itself, so any hole may be false, the later the likelier"
-            .to_owned()
-    };
-    let quarter = found.until.since(found.from).as_ms() / 4;
-    let mean = |from: Timestamp, until: Timestamp| {
-        let within = occupied.holes.iter().map(|hole| {
-            let part = hole.until.min(until).since(hole.from.max(from));
-            part.as_ms().max(0) as f64
-        });
-        within.sum::<f64>() / until.since(from).as_ms().max(1) as f64
-    };
-    let quarter = Span::from_ms(quarter);
-    format!(
-        "the log has only jobs that ended, so that some that ran at its end are missing: {remedy}; \
-         {:.0} nodes are idle on average in its first quarter, {:.0} in its last",
-        mean(found.from, found.from + quarter),
-        mean(found.until - quarter, found.until)
-    )
+        format!("{count} jobs {did}")
+    }
 }
 
 /// So many nodes, in words.
@@ -237,13 +302,5 @@ pub(super) fn nodes(count: u32) -> String {
         "1 node".to_owned()
     } else {
         format!("{count} nodes")
-    }
-}
-
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
     }
 }

@@ -1,46 +1,14 @@
 //! What is known, and what is said, of a machine that is simulated.
 
-use lacuna_schedlog::{LogHeader, read_nodes};
-use lacuna_sim::Simulated;
+use lacuna_model::Timestamp;
+use lacuna_sim::{Recording, Simulated};
 use serde_json::Value;
 
 use super::args::LogArgs;
 use super::facts::Facts;
-use super::load::unreadable;
-use crate::error::{CliError, Exit, Result};
 
-/// How many nodes the machine has.
-///
-/// # Errors
-/// `L0019` if nothing says so.
-pub(super) fn machine_nodes(args: &LogArgs, header: &LogHeader) -> Result<u32> {
-    if let Some(nodes) = args.machine.machine_nodes {
-        return Ok(nodes);
-    }
-    if let Some(file) = &args.machine.nodes_file {
-        let nodes = read_nodes(file).map_err(unreadable)?.len();
-        return Ok(u32::try_from(nodes).unwrap_or(u32::MAX));
-    }
-    let procs = header.procs.map(|procs| {
-        let per_node = args.machine.procs_per_node.unwrap_or(1).max(1);
-        procs.div_ceil(per_node)
-    });
-    header
-        .nodes
-        .or(procs)
-        .filter(|&nodes| nodes > 0)
-        .ok_or_else(|| {
-            CliError::new(
-                "L0019",
-                Exit::Failed,
-                format!(
-                    "{}: the log names no nodes and does not say how many the machine has",
-                    args.log.display()
-                ),
-            )
-            .remedy("say it with --machine-nodes")
-        })
-}
+/// A smallest job of more than one in so many of the machine's nodes is odd.
+const LARGE: u64 = 100;
 
 /// Writes down what the simulation came to.
 pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts) {
@@ -64,12 +32,26 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts)
     ] {
         facts.count(name, count);
     }
-    let mut put = |name: &str, value: f64| facts.jobs.insert(name.to_owned(), Value::from(value));
-    put("utilisation", survey.totals_in_use.utilisation());
+    facts.starts_recorded = args.starts_recorded();
+    let in_use = &survey.totals_in_use;
+    let (from, until) = (survey.first_submit, Timestamp::from_unix(in_use.at));
+    facts.utilised(
+        in_use.utilisation(),
+        simulated.machine().nodes,
+        until.since(from),
+    );
+    let mut put = |name: &str, value: f64| facts.put(name, Value::from(value));
     if totals.started > 0 {
+        let waited = totals.waited_s as f64 / totals.started as f64 / 3600.0;
+        // At their recorded starts jobs wait as the log has it.
+        if !args.starts_recorded() {
+            put("mean_wait_hours", waited);
+        }
+    }
+    if counts.recorded_wait_s > 0 {
         put(
-            "mean_wait_hours",
-            totals.waited_s as f64 / totals.started as f64 / 3600.0,
+            "mean_recorded_wait_hours",
+            counts.recorded_wait_s as f64 / counts.jobs.max(1) as f64 / 3600.0,
         );
     }
     if totals.overran > 0 {
@@ -77,6 +59,21 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts)
             "mean_overrun_hours",
             totals.overrun_s as f64 / totals.overran as f64 / 3600.0,
         );
+    }
+    if args.starts_recorded() && counts.recorded_wait_s == 0 {
+        facts.notes.push(
+            "the log tells of no job that waited: --starts recorded starts each when it was \
+             submitted, which the log may not mean"
+                .to_owned(),
+        );
+    }
+    if totals.conflicts > 0 {
+        facts.notes.push(format!(
+            "{} jobs found too few free nodes when the log says that they started, and start \
+             later: is --machine-nodes {} right?",
+            totals.conflicts,
+            simulated.machine().nodes
+        ));
     }
     if totals.skipped > 0 {
         facts.notes.push(format!(
@@ -93,8 +90,41 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts)
             counts.without_walltime
         ));
     }
-    facts.notes.push(
+    for (count, what) in [
+        (
+            counts.incomplete,
+            "no number of nodes in the log and are left out",
+        ),
+        (
+            counts.endless,
+            "neither an end nor a walltime in the log and are left out",
+        ),
+    ] {
+        if count > 0 {
+            facts.notes.push(format!("{count} jobs have {what}"));
+        }
+    }
+    if simulated.start() > survey.first_submit || simulated.end() < survey.last_submit {
+        facts.notes.push(
+            "counts of jobs, waits and the utilisation are of the log from its beginning, not of \
+             the part that is asked for alone"
+                .to_owned(),
+        );
+    }
+    if u64::from(counts.smallest) * LARGE > u64::from(simulated.machine().nodes) {
+        facts.notes.push(format!(
+            "no job has fewer than {} of the {} nodes: if the log leaves small jobs out, holes were \
+             smaller than these",
+            counts.smallest,
+            simulated.machine().nodes
+        ));
+    }
+    facts.notes.push(if args.starts_recorded() {
+        "the log does not say which nodes were idle: jobs start when it says, on nodes that the \
+         simulator chooses"
+            .to_owned()
+    } else {
         "the log does not say which nodes were idle: holes are those of the simulated scheduler"
-            .to_owned(),
-    );
+            .to_owned()
+    });
 }

@@ -1,0 +1,205 @@
+//! How many nodes the machine has, and whether what is said of it fits the log.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use lacuna_model::{HoleRecord, NodeId};
+use lacuna_schedlog::{LogHeader, read_nodes};
+
+use super::args::{LogArgs, MOST_NODES};
+use super::facts::Facts;
+use super::held::nodes_file;
+use super::load::unreadable;
+use super::placed::{Placed, nodes};
+use crate::error::{CliError, Exit, Result};
+
+/// Whose words the size of a machine is.
+const SAID: &str = "by --machine-nodes";
+const LISTED: &str = "by the list of nodes";
+
+/// The machine of a log without nodes.
+///
+/// # Errors
+/// `L0019` if nothing says how large it is; no machine is as large.
+pub(super) fn of_jobs(args: &LogArgs, header: &LogHeader, facts: &mut Facts) -> Result<u32> {
+    let procs = header.procs.map(|procs| {
+        let per_node = args.machine.procs_per_node.unwrap_or(1).max(1);
+        procs.div_ceil(per_node)
+    });
+    let listed = match &args.machine.nodes_file {
+        Some(file) => Some(count(read_nodes(file).map_err(unreadable)?.len())),
+        None => None,
+    };
+    let found = [
+        (args.machine.machine_nodes, SAID),
+        (listed, LISTED),
+        (header.nodes, "by the log's header"),
+        (procs, "by the processors in the log's header"),
+    ];
+    let path = args.log.display();
+    let Some((size, from)) = found
+        .into_iter()
+        .find_map(|(size, from)| Some((size.filter(|&size| size > 0)?, from)))
+    else {
+        let message =
+            format!("{path}: the log names no nodes and does not say how many the machine has");
+        return Err(
+            CliError::new("L0019", Exit::Failed, message).remedy("say it with --machine-nodes")
+        );
+    };
+    if size > MOST_NODES {
+        return Err(CliError::failed(format!(
+            "{path}: the machine has {size} nodes {from}, more than {MOST_NODES}"
+        ))
+        .remedy("say with --machine-nodes how many it has"));
+    }
+    (facts.machine_nodes, facts.nodes_from) = (Some(size), from);
+    Ok(size)
+}
+
+/// The machine of a log of holes: as said, as listed, as named in the log; else it is not known.
+///
+/// # Errors
+/// Fewer nodes are said than have holes; the list of nodes is of another machine.
+pub(super) fn of_holes(
+    args: &LogArgs,
+    holes: &[HoleRecord],
+    named: Option<u32>,
+    facts: &mut Facts,
+) -> Result<()> {
+    let of_log: HashSet<&NodeId> = holes.iter().map(|hole| &hole.node).collect();
+    let mut listed = None;
+    if let Some(file) = nodes_file(args) {
+        let list = read_nodes(&file).map_err(unreadable)?;
+        let names: HashSet<&NodeId> = list.iter().collect();
+        let foreign = of_log.difference(&names);
+        let fit = Fit {
+            known: of_log.intersection(&names).count(),
+            foreign: foreign.clone().count(),
+            example: foreign.min().map(|node| node.as_str()),
+            listed: list.first().map_or("", NodeId::as_str),
+        };
+        match fit.check(args, &file) {
+            Ok(note) => {
+                facts.notes.extend(note);
+                listed = Some(count(list.len()));
+            }
+            // A list that merely lies beside the log may be of another one.
+            Err(_) if args.machine.nodes_file.is_none() => facts.notes.push(format!(
+                "{} is not a list of this log's nodes and is not used",
+                file.display()
+            )),
+            Err(error) => return Err(error),
+        }
+    }
+    let found = [
+        (args.machine.machine_nodes, SAID),
+        (listed, LISTED),
+        (named, "named in the log"),
+    ];
+    for (size, from) in found {
+        if facts.machine_nodes.is_none() && size.is_some() {
+            (facts.machine_nodes, facts.nodes_from) = (size, from);
+        }
+    }
+    enough(args, count(of_log.len()))
+}
+
+/// The machine of a log that names the nodes of jobs.
+///
+/// # Errors
+/// As [`of_holes`].
+pub(super) fn of_placed(args: &LogArgs, placed: &Placed, facts: &mut Facts) -> Result<()> {
+    let named = placed.occupancy.nodes();
+    if let Some(file) = &args.machine.nodes_file {
+        let fit = Fit {
+            known: placed.occupancy.used(),
+            foreign: usize::try_from(placed.found.unlisted).unwrap_or(usize::MAX),
+            example: placed.occupancy.unlisted(),
+            listed: named.first().map_or("", NodeId::as_str),
+        };
+        if let Some(note) = fit.check(args, file)? {
+            facts.notes.push(format!(
+                "{note}: {} jobs ran only there, {} in part",
+                placed.elsewhere, placed.partly
+            ));
+        }
+        (facts.machine_nodes, facts.nodes_from) = (Some(count(named.len())), LISTED);
+        return Ok(());
+    }
+    let names = count(named.len());
+    enough(args, names)?;
+    match args.machine.machine_nodes {
+        Some(size) => {
+            (facts.machine_nodes, facts.nodes_from) = (Some(size), SAID);
+            if size > names {
+                facts.notes.push(format!(
+                    "{} of the machine's {size} are not named in the log: whether they were idle \
+                     is not known, and they count as busy in shares of the machine (--nodes-file \
+                     lists all)",
+                    nodes(size - names)
+                ));
+            }
+        }
+        None => {
+            (facts.machine_nodes, facts.nodes_from) = (Some(names), "named in the log");
+            facts.notes.push(format!(
+                "the log names {}; one that never had a job is unknown (--nodes-file lists all)",
+                nodes(names)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// No fewer nodes than the log has can be right.
+fn enough(args: &LogArgs, names: u32) -> Result<()> {
+    match args.machine.machine_nodes {
+        Some(size) if size < names => Err(CliError::failed(format!(
+            "{}: the log names {}, more than --machine-nodes {size}",
+            args.log.display(),
+            nodes(names)
+        ))
+        .remedy("leave --machine-nodes out, or take some of the nodes with --first-nodes")),
+        _ => Ok(()),
+    }
+}
+
+/// How a list of nodes fits the nodes of a log.
+struct Fit<'a> {
+    /// Nodes of the log that are on the list, and that are not.
+    known: usize,
+    foreign: usize,
+    /// One that is not.
+    example: Option<&'a str>,
+    /// One of the list.
+    listed: &'a str,
+}
+
+impl Fit<'_> {
+    /// What is to be said if some are missing.
+    fn check(&self, args: &LogArgs, file: &Path) -> Result<Option<String>> {
+        let Some(example) = self.example else {
+            return Ok(None);
+        };
+        let of_log = self.known.saturating_add(self.foreign);
+        let (log, file) = (args.log.display(), file.display());
+        if self.known < self.foreign {
+            return Err(CliError::failed(format!(
+                "{file}: of the {of_log} nodes that {log} names, such as {example}, {} are in this \
+                 list, which has names such as {}",
+                self.known, self.listed
+            ))
+            .remedy("give the list of the nodes of this log's machine, written as the log does"));
+        }
+        Ok(Some(format!(
+            "{} of the {of_log} nodes that the log names, such as {example}, are not in {file} and \
+             are left out",
+            self.foreign
+        )))
+    }
+}
+
+fn count(nodes: usize) -> u32 {
+    u32::try_from(nodes).unwrap_or(u32::MAX)
+}
