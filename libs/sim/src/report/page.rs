@@ -245,7 +245,7 @@ fn trainers(out: &mut String, report: &Report, end_s: f64) {
     let mut until = end_s;
     if report.trainers_left_out > 0 {
         let lasts = rows.iter().filter_map(|row| row.ended_s);
-        until = lasts.fold(0.0, f64::max).clamp(1.0, end_s);
+        until = lasts.fold(1.0, f64::max).min(end_s);
         let _ = write!(
             legend,
             "; the first {} trainers, until {} after the start",

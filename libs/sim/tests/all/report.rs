@@ -2,9 +2,9 @@
 
 use lacuna_sim::calibration::{Calibrated, HorizonScore, PredictorScore, ReliabilityBin};
 use lacuna_sim::report::{
-    Agreement, ComparedFigure, ComparedRow, Comparison, DayRow, Gantt, GanttRow, GanttSegment,
-    Group, LossKind, LossPart, LossSplit, Losses, PoolPoint, Report, TrainerRow, bin_holes,
-    bin_solves, render, render_comparison,
+    Agreement, Answer, ComparedFigure, ComparedRow, Comparison, DayRow, Gantt, GanttRow,
+    GanttSegment, Group, LossKind, LossPart, LossSplit, Losses, PoolPoint, Report, TrainerRow,
+    bin_holes, bin_solves, render, render_comparison,
 };
 
 use crate::common::keep;
@@ -81,6 +81,7 @@ fn a_report_of_no_length_is_drawn() {
     report.efficiency.clear();
     report.trainers[0].ended_s = None;
     report.trainers[0].sizes.clear();
+    report.trainers_left_out = 1;
     report.losses = Some(Losses {
         samples: 0.0,
         rescale: 0.0,
@@ -297,6 +298,11 @@ fn full() -> Report {
         }),
         solves: bin_solves((1..200).map(|k| (1e-6 * f64::from(k), 5))),
         machine: vec![("machine".to_owned(), "4,392 nodes".to_owned())],
+        answer: vec![Answer {
+            question: "What would it have gained?".to_owned(),
+            text: "A <lot>.".to_owned(),
+        }],
+        doubts: vec!["The log is short.".to_owned()],
         harm: vec!["Nodes went back at once.".to_owned()],
         ..report()
     }
@@ -311,8 +317,10 @@ fn a_long_report_shows_every_part_and_stays_small() {
         "Pool and use",
         "Efficiency by day",
         "Where the loss went",
-        "Would it have hurt anyone?",
-        "Trainers",
+        "What would it have gained?",
+        "What to bear in mind",
+        "What harm there could be",
+        "The first trainers",
         "Node by node",
         "Are forecasts right?",
         "Time per decision",
@@ -325,6 +333,7 @@ fn a_long_report_shows_every_part_and_stays_small() {
     // A window's nodes, a split's parts and each day are all there.
     assert!(page.contains(">a01n39<") && page.contains("2021-02-30"));
     assert!(page.contains("-2.00 %"), "a gain is shown as one");
+    assert!(page.contains("A &lt;lot&gt;."), "an answer is text");
     keep("full.html", &page);
 }
 

@@ -110,6 +110,7 @@ fn a_replay_fills_its_report() {
         "Where the loss went",
         "Node by node",
         "Would it have hurt anyone?",
+        "What harm there could be",
         "Trainers",
         "Holes by length",
         "Are forecasts right?",
