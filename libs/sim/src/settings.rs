@@ -89,7 +89,7 @@ pub struct Settings {
     /// Which of several equal nodes a trainer gets or gives up.
     pub node_choice: NodeChoice,
     /// Whether the list of trainers starts again at its end, and the replay runs to the end of
-    /// the recording.
+    /// the recording. A trainer that is done trains on until it leaves, and that work counts.
     pub endless: bool,
     /// Seed of every random choice.
     pub seed: u64,

@@ -18,7 +18,7 @@ use lacuna_sim::report::{Source, from_replay, render};
 use lacuna_sim::{Decision, History, Hooks, Recording, Replayed, Settings, SimError, replay};
 
 use crate::error::{CliError, Result};
-use crate::log::{Bar, Facts, Input, load, unreadable};
+use crate::log::{Bar, Facts, Input, Kind, load, unreadable};
 
 pub(crate) use args::ReplayArgs;
 
@@ -157,6 +157,7 @@ fn page(
             utc_offset_s: args.log.utc_offset_s(recording.start()),
             ..PoolOptions::default()
         },
+        simulated: facts.kind == Kind::Simulated,
         machine: &machine,
         notes: &notes,
         ..Source::new(&facts.file, recording, trainers)

@@ -89,10 +89,13 @@ impl World<'_> {
             .collect();
         self.pool
             .map_owners(|owner| moved.get(owner as usize).copied().flatten());
+        let (endless, now_s) = (self.settings.endless, self.tally.now_s);
         for member in self.active.extract_if(.., |m| m.ended_s.is_some()) {
             self.tally.trainers_done += 1;
             if let Some(recorder) = &mut self.recorder {
-                recorder.end(member.life, member.ended_s, member.account.done);
+                // In an endless list it has trained on until now, and that work counts.
+                let ended_s = if endless { Some(now_s) } else { member.ended_s };
+                recorder.end(member.life, ended_s, member.account.done);
             }
         }
     }

@@ -48,6 +48,32 @@ fn what_finished_trainers_hold_is_counted_as_idling() {
 }
 
 #[test]
+fn in_an_endless_list_nobody_waits_for_the_next_event() {
+    let settings = Settings {
+        max_parallel: 1,
+        endless: true,
+        gantt: Some(GanttWindow {
+            from_s: 0.0,
+            until_s: 100.0,
+            nodes: 10,
+        }),
+        ..Settings::default()
+    };
+    // Done at 10, it trains on until 40, when the pool changes and the next one comes.
+    let holes = [hole(0, 0, 100), hole(1, 0, 40)];
+    let replayed = run(&holes, &[trainer(0, 2, 200.0)], &settings);
+    assert_eq!(replayed.summary.loss.idling, 0.0);
+    let history = replayed.history.unwrap();
+    assert_eq!(history.lives[0].ended_s, Some(40.0));
+    let mut segments = history.gantt.iter().flat_map(|gantt| &gantt.rows);
+    assert!(
+        segments.all(|row| row.segments.iter().all(|part| part.trainer.is_some())),
+        "{:?}",
+        history.gantt
+    );
+}
+
+#[test]
 fn nodes_without_a_trainer_are_counted_as_waiting() {
     // The second trainer would have had the second node, but comes only after the end.
     let holes = [hole(0, 0, 100), hole(1, 0, 50)];

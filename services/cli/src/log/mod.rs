@@ -18,6 +18,6 @@ mod progress;
 mod simulated;
 
 pub(crate) use args::LogArgs;
-pub(crate) use facts::Facts;
+pub(crate) use facts::{Facts, Kind};
 pub(crate) use load::{Input, load, unreadable};
 pub(crate) use progress::Bar;

@@ -13,6 +13,11 @@ use crate::error::{CliError, Result, file_error};
 use crate::log::LogArgs;
 use crate::output::parse_span;
 
+/// Headings of the help.
+const TRAINERS: &str = "The trainers";
+const DECIDES: &str = "Who decides, and how";
+const SHOWS: &str = "What is shown";
+
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -31,81 +36,83 @@ Any log of a batch scheduler will do: Standard Workload Format, Slurm (sacct, jo
 slurmctld.log, sinfo), PBS, LSF, states of nodes, or a list of holes (node,idle_from,idle_until,
 censored, in Unix seconds). Jobs that name no nodes are placed by a simulated batch scheduler.
 Trainers are one JSON object a line; without, ShuffleNet is trained on ImageNet over and over, with
-the curve and the costs of the paper, as an endless stream. All may be compressed. The defaults are the published model of BFTrainer
-(arXiv 2106.12091), which leaves open which of several equal nodes a trainer gets: at random.
+the curve and the costs of the paper, as an endless stream. All may be compressed. The defaults are
+the published model of BFTrainer (arXiv 2106.12091), which leaves open which of several equal nodes
+a trainer gets: at random.
 An objective may be an expression of n (nodes), rate (samples/s on n nodes), rate1, speedup, weight,
 priority, min_nodes, max_nodes and samples_left, such as 'weight * speedup^0.9'; with + - * / ^,
 comparisons, min, max, abs, sqrt, exp, ln, log2, floor, ceil and if(condition, then, else).
 Fractions of cost are samples lost over samples done. The seed is printed with the result.")]
 pub(crate) struct ReplayArgs {
     /// The trainers (JSON lines) [default: an endless stream of ShuffleNet on ImageNet]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = TRAINERS, value_name = "FILE")]
     pub(super) trainers: Option<PathBuf>,
-    /// Who decides how many nodes each trainer gets
-    #[arg(long, value_enum, default_value_t = PolicyArg::Dp)]
-    policy: PolicyArg,
-    /// Forward-looking time of a decision
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = parse_span, allow_hyphen_values = true)]
-    horizon: Span,
     /// How many trainers are admitted at a time [default: 10; without --trainers as many as the
     /// whole machine has room for]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_PARALLEL))]
+    #[arg(long, help_heading = TRAINERS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_PARALLEL))]
     pub(super) max_parallel: Option<u32>,
     /// Factor on the rescale costs of all trainers
     #[arg(
-        long,
+        long, help_heading = TRAINERS,
         value_name = "FACTOR",
         default_value_t = 1.0,
         allow_negative_numbers = true
     )]
     cost_scale: f64,
-    /// When a trainer that is done gives its nodes to others
-    #[arg(long, value_enum, default_value_t = TrainerEndArg::NextEvent)]
+    /// Start the list of trainers again at its end, and run to the end of the recording
+    #[arg(long, help_heading = TRAINERS)]
+    endless: bool,
+    /// When a trainer that is done gives its nodes to others; with --endless or without --trainers
+    /// it trains on until then
+    #[arg(long, help_heading = TRAINERS, value_enum, default_value_t = TrainerEndArg::NextEvent)]
     trainer_end: TrainerEndArg,
-    /// Keep the quirks of the published code (limit on changes, equal share at the minimum)
-    #[arg(long)]
-    compat: bool,
+    /// A trainer that starts from no nodes pays for growing, too; as published it starts free
+    #[arg(long, help_heading = TRAINERS)]
+    charge_starts: bool,
+    /// Who decides how many nodes each trainer gets
+    #[arg(long, help_heading = DECIDES, value_enum, default_value_t = PolicyArg::Dp)]
+    policy: PolicyArg,
+    /// Forward-looking time of a decision
+    #[arg(long, help_heading = DECIDES, value_name = "TIME", default_value = "120s", value_parser = parse_span, allow_hyphen_values = true)]
+    horizon: Span,
     /// What is maximised: as-given (what the list of trainers says), throughput,
     /// scaling-efficiency, weighted, deadline, least-attained, fair, or an expression
-    #[arg(long, value_name = "OBJECTIVE", default_value = "as-given", value_parser = objective, allow_hyphen_values = true)]
+    #[arg(long, help_heading = DECIDES, value_name = "OBJECTIVE", default_value = "as-given", value_parser = objective, allow_hyphen_values = true)]
     objective: Objective,
     /// Objectives of single trainers, one a line: name = "expression", or name,expression
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = DECIDES, value_name = "FILE")]
     pub(super) objective_file: Option<PathBuf>,
-    /// A trainer that starts from no nodes pays for growing, too; as published it starts free
-    #[arg(long)]
-    charge_starts: bool,
-    /// How the work of dedicated nodes is found that efficiency is measured by
-    #[arg(long, value_enum, default_value_t = DedicatedArg::ByKind)]
-    dedicated: DedicatedArg,
     /// Which of several equal nodes a trainer gets or gives up
-    #[arg(long, value_enum, default_value_t = NodesArg::Random)]
+    #[arg(long, help_heading = DECIDES, value_enum, default_value_t = NodesArg::Random)]
     nodes: NodesArg,
-    /// Start the list of trainers again at its end, and run to the end of the recording
-    #[arg(long)]
-    endless: bool,
+    /// Keep the quirks of the published code (limit on changes, equal share at the minimum)
+    #[arg(long, help_heading = DECIDES)]
+    compat: bool,
     /// Seed of every random choice
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, help_heading = DECIDES, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// How the work of dedicated nodes is found that efficiency is measured by
+    #[arg(long, help_heading = SHOWS, value_enum, default_value_t = DedicatedArg::ByKind)]
+    dedicated: DedicatedArg,
     /// Solve every decision by dp and by milp (whole, gap 0) and fail if they disagree
-    #[arg(long)]
+    #[arg(long, help_heading = SHOWS)]
     verify: bool,
     /// Print exactly one JSON value
-    #[arg(long)]
+    #[arg(long, help_heading = SHOWS)]
     pub(super) json: bool,
     /// Write an HTML report that stands alone
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = SHOWS, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
     /// The part of time that the report shows node by node: moments, or lengths of time since the
     /// start of the replay (6h..12h) [default: the first day]
-    #[arg(long, value_name = "FROM..UNTIL", requires = "report")]
+    #[arg(long, help_heading = SHOWS, value_name = "FROM..UNTIL", requires = "report")]
     gantt: Option<Part>,
     /// How many nodes it shows
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, help_heading = SHOWS, value_name = "N", default_value_t = 64)]
     gantt_nodes: u32,
     /// Save the allocation problem of an event, or the one that took the longest; `lacuna solve`
     /// solves it again
-    #[arg(long, value_name = "FILE[@EVENT|@hardest]")]
+    #[arg(long, help_heading = SHOWS, value_name = "FILE[@EVENT|@hardest]")]
     pub(super) save_problem: Option<Saved>,
     // Last, since its headings hold for all that follows.
     #[command(flatten)]
