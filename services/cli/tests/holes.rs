@@ -94,6 +94,12 @@ fn jobs_without_nodes_are_placed_by_the_simulated_scheduler() {
     assert_eq!(log["computer"], "four nodes");
     assert_eq!(log["machine_nodes"], 4);
     assert_eq!(log["jobs"]["jobs"], 4);
+    assert!(near(&log["jobs"]["utilisation"], 0.65), "{log}");
+    // Between steps: n2 and n3 idle from 10 to 20 and from 80 to 100, of 120 s.
+    let part = ["--from", "1600000010", "--until", "1600000130"];
+    let found = bench.json(&[&["holes", "four.swf"][..], &part].concat());
+    assert!(near(&found["share"], 0.125), "{found}");
+    assert!(near(&found["log"]["jobs"]["utilisation"], 0.875), "{found}");
     // Without backfill job 3 starts after job 2, at 150, and ends at 210.
     let found = bench.json(&["holes", "four.swf", "--backfill", "none"]);
     assert!(
@@ -431,7 +437,7 @@ fn a_job_without_an_end_is_over_with_its_walltime() {
     assert!(near(&found["holes"]["node_hours"], 50.0 / 60.0), "{found}");
     assert_eq!(found["log"]["jobs"]["over_with_their_walltime"], 1);
     let notes = found["log"]["notes"].to_string();
-    assert!(notes.contains("1 job started without an end"), "{notes}");
+    assert!(notes.contains("1 job without an end"), "{notes}");
     // It says nothing of jobs that ran at the end.
     assert!(notes.contains("only jobs that ended"), "{notes}");
     // One that may still run does, and holds its node; 50 minutes are left.
@@ -462,10 +468,7 @@ fn nodes_of_another_machine_are_refused() {
         notes.contains("1 of the 2 nodes that the log names, such as n2"),
         "{notes}"
     );
-    assert!(
-        notes.contains("1 jobs ran only there, 2 in part"),
-        "{notes}"
-    );
+    assert!(notes.contains("1 job ran only there, 2 in part"), "{notes}");
     // Of a list of holes as well; one that merely lies beside it is not used.
     let list = "node,idle_from,idle_until,censored\na,1000,1100,0\n";
     bench.file("holes.csv", list);

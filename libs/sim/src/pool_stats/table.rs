@@ -32,7 +32,11 @@ impl PoolStats {
         let mut figures = vec![
             row(
                 "recorded",
-                format!("{:.2} days ({:.1} h)", self.hours / 24.0, self.hours),
+                if self.hours < 1.0 {
+                    Span::from_ms((self.hours * 3_600_000.0).round() as i64).to_string()
+                } else {
+                    format!("{:.2} days ({:.1} h)", self.hours / 24.0, self.hours)
+                },
             ),
             row(
                 "nodes",

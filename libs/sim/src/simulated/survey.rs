@@ -51,6 +51,9 @@ pub struct Survey {
     /// What the simulation had counted at the last submission, or at the end of the part to
     /// replay if that comes first: without the time in which the machine only empties.
     pub totals_in_use: Totals,
+    /// Share of the node-time of the part to replay that jobs used; drained and reserved time
+    /// counts as offered.
+    pub utilisation: f64,
     /// Holes that had ended before the part to replay.
     pub history_holes: u64,
 }
@@ -96,6 +99,7 @@ impl Simulated {
             last_end: Timestamp::from_unix(seen.totals.at),
             totals: seen.totals,
             totals_in_use: seen.in_use,
+            utilisation: seen.utilisation(window.end.is_some() || last <= self.from_s),
             history_holes: seen.history,
         };
         Ok(())
@@ -113,6 +117,7 @@ impl Simulated {
         let mut seen = Seen::default();
         let mut steps = 0_u64;
         let mut submitted = 0;
+        let mut before = NodeTime::default();
         while let Some(step) = simulator.step()? {
             let at_ms = step.at.saturating_mul(1000);
             if from.is_some_and(|from| at_ms <= from) && steps > 0 {
@@ -127,6 +132,16 @@ impl Simulated {
                 submitted = totals.submitted;
                 seen.in_use = *totals;
             }
+            let now = NodeTime::of(totals);
+            for (bound, kept) in [(from, &mut seen.at_from), (until, &mut seen.at_until)] {
+                if let Some(bound) = bound
+                    && kept.is_none()
+                    && at_ms >= bound
+                {
+                    *kept = Some(before.until(now, bound as f64 / 1000.0));
+                }
+            }
+            before = now;
             if steps.is_multiple_of(4096) {
                 let shared = shared.borrow();
                 progress(SurveyProgress {
@@ -164,4 +179,67 @@ struct Seen {
     totals: Totals,
     in_use: Totals,
     history: u64,
+    /// At the beginning and the end of the part that is asked for, once they are reached.
+    at_from: Option<NodeTime>,
+    at_until: Option<NodeTime>,
+}
+
+impl Seen {
+    /// Of the part to replay, which ends where it is asked to (`bounded`), or at the last
+    /// submission.
+    fn utilisation(&self, bounded: bool) -> f64 {
+        let from = self.at_from.unwrap_or_default();
+        let until = match self.at_until {
+            Some(until) => until,
+            None if bounded => NodeTime::of(&self.totals),
+            None => NodeTime::of(&self.in_use),
+        };
+        let offered = until.offered - from.offered;
+        if offered > 0.0 {
+            (until.busy - from.busy) / offered
+        } else {
+            0.0
+        }
+    }
+}
+
+/// What has been counted until a moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct NodeTime {
+    /// Unix seconds.
+    at: f64,
+    /// Node-seconds with a job, and all.
+    busy: f64,
+    offered: f64,
+}
+
+impl NodeTime {
+    fn of(totals: &Totals) -> Self {
+        let busy = totals.busy_node_s as f64;
+        let others = [
+            totals.idle_node_s,
+            totals.down_node_s,
+            totals.reserved_node_s,
+        ];
+        Self {
+            at: totals.at as f64,
+            busy,
+            offered: busy + others.iter().map(|&part| part as f64).sum::<f64>(),
+        }
+    }
+
+    /// What had been counted at a moment between this and a later step: nodes change at steps
+    /// alone.
+    fn until(self, next: Self, at: f64) -> Self {
+        let part = if self.offered == 0.0 && next.offered == 0.0 {
+            0.0
+        } else {
+            ((at - self.at) / (next.at - self.at).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
+        };
+        Self {
+            at,
+            busy: self.busy + (next.busy - self.busy) * part,
+            offered: self.offered + (next.offered - self.offered) * part,
+        }
+    }
 }

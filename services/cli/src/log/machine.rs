@@ -10,7 +10,7 @@ use super::args::{LogArgs, MOST_NODES};
 use super::facts::Facts;
 use super::held::nodes_file;
 use super::load::unreadable;
-use super::placed::{Placed, nodes};
+use super::placed::{Placed, jobs, nodes};
 use crate::error::{CliError, Exit, Result};
 
 /// Whose words the size of a machine is.
@@ -120,8 +120,9 @@ pub(super) fn of_placed(args: &LogArgs, placed: &Placed, facts: &mut Facts) -> R
         };
         if let Some(note) = fit.check(args, file)? {
             facts.notes.push(format!(
-                "{note}: {} jobs ran only there, {} in part",
-                placed.elsewhere, placed.partly
+                "{note}: {} ran only there, {} in part",
+                jobs(placed.elsewhere),
+                placed.partly
             ));
         }
         (facts.machine_nodes, facts.nodes_from) = (Some(count(named.len())), LISTED);
@@ -145,7 +146,7 @@ pub(super) fn of_placed(args: &LogArgs, placed: &Placed, facts: &mut Facts) -> R
             (facts.machine_nodes, facts.nodes_from) = (Some(names), "named in the log");
             facts.notes.push(format!(
                 "the log names {}; one that never had a job is unknown (--nodes-file lists all)",
-                nodes(names)
+                nodes(names - count(placed.added).min(names))
             ));
         }
     }

@@ -39,6 +39,8 @@ pub(super) struct Placed {
     /// The earliest end and the latest moment of all jobs.
     first_end: Option<Timestamp>,
     last: Option<Timestamp>,
+    /// Nodes that only files of outages and reservations name.
+    pub(super) added: usize,
     numbers: Vec<u32>,
     notes: Vec<String>,
 }
@@ -149,6 +151,7 @@ impl Placed {
             self.occupancy.outage(&nodes, block.from, block.until);
         }
         let added = self.occupancy.nodes().get(before..).unwrap_or_default();
+        self.added = self.added.saturating_add(added.len());
         if let Some(first) = added.first() {
             self.notes.push(format!(
                 "{} names {} that had no job, the first {first}: taken for part of the machine",
@@ -249,50 +252,50 @@ impl Placed {
                 ""
             };
             notes.push(format!(
-                "{} on nodes that the log does not name ({:.1} node-hours, beside {:.1} on named \
+                "{} ran on nodes that the log does not name ({:.1} node-hours, beside {:.1} on named \
                  ones): holes may be false{most}",
-                jobs(self.without_nodes, "ran"),
+                jobs(self.without_nodes),
                 self.unnamed_hours,
                 self.named_hours
             ));
         }
         if let Some(bad) = &self.bad_host {
             notes.push(format!(
-                "{} whose lists of nodes cannot be read, the first of {bad}",
-                jobs(self.bad_hosts, "ran")
+                "{} with lists of nodes that cannot be read, the first of {bad}",
+                jobs(self.bad_hosts)
             ));
         }
         if found.overdue > 0 {
             notes.push(format!(
-                "{} without an end in the log, though their walltime was over before it was: taken \
-                 to have ended with it",
-                jobs(found.overdue, "started")
+                "{} without an end in the log, and with a walltime that was over before the log: \
+                 taken to have ended with it",
+                jobs(found.overdue)
             ));
         }
         if found.stale > 0 {
             notes.push(format!(
-                "{} with neither an end nor a walltime in the log, longer ago than any other job \
-                 ran: they hold their nodes until {}",
-                jobs(found.stale, "started"),
+                "{} with neither an end nor a walltime in the log, and started longer ago than any \
+                 other job ran: taken to hold their nodes until {}",
+                jobs(found.stale),
                 iso_short(found.until)
             ));
         }
         if found.refused > 0 {
             notes.push(format!(
-                "{} before they started, by the log: left out",
-                jobs(found.refused, "ended")
+                "{} ended before they started, by the log: left out",
+                jobs(found.refused)
             ));
         }
         notes
     }
 }
 
-/// So many jobs did something, in words.
-fn jobs(count: u64, did: &str) -> String {
+/// So many jobs, in words.
+pub(super) fn jobs(count: u64) -> String {
     if count == 1 {
-        format!("1 job {did}")
+        "1 job".to_owned()
     } else {
-        format!("{count} jobs {did}")
+        format!("{count} jobs")
     }
 }
 

@@ -1,6 +1,5 @@
 //! What is known, and what is said, of a machine that is simulated.
 
-use lacuna_model::Timestamp;
 use lacuna_sim::{Recording, Simulated};
 use serde_json::Value;
 
@@ -33,12 +32,10 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts)
         facts.count(name, count);
     }
     facts.starts_recorded = args.starts_recorded();
-    let in_use = &survey.totals_in_use;
-    let (from, until) = (survey.first_submit, Timestamp::from_unix(in_use.at));
     facts.utilised(
-        in_use.utilisation(),
+        survey.utilisation,
         simulated.machine().nodes,
-        until.since(from),
+        simulated.end().since(simulated.start()),
     );
     let mut put = |name: &str, value: f64| facts.put(name, Value::from(value));
     if totals.started > 0 {
@@ -106,8 +103,7 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts)
     }
     if simulated.start() > survey.first_submit || simulated.end() < survey.last_submit {
         facts.notes.push(
-            "counts of jobs, waits and the utilisation are of the log from its beginning, not of \
-             the part that is asked for alone"
+            "counts of jobs and waits are of the whole log, not of the part that is asked for"
                 .to_owned(),
         );
     }
