@@ -392,6 +392,11 @@ fn shares_of_time_are_of_what_was_watched() {
     ];
     let found = bench.json(&[&["holes", "day.txt"][..], &zone].concat());
     assert_eq!(found["end"], "2024-01-01T21:00:00Z");
+    let (_, rows) = DAY.split_once('\n').unwrap();
+    bench.file("twice.txt", &format!("{DAY}{rows}"));
+    let twice = bench.json(&["holes", "twice.txt"]);
+    assert!(near(&twice["log"]["jobs"]["busy_time_shared"], 1.0));
+    assert!(twice["log"]["notes"].to_string().contains("records twice"));
     let early = bench.json(&["holes", "day.txt", "--from", "2023-12-31"]);
     let notes = early["log"]["notes"].to_string();
     assert!(

@@ -227,6 +227,13 @@ impl Placed {
         if shares.doubled_node_ms > 0 {
             let share = shares.doubled_node_ms as f64 / shares.busy_node_ms.max(1) as f64;
             facts.put("busy_time_shared", Value::from(share));
+            if share > MOSTLY {
+                facts.notes.push(
+                    "nearly all busy time has two jobs or more: does the log have its records \
+                     twice?"
+                        .to_owned(),
+                );
+            }
         }
         facts.put(
             "longest_hours",
@@ -289,6 +296,9 @@ impl Placed {
         notes
     }
 }
+
+/// More of the busy time than this is shared only where all nodes always are, or by mistake.
+const MOSTLY: f64 = 0.9;
 
 /// So many jobs, in words.
 pub(super) fn jobs(count: u64) -> String {
