@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::data::Answer;
-use super::svg::{count, escape, percent};
+use super::svg::{count, escape, percent, span};
 use crate::Summary;
 use crate::pool_stats::PoolStats;
 
@@ -80,12 +80,44 @@ fn harm(pool: &PoolStats, simulated: bool) -> Answer {
     let text = format!(
         "No batch job in the replay: all start {starts}, as a node that is wanted goes back in the \
          same moment. On a real machine each second that giving back takes costs batch jobs at \
-         most {} node-hours over all this time, {} of the machine.",
+         most {} node-hours over the whole recording, {} of the machine.",
         nodes(second_hours),
         percent(second_hours / machine_hours.max(f64::MIN_POSITIVE), 4)
     );
     Answer {
         question: "Would it have hurt anyone?".to_owned(),
+        text,
+    }
+}
+
+/// How many nodes were idle, and whether that can be used.
+pub(super) fn idle(stats: &PoolStats) -> Answer {
+    let without = &stats.without_outages;
+    let outages = if stats.tells_outages() && without.hours_left_out > 0.0 {
+        format!(
+            " Without the {} in which more than {} were idle, it was {} ({}).",
+            length(without.hours_left_out),
+            count(f64::from(without.above)),
+            nodes(without.equivalent_nodes),
+            percent(without.share, 1)
+        )
+    } else {
+        String::new()
+    };
+    let text = format!(
+        "Over {} the machine's {} nodes left {} idle on average ({}), {} node-hours in all.{outages} \
+         Half of the holes were over within {}; holes of an hour and more held {} of the idle \
+         node-time.",
+        length(stats.hours),
+        count(f64::from(stats.nodes)),
+        nodes(stats.equivalent_nodes),
+        percent(stats.share, 1),
+        count(stats.holes.node_hours),
+        span(stats.holes.p50_s.round()),
+        percent(1.0 - stats.holes.under_1_h.node_time, 0)
+    );
+    Answer {
+        question: "How much was idle?".to_owned(),
         text,
     }
 }

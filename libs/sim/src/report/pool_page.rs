@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::charts;
 use super::shell::{self, Table};
 use super::style;
 use super::svg::{count, escape, percent, share};
+use super::{answer, charts};
 use crate::pool_stats::PoolStats;
 
 /// What makes a chart readable without its colours' names.
@@ -29,6 +29,7 @@ pub struct About<'a> {
 #[must_use]
 pub fn render_pool(stats: &PoolStats, about: &About<'_>) -> String {
     let mut body = String::new();
+    answer::draw(&mut body, &[answer::idle(stats)], about.notes);
     shell::pairs(&mut body, "figures", &headline(stats));
     shell::section(
         &mut body,
@@ -49,9 +50,6 @@ pub fn render_pool(stats: &PoolStats, about: &About<'_>) -> String {
         let mut list = String::new();
         shell::pairs(&mut list, "settings", about.machine);
         shell::section(&mut body, "The log and its machine", "", &list, "");
-    }
-    for note in about.notes {
-        let _ = write!(body, "<p class='note'>{}</p>", escape(note));
     }
     let _ = write!(
         body,
