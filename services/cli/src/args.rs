@@ -17,7 +17,7 @@ Examples:
   lacuna submit trainer.toml                   queue a trainer
   lacuna trainers --watch                      see how they come on
   lacuna explain hpo-12                        why it has these nodes, or none
-  lacuna replay holes.csv.gz --trainers t.jsonl.gz --policy dp
+  lacuna replay sacct.log --report out.html    what idle nodes would have trained
   lacuna demo                                  two minutes of it all
 
 Exit codes:

@@ -32,8 +32,9 @@ Examples:
 
 Each row is a `lacuna replay` of the recording that the paper was made with, in a process of its
 own; --json names its command. Which of several equal nodes, or equally good sizes, are chosen is
-left open by the model and drawn by seed, so the median of several seeds is shown. The table is Markdown. The exit code is 1 if a row failed, or
-does not agree with what was published (hours within 1 %, efficiency within .01).")]
+left open by the model and drawn by seed, so the median of several seeds is shown. The table is
+Markdown. The exit code is 1 if a row failed, or does not agree with what was published (hours
+within 1 %, efficiency within .01).")]
 pub(crate) struct BftrainerArgs {
     /// The folder of recordings [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR")]
