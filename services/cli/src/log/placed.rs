@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use lacuna_model::{HoleRecord, NodeId, Timestamp};
+use lacuna_model::{HoleRecord, NodeId, Span, Timestamp};
 use lacuna_schedlog::{JobLog, JobRecord, hosts, read_nodes};
 use lacuna_sim::Trace;
 use lacuna_timeline::occupancy::{Facts as Found, JobEnd, KnownNodes, Occupancy};
@@ -235,10 +235,12 @@ impl Placed {
                 );
             }
         }
-        facts.put(
-            "longest_hours",
-            Value::from(found.longest.as_secs_f64() / 3600.0),
-        );
+        if found.longest > Span::ZERO {
+            facts.put(
+                "longest_hours",
+                Value::from(found.longest.as_secs_f64() / 3600.0),
+            );
+        }
         facts.notes.extend(self.incomplete());
         facts.notes.extend(self.notes);
         // What is told as it happens is told of jobs that still run, too.
