@@ -232,7 +232,7 @@ pub fn pool_drawing(stats: &PoolStats, about: &About<'_>) -> String {
         out,
         "<text class='strong' x='16' y='26'>{}</text>\
          <text class='words' x='16' y='46'>{} nodes, {:.2} days; {:.1} nodes idle in the mean, {} \
-         of the machine ({:.1}, {} without {:.1} h of outages); {} holes</text>",
+         of the machine ({:.1}, {} without {:.1} h with more than {} idle); {} holes</text>",
         escape(about.name),
         count(f64::from(stats.nodes)),
         stats.hours / 24.0,
@@ -241,6 +241,7 @@ pub fn pool_drawing(stats: &PoolStats, about: &About<'_>) -> String {
         outages.equivalent_nodes,
         percent(outages.share, 2),
         outages.hours_left_out,
+        count(f64::from(outages.above)),
         count(stats.holes.count as f64)
     );
     for (line, text) in words.iter().enumerate() {
