@@ -142,7 +142,10 @@ fn bad_input_is_named() {
         (["--first-nodes", "9"], "has only 2"),
         (["--max-parallel", "0"], "0 is not in 1..=100000"),
         (["--max-parallel", "4000000000"], "is not in 1..=100000"),
-        (["--cost-scale", "-1"], "cost-scale: expected a number from 0"),
+        (
+            ["--cost-scale", "-1"],
+            "cost-scale: expected a number from 0",
+        ),
         (["--objective", "-n"], "at 1 nodes is -1: expected a finite"),
         (
             ["--cost-scale", "NaN"],
