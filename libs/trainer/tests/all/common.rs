@@ -1,11 +1,12 @@
 //! A small world for the books: a bucket, agents, and a bus that loses, repeats and delays.
 
+mod build;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lacuna_model::{
-    AgentStatus, Allocation, Assignment, Command, Epoch, Generation, Hole, Launch, NodeId, Outcome,
-    Plan, PlanReport, Progress, RescaleCost, RunId, ScalingCurve, Solve, Span, Timestamp,
-    TrainerId, TrainerRecord, TrainerSpec, Work,
+    AgentStatus, Assignment, Command, Epoch, Hole, NodeId, Plan, Progress, RunId, Span, Timestamp,
+    TrainerId, TrainerRecord, Work,
 };
 use lacuna_trainer::agent::{Agent, Effect as AgentEffect};
 use lacuna_trainer::book::{
@@ -15,80 +16,7 @@ use lacuna_trainer::{Now, simulated};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-pub(crate) fn node(n: usize) -> NodeId {
-    NodeId::new(format!("n{n:02}")).unwrap()
-}
-
-pub(crate) fn trainer(name: &str) -> TrainerId {
-    TrainerId::new(name).unwrap()
-}
-
-/// A trainer with 10 samples/s and node, up to 8 nodes.
-pub(crate) fn spec(name: &str, min: u32, max: u32, work: Work) -> TrainerSpec {
-    TrainerSpec {
-        id: trainer(name),
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
-        submit: Timestamp::from_unix(1000),
-        min_nodes: min,
-        max_nodes: max,
-        throughput: ScalingCurve::linear(10.0, max).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 18.0,
-            down_s: 12.0,
-        },
-        work,
-        launch: Launch::Simulated,
-    }
-}
-
-pub(crate) fn plan(
-    generation: u64,
-    seq: u64,
-    as_of: Timestamp,
-    sizes: &[(&str, &[usize])],
-) -> Plan {
-    plan_of(
-        generation,
-        seq,
-        as_of,
-        sizes
-            .iter()
-            .map(|(name, nodes)| (trainer(name), nodes.iter().map(|n| node(*n)).collect()))
-            .collect(),
-    )
-}
-
-pub(crate) fn plan_of(
-    generation: u64,
-    seq: u64,
-    as_of: Timestamp,
-    sizes: Vec<(TrainerId, Vec<NodeId>)>,
-) -> Plan {
-    Plan {
-        generation: Generation(generation),
-        as_of,
-        seq,
-        allocations: sizes
-            .into_iter()
-            .filter(|(_, nodes)| !nodes.is_empty())
-            .map(|(trainer, nodes)| Allocation { trainer, nodes })
-            .collect(),
-        report: PlanReport {
-            solve: Solve {
-                outcome: Outcome::Optimal,
-                objective: 0.0,
-                solver: "test".to_owned(),
-                shortcut: None,
-            },
-            trainers: Vec::new(),
-            holes: Vec::new(),
-        },
-    }
-}
+pub(crate) use build::{node, plan, plan_of, spec, trainer};
 
 fn runs_of(view: &TrainersView) -> Vec<(TrainerId, RunId)> {
     view.trainers

@@ -1,0 +1,81 @@
+//! Names, trainers and plans in a line each.
+
+use lacuna_model::{
+    Allocation, Generation, Launch, NodeId, Outcome, Plan, PlanReport, RescaleCost, ScalingCurve,
+    Solve, Timestamp, TrainerId, TrainerSpec, Work,
+};
+
+pub(crate) fn node(n: usize) -> NodeId {
+    NodeId::new(format!("n{n:02}")).unwrap()
+}
+
+pub(crate) fn trainer(name: &str) -> TrainerId {
+    TrainerId::new(name).unwrap()
+}
+
+/// A trainer with 10 samples/s and node, up to 8 nodes.
+pub(crate) fn spec(name: &str, min: u32, max: u32, work: Work) -> TrainerSpec {
+    TrainerSpec {
+        id: trainer(name),
+        owner: None,
+        weight: None,
+        deadline: None,
+        priority: 0,
+        submit: Timestamp::from_unix(1000),
+        min_nodes: min,
+        max_nodes: max,
+        throughput: ScalingCurve::linear(10.0, max).unwrap(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 18.0,
+            down_s: 12.0,
+        },
+        work,
+        launch: Launch::Simulated,
+    }
+}
+
+pub(crate) fn plan(
+    generation: u64,
+    seq: u64,
+    as_of: Timestamp,
+    sizes: &[(&str, &[usize])],
+) -> Plan {
+    plan_of(
+        generation,
+        seq,
+        as_of,
+        sizes
+            .iter()
+            .map(|(name, nodes)| (trainer(name), nodes.iter().map(|n| node(*n)).collect()))
+            .collect(),
+    )
+}
+
+pub(crate) fn plan_of(
+    generation: u64,
+    seq: u64,
+    as_of: Timestamp,
+    sizes: Vec<(TrainerId, Vec<NodeId>)>,
+) -> Plan {
+    Plan {
+        generation: Generation(generation),
+        as_of,
+        seq,
+        allocations: sizes
+            .into_iter()
+            .filter(|(_, nodes)| !nodes.is_empty())
+            .map(|(trainer, nodes)| Allocation { trainer, nodes })
+            .collect(),
+        report: PlanReport {
+            solve: Solve {
+                outcome: Outcome::Optimal,
+                objective: 0.0,
+                solver: "test".to_owned(),
+                shortcut: None,
+            },
+            trainers: Vec::new(),
+            holes: Vec::new(),
+        },
+    }
+}
