@@ -1,51 +1,31 @@
-//! The bytes of every message, version 1, are kept in `golden/v1`: encoding must give them,
-//! decoding must give the message. `LACUNA_GOLDEN=write` writes files that are missing or
-//! differ; a change of bytes of a released version is a break.
+//! One message of each kind, with every field in use.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+use super::*;
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::path::Path;
-
-use lacuna_model::{
-    Allocation, Epoch, EventKind, Forecast, ForecastPoint, Generation, Hole, HoleVerdict, Launch,
-    NodeEvent, NodeId, Outcome, Phase, Plan, PlanReport, Pool, PooledHole, RescaleCost, RunId,
-    ScalingCurve, Solve, Timestamp, TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict, Verdict,
-    Work,
-};
-use lacuna_wire::msg::{
-    Action, Activity, AgentStatus, Assignment, Clock, Command, DeadLetter, LeaseRecord, Member,
-    Message, NodeView, Pace, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
-    Totals, TrainersState,
-};
-use lacuna_wire::{ContentType, DecodeError, Envelope, codec};
-use proptest::prelude::*;
-
-fn node(name: &str) -> NodeId {
+pub(crate) fn node(name: &str) -> NodeId {
     NodeId::new(name).unwrap()
 }
 
-fn trainer(name: &str) -> TrainerId {
+pub(crate) fn trainer(name: &str) -> TrainerId {
     TrainerId::new(name).unwrap()
 }
 
-fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_unix(seconds)
 }
 
-fn hole(name: &str, since: i64) -> Hole {
+pub(crate) fn hole(name: &str, since: i64) -> Hole {
     Hole {
         node: node(name),
         since: at(since),
     }
 }
 
-fn curve() -> ScalingCurve {
+pub(crate) fn curve() -> ScalingCurve {
     ScalingCurve::new([(1, 100.5), (2, 190.0)]).unwrap()
 }
 
-fn spec() -> TrainerSpec {
+pub(crate) fn spec() -> TrainerSpec {
     TrainerSpec {
         id: trainer("res.net-1"),
         owner: Some("ada".to_owned()),
@@ -72,7 +52,7 @@ fn spec() -> TrainerSpec {
     }
 }
 
-fn record() -> TrainerRecord {
+pub(crate) fn record() -> TrainerRecord {
     TrainerRecord {
         spec: spec(),
         order: 4,
@@ -98,14 +78,14 @@ fn record() -> TrainerRecord {
     }
 }
 
-fn member(name: &str, epoch: u64) -> Member {
+pub(crate) fn member(name: &str, epoch: u64) -> Member {
     Member {
         node: node(name),
         epoch: Epoch(epoch),
     }
 }
 
-fn events() -> Vec<NodeEvent> {
+pub(crate) fn events() -> Vec<NodeEvent> {
     let kinds = vec![
         EventKind::NodeIdle { node: node("a.1") },
         EventKind::NodeBusy { node: node("a.1") },
@@ -143,7 +123,7 @@ fn events() -> Vec<NodeEvent> {
         .collect()
 }
 
-fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     let verdict = |name: &str, before, after, verdict| TrainerVerdict {
         trainer: trainer(name),
         before,
@@ -219,7 +199,7 @@ fn plan() -> Plan {
     }
 }
 
-fn commands() -> Vec<Command> {
+pub(crate) fn commands() -> Vec<Command> {
     let run = Action::Run(Box::new(Assignment {
         trainer: trainer("t"),
         run: RunId(3),
@@ -251,7 +231,7 @@ fn commands() -> Vec<Command> {
         .into()
 }
 
-fn statuses() -> Vec<AgentStatus> {
+pub(crate) fn statuses() -> Vec<AgentStatus> {
     let running = Activity::Running {
         trainer: trainer("t"),
         run: RunId(3),
@@ -273,7 +253,7 @@ fn statuses() -> Vec<AgentStatus> {
         .into()
 }
 
-fn clocks() -> Vec<Clock> {
+pub(crate) fn clocks() -> Vec<Clock> {
     let scaled = Pace::Scaled {
         rate: 600.0,
         wall_at: at(1_700_000_000),
@@ -291,7 +271,7 @@ fn clocks() -> Vec<Clock> {
         .into()
 }
 
-fn requests() -> Vec<Request> {
+pub(crate) fn requests() -> Vec<Request> {
     vec![
         Request::Submit {
             trainers: vec![spec()],
@@ -310,7 +290,7 @@ fn requests() -> Vec<Request> {
     ]
 }
 
-fn totals() -> Totals {
+pub(crate) fn totals() -> Totals {
     Totals {
         since: at(1),
         now: at(2),
@@ -322,7 +302,7 @@ fn totals() -> Totals {
     }
 }
 
-fn replies() -> Vec<Reply> {
+pub(crate) fn replies() -> Vec<Reply> {
     vec![
         Reply::Accepted {
             trainers: vec![trainer("t")],
@@ -353,7 +333,7 @@ fn replies() -> Vec<Reply> {
     ]
 }
 
-fn pool() -> PoolState {
+pub(crate) fn pool() -> PoolState {
     PoolState {
         pool: Pool {
             as_of: at(500),
@@ -373,7 +353,7 @@ fn pool() -> PoolState {
     }
 }
 
-fn progress() -> Progress {
+pub(crate) fn progress() -> Progress {
     Progress {
         trainer: trainer("t"),
         run: RunId(3),
@@ -385,184 +365,5 @@ fn progress() -> Progress {
         loss: None,
         checkpoint: Some("step-9".to_owned()),
         saved: Some(8.0),
-    }
-}
-
-/// Compares the bytes of messages of one kind with their golden file: one line of hexadecimal
-/// for each message.
-fn check<M: Message + PartialEq + Debug>(messages: &[M]) {
-    let name = M::KIND.trim_start_matches("lacuna.");
-    let file = format!("golden/v{}/{name}.mp.hex", M::VERSION);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
-    let hex = |m: &M| -> String {
-        let bytes = codec::encode(m).unwrap();
-        bytes.iter().map(|b| format!("{b:02x}")).collect()
-    };
-    let now: Vec<String> = messages.iter().map(hex).collect();
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
-    if std::env::var_os("LACUNA_GOLDEN").is_some_and(|v| v == "write") {
-        std::fs::write(&path, now.join("\n") + "\n").unwrap();
-    } else {
-        let kept: Vec<&str> = written.lines().collect();
-        assert_eq!(now, kept, "{file}: the bytes of {} have changed", M::KIND);
-    }
-    let envelope = envelope::<M>();
-    for (line, message) in now.iter().zip(messages) {
-        let bytes: Vec<u8> = (0..line.len())
-            .step_by(2)
-            .map(|i| u8::from_str_radix(line.get(i..i + 2).unwrap(), 16).unwrap())
-            .collect();
-        assert_eq!(&codec::decode::<M>(&envelope, &bytes).unwrap(), message);
-        // The same fields as JSON are the same message.
-        let json = Envelope {
-            content_type: ContentType::Json,
-            ..envelope.clone()
-        };
-        let text = serde_json::to_vec(message).unwrap();
-        assert_eq!(&codec::decode::<M>(&json, &text).unwrap(), message);
-    }
-}
-
-fn envelope<M: Message>() -> Envelope {
-    Envelope::of::<M>("1".to_owned(), "lacuna/test".to_owned(), at(1), "cause")
-}
-
-#[test]
-fn every_message_keeps_its_bytes() {
-    check(&clocks());
-    check(&events());
-    check(&[pool()]);
-    check(&[TrainersState {
-        version: 3,
-        as_of: at(4),
-        trainers: vec![record()],
-        unusable: vec![node("b")],
-    }]);
-    check(&[PlanState {
-        plan: plan(),
-        trainers_version: 3,
-        runs: vec![(trainer("t"), RunId(3))],
-        latency_s: 0.125,
-    }]);
-    check(&commands());
-    check(&statuses());
-    check(&[progress()]);
-    check(&[Renewal {
-        leases: vec![member("a.1", 7)],
-    }]);
-    check(&[Settled {
-        step: 4,
-        complete: false,
-    }]);
-    check(&[record()]);
-    check(&[
-        LeaseRecord { trainer: None },
-        LeaseRecord {
-            trainer: Some(trainer("t")),
-        },
-    ]);
-    check(&requests());
-    check(&replies());
-    check(&[totals()]);
-    check(&[DeadLetter {
-        subject: "lacuna.v1.c.event".to_owned(),
-        service: "forecast".to_owned(),
-        reason: "no".to_owned(),
-        payload: vec![0, 255],
-    }]);
-}
-
-#[test]
-fn unknown_fields_are_tolerated_and_unknown_versions_refused() {
-    let mut fields = serde_json::to_value(progress()).unwrap();
-    let Some(object) = fields.as_object_mut() else {
-        panic!("not an object");
-    };
-    object.insert("colour".to_owned(), serde_json::json!({"deep": [1, 2]}));
-    let bytes = rmp_serde::to_vec_named(&fields).unwrap();
-    let mut envelope = envelope::<Progress>();
-    assert_eq!(
-        codec::decode::<Progress>(&envelope, &bytes).unwrap(),
-        progress()
-    );
-    envelope.version = 2;
-    let error = codec::decode::<Progress>(&envelope, &bytes).unwrap_err();
-    assert!(matches!(
-        error,
-        DecodeError::Version {
-            found: 2,
-            known: 1,
-            ..
-        }
-    ));
-    envelope.version = 1;
-    let error = codec::decode::<Settled>(&envelope, &bytes).unwrap_err();
-    assert!(matches!(error, DecodeError::Kind { .. }), "{error}");
-    let mut fields = fields.clone();
-    let Some(object) = fields.as_object_mut() else {
-        panic!("not an object");
-    };
-    object.remove("samples");
-    let bytes = rmp_serde::to_vec_named(&fields).unwrap();
-    let error = codec::decode::<Progress>(&envelope, &bytes)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("lacuna.progress") && error.contains("samples"),
-        "{error}"
-    );
-}
-
-#[test]
-fn headers_carry_the_envelope() {
-    let mut envelope = envelope::<Clock>();
-    envelope.id = "a b%\u{e9}\n".to_owned();
-    let headers = envelope.headers();
-    assert!(
-        headers
-            .iter()
-            .all(|(_, v)| v.bytes().all(|b| (0x21..0x7f).contains(&b)))
-    );
-    let pairs = headers.iter().map(|(n, v)| (*n, v.as_str()));
-    assert_eq!(Envelope::read(pairs).unwrap(), envelope);
-    let without = headers.iter().filter(|(n, _)| *n != "ce-type");
-    let error = Envelope::read(without.map(|(n, v)| (*n, v.as_str()))).unwrap_err();
-    assert_eq!(error, DecodeError::MissingHeader { header: "ce-type" });
-    let bad = [("ce-id", "1"), ("ce-type", "x"), ("ce-dataversion", "one")];
-    assert!(matches!(
-        Envelope::read(bad),
-        Err(DecodeError::BadHeader { .. })
-    ));
-}
-
-fn any_message(bytes: &[u8]) {
-    let _ = codec::decode::<NodeEvent>(&envelope::<NodeEvent>(), bytes);
-    let _ = codec::decode::<PlanState>(&envelope::<PlanState>(), bytes);
-    let _ = codec::decode::<Command>(&envelope::<Command>(), bytes);
-    let _ = codec::decode::<Request>(&envelope::<Request>(), bytes);
-    let _ = codec::decode::<DeadLetter>(&envelope::<DeadLetter>(), bytes);
-}
-
-proptest! {
-    #[test]
-    fn decoding_never_panics(bytes: Vec<u8>) {
-        any_message(&bytes);
-    }
-
-    #[test]
-    fn decoding_never_panics_on_damaged_messages(at in 0_usize..4000, with: u8, cut in 0_usize..4000) {
-        for mut bytes in [
-            codec::encode(&commands()[0]).unwrap(),
-            codec::encode(&events()[7]).unwrap(),
-            codec::encode(&PlanState { plan: plan(), trainers_version: 1, runs: vec![], latency_s: 0.0 }).unwrap(),
-        ] {
-            let length = bytes.len();
-            if let Some(byte) = bytes.get_mut(at % length) {
-                *byte = with;
-            }
-            any_message(&bytes);
-            bytes.truncate(cut % length);
-            any_message(&bytes);
-        }
     }
 }

@@ -1,0 +1,208 @@
+//! What a test does to the world, and what it asks of it.
+
+use super::*;
+
+impl World {
+    /// Time goes on, here as fast on the wall as in the cluster.
+    pub(crate) fn pass(&mut self, span: Span) {
+        self.now.cluster = self.now.cluster + span;
+        self.now.wall = self.now.wall + span;
+        for (id, run, at) in std::mem::take(&mut self.stopping) {
+            self.stop(&id, run, at);
+        }
+        let now = self.now;
+        for id in self.agents.keys().cloned().collect::<Vec<_>>() {
+            let effects = self.agents.get_mut(&id).unwrap().tick(now);
+            self.agent_does(&id, effects);
+        }
+    }
+
+    pub(crate) fn renew(&mut self) {
+        let lose = self.chaos.lose;
+        if self.percent(lose) {
+            return;
+        }
+        for lease in self.book.leases() {
+            let now = self.now;
+            if let Some(agent) = self.agents.get_mut(&lease.node) {
+                let effects = agent.renewed(lease.epoch, now);
+                self.agent_does(&lease.node, effects);
+            }
+        }
+    }
+
+    pub(crate) fn open(&mut self, n: usize) {
+        let hole = Hole {
+            node: node(n),
+            since: self.now.cluster,
+        };
+        if self.pool.insert(hole.node.clone(), hole.since).is_none() {
+            self.seq += 1;
+            self.input(Input::Pool {
+                seq: self.seq,
+                at: self.now.cluster,
+                opened: vec![hole],
+                closed: Vec::new(),
+            });
+        }
+    }
+
+    pub(crate) fn close(&mut self, n: usize) {
+        if self.pool.remove(&node(n)).is_some() {
+            self.seq += 1;
+            self.input(Input::Pool {
+                seq: self.seq,
+                at: self.now.cluster,
+                opened: Vec::new(),
+                closed: vec![node(n)],
+            });
+            // Now and then more is waiting to be read.
+            if self.chaos.lose == 0 || self.rng.random_bool(0.5) {
+                self.input(Input::Drained);
+            }
+        }
+    }
+
+    pub(crate) fn snapshot(&mut self) {
+        let idle = self
+            .pool
+            .iter()
+            .map(|(node, since)| Hole {
+                node: node.clone(),
+                since: *since,
+            })
+            .collect();
+        self.input(Input::Snapshot {
+            seq: self.seq,
+            at: self.now.cluster,
+            idle,
+        });
+    }
+
+    /// A planner without much sense: each trainer keeps what it has, grows or shrinks at
+    /// random, always within its bounds.
+    pub(crate) fn random_plan(&mut self) {
+        let Some(view) = self.view.clone() else {
+            return;
+        };
+        let mut free: BTreeSet<NodeId> = self
+            .pool
+            .keys()
+            .filter(|n| !view.unusable.contains(n))
+            .cloned()
+            .collect();
+        let mut sizes = Vec::new();
+        for t in &view.trainers {
+            for n in &t.nodes {
+                free.remove(n);
+            }
+        }
+        for t in &view.trainers {
+            let (min, max) = (t.spec.min_nodes as usize, t.spec.max_nodes as usize);
+            let mut nodes = t.nodes.clone();
+            let wish = match self.rng.random_range(0..4) {
+                0 => 0,
+                1 => nodes.len(),
+                _ => self.rng.random_range(min..=max),
+            };
+            while nodes.len() > wish {
+                let at = self.rng.random_range(0..nodes.len());
+                free.insert(nodes.remove(at));
+            }
+            while nodes.len() < wish && nodes.len() < max {
+                let Some(n) = free.pop_first() else { break };
+                nodes.push(n);
+            }
+            nodes.sort();
+            if nodes.len() < min {
+                free.extend(nodes);
+                nodes = Vec::new();
+            }
+            sizes.push((t.spec.id.clone(), nodes));
+        }
+        self.generation += 1;
+        let plan = plan_of(self.generation, self.seq, self.now.cluster, sizes);
+        self.input(Input::Plan {
+            plan,
+            trainers_version: view.version,
+            runs: runs_of(&view),
+        });
+    }
+
+    /// Gives control a plan that was made from these trainers.
+    pub(crate) fn give(&mut self, plan: Plan, view: &TrainersView) {
+        self.input(Input::Plan {
+            plan,
+            trainers_version: view.version,
+            runs: runs_of(view),
+        });
+    }
+
+    /// What the planner would be told now.
+    pub(crate) fn present(&self) -> TrainersView {
+        self.book.trainers_view(self.now)
+    }
+
+    /// Control dies without a word and starts again from what was kept.
+    pub(crate) fn crash_control(&mut self) {
+        let leases = self
+            .leases
+            .iter()
+            .map(|(node, (owner, epoch))| (node.clone(), owner.clone(), *epoch))
+            .collect();
+        let tally = self.book.tally();
+        let (book, effects) = Book::recover(
+            self.config.clone(),
+            self.records.values().cloned().collect(),
+            leases,
+            Some(&tally),
+            self.book.version(),
+            self.now,
+        );
+        self.book = book;
+        self.carry_out(effects);
+        let reports: Vec<Progress> = self.reports.values().cloned().collect();
+        for report in reports {
+            self.input(Input::Progress(report));
+        }
+        self.snapshot();
+    }
+
+    /// A node's agent dies with its program, and starts again.
+    pub(crate) fn crash_agent(&mut self, id: &NodeId) {
+        self.programs.remove(id);
+        self.stopping.retain(|(node, _, _)| node != id);
+        let mut agent = Agent::new(id.clone(), self.config.dead_man);
+        let (begun, now) = (self.begun.get(id).copied(), self.now);
+        let effects = match self.commands.get(id) {
+            None => Vec::new(),
+            Some(command) if begun >= Some((command.epoch, command.seq)) => agent.recover(command),
+            Some(command) => agent.hold(command.clone(), now),
+        };
+        self.agents.insert(id.clone(), agent);
+        self.agent_does(id, effects);
+    }
+
+    /// Everything is delivered, time passes, nothing is lost any more.
+    pub(crate) fn quiesce(&mut self) {
+        self.chaos = Chaos::default();
+        for _ in 0..100 {
+            self.deliver(usize::MAX);
+            self.pass(Span::from_secs(1));
+            self.renew();
+            self.statuses();
+            self.report_all();
+            self.deliver(usize::MAX);
+            self.input(Input::Timer);
+            self.deliver(usize::MAX);
+        }
+    }
+
+    pub(crate) fn samples(&self, name: &str) -> f64 {
+        self.book.record(&trainer(name)).unwrap().samples()
+    }
+
+    pub(crate) fn nodes_of(&self, name: &str) -> usize {
+        self.book.record(&trainer(name)).unwrap().nodes.len()
+    }
+}

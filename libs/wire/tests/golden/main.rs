@@ -1,0 +1,206 @@
+//! The bytes of every message, version 1, are kept in `golden/v1`: encoding must give them,
+//! decoding must give the message. `LACUNA_GOLDEN=write` writes files that are missing or
+//! differ; a change of bytes of a released version is a break.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+mod samples;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::Path;
+
+use lacuna_model::{
+    Allocation, Epoch, EventKind, Forecast, ForecastPoint, Generation, Hole, HoleVerdict, Launch,
+    NodeEvent, NodeId, Outcome, Phase, Plan, PlanReport, Pool, PooledHole, RescaleCost, RunId,
+    ScalingCurve, Solve, Timestamp, TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict, Verdict,
+    Work,
+};
+use lacuna_wire::msg::{
+    Action, Activity, AgentStatus, Assignment, Clock, Command, DeadLetter, LeaseRecord, Member,
+    Message, NodeView, Pace, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
+    Totals, TrainersState,
+};
+use lacuna_wire::{ContentType, DecodeError, Envelope, codec};
+use proptest::prelude::*;
+
+use samples::*;
+
+/// Compares the bytes of messages of one kind with their golden file: one line of hexadecimal
+/// for each message.
+fn check<M: Message + PartialEq + Debug>(messages: &[M]) {
+    let name = M::KIND.trim_start_matches("lacuna.");
+    let file = format!("golden/v{}/{name}.mp.hex", M::VERSION);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(&file);
+    let hex = |m: &M| -> String {
+        let bytes = codec::encode(m).unwrap();
+        bytes.iter().map(|b| format!("{b:02x}")).collect()
+    };
+    let now: Vec<String> = messages.iter().map(hex).collect();
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    if std::env::var_os("LACUNA_GOLDEN").is_some_and(|v| v == "write") {
+        std::fs::write(&path, now.join("\n") + "\n").unwrap();
+    } else {
+        let kept: Vec<&str> = written.lines().collect();
+        assert_eq!(now, kept, "{file}: the bytes of {} have changed", M::KIND);
+    }
+    let envelope = envelope::<M>();
+    for (line, message) in now.iter().zip(messages) {
+        let bytes: Vec<u8> = (0..line.len())
+            .step_by(2)
+            .map(|i| u8::from_str_radix(line.get(i..i + 2).unwrap(), 16).unwrap())
+            .collect();
+        assert_eq!(&codec::decode::<M>(&envelope, &bytes).unwrap(), message);
+        // The same fields as JSON are the same message.
+        let json = Envelope {
+            content_type: ContentType::Json,
+            ..envelope.clone()
+        };
+        let text = serde_json::to_vec(message).unwrap();
+        assert_eq!(&codec::decode::<M>(&json, &text).unwrap(), message);
+    }
+}
+
+fn envelope<M: Message>() -> Envelope {
+    Envelope::of::<M>("1".to_owned(), "lacuna/test".to_owned(), at(1), "cause")
+}
+
+#[test]
+fn every_message_keeps_its_bytes() {
+    check(&clocks());
+    check(&events());
+    check(&[pool()]);
+    check(&[TrainersState {
+        version: 3,
+        as_of: at(4),
+        trainers: vec![record()],
+        unusable: vec![node("b")],
+    }]);
+    check(&[PlanState {
+        plan: plan(),
+        trainers_version: 3,
+        runs: vec![(trainer("t"), RunId(3))],
+        latency_s: 0.125,
+    }]);
+    check(&commands());
+    check(&statuses());
+    check(&[progress()]);
+    check(&[Renewal {
+        leases: vec![member("a.1", 7)],
+    }]);
+    check(&[Settled {
+        step: 4,
+        complete: false,
+    }]);
+    check(&[record()]);
+    check(&[
+        LeaseRecord { trainer: None },
+        LeaseRecord {
+            trainer: Some(trainer("t")),
+        },
+    ]);
+    check(&requests());
+    check(&replies());
+    check(&[totals()]);
+    check(&[DeadLetter {
+        subject: "lacuna.v1.c.event".to_owned(),
+        service: "forecast".to_owned(),
+        reason: "no".to_owned(),
+        payload: vec![0, 255],
+    }]);
+}
+
+#[test]
+fn unknown_fields_are_tolerated_and_unknown_versions_refused() {
+    let mut fields = serde_json::to_value(progress()).unwrap();
+    let Some(object) = fields.as_object_mut() else {
+        panic!("not an object");
+    };
+    object.insert("colour".to_owned(), serde_json::json!({"deep": [1, 2]}));
+    let bytes = rmp_serde::to_vec_named(&fields).unwrap();
+    let mut envelope = envelope::<Progress>();
+    assert_eq!(
+        codec::decode::<Progress>(&envelope, &bytes).unwrap(),
+        progress()
+    );
+    envelope.version = 2;
+    let error = codec::decode::<Progress>(&envelope, &bytes).unwrap_err();
+    assert!(matches!(
+        error,
+        DecodeError::Version {
+            found: 2,
+            known: 1,
+            ..
+        }
+    ));
+    envelope.version = 1;
+    let error = codec::decode::<Settled>(&envelope, &bytes).unwrap_err();
+    assert!(matches!(error, DecodeError::Kind { .. }), "{error}");
+    let mut fields = fields.clone();
+    let Some(object) = fields.as_object_mut() else {
+        panic!("not an object");
+    };
+    object.remove("samples");
+    let bytes = rmp_serde::to_vec_named(&fields).unwrap();
+    let error = codec::decode::<Progress>(&envelope, &bytes)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("lacuna.progress") && error.contains("samples"),
+        "{error}"
+    );
+}
+
+#[test]
+fn headers_carry_the_envelope() {
+    let mut envelope = envelope::<Clock>();
+    envelope.id = "a b%\u{e9}\n".to_owned();
+    let headers = envelope.headers();
+    assert!(
+        headers
+            .iter()
+            .all(|(_, v)| v.bytes().all(|b| (0x21..0x7f).contains(&b)))
+    );
+    let pairs = headers.iter().map(|(n, v)| (*n, v.as_str()));
+    assert_eq!(Envelope::read(pairs).unwrap(), envelope);
+    let without = headers.iter().filter(|(n, _)| *n != "ce-type");
+    let error = Envelope::read(without.map(|(n, v)| (*n, v.as_str()))).unwrap_err();
+    assert_eq!(error, DecodeError::MissingHeader { header: "ce-type" });
+    let bad = [("ce-id", "1"), ("ce-type", "x"), ("ce-dataversion", "one")];
+    assert!(matches!(
+        Envelope::read(bad),
+        Err(DecodeError::BadHeader { .. })
+    ));
+}
+
+fn any_message(bytes: &[u8]) {
+    let _ = codec::decode::<NodeEvent>(&envelope::<NodeEvent>(), bytes);
+    let _ = codec::decode::<PlanState>(&envelope::<PlanState>(), bytes);
+    let _ = codec::decode::<Command>(&envelope::<Command>(), bytes);
+    let _ = codec::decode::<Request>(&envelope::<Request>(), bytes);
+    let _ = codec::decode::<DeadLetter>(&envelope::<DeadLetter>(), bytes);
+}
+
+proptest! {
+    #[test]
+    fn decoding_never_panics(bytes: Vec<u8>) {
+        any_message(&bytes);
+    }
+
+    #[test]
+    fn decoding_never_panics_on_damaged_messages(at in 0_usize..4000, with: u8, cut in 0_usize..4000) {
+        for mut bytes in [
+            codec::encode(&commands()[0]).unwrap(),
+            codec::encode(&events()[7]).unwrap(),
+            codec::encode(&PlanState { plan: plan(), trainers_version: 1, runs: vec![], latency_s: 0.0 }).unwrap(),
+        ] {
+            let length = bytes.len();
+            if let Some(byte) = bytes.get_mut(at % length) {
+                *byte = with;
+            }
+            any_message(&bytes);
+            bytes.truncate(cut % length);
+            any_message(&bytes);
+        }
+    }
+}
