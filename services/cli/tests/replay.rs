@@ -2,8 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod common;
+
+use std::path::Path;
+use std::process::Output;
+
+use common::{Bench, json};
 
 const HOLES: &str = "\
 node,idle_from,idle_until,censored
@@ -13,59 +17,32 @@ b,1600000030,1600000031,0
 ";
 const TRAINERS: &str = r#"{"name":"t0","submit":1600000000,"min_nodes":1,"max_nodes":2,"rescale_up_s":3,"rescale_down_s":2,"samples":400,"nodes":[1,2],"samples_per_s":[10,20]}"#;
 
-struct Bench {
-    folder: tempfile::TempDir,
+fn folder() -> Bench {
+    Bench::with(&[("holes.csv", HOLES), ("trainers.jsonl", TRAINERS)])
 }
 
-impl Bench {
-    fn new() -> Self {
-        let bench = Self {
-            folder: tempfile::tempdir().unwrap(),
-        };
-        bench.file("holes.csv", HOLES);
-        bench.file("trainers.jsonl", TRAINERS);
-        bench
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn file(&self, name: &str, text: &str) {
-        std::fs::write(self.path(name), text).unwrap();
-    }
-
-    fn replay(&self, more: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_lacuna"))
-            .current_dir(self.folder.path())
-            .args(["replay", "holes.csv", "--trainers", "trainers.jsonl"])
-            .args(if more.contains(&"--horizon") {
-                &[][..]
-            } else {
-                &["--horizon", "5s"]
-            })
-            .args(more)
-            .output()
-            .unwrap()
-    }
-
-    fn complaint(&self, more: &[&str]) -> String {
-        let output = self.replay(more);
-        assert!(!output.status.success(), "{output:?}");
-        String::from_utf8(output.stderr).unwrap()
-    }
+fn replay(bench: &Bench, more: &[&str]) -> Output {
+    let horizon = ["--horizon", "5s"];
+    let input = ["replay", "holes.csv", "--trainers", "trainers.jsonl"];
+    let horizon = if more.contains(&"--horizon") {
+        &[][..]
+    } else {
+        &horizon
+    };
+    bench.lacuna(&[&input, horizon, more].concat())
 }
 
-fn json(output: &Output) -> serde_json::Value {
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+fn complaint(bench: &Bench, more: &[&str]) -> String {
+    let output = replay(bench, more);
+    assert!(!output.status.success(), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
 }
 
 #[test]
 fn all_policies_give_the_figures_worked_out_by_hand() {
-    let bench = Bench::new();
+    let bench = folder();
     for policy in ["milp", "dp"] {
-        let figures = json(&bench.replay(&["--policy", policy, "--verify", "--json"]));
+        let figures = json(&replay(&bench, &["--policy", policy, "--verify", "--json"]));
         // 43 s of which the second and third hole cost 60 samples to take and 80 to lose.
         let seconds = figures["hours"].as_f64().unwrap() * 3600.0;
         assert!((seconds - 43.0).abs() < 1e-6, "{figures}");
@@ -95,7 +72,10 @@ fn all_policies_give_the_figures_worked_out_by_hand() {
             );
         }
     }
-    let figures = json(&bench.replay(&["--endless", "--json", "--policy", "equal-share"]));
+    let figures = json(&replay(
+        &bench,
+        &["--endless", "--json", "--policy", "equal-share"],
+    ));
     assert!(
         figures["zero_cost_fraction"].as_f64().unwrap() <= 1.0,
         "{figures}"
@@ -104,8 +84,8 @@ fn all_policies_give_the_figures_worked_out_by_hand() {
 
 #[test]
 fn a_report_is_written_and_stands_alone() {
-    let bench = Bench::new();
-    let output = bench.replay(&["--report", "out.html"]);
+    let bench = folder();
+    let output = replay(&bench, &["--report", "out.html"]);
     assert!(output.status.success(), "{output:?}");
     let page = std::fs::read_to_string(bench.path("out.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("<svg"));
@@ -118,26 +98,26 @@ fn a_report_is_written_and_stands_alone() {
 
 #[test]
 fn bad_input_is_named() {
-    let bench = Bench::new();
+    let bench = folder();
     bench.file("holes.csv", &HOLES.replace("1600000020", "soon"));
-    let text = bench.complaint(&["--strict"]);
+    let text = complaint(&bench, &["--strict"]);
     assert!(
         text.contains(
             "line 3, column 3 (idle_until): expected a time in Unix seconds, found \"soon\""
         ),
         "{text}"
     );
-    let bench = Bench::new();
+    let bench = folder();
     bench.file(
         "trainers.jsonl",
         &TRAINERS.replace("\"min_nodes\":1", "\"min_nodes\":3"),
     );
-    let text = bench.complaint(&[]);
+    let text = complaint(&bench, &[]);
     assert!(
         text.contains("expected 1 <= min_nodes <= max_nodes"),
         "{text}"
     );
-    let bench = Bench::new();
+    let bench = folder();
     for (arguments, expected) in [
         (["--first-nodes", "9"], "has only 2"),
         (["--max-parallel", "0"], "0 is not in 1..=100000"),
@@ -162,29 +142,29 @@ fn bad_input_is_named() {
             "--until 2020-09-13T12:26:40Z is not after the first submission",
         ),
     ] {
-        let text = bench.complaint(&arguments);
+        let text = complaint(&bench, &arguments);
         assert!(text.contains(expected), "{arguments:?}: {text}");
     }
 }
 
 #[test]
 fn a_report_that_cannot_be_written_is_an_error() {
-    let bench = Bench::new();
-    let text = bench.complaint(&["--report", "no/such/out.html"]);
+    let bench = folder();
+    let text = complaint(&bench, &["--report", "no/such/out.html"]);
     assert!(
         text.contains("cannot write the report to no/such/out.html"),
         "{text}"
     );
     if Path::new("/dev/full").exists() {
-        let text = bench.complaint(&["--report", "/dev/full"]);
+        let text = complaint(&bench, &["--report", "/dev/full"]);
         assert!(text.contains("No space left on device"), "{text}");
     }
 }
 
 #[test]
 fn an_objective_is_a_name_an_expression_or_a_file() {
-    let bench = Bench::new();
-    let plain = json(&bench.replay(&["--json"]));
+    let bench = folder();
+    let plain = json(&replay(&bench, &["--json"]));
     for objective in [
         "throughput",
         "rate",
@@ -194,56 +174,62 @@ fn an_objective_is_a_name_an_expression_or_a_file() {
         "fair",
     ] {
         // One trainer alone: all of these want the same of it.
-        let found = json(&bench.replay(&["--json", "--objective", objective]));
+        let found = json(&replay(&bench, &["--json", "--objective", objective]));
         assert_eq!(found["hours"], plain["hours"], "{objective}");
         assert_eq!(found["settings"]["objective"], objective);
     }
     // More than one node is worth nothing: it never grows, and works as long as for one node.
     let small = "min(speedup, 1)";
-    let found = json(&bench.replay(&["--json", "--objective", small]));
+    let found = json(&replay(&bench, &["--json", "--objective", small]));
     assert_eq!(found["rescales"], 0, "{found}");
     assert!((found["hours"].as_f64().unwrap() * 3600.0 - 40.0).abs() < 1e-6);
     bench.file("mine.toml", "# mine\nt0 = \"min(speedup, 1)\"\n");
-    let named = json(&bench.replay(&["--json", "--objective-file", "mine.toml"]));
+    let named = json(&replay(
+        &bench,
+        &["--json", "--objective-file", "mine.toml"],
+    ));
     assert_eq!(named["hours"], found["hours"]);
-    let output = bench.replay(&["--objective", "n +"]);
+    let output = replay(&bench, &["--objective", "n +"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     bench.file("mine.toml", "t0 = \"n +\"\n");
-    let text = bench.complaint(&["--objective-file", "mine.toml"]);
+    let text = complaint(&bench, &["--objective-file", "mine.toml"]);
     assert!(text.contains("mine.toml: line 1"), "{text}");
-    let text = bench.complaint(&["--objective-file", "none.toml"]);
+    let text = complaint(&bench, &["--objective-file", "none.toml"]);
     assert!(text.contains("cannot read none.toml"), "{text}");
     bench.file("mine.toml", "t* = \"n\"\nt1 = \"n\"\n");
-    let text = bench.complaint(&["--objective-file", "mine.toml"]);
+    let text = complaint(&bench, &["--objective-file", "mine.toml"]);
     assert!(text.contains("no trainer is named t1"), "{text}");
-    let share = bench.replay(&["--policy", "equal-share", "--objective", "throughput"]);
+    let share = replay(
+        &bench,
+        &["--policy", "equal-share", "--objective", "throughput"],
+    );
     let text = String::from_utf8(share.stdout).unwrap();
     assert!(text.contains("equal share heeds no objective"), "{text}");
-    let text = bench.complaint(&["--objective", "n - 5"]);
+    let text = complaint(&bench, &["--objective", "n - 5"]);
     assert!(text.contains("t0"), "{text}");
 }
 
 #[test]
 fn what_is_measured_can_be_chosen() {
-    let bench = Bench::new();
-    let plain = json(&bench.replay(&["--json"]));
-    let charged = json(&bench.replay(&["--json", "--charge-starts"]));
+    let bench = folder();
+    let plain = json(&replay(&bench, &["--json"]));
+    let charged = json(&replay(&bench, &["--json", "--charge-starts"]));
     assert!(
         charged["rescale_cost_fraction"].as_f64() > plain["rescale_cost_fraction"].as_f64(),
         "{charged}"
     );
-    let split = json(&bench.replay(&["--json", "--dedicated", "split"]));
+    let split = json(&replay(&bench, &["--json", "--dedicated", "split"]));
     assert_eq!(split["efficiency"], plain["efficiency"]);
-    let replayed = json(&bench.replay(&["--json", "--dedicated", "static-replay"]));
+    let replayed = json(&replay(&bench, &["--json", "--dedicated", "static-replay"]));
     assert_eq!(replayed["hours"], plain["hours"]);
     assert_eq!(replayed["settings"]["dedicated"], "static-replay");
-    let output = bench.replay(&["--dedicated", "sometimes"]);
+    let output = replay(&bench, &["--dedicated", "sometimes"]);
     assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
 fn a_short_list_is_measured_by_no_more_trainers_than_it_has() {
-    let bench = Bench::new();
+    let bench = folder();
     bench.file(
         "holes.csv",
         "node,idle_from,idle_until,censored\na,1600000000,1600000100,0\nb,1600000000,1600000100,0\n",
@@ -255,29 +241,22 @@ fn a_short_list_is_measured_by_no_more_trainers_than_it_has() {
         .replace("400", "4000");
     bench.file("trainers.jsonl", &alone);
     for dedicated in ["split", "static-replay"] {
-        let found = json(&bench.replay(&["--json", "--dedicated", dedicated]));
+        let found = json(&replay(&bench, &["--json", "--dedicated", dedicated]));
         let efficiency = found["efficiency"].as_f64().unwrap();
         assert!((efficiency - 1.0).abs() < 1e-9, "{dedicated}: {found}");
     }
-    let endless = json(&bench.replay(&["--json", "--endless"]));
+    let endless = json(&replay(&bench, &["--json", "--endless"]));
     assert!((endless["efficiency"].as_f64().unwrap() - 1.0).abs() < 1e-9);
     assert_eq!(endless["samples"], 2000.0, "{endless}");
 }
 
 #[test]
 fn a_decision_is_saved_and_solved_again() {
-    let bench = Bench::new();
-    let solve = |file: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_lacuna"))
-            .current_dir(bench.folder.path())
-            .args(["solve", file, "--solver", "dp", "--json"])
-            .output()
-            .unwrap();
-        json(&output)
-    };
+    let bench = folder();
+    let solve = |file: &str| json(&bench.lacuna(&["solve", file, "--solver", "dp", "--json"]));
     for which in ["p.json", "p.json@hardest", "p.json@0"] {
         let _ = std::fs::remove_file(bench.path("p.json"));
-        let output = bench.replay(&["--save-problem", which]);
+        let output = replay(&bench, &["--save-problem", which]);
         assert!(output.status.success(), "{output:?}");
         let text = std::fs::read_to_string(bench.path("p.json")).unwrap();
         assert!(text.contains("allocation-problem"), "{text}");
@@ -287,51 +266,51 @@ fn a_decision_is_saved_and_solved_again() {
         assert_eq!(problem["trainers"][0]["name"], "t0");
         assert!(solve("p.json")["objective"].as_f64().unwrap() >= 0.0);
     }
-    let text = bench.complaint(&["--save-problem", "q.json@999"]);
+    let text = complaint(&bench, &["--save-problem", "q.json@999"]);
     assert!(text.contains("no event 999"), "{text}");
     assert!(!bench.path("q.json").exists());
-    let text = bench.complaint(&["--save-problem", "no/such/q.json"]);
+    let text = complaint(&bench, &["--save-problem", "no/such/q.json"]);
     assert!(text.contains("cannot write no/such/q.json"), "{text}");
 }
 
 #[test]
 fn the_report_shows_a_part_node_by_node() {
-    let bench = Bench::new();
+    let bench = folder();
     let page = |more: &[&str]| {
-        let output = bench.replay(&[&["--report", "out.html"][..], more].concat());
+        let output = replay(&bench, &[&["--report", "out.html"][..], more].concat());
         assert!(output.status.success(), "{output:?}");
         std::fs::read_to_string(bench.path("out.html")).unwrap()
     };
     let whole = page(&[]);
     let part = page(&["--gantt", "1600000040..90s", "--gantt-nodes", "1"]);
     assert_ne!(whole, part);
-    let text = bench.complaint(&["--report", "out.html", "--gantt", "90s..40s"]);
+    let text = complaint(&bench, &["--report", "out.html", "--gantt", "90s..40s"]);
     assert!(text.contains("--gantt"), "{text}");
-    let text = bench.complaint(&["--report", "out.html", "--gantt", "2h..3h"]);
+    let text = complaint(&bench, &["--report", "out.html", "--gantt", "2h..3h"]);
     assert!(text.contains("after the replay has ended"), "{text}");
     for wrong in [
         &["--gantt", "0s..9s"][..],
         &["--report", "x", "--gantt", "9s"],
     ] {
-        let output = bench.replay(wrong);
+        let output = replay(&bench, wrong);
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
     }
 }
 
 #[test]
 fn the_published_limit_on_changes_does_not_bind_equal_share() {
-    let bench = Bench::new();
+    let bench = folder();
     // Two nodes at once: with the limit a trainer could take only one of them.
     bench.file(
         "holes.csv",
         "node,idle_from,idle_until,censored\na,1600000000,1600000100,0\nb,1600000000,1600000100,0\n",
     );
     let quirk = ["--json", "--policy", "equal-share", "--compat"];
-    let found = json(&bench.replay(&quirk));
+    let found = json(&replay(&bench, &quirk));
     assert!(
         (found["hours"].as_f64().unwrap() * 3600.0 - 20.0).abs() < 1e-6,
         "{found}"
     );
-    let found = json(&bench.replay(&["--json", "--policy", "dp", "--compat"]));
+    let found = json(&replay(&bench, &["--json", "--policy", "dp", "--compat"]));
     assert!(found["hours"].as_f64().unwrap() * 3600.0 > 20.0, "{found}");
 }

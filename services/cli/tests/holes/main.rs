@@ -1,0 +1,338 @@
+//! `lacuna holes` and `lacuna replay` on small logs of every kind, worked out by hand.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod doubts;
+
+use common::{Bench, json};
+use serde_json::Value;
+
+/// Four nodes. Job 1 has n0 and n1 until 100; job 2 needs all and waits until then; job 3 is
+/// backfilled on n2 and n3 from 20 to 80, since it ends before; job 2 ends at 150. The last
+/// submission, at 200, ends what counts.
+const SWF: &str = "\
+; Computer: four nodes
+; UnixStartTime: 1600000000
+; MaxNodes: 4
+; MaxProcs: 4
+1 0 0 100 2 -1 -1 2 100 -1 1 1 -1 -1 1 -1 -1 -1
+2 10 0 50 4 -1 -1 4 60 -1 1 1 -1 -1 1 -1 -1 -1
+3 20 0 60 2 -1 -1 2 60 -1 1 1 -1 -1 1 -1 -1 -1
+4 200 0 10 1 -1 -1 1 10 -1 1 1 -1 -1 1 -1 -1 -1
+";
+
+/// Two nodes; the first job ends at 12:28:20, where what counts begins, the last at 12:33:20.
+/// Holes: n1 for 100 s from 12:28:20 and from 12:31:40, n2 for 100 s from 12:30:00.
+const SACCT: &str = "\
+JobID|Submit|Start|End|NNodes|Timelimit|State|NodeList
+1|2020-09-13T12:26:00|2020-09-13T12:26:40|2020-09-13T12:28:20|1|00:10:00|COMPLETED|n1
+2|2020-09-13T12:26:00|2020-09-13T12:26:40|2020-09-13T12:30:00|1|00:10:00|COMPLETED|n2
+3|2020-09-13T12:26:00|2020-09-13T12:30:00|2020-09-13T12:31:40|1|00:10:00|COMPLETED|n1
+4|2020-09-13T12:26:00|2020-09-13T12:31:40|2020-09-13T12:33:20|1|00:10:00|COMPLETED|n2
+";
+
+fn folder() -> Bench {
+    Bench::with(&[("four.swf", SWF), ("sacct.txt", SACCT)])
+}
+
+fn figures(bench: &Bench, arguments: &[&str]) -> Value {
+    json(&bench.lacuna(&[arguments, &["--json"]].concat()))
+}
+
+fn complaint(bench: &Bench, arguments: &[&str]) -> String {
+    let output = bench.lacuna(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn near(value: &Value, expected: f64) -> bool {
+    (value.as_f64().unwrap() - expected).abs() < 1e-9
+}
+
+#[test]
+fn jobs_without_nodes_are_placed_by_the_simulated_scheduler() {
+    let bench = folder();
+    let found = figures(&bench, &["holes", "four.swf"]);
+    // n0 and n1 idle for 50 s, n2 and n3 for 20, 20 and 50 s, of 200 s.
+    assert!(near(&found["equivalent_nodes"], 280.0 / 200.0), "{found}");
+    assert!(near(&found["share"], 0.35), "{found}");
+    assert_eq!(found["nodes"], 4);
+    assert_eq!(found["start"], "2020-09-13T12:26:40Z");
+    assert_eq!(found["end"], "2020-09-13T12:30:00Z");
+    let log = &found["log"];
+    assert_eq!(log["format"], "swf");
+    assert_eq!(log["kind"], "simulated");
+    assert_eq!(log["computer"], "four nodes");
+    assert_eq!(log["machine_nodes"], 4);
+    assert_eq!(log["jobs"]["jobs"], 4);
+    assert!(near(&log["jobs"]["utilisation"], 0.65), "{log}");
+    // Between steps: n2 and n3 idle from 10 to 20 and from 80 to 100, of 120 s.
+    let part = ["--from", "1600000010", "--until", "1600000130"];
+    let found = figures(&bench, &[&["holes", "four.swf"][..], &part].concat());
+    assert!(near(&found["share"], 0.125), "{found}");
+    assert!(near(&found["log"]["jobs"]["utilisation"], 0.875), "{found}");
+    // Without backfill job 3 starts after job 2, at 150, and ends at 210.
+    let found = figures(&bench, &["holes", "four.swf", "--backfill", "none"]);
+    assert!(
+        near(
+            &found["equivalent_nodes"],
+            (100.0 * 2.0 + 50.0 * 2.0) / 200.0
+        ),
+        "{found}"
+    );
+    // A fifth node is idle all the time.
+    let found = figures(&bench, &["holes", "four.swf", "--machine-nodes", "5"]);
+    assert!(near(&found["equivalent_nodes"], 2.4), "{found}");
+    // Drained, it is no hole.
+    bench.file("drained.csv", "nodes,from,until\n5,1500000000,1700000000\n");
+    let machine = ["--machine-nodes", "5", "--outages", "drained.csv"];
+    let found = figures(&bench, &[&["holes", "four.swf"][..], &machine].concat());
+    assert!(near(&found["equivalent_nodes"], 1.4), "{found}");
+}
+
+#[test]
+fn nodes_are_counted_from_one_as_in_lists_of_outages() {
+    let bench = folder();
+    bench.file("drained.csv", "nodes,from,until\n1,1500000000,1700000000\n");
+    let machine = ["--machine-nodes", "5", "--outages", "drained.csv"];
+    figures(
+        &bench,
+        &[&["holes", "four.swf", "--out", "list.csv"][..], &machine].concat(),
+    );
+    let list = std::fs::read_to_string(bench.path("list.csv")).unwrap();
+    let mut names: Vec<&str> = list.lines().skip(1).map(|l| &l[..2]).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names, ["n2", "n3", "n4", "n5"], "{list}");
+}
+
+#[test]
+fn recorded_starts_that_the_log_does_not_tell_are_noted() {
+    let bench = folder();
+    let recorded = ["holes", "four.swf", "--starts", "recorded"];
+    // Its third column is 0 throughout; job 2 finds two nodes of four.
+    let notes = figures(&bench, &recorded)["log"]["notes"].to_string();
+    assert!(notes.contains("no job that waited"), "{notes}");
+    assert!(notes.contains("1 jobs found too few free nodes"), "{notes}");
+    bench.file("four.swf", &SWF.replace("2 10 0 50", "2 10 90 50"));
+    let found = figures(&bench, &recorded);
+    let notes = found["log"]["notes"].to_string();
+    assert!(
+        !notes.contains("waited") && !notes.contains("too few"),
+        "{notes}"
+    );
+    let wait = &found["log"]["jobs"]["mean_recorded_wait_hours"];
+    assert!(near(wait, 90.0 / 4.0 / 3600.0), "{found}");
+}
+
+#[test]
+fn a_switch_that_could_change_nothing_is_refused() {
+    let bench = folder();
+    figures(&bench, &["holes", "four.swf", "--out", "list.csv"]);
+    for (log, switch, value) in [
+        ("sacct.txt", "--overrun", "kill"),
+        ("sacct.txt", "--starts", "recorded"),
+        ("list.csv", "--backfill", "none"),
+        ("list.csv", "--layout", "contiguous"),
+        ("list.csv", "--outages", "away.csv"),
+    ] {
+        let text = complaint(&bench, &["holes", log, switch, value]);
+        assert!(text.contains(&format!("leave {switch} out")), "{text}");
+    }
+}
+
+#[test]
+fn jobs_with_their_nodes_give_their_holes() {
+    let bench = folder();
+    let found = figures(&bench, &["holes", "sacct.txt"]);
+    assert!(near(&found["equivalent_nodes"], 1.0), "{found}");
+    assert_eq!(found["holes"]["count"], 3);
+    assert_eq!(found["start"], "2020-09-13T12:28:20Z");
+    assert_eq!(found["end"], "2020-09-13T12:33:20Z");
+    assert_eq!(found["log"]["kind"], "placed");
+    let notes = found["log"]["notes"].to_string();
+    assert!(notes.contains("only jobs that ended"), "{notes}");
+    // The clocks of the machine were two hours ahead.
+    let zone = ["--time-zone", "Europe/Warsaw"];
+    let found = figures(&bench, &[&["holes", "sacct.txt"][..], &zone].concat());
+    assert_eq!(found["start"], "2020-09-13T10:28:20Z");
+    // A third node that never had a job is known only from a list.
+    bench.file("all.txt", "n1\nn2\nn3\n");
+    let found = figures(&bench, &["holes", "sacct.txt", "--nodes-file", "all.txt"]);
+    assert!(near(&found["equivalent_nodes"], 2.0), "{found}");
+    let away = "n3,2020-09-13T12:00:00Z,2020-09-13T13:00:00Z\n";
+    bench.file("away.csv", away);
+    let listed = ["--nodes-file", "all.txt", "--reservations", "away.csv"];
+    let found = figures(&bench, &[&["holes", "sacct.txt"][..], &listed].concat());
+    assert!(near(&found["equivalent_nodes"], 1.0), "{found}");
+}
+
+#[test]
+fn a_table_without_a_header_needs_its_columns() {
+    let bench = folder();
+    let (_, rows) = SACCT.split_once('\n').unwrap();
+    bench.file("bare.txt", rows);
+    let columns = "jobid,submit,start,end,nnodes,timelimit,state,nodelist";
+    let found = figures(&bench, &["holes", "bare.txt", "--columns", columns]);
+    assert!(near(&found["equivalent_nodes"], 1.0), "{found}");
+    let text = complaint(&bench, &["holes", "bare.txt"]);
+    assert!(
+        text.contains("--columns") || text.contains("L0018"),
+        "{text}"
+    );
+}
+
+#[test]
+fn damage_is_said_with_its_place_and_refused_if_asked() {
+    let bench = folder();
+    bench.file("bad.swf", &SWF.replace("3 20 0 60", "3 soon 0 60"));
+    let output = bench.lacuna(&["holes", "bad.swf"]);
+    assert!(output.status.success(), "{output:?}");
+    let warning = String::from_utf8(output.stderr).unwrap();
+    assert!(warning.contains("1 damaged line was skipped"), "{warning}");
+    assert!(warning.contains("line 7, "), "{warning}");
+    let found = figures(&bench, &["holes", "bad.swf"]);
+    assert_eq!(found["log"]["damaged_lines"], 1);
+    assert_eq!(found["log"]["jobs"]["jobs"], 3);
+    let text = complaint(&bench, &["holes", "bad.swf", "--strict"]);
+    assert!(text.contains("line 7"), "{text}");
+    let text = complaint(&bench, &["replay", "bad.swf", "--strict"]);
+    assert!(text.contains("line 7"), "{text}");
+}
+
+#[test]
+fn what_is_not_known_is_asked_for() {
+    let bench = folder();
+    bench.file("poem.txt", "in the beginning\nwas the queue\n");
+    let text = complaint(&bench, &["holes", "poem.txt"]);
+    assert!(
+        text.contains("--format") && text.contains("L0018"),
+        "{text}"
+    );
+    let unsized_ = SWF.replace("; MaxNodes: 4\n; MaxProcs: 4\n", "");
+    bench.file("unsized.swf", &unsized_);
+    let text = complaint(&bench, &["holes", "unsized.swf"]);
+    assert!(
+        text.contains("--machine-nodes") && text.contains("L0019"),
+        "{text}"
+    );
+    for (arguments, expected) in [
+        (&["--first-nodes", "2"][..], "without"),
+        (&["--from", "99999999999"], "--from is 5138-11-16T09:46:39Z"),
+        (&["--until", "1600000000"], "--until 2020-09-13T12:26:40Z"),
+        (&["--outages", "none.csv"], "cannot read none.csv"),
+    ] {
+        let text = complaint(&bench, &[&["holes", "four.swf"][..], arguments].concat());
+        assert!(text.contains(expected), "{arguments:?}: {text}");
+    }
+    for wrong in [
+        &["--format", "excel"][..],
+        &["--time-zone", "Moon/Tranquility"],
+        &["--machine-nodes", "0"],
+        &["--backfill", "sometimes"],
+    ] {
+        let output = bench.lacuna(&[&["holes", "four.swf"][..], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
+    }
+}
+
+#[test]
+fn the_list_that_is_written_has_the_same_holes() {
+    let bench = folder();
+    for log in ["four.swf", "sacct.txt"] {
+        let first = figures(&bench, &["holes", log, "--out", "list.csv.gz"]);
+        let again = figures(&bench, &["holes", "list.csv.gz"]);
+        assert_eq!(first["holes"]["count"], again["holes"]["count"], "{log}");
+        assert_eq!(first["holes"]["node_hours"], again["holes"]["node_hours"]);
+        assert_eq!(again["log"]["kind"], "holes");
+        assert_eq!(again["log"]["damaged_lines"], 0);
+    }
+    let text = complaint(&bench, &["holes", "four.swf", "--out", "no/such/list.csv"]);
+    assert!(text.contains("cannot write no/such/list.csv"), "{text}");
+}
+
+#[test]
+fn pictures_stand_alone() {
+    let bench = folder();
+    let pictures = ["--report", "pool.html", "--svg", "pool.svg"];
+    let output = bench.lacuna(&[&["holes", "four.swf"][..], &pictures].concat());
+    assert!(output.status.success(), "{output:?}");
+    let page = std::fs::read_to_string(bench.path("pool.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("<svg"));
+    let picture = std::fs::read_to_string(bench.path("pool.svg")).unwrap();
+    assert!(picture.starts_with("<svg"), "{picture}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        table.contains("placed by the simulated scheduler"),
+        "{table}"
+    );
+}
+
+#[test]
+fn a_replay_of_any_log_needs_nothing_else() {
+    let bench = folder();
+    for (log, kind, node_s) in [
+        ("four.swf", "simulated", 280.0),
+        ("sacct.txt", "placed", 300.0),
+    ] {
+        let found = figures(&bench, &["replay", log, "--report", "out.html"]);
+        assert_eq!(found["log"]["kind"], kind);
+        assert_eq!(found["settings"]["endless"], true);
+        let notes = found["log"]["notes"].to_string();
+        assert!(notes.contains("ShuffleNet on ImageNet"), "{notes}");
+        let offered =
+            found["equivalent_nodes"].as_f64().unwrap() * found["hours"].as_f64().unwrap();
+        assert!((offered * 3600.0 - node_s).abs() < 1e-6, "{found}");
+        let used = found["harvested_node_hours"].as_f64().unwrap() * 3600.0;
+        assert!(used > 0.9 * node_s && used <= node_s + 1e-6, "{found}");
+        assert!(found["efficiency"].as_f64().unwrap() > 0.0, "{found}");
+        let page = std::fs::read_to_string(bench.path("out.html")).unwrap();
+        assert!(page.starts_with("<!doctype html>") && page.contains("ShuffleNet"));
+    }
+}
+
+#[test]
+fn crowded_time_can_be_left_out() {
+    let bench = folder();
+    bench.file(
+        "holes.csv",
+        "node,idle_from,idle_until,censored\na,1000,1100,0\nb,1020,1030,0\n",
+    );
+    let found = figures(
+        &bench,
+        &["holes", "holes.csv", "--leave-out-idle-above", "1"],
+    );
+    assert!(
+        near(&found["holes"]["node_hours"], 90.0 / 3600.0),
+        "{found}"
+    );
+    let notes = found["log"]["notes"].to_string();
+    assert!(notes.contains("more than 1 nodes were idle"), "{notes}");
+    // n2 and n3 from 0 to 20 and from 80 to 100; from 150 on all four are idle.
+    let found = figures(
+        &bench,
+        &["holes", "four.swf", "--leave-out-idle-above", "2"],
+    );
+    assert!(
+        near(&found["holes"]["node_hours"], 80.0 / 3600.0),
+        "{found}"
+    );
+}
+
+#[test]
+fn states_of_nodes_count_from_the_first_look() {
+    let bench = folder();
+    let states = "time,node,state\n1000,a,busy\n1100,a,idle\n1200,a,busy\n";
+    bench.file("states.csv", states);
+    let found = figures(&bench, &["holes", "states.csv"]);
+    assert_eq!(found["log"]["format"], "node-states");
+    // Idle for the second half of 200 s.
+    assert!(near(&found["equivalent_nodes"], 0.5), "{found}");
+    let from = ["holes", "states.csv", "--from", "1050"];
+    assert!(near(
+        &figures(&bench, &from)["equivalent_nodes"],
+        100.0 / 150.0
+    ));
+}
