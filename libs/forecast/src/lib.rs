@@ -13,6 +13,7 @@ mod calibration;
 mod constant;
 mod curve;
 mod predictor;
+pub mod skill;
 mod survival;
 
 pub use bins::Bins;
