@@ -78,6 +78,10 @@ pub trait Predictor: Send {
     /// A hole ended unseen, some time after `last_seen`.
     fn lost(&mut self, hole: &Hole, last_seen: Timestamp);
 
+    /// From now on it watches what happens and learns nothing more from it, so that what it knew
+    /// can be scored on what came later. Nothing happens where there is nothing to learn.
+    fn freeze(&mut self) {}
+
     /// Forecasts the present holes as of `now`. The list is all holes that are present.
     fn forecast(&mut self, now: Timestamp, holes: &[Hole]) -> Forecasts;
 }

@@ -64,6 +64,19 @@ pub struct Survival {
     epoch: Option<Timestamp>,
     /// Present holes that were first seen at some age: start and that age in seconds.
     late: BTreeMap<NodeId, (Timestamp, f64)>,
+    /// What is learnt from.
+    learns: Learns,
+}
+
+/// Whether the curve still changes.
+#[derive(Debug, Clone, PartialEq)]
+enum Learns {
+    /// With every hole that ends.
+    On,
+    /// No more; the curve is that of the next forecast.
+    Stopped,
+    /// No more: this is the curve.
+    Kept(Curve),
 }
 
 impl Survival {
@@ -79,6 +92,7 @@ impl Survival {
             seen: 0,
             epoch: None,
             late: BTreeMap::new(),
+            learns: Learns::On,
         }
     }
 
@@ -213,6 +227,9 @@ impl Predictor for Survival {
     }
 
     fn opened(&mut self, hole: &Hole, seen: Timestamp) {
+        if self.learns != Learns::On {
+            return;
+        }
         let known_from = age(hole, seen);
         if known_from > 0.0 {
             self.late
@@ -223,6 +240,9 @@ impl Predictor for Survival {
     }
 
     fn closed(&mut self, hole: &Hole, at: Timestamp) {
+        if self.learns != Learns::On {
+            return;
+        }
         if let Some(left) = self.leave(hole, at) {
             add(&mut self.ended, left.exit, left.weight);
             self.seen += left.whole;
@@ -230,8 +250,17 @@ impl Predictor for Survival {
     }
 
     fn lost(&mut self, hole: &Hole, last_seen: Timestamp) {
+        if self.learns != Learns::On {
+            return;
+        }
         if let Some(left) = self.leave(hole, last_seen) {
             add(&mut self.censored, left.exit, left.weight);
+        }
+    }
+
+    fn freeze(&mut self) {
+        if self.learns == Learns::On {
+            self.learns = Learns::Stopped;
         }
     }
 
@@ -239,7 +268,13 @@ impl Predictor for Survival {
         if self.is_young() {
             return Constant::new(self.settings.fallback).forecast(now, holes);
         }
-        let curve = self.curve(now, holes);
+        let curve = match &self.learns {
+            Learns::Kept(curve) => curve.clone(),
+            Learns::On | Learns::Stopped => self.curve(now, holes),
+        };
+        if self.learns == Learns::Stopped {
+            self.learns = Learns::Kept(curve.clone());
+        }
         if curve.reach_s() <= 0.0 {
             // All that was learnt is too long ago.
             return Constant::new(self.settings.fallback).forecast(now, holes);

@@ -1,9 +1,10 @@
 //! The measures against what they are defined as, worked out the slow way or by hand.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use lacuna_forecast::skill::{
     Brier, Concordance, LEVELS, Pinball, Ranked, best_constant, concordance,
 };
+use lacuna_forecast::{Predictor, Settings, Survival};
+use lacuna_model::{Hole, NodeId, Timestamp};
 use proptest::prelude::*;
 
 /// Harrell's definition, pair by pair.
@@ -169,4 +170,35 @@ fn a_large_set_is_ranked_quickly() {
     }
     let share = concordance(&mut set).share().unwrap();
     assert!((share - 0.5).abs() < 0.005, "{share}");
+}
+
+/// Holes of one minute until it freezes, of an hour after: what is forecast stays a minute.
+#[test]
+fn a_frozen_curve_learns_nothing_more() {
+    let hole = |since| Hole {
+        node: NodeId::new("n1").unwrap(),
+        since: Timestamp::from_unix(since),
+    };
+    let mut learns = Survival::new(Settings::default());
+    let mut frozen = learns.clone();
+    let open = |survival: &mut Survival, since: i64| {
+        let forecasts = survival.forecast(Timestamp::from_unix(since), &[hole(since)]);
+        forecasts.of(0).unwrap().open_after(300.0)
+    };
+    for (count, length_s) in [(100, 60), (400, 3600)] {
+        for number in 0..count {
+            let since = i64::from(length_s) * 10_000 + i64::from(number) * 4000;
+            for survival in [&mut learns, &mut frozen] {
+                survival.opened(&hole(since), Timestamp::from_unix(since));
+                let until = since + i64::from(length_s);
+                survival.closed(&hole(since), Timestamp::from_unix(until));
+            }
+        }
+        frozen.freeze();
+        if length_s == 60 {
+            assert!(open(&mut frozen, 1_000_000) < 0.1);
+        }
+    }
+    assert!(open(&mut frozen, 40_000_000) < 0.1);
+    assert!(open(&mut learns, 40_000_000) > 0.7);
 }
