@@ -149,6 +149,7 @@ proptest! {
         while let Some(at) = simulator.tick().unwrap().map(|step| step.at) {
             let seen = simulator.outlook();
             prop_assert_eq!(seen.at, at);
+            prop_assert_eq!(&simulator.wanted(), &seen.wanted);
             let mut shown = vec![0; nodes as usize];
             let busy = seen.busy.iter().flat_map(|busy| &busy.runs);
             for run in busy.chain(seen.wanted.iter().map(|wanted| &wanted.nodes)) {

@@ -59,6 +59,30 @@ pub struct Wanted {
 }
 
 pub(super) fn of(state: &State, policy: &Policy) -> Outlook {
+    let planned = planned_starts(state, policy);
+    let busy = state.running.expected().filter_map(|expected| {
+        let on_nodes = state.running.job(expected)?;
+        Some(BusyUntil {
+            id: on_nodes.job.id,
+            until: state.any_second(expected.until),
+            runs: on_nodes.runs.clone(),
+        })
+    });
+    Outlook {
+        at: state.now,
+        busy: busy.collect(),
+        wanted: wanted(state, &planned),
+        planned,
+    }
+}
+
+/// [`Outlook::wanted`] alone.
+pub(super) fn wanted_of(state: &State, policy: &Policy) -> Vec<Wanted> {
+    wanted(state, &planned_starts(state, policy))
+}
+
+/// Planned starts, by time.
+fn planned_starts(state: &State, policy: &Policy) -> Vec<PlannedStart> {
     let mut planned = match policy {
         Policy::Easy => head(state, state.queue.front(), true),
         Policy::Named => head(state, state.queue.front(), false),
@@ -74,20 +98,7 @@ pub(super) fn of(state: &State, policy: &Policy) -> Outlook {
         }
     };
     planned.sort_by_key(|planned| planned.start);
-    let busy = state.running.expected().filter_map(|expected| {
-        let on_nodes = state.running.job(expected)?;
-        Some(BusyUntil {
-            id: on_nodes.job.id,
-            until: state.any_second(expected.until),
-            runs: on_nodes.runs.clone(),
-        })
-    });
-    Outlook {
-        at: state.now,
-        busy: busy.collect(),
-        wanted: wanted(state, &planned),
-        planned,
-    }
+    planned
 }
 
 fn planned(job: &BatchJob, start: i64, runs: Vec<Run>) -> PlannedStart {

@@ -8,7 +8,7 @@ use super::job::{BatchError, BatchJob, Placement, Run};
 use super::machine::{Backfill, Layout, Machine, Starts};
 use super::named;
 use super::nodes::NodeSet;
-use super::outlook::{self, Outlook};
+use super::outlook::{self, Outlook, Wanted};
 use super::profile::Count;
 use super::recorded::Recorded;
 use super::state::{Ended, State};
@@ -203,6 +203,12 @@ impl<I: Iterator<Item = BatchJob>> Simulator<I> {
     #[must_use]
     pub fn outlook(&self) -> Outlook {
         outlook::of(&self.state, &self.policy)
+    }
+
+    /// When each present hole is wanted, as [`Outlook::wanted`] has it, at less cost.
+    #[must_use]
+    pub fn wanted(&self) -> Vec<Wanted> {
+        outlook::wanted_of(&self.state, &self.policy)
     }
 
     fn waiting(&self) -> usize {
