@@ -26,7 +26,7 @@ pub use efficiency::{dedicated_samples, split_rate};
 pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES};
 pub use lacuna_planner::objective::{NamedExpressions, Objective};
 pub use loss::Loss;
-pub use recording::{Recording, StepRef, Steps};
+pub use recording::{EndHint, Recording, StepRef, Steps};
 pub use replay::{Decision, Hooks, Progress, Replayed, SimError, replay};
 pub use settings::{Dedicated, GanttWindow, Model, Settings, TrainerEnd};
 pub use simulated::{JobCounts, Simulated, Simulation, Survey, SurveyProgress};

@@ -9,6 +9,12 @@ use crate::SimError;
 /// The pool of a machine over time, with nodes numbered from 0. It can be walked through as
 /// often as wanted, and each walk tells the same. A recording that is read again for each walk
 /// keeps its memory flat in its length.
+///
+/// A node keeps its number in all walks of one recording. Two recordings that are alike up to
+/// some moment number alike all nodes that have had a hole by then. Beyond that a number says
+/// what its kind of recording says ([`Trace`](crate::Trace), [`Simulated`](crate::Simulated)); an
+/// order of nodes that must hold for more than one recording is one of names
+/// ([`node_name`](Self::node_name)).
 pub trait Recording {
     /// Where it starts.
     fn start(&self) -> Timestamp;
@@ -19,7 +25,8 @@ pub trait Recording {
     /// All nodes have numbers below this.
     fn nodes(&self) -> u32;
 
-    /// The name of a node, its number if it has none.
+    /// The name of a node, its number if it has none. The natural order of nodes is that of
+    /// their names with runs of digits compared as numbers, so that `n9` comes before `n10`.
     fn node_name(&self, node: u32) -> Cow<'_, str>;
 
     /// Holes that had ended before the start: what a predictor may learn from.
@@ -58,4 +65,23 @@ pub struct StepRef<'a> {
     pub closed: &'a [u32],
     /// Nodes that become idle, each with the start of its hole (Unix milliseconds).
     pub opened: &'a [(u32, i64)],
+    /// What the machine's own scheduler has newly come to expect of the present holes, those
+    /// that open at this step included; ascending by node, each at most once. Empty for a
+    /// recording that knows of no scheduler.
+    pub hints: &'a [EndHint],
+}
+
+/// When a scheduler wants a present hole for a planned job or a reservation, as it sees things
+/// at a step: a belief made of requested walltimes, which may be withdrawn, and never the truth.
+///
+/// It holds until the next hint for the node, or until the hole ends. A new hole is expected by
+/// nobody until a hint says so. Nothing is told when the moment passes and the hole is still
+/// there: the job before it may run over its walltime.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EndHint {
+    /// The node's number.
+    pub node: u32,
+    /// The earliest moment at which it is wanted, seconds since the start of the recording,
+    /// later than the step that tells it; infinite if nobody wants it any more.
+    pub at_s: f64,
 }

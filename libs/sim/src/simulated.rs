@@ -5,6 +5,7 @@
 //! length. Only a log whose jobs do not come in order of submission is kept in memory, if it is
 //! small enough to be sorted there.
 
+mod beliefs;
 mod feed;
 mod survey;
 mod walk;
@@ -39,9 +40,21 @@ pub struct Simulation {
     /// The walltime of jobs for which the log has none. If absent they are taken to have asked
     /// for as long as they ran, as if their users had known.
     pub walltime: Option<Span>,
+    /// Whether walks tell what the simulated scheduler believes ([`StepRef::hints`]). The steps
+    /// are the same either way: what it comes to believe between two of them, when a job is
+    /// submitted and waits, is told with the second.
+    ///
+    /// Beliefs are made of walltimes. A job that has none, neither in the log nor by
+    /// [`walltime`](Self::walltime), asked for as long as it ran, so that what is believed of it
+    /// is true, which no user could have known ([`Survey::knows_lengths`]).
+    ///
+    /// [`StepRef::hints`]: crate::StepRef::hints
+    pub outlook: bool,
 }
 
-/// A log of batch jobs, placed by the simulated scheduler of a machine.
+/// A log of batch jobs, placed by the simulated scheduler of a machine. Nodes are numbered as
+/// the machine has them, and that is the order in which its scheduler takes them: a job starts
+/// on the lowest numbers that are free, or on the lowest free block that is long enough.
 #[derive(Debug)]
 pub struct Simulated {
     path: PathBuf,
@@ -141,8 +154,8 @@ impl Recording for Simulated {
             simulator,
             shared,
             nodes,
-            self.from_s,
-            self.until_s,
+            (self.from_s, self.until_s),
+            self.simulation.outlook,
         )))
     }
 }

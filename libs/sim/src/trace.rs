@@ -20,7 +20,9 @@ struct Step {
     opened: Range<u32>,
 }
 
-/// What happens to the pool, step by step, with nodes numbered from 0.
+/// What happens to the pool, step by step, with nodes numbered from 0 in the order of their
+/// first holes in it; of those that open at one moment, in the order of their names as text. So
+/// the numbers are those of one cut of one log, and no order in which a scheduler takes nodes.
 #[derive(Debug, Clone)]
 pub struct Trace {
     start: Timestamp,
@@ -190,6 +192,7 @@ impl Steps for Walk<'_> {
             at_s: step.at_s,
             closed: self.trace.closed.get(range(&step.closed)).unwrap_or(&[]),
             opened: self.trace.opened.get(range(&step.opened)).unwrap_or(&[]),
+            hints: &[],
         }))
     }
 }

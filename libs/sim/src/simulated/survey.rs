@@ -56,6 +56,9 @@ pub struct Survey {
     pub utilisation: f64,
     /// Holes that had ended before the part to replay.
     pub history_holes: u64,
+    /// Jobs whose true length the simulated scheduler knows, because nobody says how long they
+    /// asked for: with many of them its beliefs are better than any scheduler's.
+    pub knows_lengths: u64,
 }
 
 impl Simulated {
@@ -88,6 +91,7 @@ impl Simulated {
         };
         let end = window.end.map_or(end, second).min(seen.totals.at);
         self.until_s = end.max(self.from_s);
+        let unasked = self.simulation.walltime.is_none();
         self.survey = Survey {
             format: shared.format,
             header: shared.header,
@@ -101,6 +105,7 @@ impl Simulated {
             totals_in_use: seen.in_use,
             utilisation: seen.utilisation(window.end.is_some() || last <= self.from_s),
             history_holes: seen.history,
+            knows_lengths: u64::from(unasked).saturating_mul(shared.counts.without_walltime),
         };
         Ok(())
     }

@@ -6,46 +6,37 @@ use std::rc::Rc;
 use lacuna_timeline::batch::Simulator;
 
 use super::Jobs;
+use super::beliefs::Beliefs;
 use super::feed::Shared;
 use crate::{SimError, StepRef, Steps};
 
 /// A node that is no hole.
 const BUSY: i64 = i64::MIN;
 
-/// How far a walk has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Nothing has been told.
-    Fresh,
-    /// The holes at the start have been told; the step after it has been made.
-    Begun,
-    /// Each step is made when it is asked for.
-    Going,
-}
-
-/// Simulates as it goes.
+/// Simulates as it goes. The simulator is never ahead of what has been told, so that what it
+/// believes is what was believed at the step.
 pub(super) struct Walk<'a> {
     simulator: Simulator<Jobs<'a>>,
     shared: Rc<RefCell<Shared>>,
     nodes: u32,
     from_s: i64,
     until_s: i64,
-    stage: Stage,
-    /// A step that the simulator has made and that has not been told: its second.
-    ahead: Option<i64>,
+    /// Whether the holes at the start have been told.
+    begun: bool,
+    /// What the scheduler believes, if that is asked for.
+    beliefs: Option<Beliefs>,
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
-    /// Holes at the start.
-    first: Vec<(u32, i64)>,
 }
 
 impl<'a> Walk<'a> {
+    /// `outlook` says whether beliefs are to be told.
     pub(super) fn new(
         simulator: Simulator<Jobs<'a>>,
         shared: Rc<RefCell<Shared>>,
         nodes: u32,
-        from_s: i64,
-        until_s: i64,
+        (from_s, until_s): (i64, i64),
+        outlook: bool,
     ) -> Self {
         Self {
             simulator,
@@ -53,17 +44,15 @@ impl<'a> Walk<'a> {
             nodes,
             from_s,
             until_s,
-            stage: Stage::Fresh,
-            ahead: None,
+            begun: false,
+            beliefs: outlook.then(|| Beliefs::new(nodes, from_s)),
             closed: Vec::new(),
             opened: Vec::new(),
-            first: Vec::new(),
         }
     }
 
-    /// Makes the simulator's next step in which a node changes.
-    fn pull(&mut self) -> Result<(), SimError> {
-        self.ahead = None;
+    /// Makes the simulator's next step in which a node changes, and says when that is.
+    fn pull(&mut self) -> Result<Option<i64>, SimError> {
         self.closed.clear();
         self.opened.clear();
         while let Some(step) = self.simulator.step()? {
@@ -75,63 +64,57 @@ impl<'a> Walk<'a> {
                 .extend(step.taken.iter().flat_map(|run| run.nodes()));
             let freed = step.freed.iter().flat_map(|run| run.nodes());
             self.opened.extend(freed.map(|node| (node, since_ms)));
-            self.ahead = Some(step.at);
-            return Ok(());
+            return Ok(Some(step.at));
         }
         match self.shared.borrow_mut().error.take() {
             Some(error) => Err(error.into()),
-            None => Ok(()),
+            None => Ok(None),
         }
     }
 
-    /// Lives through what comes before the start.
+    /// Lives through what comes before the start and at it.
     fn begin(&mut self) -> Result<(), SimError> {
         let mut since = vec![BUSY; self.nodes as usize];
-        loop {
-            self.pull()?;
-            if self.ahead.is_none_or(|at| at > self.from_s) {
+        let from_s = self.from_s;
+        while self.simulator.next_at().is_some_and(|at| at <= from_s) {
+            let Some(step) = self.simulator.tick()? else {
                 break;
-            }
-            for &node in &self.closed {
-                if let Some(since) = since.get_mut(node as usize) {
-                    *since = BUSY;
-                }
-            }
-            for &(node, at) in &self.opened {
-                if let Some(since) = since.get_mut(node as usize) {
-                    *since = at;
+            };
+            let since_ms = step.at.saturating_mul(1000);
+            for (runs, value) in [(step.taken, BUSY), (step.freed, since_ms)] {
+                for node in runs.iter().flat_map(|run| run.nodes()) {
+                    if let Some(since) = since.get_mut(node as usize) {
+                        *since = value;
+                    }
                 }
             }
         }
         let holes = (0..).zip(since).filter(|&(_, since)| since != BUSY);
-        self.first = holes.collect();
+        self.opened.extend(holes);
         Ok(())
     }
 }
 
 impl Steps for Walk<'_> {
     fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
-        match self.stage {
-            Stage::Fresh => {
-                self.stage = Stage::Begun;
-                self.begin()?;
-                return Ok(Some(StepRef {
-                    at_s: 0.0,
-                    closed: &[],
-                    opened: &self.first,
-                }));
+        let at = if self.begun {
+            match self.pull()? {
+                Some(at) if at <= self.until_s => at,
+                _ => return Ok(None),
             }
-            Stage::Begun => {
-                self.stage = Stage::Going;
-                self.first = Vec::new();
-            }
-            Stage::Going => self.pull()?,
+        } else {
+            self.begun = true;
+            self.begin()?;
+            self.from_s
+        };
+        if let Some(beliefs) = &mut self.beliefs {
+            beliefs.step(at, &self.closed, &self.simulator.wanted());
         }
-        let told = self.ahead.filter(|&at| at <= self.until_s);
-        Ok(told.map(|at| StepRef {
+        Ok(Some(StepRef {
             at_s: at.saturating_sub(self.from_s) as f64,
             closed: &self.closed,
             opened: &self.opened,
+            hints: self.beliefs.as_ref().map_or(&[], Beliefs::hints),
         }))
     }
 }

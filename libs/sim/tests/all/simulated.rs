@@ -108,7 +108,7 @@ fn a_window_begins_with_the_holes_that_are_there() {
     };
     let simulation = Simulation {
         window,
-        walltime: None,
+        ..Simulation::default()
     };
     let simulated = survey(&log(&folder, &JOBS), 4, simulation).unwrap();
     let expected: Vec<Told> = vec![

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use lacuna_model::Timestamp;
-use lacuna_sim::{Recording, SimError, StepRef, Steps};
+use lacuna_sim::{EndHint, Recording, SimError, StepRef, Steps};
 
 /// As `inner`, but empty as long as it has more than `most` idle nodes.
 pub(super) struct Uncrowded {
@@ -39,6 +39,8 @@ impl Recording for Uncrowded {
             start_ms: self.start().unix_ms(),
             most: self.most,
             since: vec![BUSY; self.nodes() as usize],
+            wanted: vec![f64::INFINITY; self.nodes() as usize],
+            hints: Vec::new(),
             idle: 0,
             crowded: false,
             fresh: true,
@@ -57,6 +59,9 @@ struct Walk<'a> {
     most: u32,
     /// Since when each node is idle, of `inner`.
     since: Vec<i64>,
+    /// When each node is wanted, of `inner`, seconds since the start.
+    wanted: Vec<f64>,
+    hints: Vec<EndHint>,
     idle: u32,
     crowded: bool,
     /// The first step is told even if nothing happens in it.
@@ -82,10 +87,12 @@ impl Steps for Walk<'_> {
             let at_s = step.at_s;
             self.closed.clear();
             self.opened.clear();
+            self.hints.clear();
             let before = self.crowded;
             if !before {
                 self.closed.extend_from_slice(step.closed);
                 self.opened.extend_from_slice(step.opened);
+                self.hints.extend_from_slice(step.hints);
             }
             // If this step makes it crowded, all that was told of before leaves.
             let leaves: Vec<u32> = if before || self.idle + (step.opened.len() as u32) <= self.most
@@ -101,6 +108,14 @@ impl Steps for Walk<'_> {
                     self.idle -= u32::from(*since != BUSY);
                     *since = BUSY;
                 }
+                if let Some(wanted) = self.wanted.get_mut(node as usize) {
+                    *wanted = f64::INFINITY;
+                }
+            }
+            for hint in step.hints {
+                if let Some(wanted) = self.wanted.get_mut(hint.node as usize) {
+                    *wanted = hint.at_s;
+                }
             }
             for &(node, from) in step.opened {
                 if let Some(since) = self.since.get_mut(node as usize) {
@@ -113,11 +128,18 @@ impl Steps for Walk<'_> {
                 (false, false) => {}
                 (false, true) => {
                     self.opened.clear();
+                    self.hints.clear();
                     self.closed = leaves;
                 }
                 (true, false) => {
                     let now_ms = self.start_ms.saturating_add((at_s * 1000.0).round() as i64);
                     self.opened.extend(Self::present(&self.since, now_ms));
+                    // To whoever heard nothing meanwhile all that is believed is new.
+                    let wanted = self.wanted.iter().enumerate();
+                    self.hints.extend(wanted.filter_map(|(node, &at_s)| {
+                        let node = u32::try_from(node).ok()?;
+                        at_s.is_finite().then_some(EndHint { node, at_s })
+                    }));
                 }
                 (true, true) if !self.fresh => continue,
                 (true, true) => {}
@@ -127,6 +149,7 @@ impl Steps for Walk<'_> {
                 at_s,
                 closed: &self.closed,
                 opened: &self.opened,
+                hints: &self.hints,
             }));
         }
     }
