@@ -7,6 +7,7 @@
 mod account;
 pub mod calibration;
 mod efficiency;
+mod foresight;
 mod history;
 mod limits;
 mod loss;
@@ -23,6 +24,7 @@ mod world;
 
 pub use account::Account;
 pub use efficiency::{dedicated_samples, split_rate};
+pub use foresight::Foresight;
 pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES};
 pub use lacuna_planner::objective::{NamedExpressions, Objective};
 pub use loss::Loss;

@@ -8,7 +8,9 @@
 
 mod calibration;
 mod common;
+mod foresight;
 mod hand;
+mod hints;
 mod hostile;
 mod objectives;
 mod pool_stats;

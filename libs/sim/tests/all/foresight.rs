@@ -1,0 +1,258 @@
+//! Ends that are revealed, against the list of holes itself; and that nothing else of the future
+//! shows.
+
+use lacuna_model::{HoleRecord, Span, Timestamp};
+use lacuna_sim::{Foresight, Recording, StepRef, Steps, Trace};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::common::{Summit, hole, machine};
+
+/// A step that owns what it tells.
+#[derive(Debug, Clone, PartialEq)]
+struct Told {
+    at_s: f64,
+    closed: Vec<u32>,
+    opened: Vec<(u32, i64)>,
+    ends: Vec<f64>,
+}
+
+fn told(step: &StepRef<'_>) -> Told {
+    Told {
+        at_s: step.at_s,
+        closed: step.closed.to_vec(),
+        opened: step.opened.to_vec(),
+        ends: Vec::new(),
+    }
+}
+
+/// All steps with what is revealed at each.
+fn walk(recording: &dyn Recording, lookahead: Option<f64>) -> Vec<Told> {
+    let mut foresight = Foresight::new(recording, lookahead).unwrap();
+    let mut walked = Vec::new();
+    while let Some(step) = foresight.next().unwrap().map(|step| told(&step)) {
+        assert_eq!(foresight.now_s(), step.at_s);
+        let ends = foresight.ends().to_vec();
+        walked.push(Told { ends, ..step });
+    }
+    assert_eq!(foresight.next_at_s().unwrap(), f64::INFINITY);
+    assert!(foresight.next().unwrap().is_none());
+    walked
+}
+
+fn trace(holes: &[HoleRecord]) -> Trace {
+    Trace::new(holes, None, Timestamp::from_unix(0), None)
+}
+
+/// What must be revealed, from the list of holes.
+fn by_hand(holes: &[HoleRecord], trace: &Trace, now: f64, lookahead: f64) -> Vec<f64> {
+    let mut ends = vec![f64::INFINITY; trace.nodes() as usize];
+    let second = |at: Timestamp| at.since(trace.start()).as_secs_f64();
+    for hole in holes {
+        let (from, end) = (second(hole.from), second(hole.until));
+        let present = from <= now && end > now;
+        let known = end <= now + lookahead && end < trace.length_s() && !hole.censored;
+        if present && known {
+            let node = trace.names().iter().position(|name| *name == hole.node);
+            ends[node.unwrap()] = end;
+        }
+    }
+    ends
+}
+
+#[test]
+fn an_end_is_revealed_when_it_is_near_enough_and_not_a_second_before() {
+    let holes = [
+        hole(1, 0, 100),
+        hole(2, 0, 70),
+        hole(3, 50, 80),
+        hole(1, 100, 110),
+        hole(4, 0, 200),
+    ];
+    let trace = trace(&holes);
+    let mut foresight = Foresight::new(&trace, Some(60.0)).unwrap();
+    let none = f64::INFINITY;
+    // Nodes are numbered by first hole: n1, n2, n4, n3.
+    let first = foresight.next().unwrap().unwrap();
+    assert_eq!((first.at_s, first.opened.len()), (0.0, 3));
+    assert_eq!(foresight.ends(), [none, none, none, none]);
+    assert_eq!(foresight.next_at_s().unwrap(), 50.0);
+    foresight.advance(9.9).unwrap();
+    assert_eq!(foresight.ends(), [none, none, none, none]);
+    foresight.advance(10.0).unwrap();
+    assert_eq!(foresight.ends(), [none, 70.0, none, none]);
+    // Time goes neither back nor past the next step, and no number is no time.
+    foresight.advance(3.0).unwrap();
+    foresight.advance(f64::NAN).unwrap();
+    assert_eq!(foresight.now_s(), 10.0);
+    foresight.advance(1000.0).unwrap();
+    assert_eq!(foresight.now_s(), 50.0);
+    // The hole that opens at 50 is not present yet.
+    assert_eq!(foresight.ends(), [100.0, 70.0, none, none]);
+    assert_eq!(foresight.next().unwrap().unwrap().opened, [(3, 50_000)]);
+    assert_eq!(foresight.ends(), [100.0, 70.0, none, 80.0]);
+    assert_eq!(foresight.next().unwrap().unwrap().closed, [1]);
+    assert_eq!(foresight.ends(), [100.0, none, none, 80.0]);
+    assert_eq!(foresight.next().unwrap().unwrap().at_s, 80.0);
+    // At 100 node 1 leaves and comes back: the end is that of the new hole.
+    let step = foresight.next().unwrap().unwrap();
+    assert_eq!((step.closed, step.opened), (&[0][..], &[(0, 100_000)][..]));
+    assert_eq!(foresight.ends(), [110.0, none, none, none]);
+    assert_eq!(foresight.next().unwrap().unwrap().at_s, 110.0);
+    // The last hole lasts until the recording ends, which nobody knows to be its end.
+    foresight.advance(190.0).unwrap();
+    assert_eq!(foresight.ends(), [none; 4]);
+}
+
+#[test]
+fn without_lookahead_nothing_is_revealed_and_clairvoyance_reveals_all() {
+    let holes = [hole(1, 0, 100), hole(2, 20, 70), hole(3, 0, 200)];
+    let trace = trace(&holes);
+    for none in [Some(0.0), Some(-5.0), Some(f64::NAN)] {
+        for step in walk(&trace, none) {
+            assert!(step.ends.iter().all(|end| *end == f64::INFINITY));
+        }
+    }
+    for all in [None, Some(f64::INFINITY), Some(1e9)] {
+        let steps = walk(&trace, all);
+        assert_eq!(steps[0].ends, [100.0, f64::INFINITY, f64::INFINITY]);
+        assert_eq!(steps[1].ends, [100.0, f64::INFINITY, 70.0]);
+    }
+}
+
+const SEED: u64 = 20_261_120;
+
+fn seeded() -> ProptestConfig {
+    println!("seed {SEED}");
+    ProptestConfig {
+        cases: 300,
+        rng_seed: RngSeed::Fixed(SEED),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(seeded())]
+
+    #[test]
+    fn what_is_revealed_is_what_the_list_of_holes_says(
+        holes in machine(), lookahead in 0_u32..700, all in any::<bool>(),
+        between in proptest::collection::vec(0_u32..1000, 0..40),
+    ) {
+        let trace = trace(&holes);
+        let lookahead = (!all).then_some(f64::from(lookahead));
+        let reach = lookahead.unwrap_or(f64::INFINITY);
+        let mut plain = trace.steps().unwrap();
+        let mut foresight = Foresight::new(&trace, lookahead).unwrap();
+        let mut between = between.into_iter();
+        loop {
+            let next = foresight.next_at_s().unwrap();
+            let (a, b) = (plain.next().unwrap(), foresight.next().unwrap());
+            prop_assert_eq!(a, b);
+            if b.is_none() {
+                break;
+            }
+            prop_assert_eq!(foresight.ends(), by_hand(&holes, &trace, next, reach));
+            // And at a moment before the next step.
+            let next = foresight.next_at_s().unwrap().min(trace.length_s());
+            let share = f64::from(between.next().unwrap_or(500)) / 1000.0;
+            let now = foresight.now_s() + share * (next - foresight.now_s());
+            foresight.advance(now).unwrap();
+            prop_assert_eq!(foresight.ends(), by_hand(&holes, &trace, now, reach));
+        }
+    }
+
+    #[test]
+    fn what_comes_later_changes_nothing_that_is_told_before(
+        before in machine(), after in machine(), cut in 1_i64..900, lookahead in 0_u32..400,
+    ) {
+        // Two recordings that are alike until `cut`, and of any kind from then on.
+        let changed = changed_after(&before, &after, cut);
+        let end = Some(Timestamp::from_unix(5000));
+        let start = Timestamp::from_unix(0);
+        let one = Trace::new(&before, None, start, end);
+        let two = Trace::new(&changed, None, start, end);
+        let lookahead = f64::from(lookahead);
+        let upto = |trace: &Trace| -> Vec<Told> {
+            let walked = walk(trace, Some(lookahead)).into_iter();
+            let early = walked.take_while(|step| step.at_s < cut as f64);
+            early.map(|mut step| {
+                if step.at_s + lookahead >= cut as f64 {
+                    // An end beyond the cut may be revealed, and differ.
+                    step.ends.iter_mut().filter(|end| **end >= cut as f64).for_each(|end| *end = f64::INFINITY);
+                }
+                step.ends.retain(|end| *end != f64::INFINITY);
+                step
+            }).collect()
+        };
+        prop_assert_eq!(upto(&one), upto(&two));
+        // Nothing is hidden by that: so far before the cut, all of it is alike.
+        let clear = |trace: &Trace| -> Vec<Vec<f64>> {
+            let walked = walk(trace, Some(lookahead)).into_iter();
+            walked.take_while(|step| step.at_s + lookahead < cut as f64)
+                .map(|mut step| {
+                    while step.ends.last() == Some(&f64::INFINITY) {
+                        step.ends.pop();
+                    }
+                    step.ends
+                })
+                .collect()
+        };
+        prop_assert_eq!(clear(&one), clear(&two));
+    }
+}
+
+/// The holes of one list until second `cut`, and those of another after it.
+fn changed_after(before: &[HoleRecord], after: &[HoleRecord], cut: i64) -> Vec<HoleRecord> {
+    let at = Timestamp::from_unix(cut);
+    let mut changed: Vec<HoleRecord> = before.iter().filter(|h| h.from < at).cloned().collect();
+    for hole in &mut changed {
+        if hole.until >= at {
+            // It ends at another moment, but not before the cut.
+            let other = after.iter().find(|other| other.node == hole.node);
+            let more = other.map_or(7, |other| other.length().as_ms() / 1000);
+            hole.until = Timestamp::from_unix(cut + more % 50);
+        }
+    }
+    let shifted = after.iter().map(|hole| HoleRecord {
+        from: hole.from + Span::from_secs(cut + 60),
+        until: hole.until + Span::from_secs(cut + 60),
+        ..hole.clone()
+    });
+    changed.extend(shifted);
+    changed
+}
+
+#[test]
+fn the_recorded_machine_is_revealed_as_it_was() {
+    let Some(summit) = Summit::at_hand() else {
+        return;
+    };
+    println!("seed {SEED}");
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    let trace = summit.trace(1024, 1_613_347_732, None);
+    let known: Vec<HoleRecord> = {
+        let nodes = summit.nodes(1024);
+        let records = summit.holes.records.iter();
+        let kept = records.filter(|hole| nodes.contains(&hole.node) && hole.until > trace.start());
+        kept.cloned().collect()
+    };
+    for lookahead in [Some(300.0), Some(900.0), None] {
+        let mut foresight = Foresight::new(&trace, lookahead).unwrap();
+        let mut revealed = 0;
+        while let Some(step) = foresight.next().unwrap() {
+            let now = step.at_s;
+            if rng.random_bool(0.02) {
+                let reach = lookahead.unwrap_or(f64::INFINITY);
+                let expected = by_hand(&known, &trace, now, reach);
+                assert_eq!(foresight.ends(), expected, "at {now}, {lookahead:?}");
+                revealed += expected.iter().filter(|end| end.is_finite()).count();
+            }
+        }
+        println!("{lookahead:?}: {revealed} ends compared");
+        assert!(revealed > 500);
+    }
+}

@@ -1,0 +1,310 @@
+//! What a simulated scheduler says of present holes: by hand, and that nothing of the future is
+//! in it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use lacuna_model::Timestamp;
+use lacuna_schedlog::{Reading, Window};
+use lacuna_sim::{Foresight, Recording, Simulated, Simulation, Steps};
+use lacuna_timeline::batch::{Backfill, Machine};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use tempfile::TempDir;
+
+use crate::common::data;
+
+/// A job of a log: submission, nodes, true length and walltime in seconds.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    submit: i64,
+    nodes: u32,
+    runtime: i64,
+    walltime: i64,
+}
+
+const fn job(submit: i64, nodes: u32, runtime: i64, walltime: i64) -> Job {
+    Job {
+        submit,
+        nodes,
+        runtime,
+        walltime,
+    }
+}
+
+/// Writes a log; second 0 is Unix second 1000.
+fn write(path: &Path, jobs: &[Job]) {
+    let mut text = "; Version: 2.2\n; UnixStartTime: 1000\n".to_owned();
+    for (number, job) in (1..).zip(jobs) {
+        let Job {
+            submit,
+            nodes,
+            runtime,
+            walltime,
+        } = job;
+        let (asked, rest) = (walltime, "-1 1 1 1 -1 1 -1 -1 -1");
+        writeln!(
+            text,
+            "{number} {submit} 0 {runtime} {nodes} -1 -1 {nodes} {asked} {rest}"
+        )
+        .unwrap();
+    }
+    std::fs::write(path, text).unwrap();
+}
+
+/// Second, nodes that leave, nodes that come with the start of their holes, and hints.
+type Told = (f64, Vec<u32>, Vec<(u32, i64)>, Vec<(u32, f64)>);
+
+fn told(steps: &mut dyn Steps) -> Vec<Told> {
+    let mut told = Vec::new();
+    while let Some(step) = steps.next().unwrap() {
+        let hints = step.hints.iter().map(|hint| (hint.node, hint.at_s));
+        told.push((
+            step.at_s,
+            step.closed.to_vec(),
+            step.opened.to_vec(),
+            hints.collect(),
+        ));
+    }
+    told
+}
+
+/// Steps of jobs on a machine between two seconds of the log.
+fn walk(machine: &Machine, jobs: &[Job], window: (i64, i64), outlook: bool) -> Vec<Told> {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("log.swf");
+    write(&path, jobs);
+    let second = |at: i64| Some(Timestamp::from_unix(1000 + at));
+    let simulation = Simulation {
+        window: Window {
+            start: second(window.0),
+            end: second(window.1),
+        },
+        outlook,
+        ..Simulation::default()
+    };
+    let reading = Reading::default();
+    let simulated =
+        Simulated::survey(&path, &reading, machine.clone(), simulation, &mut |_| {}).unwrap();
+    let walked = told(&mut *simulated.steps().unwrap());
+    // A look ahead passes on what the scheduler says.
+    for lookahead in [Some(0.0), Some(90.0), None] {
+        let mut foresight = Foresight::new(&simulated, lookahead).unwrap();
+        assert_eq!(told(&mut foresight), walked, "{lookahead:?}");
+    }
+    walked
+}
+
+fn machine(nodes: u32, backfill: Backfill) -> Machine {
+    Machine {
+        backfill,
+        ..Machine::new(nodes)
+    }
+}
+
+/// Four nodes. Job 1 has nodes 0 and 1, asks for 100 s and takes 60. Job 2 needs three nodes: it
+/// is promised second 100, and starts at 60. Job 3 needs all.
+const JOBS: [Job; 4] = [
+    job(0, 2, 60, 100),
+    job(5, 3, 50, 50),
+    job(6, 4, 10, 10),
+    job(20, 1, 5, 30),
+];
+
+#[test]
+fn a_hint_says_when_the_scheduler_wants_a_hole_by_walltimes() {
+    let easy = walk(&machine(4, Backfill::Easy), &JOBS, (0, 150), true);
+    let none = f64::INFINITY;
+    let at = |second: i64| (1000 + second) * 1000;
+    let expected: Vec<Told> = vec![
+        // Nobody waits at second 0.
+        (0.0, vec![], vec![(2, at(0)), (3, at(0))], vec![]),
+        // Job 4 fills node 2. The scheduler has come to want a third node for job 2 by 50, when
+        // job 4 will be over by its walltime, and then not before job 1 is: at 100.
+        (20.0, vec![2], vec![], vec![]),
+        (25.0, vec![], vec![(2, at(25))], vec![(2, 100.0)]),
+        // Job 1 ends early and job 2 starts on nodes 0 to 2; now job 3 waits for all, until 110.
+        (60.0, vec![2], vec![], vec![(3, 110.0)]),
+        (110.0, vec![3], vec![], vec![]),
+        (
+            120.0,
+            vec![],
+            (0..4).map(|n| (n, at(120))).collect(),
+            vec![],
+        ),
+    ];
+    assert_eq!(easy, expected);
+    // Job 3 has a reservation too, so that node 3 is wanted at 150 and then earlier.
+    let all = walk(&machine(4, Backfill::Conservative), &JOBS, (0, 150), true);
+    let hints: Vec<(f64, Vec<(u32, f64)>)> = all.into_iter().map(|step| (step.0, step.3)).collect();
+    let expected = [
+        (0.0, vec![]),
+        (20.0, vec![(3, 150.0)]),
+        (25.0, vec![(2, 100.0)]),
+        (60.0, vec![(3, 110.0)]),
+        (110.0, vec![]),
+        (120.0, vec![]),
+    ];
+    assert_eq!(hints, expected);
+    // From second 30 on, all that is believed then is new; times are those of this window.
+    let later = walk(&machine(4, Backfill::Easy), &JOBS, (30, 150), true);
+    assert_eq!(later[0].3, [(2, 70.0)]);
+    assert_eq!(later[1].3, [(3, 80.0)]);
+    // A job that gives up a claim: with job 2 gone at its start nobody wants anything.
+    let calm = walk(&machine(4, Backfill::Easy), &JOBS[..1], (0, 150), true);
+    assert!(
+        calm.iter()
+            .all(|step| step.3.iter().all(|hint| hint.1 == none))
+    );
+}
+
+const SEED: u64 = 20_261_121;
+
+fn seeded() -> ProptestConfig {
+    println!("seed {SEED}");
+    ProptestConfig {
+        cases: 150,
+        rng_seed: RngSeed::Fixed(SEED),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+fn jobs() -> impl Strategy<Value = Vec<Job>> {
+    let one = (0_i64..400, 1_u32..9, 0_i64..200, 1_i64..200);
+    let one =
+        one.prop_map(|(submit, nodes, runtime, walltime)| job(submit, nodes, runtime, walltime));
+    proptest::collection::vec(one, 3..30).prop_map(|mut jobs| {
+        jobs.sort_by_key(|job| job.submit);
+        jobs
+    })
+}
+
+proptest! {
+    #![proptest_config(seeded())]
+
+    #[test]
+    fn nothing_of_the_future_is_in_a_hint(
+        jobs in jobs(), others in jobs(), longer in proptest::collection::vec(1_i64..300, 30),
+        cut in 50_i64..350, start in 0_i64..40, conservative in any::<bool>(),
+    ) {
+        let backfill = if conservative { Backfill::Conservative } else { Backfill::Easy };
+        let machine = machine(8, backfill);
+        let first = jobs[0].submit;
+        prop_assume!(first < cut);
+        let window = (first + start, cut);
+        let told = walk(&machine, &jobs, window, true);
+        // Whatever runs at the cut goes on for another time than it did; later submissions are
+        // others altogether, or none.
+        let ends = true_ends(&machine, &jobs);
+        let mut changed: Vec<Job> = jobs
+            .iter()
+            .zip(&ends)
+            .zip(&longer)
+            .filter(|((job, _), _)| job.submit < cut)
+            .map(|((&job, &(began, end)), more)| Job {
+                runtime: if began >= cut {
+                    *more
+                } else if end >= cut {
+                    cut - began + *more
+                } else {
+                    job.runtime
+                },
+                ..job
+            })
+            .collect();
+        let alone = walk(&machine, &changed, window, true);
+        changed.extend(others.iter().map(|&job| Job { submit: job.submit + cut, ..job }));
+        let before = |told: &[Told]| -> Vec<Told> {
+            told.iter().filter(|step| ((step.0 as i64) + window.0) < cut).cloned().collect()
+        };
+        prop_assert_eq!(before(&told), before(&walk(&machine, &changed, window, true)));
+        prop_assert_eq!(before(&told), before(&alone));
+        // And asking for hints changes no step.
+        let plain = walk(&machine, &jobs, window, false);
+        prop_assert!(plain.iter().all(|step| step.3.is_empty()));
+        let steps = |told: &[Told]| -> Vec<Told> {
+            told.iter().map(|s| (s.0, s.1.clone(), s.2.clone(), Vec::new())).collect()
+        };
+        prop_assert_eq!(plain, steps(&told));
+        // A hint is of a present hole and of a moment to come.
+        let mut present = [false; 8];
+        for (at, closed, opened, hints) in &told {
+            closed.iter().for_each(|&node| present[node as usize] = false);
+            opened.iter().for_each(|&(node, _)| present[node as usize] = true);
+            prop_assert!(hints.iter().all(|&(node, wanted)| present[node as usize] && wanted > *at));
+        }
+    }
+}
+
+/// When each job starts and ends.
+fn true_ends(machine: &Machine, jobs: &[Job]) -> Vec<(i64, i64)> {
+    let jobs: Vec<lacuna_timeline::batch::BatchJob> = (0..)
+        .zip(jobs)
+        .map(|(id, job)| lacuna_timeline::batch::BatchJob {
+            id,
+            submit: job.submit,
+            nodes: job.nodes,
+            runtime: job.runtime,
+            walltime: job.walltime,
+            recorded_start: None,
+        })
+        .collect();
+    let schedule = lacuna_timeline::batch::simulate_on(machine.clone(), &jobs, None).unwrap();
+    let mut ends = vec![(i64::MAX, i64::MAX); jobs.len()];
+    for placement in schedule.placements {
+        ends[placement.job] = (placement.start, placement.end);
+    }
+    ends
+}
+
+#[test]
+fn theta_s_scheduler_hints_at_the_ends_of_many_holes() {
+    let Some(path) = data("theta-2022/theta_2022.swf.gz") else {
+        return;
+    };
+    for backfill in [Backfill::Easy, Backfill::Conservative] {
+        let machine = machine(4392, backfill);
+        let simulation = Simulation {
+            outlook: true,
+            ..Simulation::default()
+        };
+        let reading = Reading::default();
+        let simulated =
+            Simulated::survey(&path, &reading, machine, simulation, &mut |_| {}).unwrap();
+        let mut steps = simulated.steps().unwrap();
+        // When each node is wanted.
+        let mut wanted = vec![f64::INFINITY; 4392];
+        let (mut ended, mut hinted, mut late, mut near) = (0_u64, 0_u64, 0_u64, [0_u64; 3]);
+        let mut withdrawn = 0_u64;
+        let (mut count, mut hints) = (0_u64, 0_u64);
+        while let Some(step) = steps.next().unwrap() {
+            count += 1;
+            hints += step.hints.len() as u64;
+            for &node in step.closed {
+                let at = std::mem::replace(&mut wanted[node as usize], f64::INFINITY);
+                ended += 1;
+                if at.is_finite() {
+                    hinted += 1;
+                    late += u64::from(at < step.at_s);
+                    for (near, within) in near.iter_mut().zip([60.0, 300.0, 900.0]) {
+                        *near += u64::from((at - step.at_s).abs() <= within);
+                    }
+                }
+            }
+            for hint in step.hints {
+                let was = std::mem::replace(&mut wanted[hint.node as usize], hint.at_s);
+                withdrawn += u64::from(was.is_finite() && hint.at_s.is_infinite());
+            }
+        }
+        println!(
+            "{backfill:?}: {count} steps, {hints} hints, {withdrawn} withdrawn; {ended} holes \
+             ended, {hinted} were hinted at, {late} ended later than hinted; within 1, 5, 15 \
+             minutes of it: {near:?}"
+        );
+        // Of every three holes that end, at least one was hinted at, and of those at least two
+        // in five were within five minutes.
+        assert!(hinted * 3 >= ended && near[1] * 5 >= hinted * 2);
+        assert!(withdrawn > 0 && late > 0, "beliefs are no truth");
+    }
+}
