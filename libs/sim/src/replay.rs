@@ -225,6 +225,7 @@ pub fn replay(
         hours: seconds / 3600.0,
         equivalent_nodes,
         harvested_node_hours: tally.used / 3600.0,
+        idle_share_used: ratio(tally.used, offer.node_s),
         samples: tally.samples,
         zero_cost_fraction,
         rescale_cost_fraction: ratio(tally.rescale_cost, tally.samples),

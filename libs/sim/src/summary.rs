@@ -65,6 +65,13 @@ pub struct Summary {
     pub equivalent_nodes: f64,
     /// Node-hours that trained.
     pub harvested_node_hours: f64,
+    /// Share of the idle node-time that was used: node-seconds that trained, time lost to changes
+    /// included, over node-seconds in the pool, both until the end of `hours`; 0 if nothing was
+    /// idle. It is the measure by which HPC-Whisk (Przybylski et al., SC22) reports what its
+    /// pilots held of the time in which nodes were idle or held by them. It says nothing about
+    /// what became of that time; efficiency does.
+    #[serde(default)]
+    pub idle_share_used: f64,
     /// Samples done by all trainers.
     pub samples: f64,
     /// Work done over the work in the same time if rescaling and preemption cost nothing and

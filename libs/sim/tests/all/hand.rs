@@ -35,6 +35,7 @@ fn growth_and_loss_cost_what_the_model_says() {
     assert!((summary.preempt_cost_fraction - 80.0 / 400.0).abs() < 1e-12);
     // Offered: node 0 for 43 s, node 1 for 10 s, node 2 for 1 s.
     assert!((summary.equivalent_nodes - 54.0 / 43.0).abs() < 1e-9);
+    assert!((summary.idle_share_used - 1.0).abs() < 1e-12);
     // On 1.2558 dedicated nodes: 12.558 samples/s.
     assert!((summary.efficiency - 400.0 / 540.0).abs() < 1e-9);
     let life = &replayed.history.unwrap().lives[0];
@@ -55,6 +56,8 @@ fn growth_that_does_not_pay_within_the_horizon_is_left() {
         .summary;
     assert_eq!((summary.rescales, summary.preemptions), (0, 0));
     assert!((summary.hours * 3600.0 - 50.0).abs() < 1e-9);
+    // Node 1 is idle from 10 to 50.
+    assert!((summary.idle_share_used - 50.0 / 90.0).abs() < 1e-12);
 }
 
 #[test]
@@ -185,6 +188,7 @@ proptest! {
         // Linear scaling at 10 samples/s on a node.
         prop_assert!(summary.samples <= offered * 10.0 + 1e-6);
         prop_assert!(summary.harvested_node_hours * 3600.0 <= offered + 1e-6);
+        prop_assert!((0.0..=1.0 + 1e-9).contains(&summary.idle_share_used));
         if !endless {
             let wanted: f64 = jobs.iter().map(|job| job.3).sum();
             prop_assert!(summary.samples <= wanted + 1e-6);
