@@ -5,7 +5,6 @@
 //! over any recording and counts what comes of it; [`report`] draws it.
 
 mod account;
-pub mod calibration;
 mod efficiency;
 mod foresight;
 mod history;
@@ -17,6 +16,7 @@ mod replay;
 pub mod report;
 mod settings;
 mod simulated;
+pub mod skill;
 mod solve_times;
 mod summary;
 mod trace;

@@ -5,6 +5,7 @@
 //!   it alike; [`from_replay`] does so from a replay.
 //! - [`Comparison`], drawn by [`render_comparison`]: several replays beside what was published.
 //! - [`render_pool`] and [`pool_drawing`]: the pool's statistics, as a page and as a drawing.
+//! - [`render_skill`]: how good forecasts were.
 
 mod answer;
 mod charts;
@@ -16,6 +17,7 @@ mod harm;
 mod page;
 mod pool_page;
 mod shell;
+mod skill_page;
 mod style;
 mod svg;
 
@@ -28,4 +30,5 @@ pub(crate) use data::{bin_of_length, empty_bins};
 pub use from_replay::{Source, from_replay};
 pub use page::render;
 pub use pool_page::{About, pool_drawing, render_pool};
+pub use skill_page::render_skill;
 pub(crate) use svg::count;

@@ -7,6 +7,7 @@ mod gantt;
 mod idle;
 mod loss;
 mod over_time;
+mod skill;
 mod trainers;
 
 pub(super) use bars::{days, holes, solves};
@@ -15,4 +16,5 @@ pub(super) use gantt::gantt;
 pub(super) use idle::{over_time, sizes, week};
 pub(super) use loss::{loss, simple};
 pub(super) use over_time::{efficiency, pool};
+pub(super) use skill::{Panel, skill};
 pub(super) use trainers::trainers;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::calibration::Calibrated;
 use crate::pool_stats::PoolStats;
+use crate::skill::Evaluation;
 
 /// Everything that a report shows. Empty parts are left out of the page.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct Report {
     /// How the work that dedicated nodes would have done splits into losses and work done.
     pub loss: Option<LossSplit>,
     /// How good forecasts would have been.
-    pub calibration: Option<Calibrated>,
+    pub calibration: Option<Evaluation>,
     /// Wall-clock seconds of each decision; drawn if `solves` is empty.
     pub solve_seconds: Vec<f64>,
     /// Decisions by wall-clock time.

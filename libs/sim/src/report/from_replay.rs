@@ -6,8 +6,8 @@ use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
 use super::harm::{self, Facts};
 use super::svg::{count, percent, span};
 use super::{answer, from_history};
-use crate::calibration::{CalibrationOptions, calibrate};
 use crate::pool_stats::{PoolOptions, pool_stats};
+use crate::skill::{SkillOptions, evaluate};
 use crate::{History, Loss, Recording, Replayed, SimError, Summary, dedicated_samples};
 
 /// What a replay was made from.
@@ -22,7 +22,7 @@ pub struct Source<'a> {
     /// How the pool's statistics are to be taken.
     pub pool: PoolOptions,
     /// How forecasts are to be scored; not at all if absent.
-    pub calibration: Option<CalibrationOptions>,
+    pub calibration: Option<SkillOptions>,
     /// Whether a simulated scheduler started the batch jobs; else the recording tells what nodes
     /// did.
     pub simulated: bool,
@@ -41,7 +41,7 @@ impl<'a> Source<'a> {
             recording,
             trainers,
             pool: PoolOptions::default(),
-            calibration: Some(CalibrationOptions::default()),
+            calibration: Some(SkillOptions::default()),
             simulated: false,
             machine: &[],
             notes: &[],
@@ -63,7 +63,7 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
     let history = replayed.history.as_ref().unwrap_or(&empty);
     let pool = pool_stats(source.recording, source.pool)?;
     let calibration = match &source.calibration {
-        Some(options) => Some(calibrate(source.recording, options)?),
+        Some(options) => Some(evaluate(source.recording, options, &mut |_| {})?),
         None => None,
     };
     let harm = harm::statement(Facts {

@@ -7,7 +7,7 @@ use super::shell::{self, Table};
 use super::svg::{count, escape, percent, share, span, value};
 use super::{answer, charts};
 use super::{bin_solves, pool_page};
-use crate::calibration::Calibrated;
+use crate::skill::Evaluation;
 
 /// With more days than this they are shown by week.
 const DAYS: usize = 70;
@@ -298,7 +298,9 @@ fn holes(out: &mut String, report: &Report) {
     }
 }
 
-fn calibration(out: &mut String, calibrated: &Calibrated) {
+fn calibration(out: &mut String, calibrated: &Evaluation) {
+    let digits =
+        |score: Option<f64>| score.map_or_else(|| "-".to_owned(), |score| format!("{score:.4}"));
     let mut table = Table::new(&[
         "predictor",
         "horizon",
@@ -316,10 +318,10 @@ fn calibration(out: &mut String, calibrated: &Calibrated) {
                 span(score.horizon_s),
                 count(score.answered as f64),
                 percent(score.open as f64 / answered, 1),
-                format!("{:.4}", score.brier),
-                format!("{:.4}", score.brier_of_base_rate),
+                digits(score.brier),
+                digits(score.brier_of_base_rate),
                 score
-                    .skill()
+                    .skill
                     .map_or_else(|| "-".to_owned(), |skill| format!("{skill:+.3}")),
             ]);
         }
@@ -344,7 +346,7 @@ fn calibration(out: &mut String, calibrated: &Calibrated) {
         out,
         "Are forecasts right?",
         &legend,
-        &charts::calibration(calibrated),
+        &charts::calibration(&calibrated.predictors.iter().collect::<Vec<_>>()),
         &table.html(),
     );
 }

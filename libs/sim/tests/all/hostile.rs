@@ -5,9 +5,9 @@ use std::path::Path;
 
 use lacuna_model::{HoleRecord, Policy, Timestamp, TrainerSpec};
 use lacuna_schedlog::Reading;
-use lacuna_sim::calibration::{CalibrationOptions, calibrate};
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_sim::report::{Source, from_replay, render};
+use lacuna_sim::skill::{SkillOptions, evaluate};
 use lacuna_sim::{
     Dedicated, Objective, Recording, Replayed, Settings, SimError, Simulated, Simulation, Trace,
     TrainerEnd, replay,
@@ -41,7 +41,7 @@ fn all_of_it(holes: &[HoleRecord], start: i64) -> Result<(), SimError> {
     let trace = Trace::new(holes, None, Timestamp::from_unix_ms(start), None);
     let trainers = [trainer(0, 3, 1e3), trainer(1, 2, 1e3)];
     let stats = pool_stats(&trace, PoolOptions::default()).map(|_| ());
-    let asked = calibrate(&trace, &CalibrationOptions::default()).map(|_| ());
+    let asked = evaluate(&trace, &SkillOptions::default(), &mut |_| {}).map(|_| ());
     let replayed = common::run_trace(
         &trace,
         &trainers,

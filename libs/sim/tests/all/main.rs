@@ -6,7 +6,6 @@
     reason = "helpers of tests fail as tests do"
 )]
 
-mod calibration;
 mod common;
 mod foresight;
 mod hand;
@@ -19,3 +18,4 @@ mod remembered;
 mod report;
 mod report_of_replay;
 mod simulated;
+mod skill;

@@ -1,11 +1,13 @@
 //! The report: it stands alone, and what it is given is escaped.
 
-use lacuna_sim::calibration::{Calibrated, HorizonScore, PredictorScore, ReliabilityBin};
+use lacuna_forecast::Learning;
+use lacuna_forecast::skill::ReliabilityBin;
 use lacuna_sim::report::{
     Agreement, Answer, ComparedFigure, ComparedRow, Comparison, DayRow, Gantt, GanttRow,
     GanttSegment, Group, LossKind, LossPart, LossSplit, Losses, PoolPoint, Report, TrainerRow,
     bin_holes, bin_solves, render, render_comparison,
 };
+use lacuna_sim::skill::{After, ConcordanceFigures, Evaluation, HorizonSkill, PredictorSkill};
 
 use crate::common::keep;
 
@@ -236,12 +238,15 @@ fn full() -> Report {
         kind,
         samples,
     };
-    let horizon = |horizon_s, brier| HorizonScore {
+    let horizon = |horizon_s, brier| HorizonSkill {
         horizon_s,
         answered: 1000,
         open: 600,
-        brier,
-        brier_of_base_rate: 0.24,
+        brier: Some(brier),
+        brier_of_base_rate: Some(0.24),
+        skill: Some(1.0 - brier / 0.24),
+        calibration_error: Some(0.02),
+        in_the_large: Some(-0.01),
         bins: (0..10)
             .map(|bin| ReliabilityBin {
                 predicted: 0.05 + 0.1 * f64::from(bin),
@@ -250,8 +255,12 @@ fn full() -> Report {
             })
             .collect(),
     };
-    let predictor = |label: &str, brier| PredictorScore {
+    let predictor = |label: &str, brier| PredictorSkill {
         label: label.to_owned(),
+        rests_on: label.to_owned(),
+        learning: Learning::Fixed,
+        concordance: ConcordanceFigures::default(),
+        quantiles: Vec::new(),
         horizons: [60.0, 300.0, 900.0, 3600.0]
             .map(|horizon_s| horizon(horizon_s, brier))
             .to_vec(),
@@ -287,10 +296,17 @@ fn full() -> Report {
             ],
             done: 88.6,
         }),
-        calibration: Some(Calibrated {
+        calibration: Some(Evaluation {
             seed: 1,
+            train_until: None,
+            after: After::Learn,
+            events: 20_000,
+            every: None,
             moments: 950,
+            too_young: 50,
             holes: 40_000,
+            unended: 12,
+            order: None,
             predictors: vec![
                 predictor("survival", 0.19),
                 predictor("constant 120 s", 0.3),

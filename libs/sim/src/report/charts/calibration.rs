@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::calibration::{Calibrated, HorizonScore, ReliabilityBin};
+use lacuna_forecast::skill::ReliabilityBin;
+
 use crate::report::svg::{Frame, WIDTH, count, open, percent, span, text};
+use crate::skill::{HorizonSkill, PredictorSkill};
 
 const HEIGHT: f64 = 312.0;
 
@@ -12,9 +14,8 @@ const LOWEST: [f64; 4] = [0.96, 0.8, 0.6, 0.0];
 
 /// One diagram for each horizon, side by side; a dot for each bin of forecasts, its area by the
 /// number of them. On the diagonal forecasts come true.
-pub(in crate::report) fn calibration(calibrated: &Calibrated) -> String {
-    let horizons: Vec<f64> = calibrated
-        .predictors
+pub(in crate::report) fn calibration(predictors: &[&PredictorSkill]) -> String {
+    let horizons: Vec<f64> = predictors
         .iter()
         .flat_map(|predictor| predictor.horizons.iter().map(|h| h.horizon_s))
         .fold(Vec::new(), |mut seen, horizon| {
@@ -30,7 +31,7 @@ pub(in crate::report) fn calibration(calibrated: &Calibrated) -> String {
     );
     let slot = WIDTH / horizons.len().max(1) as f64;
     for (at, horizon) in horizons.iter().enumerate() {
-        let lowest = lowest(calibrated, *horizon);
+        let lowest = lowest(predictors, *horizon);
         let side = (slot - 62.0).min(206.0);
         let frame = Frame {
             left: slot * at as f64 + 40.0,
@@ -42,7 +43,7 @@ pub(in crate::report) fn calibration(calibrated: &Calibrated) -> String {
         };
         ground(&mut out, &frame, *horizon);
         let mut below = frame.bottom() + 50.0;
-        for (number, predictor) in calibrated.predictors.iter().enumerate() {
+        for (number, predictor) in predictors.iter().enumerate() {
             let Some(score) = predictor.horizons.iter().find(|h| h.horizon_s == *horizon) else {
                 continue;
             };
@@ -76,8 +77,8 @@ pub(in crate::report) fn calibration(calibrated: &Calibrated) -> String {
 
 /// Where the axes of a horizon begin: forecasts of what is nearly certain would be one spot on
 /// axes from zero. The first predictor decides, as it is the one that is used.
-fn lowest(calibrated: &Calibrated, horizon_s: f64) -> f64 {
-    let first = calibrated.predictors.first();
+fn lowest(predictors: &[&PredictorSkill], horizon_s: f64) -> f64 {
+    let first = predictors.first();
     let scores = first.into_iter().flat_map(|p| &p.horizons);
     let bins = scores
         .filter(|score| score.horizon_s == horizon_s)
@@ -136,7 +137,7 @@ fn ground(out: &mut String, frame: &Frame, horizon_s: f64) {
     );
 }
 
-fn dots(out: &mut String, frame: &Frame, class: &str, score: &HorizonScore) {
+fn dots(out: &mut String, frame: &Frame, class: &str, score: &HorizonSkill) {
     let shown = |bin: &&ReliabilityBin| bin.count > 0 && !beyond(bin, frame.x.0);
     for bin in score.bins.iter().filter(shown) {
         let share = bin.count as f64 / score.answered.max(1) as f64;

@@ -1,0 +1,155 @@
+//! From what was forecast and what came of it to the figures.
+
+use lacuna_forecast::HORIZONS_S;
+use lacuna_forecast::skill::{
+    Brier, Concordance, LEVELS, Pinball, Ranked, best_constant, concordance,
+};
+
+use super::figures::{
+    ConcordanceFigures, Evaluation, HorizonSkill, LIMIT_S, PredictorSkill, QuantileSkill,
+};
+use super::walk::{Asked, Plan, Said, Walked};
+use super::{Moments, SkillOptions};
+use crate::Recording;
+
+/// Scores what a walk has found.
+pub(super) fn score(
+    recording: &dyn Recording,
+    options: &SkillOptions,
+    plan: &Plan,
+    walked: Walked,
+) -> Evaluation {
+    let asked = &walked.asked;
+    let mut lengths: Vec<f64> = asked
+        .iter()
+        .filter_map(|one| one.seen.length_within(LIMIT_S))
+        .collect();
+    let best = LEVELS.map(|level| best_constant(level, &mut lengths));
+    let predictors = walked
+        .predictors
+        .iter()
+        .zip(&options.predictors)
+        .enumerate()
+        .map(|(number, (predictor, (label, _)))| {
+            let said = |one: &Asked| one.said.get(number).copied().unwrap_or_default();
+            PredictorSkill {
+                label: label.clone(),
+                rests_on: predictor.label(),
+                learning: predictor.learning(),
+                concordance: order(asked, &said),
+                horizons: horizons(asked, &said),
+                quantiles: quantiles(asked, &said, best),
+            }
+        })
+        .collect();
+    Evaluation {
+        seed: options.seed,
+        train_until: options.train_until.map(|at| at.max(recording.start())),
+        after: options.after,
+        events: plan.events,
+        every: matches!(options.moments, Moments::Events(_)).then_some(plan.every),
+        moments: walked.moments,
+        too_young: walked.too_young,
+        holes: asked.len() as u64,
+        unended: asked.iter().filter(|one| !one.seen.ended).count() as u64,
+        order: None,
+        predictors,
+    }
+}
+
+fn horizons(asked: &[Asked], said: &dyn Fn(&Asked) -> Said) -> Vec<HorizonSkill> {
+    let mut sums = HORIZONS_S.map(|_| Brier::new());
+    for one in asked {
+        for ((sums, predicted), &after_s) in sums.iter_mut().zip(said(one).open).zip(&HORIZONS_S) {
+            if let Some(open) = one.seen.open_after(after_s) {
+                sums.add(predicted, open);
+            }
+        }
+    }
+    HORIZONS_S
+        .iter()
+        .zip(&sums)
+        .map(|(&horizon_s, sums)| HorizonSkill {
+            horizon_s,
+            answered: sums.answered(),
+            open: sums.open(),
+            brier: sums.score(),
+            brier_of_base_rate: sums.of_base_rate(),
+            skill: sums.skill(),
+            calibration_error: sums.calibration_error(),
+            in_the_large: sums.in_the_large(),
+            bins: sums.bins(),
+        })
+        .collect()
+}
+
+fn quantiles(
+    asked: &[Asked],
+    said: &dyn Fn(&Asked) -> Said,
+    best: [Option<f64>; LEVELS.len()],
+) -> Vec<QuantileSkill> {
+    let mut sums = LEVELS.map(Pinball::new);
+    for one in asked {
+        if let Some(length_s) = one.seen.length_within(LIMIT_S) {
+            for (sum, quantile_s) in sums.iter_mut().zip(said(one).quantiles_s) {
+                sum.add(quantile_s, length_s);
+            }
+        }
+    }
+    sums.iter()
+        .zip(best)
+        .map(|(sum, best)| QuantileSkill {
+            level: sum.level(),
+            answered: sum.count(),
+            loss_s: sum.loss(),
+            loss_of_constant_s: best,
+            skill: best
+                .filter(|&best| best > 0.0)
+                .and_then(|best| Some(1.0 - sum.loss()? / best)),
+            coverage: sum.coverage(),
+        })
+        .collect()
+}
+
+fn order(asked: &[Asked], said: &dyn Fn(&Asked) -> Said) -> ConcordanceFigures {
+    let ranked = |one: &Asked| Ranked {
+        expected: said(one).expected_s,
+        length_s: one.seen.length_s,
+        ended: one.seen.ended,
+    };
+    let mut set: Vec<Ranked> = asked.iter().map(ranked).collect();
+    let all = concordance(&mut set);
+    let mut within = Concordance::default();
+    let moments: Vec<Concordance> = asked
+        .chunk_by(|a, b| a.moment == b.moment)
+        .map(|moment| {
+            set.clear();
+            set.extend(moment.iter().map(ranked));
+            let found = concordance(&mut set);
+            within.add(found);
+            found
+        })
+        .collect();
+    ConcordanceFigures {
+        all: all.share(),
+        all_pairs: all.comparable,
+        within: within.share(),
+        within_pairs: within.comparable,
+        within_error: error(&moments, within),
+    }
+}
+
+/// The standard error of a ratio of sums over independent moments, to first order (Cochran,
+/// "Sampling Techniques", 1977, ch. 6).
+fn error(moments: &[Concordance], all: Concordance) -> Option<f64> {
+    let share = all.share()?;
+    let used = moments.iter().filter(|one| one.comparable > 0);
+    let (mut count, mut squares) = (0_u64, 0.0);
+    for one in used {
+        let right = one.concordant as f64 + one.tied as f64 / 2.0;
+        squares += share.mul_add(-(one.comparable as f64), right).powi(2);
+        count += 1;
+    }
+    let spread = count as f64 / count.checked_sub(1).filter(|&rest| rest > 0)? as f64;
+    Some((squares * spread).sqrt() / all.comparable as f64)
+}

@@ -1,0 +1,336 @@
+//! The walk over the recording: predictors watch it, and are asked at some moments.
+
+use lacuna_forecast::skill::{LEVELS, Seen};
+use lacuna_forecast::{HORIZONS_S, Learning, Predictor};
+use lacuna_model::{Forecast, Hole, NodeId, Span, Timestamp};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::figures::LIMIT_S;
+use super::{After, Moments, SkillOptions};
+use crate::{Progress, Recording, SimError, StepRef};
+
+/// Shown this often, in steps.
+const SHOWN_EVERY: u64 = 256;
+
+/// When is asked.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Plan {
+    /// From when on predictors are scored, seconds since the start.
+    pub(super) from_s: f64,
+    /// Events from then on.
+    pub(super) events: u64,
+    /// Every so many of them.
+    pub(super) every: u64,
+    /// Which of so many.
+    phase: u64,
+    /// Or at these times, in order, seconds since the start.
+    times: Vec<f64>,
+}
+
+/// What one predictor says of one hole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Said {
+    /// Expected remaining seconds up to [`LIMIT_S`].
+    pub(super) expected_s: f64,
+    /// Probability of open at each horizon.
+    pub(super) open: [f64; HORIZONS_S.len()],
+    /// Quantiles of the remaining length up to [`LIMIT_S`], seconds.
+    pub(super) quantiles_s: [f64; LEVELS.len()],
+}
+
+impl Default for Said {
+    /// Of a hole that was not forecast: nothing is known of it.
+    fn default() -> Self {
+        Self {
+            expected_s: 0.0,
+            open: [0.5; HORIZONS_S.len()],
+            quantiles_s: [0.0; LEVELS.len()],
+        }
+    }
+}
+
+impl Said {
+    fn new(forecast: &Forecast) -> Self {
+        let quantile = |level: f64| forecast.quantile(1.0 - level).unwrap_or(LIMIT_S);
+        Self {
+            expected_s: forecast.mean_within(LIMIT_S),
+            open: HORIZONS_S.map(|after_s| forecast.open_after(after_s)),
+            quantiles_s: LEVELS.map(|level| quantile(level).min(LIMIT_S)),
+        }
+    }
+}
+
+/// One hole that was asked after.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Asked {
+    /// Seconds since the start. All of a moment follow each other.
+    pub(super) moment: f64,
+    /// By predictor.
+    pub(super) said: Vec<Said>,
+    /// What came of it.
+    pub(super) seen: Seen,
+}
+
+/// What a walk has found.
+pub(super) struct Walked {
+    pub(super) predictors: Vec<Box<dyn Predictor>>,
+    pub(super) asked: Vec<Asked>,
+    pub(super) moments: u64,
+    pub(super) too_young: u64,
+}
+
+/// Decides when to ask. Events are counted by a walk of its own.
+///
+/// # Errors
+/// [`SimError`] if the recording cannot be read.
+pub(super) fn plan(
+    recording: &dyn Recording,
+    options: &SkillOptions,
+    from_s: f64,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Plan, SimError> {
+    let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
+    let length_s = recording.length_s();
+    let mut plan = Plan {
+        from_s,
+        ..Plan::default()
+    };
+    let mut steps = recording.steps()?;
+    let mut walked = 0_u64;
+    while let Some(step) = steps.next()? {
+        if step.at_s >= length_s {
+            break;
+        }
+        walked += 1;
+        plan.events += u64::from(step.at_s >= from_s);
+        show(progress, "counting", walked, step.at_s, length_s);
+    }
+    match options.moments {
+        Moments::Events(most) => {
+            plan.every = plan.events.div_ceil(u64::from(most.max(1))).max(1);
+            plan.phase = rng.random_range(0..plan.every);
+        }
+        Moments::Times(number) => {
+            // One moment in each of equal parts, so that they are spread and hit no rhythm.
+            let part = (length_s - from_s).max(0.0) / f64::from(number.max(1));
+            plan.times = (0..number)
+                .map(|at| (f64::from(at) + rng.random::<f64>()).mul_add(part, from_s))
+                .collect();
+        }
+    }
+    Ok(plan)
+}
+
+fn show(
+    progress: &mut dyn FnMut(Progress),
+    stage: &'static str,
+    events: u64,
+    done_s: f64,
+    total_s: f64,
+) {
+    if events.is_multiple_of(SHOWN_EVERY) {
+        progress(Progress {
+            stage,
+            done_s,
+            total_s,
+            events,
+            trainers_done: 0,
+        });
+    }
+}
+
+/// Walks over the recording and asks as planned.
+///
+/// # Errors
+/// [`SimError`] if the recording cannot be read.
+pub(super) fn walk(
+    recording: &dyn Recording,
+    options: &SkillOptions,
+    plan: &Plan,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Walked, SimError> {
+    let mut walk = Walk {
+        recording,
+        start: recording.start(),
+        length_s: recording.length_s(),
+        found: Walked {
+            predictors: options.predictors.iter().map(|(_, c)| c.build()).collect(),
+            asked: Vec::new(),
+            moments: 0,
+            too_young: 0,
+        },
+        names: vec![None; recording.nodes() as usize],
+        present: vec![None; recording.nodes() as usize],
+        waiting: vec![Vec::new(); recording.nodes() as usize],
+        holes_at_a_time: options.holes,
+        rng: ChaCha8Rng::seed_from_u64(options.seed ^ 0x5ca1_ab1e),
+    };
+    let mut times = plan.times.iter().copied().peekable();
+    let mut steps = recording.steps()?;
+    let (mut walked, mut scored, mut frozen) = (0_u64, 0_u64, false);
+    while let Some(step) = steps.next()? {
+        if step.at_s >= walk.length_s {
+            break;
+        }
+        walked += 1;
+        // What happens at the moment of asking is not known yet when it is asked.
+        while let Some(at_s) = times.next_if(|at_s| *at_s < step.at_s) {
+            walk.ask(at_s);
+        }
+        let counts = step.at_s >= plan.from_s;
+        if counts && options.after == After::Freeze && !frozen {
+            frozen = true;
+            walk.freeze();
+        }
+        walk.step(step);
+        if counts {
+            if plan.every > 0 && scored % plan.every == plan.phase {
+                walk.ask(step.at_s);
+            }
+            scored += 1;
+        }
+        show(progress, "forecasting", walked, step.at_s, walk.length_s);
+    }
+    for at_s in times {
+        walk.ask(at_s);
+    }
+    Ok(walk.end())
+}
+
+/// A walk under way.
+struct Walk<'a> {
+    recording: &'a dyn Recording,
+    start: Timestamp,
+    length_s: f64,
+    found: Walked,
+    names: Vec<Option<NodeId>>,
+    present: Vec<Option<Hole>>,
+    /// Of each node's hole, the questions that wait for its end.
+    waiting: Vec<Vec<usize>>,
+    holes_at_a_time: usize,
+    rng: ChaCha8Rng,
+}
+
+impl Walk<'_> {
+    fn at(&self, at_s: f64) -> Timestamp {
+        self.start + Span::from_secs_f64(at_s)
+    }
+
+    fn freeze(&mut self) {
+        for predictor in &mut self.found.predictors {
+            predictor.freeze();
+        }
+    }
+
+    fn step(&mut self, step: StepRef<'_>) {
+        let now = self.at(step.at_s);
+        for &node in step.closed {
+            self.close(node as usize, step.at_s, now);
+        }
+        for &(node, since_ms) in step.opened {
+            if let Some(name) = self.name(node) {
+                let hole = Hole {
+                    node: name,
+                    since: Timestamp::from_unix_ms(since_ms),
+                };
+                self.open(node as usize, hole, now);
+            }
+        }
+    }
+
+    /// The name of a node, made once.
+    fn name(&mut self, node: u32) -> Option<NodeId> {
+        let at = node as usize;
+        if self.names.len() <= at {
+            self.names.resize(at + 1, None);
+            self.present.resize(at + 1, None);
+            self.waiting.resize(at + 1, Vec::new());
+        }
+        let name = self.names.get_mut(at)?;
+        if name.is_none() {
+            *name = NodeId::new(self.recording.node_name(node)).ok();
+        }
+        name.clone()
+    }
+
+    fn open(&mut self, node: usize, hole: Hole, now: Timestamp) {
+        for predictor in &mut self.found.predictors {
+            predictor.opened(&hole, now);
+        }
+        if let Some(place) = self.present.get_mut(node) {
+            *place = Some(hole);
+        }
+    }
+
+    fn close(&mut self, node: usize, at_s: f64, now: Timestamp) {
+        let Some(hole) = self.present.get_mut(node).and_then(Option::take) else {
+            return;
+        };
+        for predictor in &mut self.found.predictors {
+            predictor.closed(&hole, now);
+        }
+        let waiting = self.waiting.get_mut(node).map(std::mem::take);
+        for number in waiting.unwrap_or_default() {
+            if let Some(asked) = self.found.asked.get_mut(number) {
+                asked.seen.length_s = at_s - asked.moment;
+                asked.seen.ended = true;
+            }
+        }
+    }
+
+    /// Asks after a sample of the present holes, unless a predictor is too young: all are to be
+    /// scored on the same questions.
+    fn ask(&mut self, at_s: f64) {
+        let (nodes, holes): (Vec<usize>, Vec<Hole>) = self
+            .present
+            .iter()
+            .enumerate()
+            .filter_map(|(node, hole)| Some((node, hole.clone()?)))
+            .unzip();
+        if holes.is_empty() {
+            return;
+        }
+        let mut states = self.found.predictors.iter().map(|one| one.learning());
+        if states.any(|state| matches!(state, Learning::Young { .. })) {
+            self.found.too_young += 1;
+            return;
+        }
+        self.found.moments += 1;
+        let now = self.at(at_s);
+        let watched_s = self.length_s - at_s;
+        let forecasts: Vec<_> = self
+            .found
+            .predictors
+            .iter_mut()
+            .map(|predictor| predictor.forecast(now, &holes))
+            .collect();
+        let mut places: Vec<usize> = (0..holes.len()).collect();
+        let (sample, _) = places.partial_shuffle(&mut self.rng, self.holes_at_a_time);
+        for &mut place in sample {
+            let said = forecasts
+                .iter()
+                .map(|all| all.of(place).map_or_else(Said::default, Said::new))
+                .collect();
+            let waiting = nodes.get(place).and_then(|&n| self.waiting.get_mut(n));
+            if let Some(waiting) = waiting {
+                waiting.push(self.found.asked.len());
+                self.found.asked.push(Asked {
+                    moment: at_s,
+                    said,
+                    // Until its end is seen, it is only known to last as long as anyone looks.
+                    seen: Seen {
+                        length_s: watched_s,
+                        ended: false,
+                        watched_s,
+                    },
+                });
+            }
+        }
+    }
+
+    fn end(self) -> Walked {
+        self.found
+    }
+}

@@ -1,0 +1,221 @@
+//! Whether forecasts come true: by hand on one node, and on the recording.
+
+use lacuna_forecast::Choice;
+use lacuna_model::{HoleRecord, Timestamp};
+use lacuna_sim::Trace;
+use lacuna_sim::skill::{After, Evaluation, Moments, SkillOptions, evaluate};
+
+use crate::common::{Summit, hole, hole_of};
+
+fn constant(length_s: f64) -> (String, Choice) {
+    (
+        format!("constant {length_s} s"),
+        Choice::Constant { length_s },
+    )
+}
+
+fn survival() -> (String, Choice) {
+    ("survival".to_owned(), Choice::survival(120.0))
+}
+
+fn evaluated(trace: &Trace, options: &SkillOptions) -> Evaluation {
+    println!("seed {}", options.seed);
+    evaluate(trace, options, &mut |_| {}).unwrap()
+}
+
+/// One node that is idle for 100 s in each 101 s: at a moment within a hole it is open a minute
+/// later if the hole is younger than 40 s.
+#[test]
+fn a_constant_is_scored_as_by_hand() {
+    let records: Vec<HoleRecord> = (0..2000)
+        .map(|at| hole(0, at * 101, at * 101 + 100))
+        .collect();
+    let trace = Trace::new(&records, None, Timestamp::from_unix(0), None);
+    let options = SkillOptions {
+        predictors: vec![constant(120.0)],
+        moments: Moments::Times(4000),
+        ..SkillOptions::default()
+    };
+    let found = evaluated(&trace, &options);
+    // Now and then a moment falls between two holes.
+    assert!((3900..4000).contains(&found.holes), "{}", found.holes);
+    let minute = &found.predictors[0].horizons[0];
+    assert_eq!(minute.bins.len(), 1);
+    assert_eq!(minute.bins[0].predicted, 1.0);
+    assert!((minute.bins[0].observed - 0.4).abs() < 0.03, "{minute:?}");
+    // Each forecast of open is wrong by one where the hole had closed.
+    let wrong = 1.0 - minute.bins[0].observed;
+    assert!((minute.brier.unwrap() - wrong).abs() < 1e-12);
+    assert!((minute.calibration_error.unwrap() - wrong).abs() < 1e-12);
+    assert!((minute.in_the_large.unwrap() - wrong).abs() < 1e-12);
+    let five = &found.predictors[0].horizons[1];
+    assert_eq!((five.open, five.brier, five.skill), (0, Some(0.0), None));
+    // What was asked in the last five minutes has no answer five minutes later, whatever came.
+    assert!(
+        (1..12).contains(&(found.holes - five.answered)),
+        "{} of {}",
+        five.answered,
+        found.holes
+    );
+    // All is forecast alike, and each moment has one hole.
+    let order = found.predictors[0].concordance;
+    assert_eq!((order.all, order.within), (Some(0.5), None));
+    // A hole lasts 50 s more in the mean and 120 s were forecast: the median loses half of 70 s.
+    let median = &found.predictors[0].quantiles[1];
+    assert!((median.loss_s.unwrap() - 35.0).abs() < 2.0, "{median:?}");
+    assert!((median.loss_of_constant_s.unwrap() - 12.5).abs() < 1.0);
+    assert_eq!(median.coverage, Some(1.0));
+}
+
+/// Node `a` is idle for 10 s, node `b` from the same moment on for 200 s, each time.
+fn two_nodes(rounds: i64) -> Trace {
+    let records: Vec<HoleRecord> = (0..rounds)
+        .flat_map(|at| {
+            let from = at * 300;
+            [
+                hole_of("a", from, from + 10),
+                hole_of("b", from, from + 200),
+            ]
+        })
+        .collect();
+    Trace::new(&records, None, Timestamp::from_unix(0), None)
+}
+
+#[test]
+fn events_are_asked_at_right_after_they_happened() {
+    let trace = two_nodes(100);
+    let options = SkillOptions {
+        predictors: vec![constant(60.0)],
+        moments: Moments::Events(1_000_000),
+        ..SkillOptions::default()
+    };
+    let found = evaluated(&trace, &options);
+    // Three events a round, but the last end is the end of the recording. At the first of a
+    // round both are there, at the second b alone, at the third none.
+    assert_eq!((found.events, found.every), (299, Some(1)));
+    assert_eq!((found.moments, found.holes), (200, 300));
+    assert_eq!(found.unended, 2);
+    let order = found.predictors[0].concordance;
+    assert_eq!((order.within_pairs, order.within), (100, Some(0.5)));
+    let minute = &found.predictors[0].horizons[0];
+    assert_eq!((minute.answered, minute.open), (300, 200));
+    // Half as many moments: each stands for two events.
+    let options = SkillOptions {
+        moments: Moments::Events(150),
+        ..options
+    };
+    let found = evaluated(&trace, &options);
+    assert_eq!(found.every, Some(2));
+    assert!((99..=101).contains(&found.moments), "{}", found.moments);
+}
+
+#[test]
+fn before_the_training_ends_nobody_is_asked_and_the_frozen_learn_nothing_after() {
+    // Holes of a minute for a day, then of an hour.
+    let mut records: Vec<HoleRecord> = (0..200)
+        .map(|at| hole(0, at * 400, at * 400 + 60))
+        .collect();
+    let turn = 200 * 400;
+    records.extend((0..100).map(|at| hole(0, turn + at * 7200, turn + at * 7200 + 3600)));
+    let trace = Trace::new(&records, None, Timestamp::from_unix(0), None);
+    let options = SkillOptions {
+        predictors: vec![survival(), constant(60.0)],
+        train_until: Some(Timestamp::from_unix(turn)),
+        moments: Moments::Events(1000),
+        ..SkillOptions::default()
+    };
+    let learns = evaluated(&trace, &options);
+    assert_eq!(
+        (learns.events, learns.moments, learns.too_young),
+        (199, 100, 0)
+    );
+    let frozen = evaluated(
+        &trace,
+        &SkillOptions {
+            after: After::Freeze,
+            ..options.clone()
+        },
+    );
+    // Five minutes later all were open: whoever learns comes to see it.
+    let five = |found: &Evaluation, at: usize| found.predictors[at].horizons[1].brier.unwrap();
+    assert!(five(&frozen, 0) > 0.99, "{}", five(&frozen, 0));
+    assert!(five(&learns, 0) < 0.7, "{}", five(&learns, 0));
+    assert_eq!(five(&frozen, 1), five(&learns, 1));
+}
+
+/// Who is too young to be asked keeps the others from being asked.
+#[test]
+fn all_are_scored_on_the_same_questions() {
+    let trace = two_nodes(100);
+    let options = SkillOptions {
+        predictors: vec![constant(60.0), survival()],
+        moments: Moments::Events(1000),
+        ..SkillOptions::default()
+    };
+    let found = evaluated(&trace, &options);
+    // Thirty ends make fifteen rounds of two moments each.
+    assert_eq!((found.too_young, found.moments), (30, 170));
+    let answered: Vec<u64> = found
+        .predictors
+        .iter()
+        .map(|predictor| predictor.horizons[0].answered)
+        .collect();
+    assert_eq!(answered[0], answered[1]);
+}
+
+#[test]
+fn a_recording_without_an_answer_gives_no_figures() {
+    let trace = Trace::new(&[hole(0, 0, 30)], None, Timestamp::from_unix(0), None);
+    let options = SkillOptions {
+        predictors: vec![constant(60.0)],
+        moments: Moments::Events(10),
+        ..SkillOptions::default()
+    };
+    let found = evaluated(&trace, &options);
+    assert_eq!((found.holes, found.unended), (1, 1));
+    let predictor = &found.predictors[0];
+    assert!(
+        predictor
+            .horizons
+            .iter()
+            .all(|h| h.brier.is_none() && h.skill.is_none())
+    );
+    assert!(predictor.quantiles.iter().all(|q| q.loss_s.is_none()));
+    assert_eq!(predictor.concordance.all, None);
+}
+
+#[test]
+fn forecasts_of_the_recorded_pool_are_better_than_the_base_rate() {
+    let Some(summit) = Summit::at_hand() else {
+        return;
+    };
+    let trace = summit.whole();
+    let options = SkillOptions::default();
+    let found = evaluated(&trace, &options);
+    println!("{} holes at {} moments", found.holes, found.moments);
+    for predictor in &found.predictors {
+        for score in &predictor.horizons {
+            println!(
+                "{} {} s: Brier {:.4}, base rate {:.4}, skill {:+.3}, {} of {} open",
+                predictor.label,
+                score.horizon_s,
+                score.brier.unwrap(),
+                score.brier_of_base_rate.unwrap(),
+                score.skill.unwrap(),
+                score.open,
+                score.answered
+            );
+        }
+    }
+    let survival = &found.predictors[0];
+    assert!(found.moments > 900, "{}", found.moments);
+    for score in &survival.horizons {
+        assert!(score.skill.unwrap() > 0.0, "{score:?}");
+        assert!(score.answered > 20_000, "{score:?}");
+    }
+    // A constant of two minutes says that no hole is open after five.
+    let constant = &found.predictors[1].horizons[1];
+    assert_eq!(constant.bins.len(), 1);
+    assert_eq!(constant.bins[0].predicted, 0.0);
+    assert_eq!(evaluated(&trace, &options), found);
+}
