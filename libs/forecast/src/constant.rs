@@ -59,6 +59,7 @@ impl Predictor for Constant {
         Forecasts {
             forecasts: vec![self.curve()],
             index: vec![0; holes.len()],
+            joint: None,
         }
     }
 }

@@ -2,23 +2,39 @@
 //!
 //! - [`Predictor`] is what a predictor must do: watch holes open and close, and give every
 //!   present hole a survival curve of its remaining length.
-//! - [`Constant`] believes every hole to last the same time (BFTrainer's T).
+//! - [`Constant`] believes every hole to last the same time (BFTrainer's T), [`Persistence`] as
+//!   long again as it is old.
 //! - [`Survival`] learns the Kaplan-Meier curve by age while it runs.
+//! - [`Hazard`] learns a discrete-time hazard by age and by place in the order in which the
+//!   scheduler takes nodes, and which holes end together ([`Joint`]); [`HazardCore`] is the same
+//!   on numbered nodes.
 //! - [`Calibration`] keeps the Brier scores of the forecasts that were given.
 //!
 //! Plain state machines: time is an argument, nothing of the future is ever seen.
 
 mod bins;
 mod calibration;
+mod choice;
 mod constant;
 mod curve;
+mod hazard;
+mod joint;
+mod order;
+mod persistence;
 mod predictor;
 pub mod skill;
 mod survival;
 
 pub use bins::Bins;
 pub use calibration::{Calibration, HORIZONS_S, Score};
+pub use choice::Choice;
 pub use constant::Constant;
 pub use curve::Curve;
-pub use predictor::{Choice, Forecasts, Learning, Predictor};
+pub use hazard::{
+    GRID_S, Hazard, HazardCore, HazardSettings, Oddities, OrderReport, OrderState, View,
+};
+pub use joint::Joint;
+pub use order::{Evidence, Nodes, OrderBy, block_of, natural_cmp};
+pub use persistence::Persistence;
+pub use predictor::{Forecasts, Learning, Predictor};
 pub use survival::{Settings, Survival};

@@ -1,9 +1,9 @@
 //! What a predictor must do.
 
-use lacuna_model::{Forecast, Hole, Pool, PooledHole, Span, Timestamp};
+use lacuna_model::{Forecast, Hole, Pool, PooledHole, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Constant, Settings, Survival};
+use crate::Joint;
 
 /// Forecasts for a list of holes: those that are forecast alike share one.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -12,6 +12,8 @@ pub struct Forecasts {
     pub forecasts: Vec<Forecast>,
     /// For each hole of the list, its forecast's place in `forecasts`.
     pub index: Vec<u32>,
+    /// Which of them end together, if the predictor knows.
+    pub joint: Option<Joint>,
 }
 
 impl Forecasts {
@@ -84,82 +86,4 @@ pub trait Predictor: Send {
 
     /// Forecasts the present holes as of `now`. The list is all holes that are present.
     fn forecast(&mut self, now: Timestamp, holes: &[Hole]) -> Forecasts;
-}
-
-/// Which predictor is wanted, as a setting.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Choice {
-    /// Every hole lasts `length_s` more seconds.
-    Constant {
-        /// Seconds, above zero.
-        length_s: f64,
-    },
-    /// Kaplan-Meier by age, learnt while running.
-    Survival {
-        /// Seconds for the constant that it falls back to while it is young.
-        fallback_s: f64,
-        /// Days after which an ended hole counts half; for ever if absent.
-        #[serde(default)]
-        half_life_days: Option<f64>,
-    },
-}
-
-impl Default for Choice {
-    /// The survival curve, with BFTrainer's 120 s while it is young.
-    fn default() -> Self {
-        Self::survival(120.0)
-    }
-}
-
-impl Choice {
-    /// The survival curve with a half-life of a week and a constant of `fallback_s` seconds
-    /// while it is young.
-    #[must_use]
-    pub const fn survival(fallback_s: f64) -> Self {
-        Self::Survival {
-            fallback_s,
-            half_life_days: Some(7.0),
-        }
-    }
-
-    /// What is wrong with the numbers, if anything is.
-    ///
-    /// # Errors
-    /// A sentence that names the setting, its value and what was expected.
-    pub fn check(&self) -> Result<(), String> {
-        let numbers = match self {
-            Self::Constant { length_s } => vec![("length_s", *length_s)],
-            Self::Survival {
-                fallback_s,
-                half_life_days,
-            } => [("fallback_s", *fallback_s)]
-                .into_iter()
-                .chain(half_life_days.map(|days| ("half_life_days", days)))
-                .collect(),
-        };
-        match numbers
-            .into_iter()
-            .find(|(_, value)| !value.is_finite() || *value <= 0.0)
-        {
-            Some((what, value)) => Err(format!("{what} is {value}: expected a number above zero")),
-            None => Ok(()),
-        }
-    }
-
-    /// Makes the predictor.
-    #[must_use]
-    pub fn build(&self) -> Box<dyn Predictor> {
-        match self {
-            Self::Constant { length_s } => Box::new(Constant::new(Span::from_secs_f64(*length_s))),
-            Self::Survival {
-                fallback_s,
-                half_life_days,
-            } => Box::new(Survival::new(Settings {
-                fallback: Span::from_secs_f64(*fallback_s),
-                half_life: half_life_days.map(|days| Span::from_secs_f64(days * 86_400.0)),
-                ..Settings::default()
-            })),
-        }
-    }
 }

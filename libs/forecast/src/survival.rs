@@ -292,7 +292,11 @@ impl Predictor for Survival {
                 }
             }
         }
-        Forecasts { forecasts, index }
+        Forecasts {
+            forecasts,
+            index,
+            joint: None,
+        }
     }
 }
 

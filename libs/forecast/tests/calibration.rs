@@ -25,6 +25,7 @@ fn three_quarters(holes: usize) -> Forecasts {
             }],
         }],
         index: vec![0; holes],
+        joint: None,
     }
 }
 

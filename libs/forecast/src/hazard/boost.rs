@@ -1,0 +1,265 @@
+//! Fitting the hazard: gradient boosting of oblivious trees with one output for each stretch.
+//!
+//! Sets and data
+//! - samples `i` with weight `w_i`, levels `x_i`, and a remaining length that is known (ended)
+//!   or known to be at least so long (censored);
+//! - stretches `k`: `(e_{k-1}, e_k]`. Sample `i` is *at risk* in `k` if it was open at `e_{k-1}`
+//!   and it is known whether it ended in `k`; then `y_ik` is 1 if it did and 0 if not.
+//!
+//! Model: the discrete-time hazard `h_k(x) = logistic(F_k(x))`, `F_k = b_k + Σ_t leaf_t(x)_k`.
+//!
+//! Objective: the likelihood of survival data in discrete time, which is that of one Bernoulli
+//! trial for each sample and stretch at risk (Allison, "Discrete-time methods for the analysis of
+//! event histories", Sociological Methodology 13, 1982), with a penalty on leaves:
+//!
+//! ```text
+//! min  Σ_i w_i Σ_{k at risk} [ log(1 + exp F_k(x_i)) - y_ik F_k(x_i) ]  +  λ/2 Σ |leaf|²
+//! ```
+//!
+//! Each tree is a Newton step: with `g = w (h - y)` and `q = w h (1 - h)`, a leaf's value is
+//! `-Σg / (Σq + λ)` for each stretch, and a question's gain is the sum over leaves and stretches
+//! of `(Σg)² / (Σq + λ)`, of both sides less that of their union (Chen and Guestrin, "XGBoost",
+//! KDD 2016). All stretches share a tree's questions, so one walk forecasts a whole curve: that,
+//! and rows of bytes, is why this is not left to a library, none of which fits many hazards of
+//! one curve at once.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::features::{FEATURES, Row};
+use super::levels::LEVELS;
+use super::model::{DEPTH, EDGES_S, LEAVES, Model, STRETCHES, Stretches, Tree, logistic};
+
+/// How many trees.
+const TREES: usize = 60;
+
+/// What share of each Newton step is taken.
+const RATE: f32 = 0.12;
+
+/// The penalty on leaves, in samples' worth of curvature. Samples of one moment end together,
+/// so it is larger than for independent ones.
+const PENALTY: f32 = 12.0;
+
+/// What share of the samples each tree sees.
+const SEEN: f64 = 0.6;
+
+/// Gradient and curvature side by side, so that sums are taken in one go.
+type Pair = [f32; 2 * STRETCHES];
+
+/// A sample as the fit needs it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Trial {
+    pub(crate) row: Row,
+    /// Stretches that it was seen to survive.
+    pub(crate) survived: u8,
+    /// Whether it was seen to end in the next one.
+    pub(crate) ended: bool,
+    pub(crate) weight: f32,
+}
+
+impl Trial {
+    /// From a remaining length, known (ended) or known to be at least so long.
+    pub(crate) fn new(row: Row, length_s: f32, ended: bool, weight: f32) -> Self {
+        let survived = if ended {
+            // A hole that ends at an edge ends in the stretch before it.
+            EDGES_S.partition_point(|&edge| edge < length_s)
+        } else {
+            EDGES_S.partition_point(|&edge| edge <= length_s)
+        };
+        Self {
+            row,
+            survived: survived as u8,
+            ended: ended && survived < STRETCHES,
+            weight,
+        }
+    }
+
+    /// Whether it is at risk in a stretch, and whether it ends there.
+    fn outcome(&self, stretch: usize) -> Option<f32> {
+        match stretch.cmp(&usize::from(self.survived)) {
+            std::cmp::Ordering::Less => Some(0.0),
+            std::cmp::Ordering::Equal if self.ended => Some(1.0),
+            _ => None,
+        }
+    }
+}
+
+/// Fits a model; nothing if there is nothing to learn from.
+pub(crate) fn fit(trials: &[Trial], seed: u64) -> Option<Model> {
+    let base = base(trials)?;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut fit = Fit {
+        trials,
+        odds: vec![base; trials.len()],
+        pairs: vec![[0.0; 2 * STRETCHES]; trials.len()],
+        leaf: vec![0; trials.len()],
+        sums: Vec::new(),
+        seen: Vec::new(),
+    };
+    let mut model = Model {
+        base,
+        trees: Vec::with_capacity(TREES),
+    };
+    for _ in 0..TREES {
+        fit.seen.clear();
+        fit.seen
+            .extend((0..trials.len() as u32).filter(|_| rng.random_bool(SEEN)));
+        match fit.tree() {
+            Some(tree) => model.trees.push(tree),
+            None => break,
+        }
+    }
+    Some(model)
+}
+
+/// Log-odds of each stretch for all samples alike.
+fn base(trials: &[Trial]) -> Option<Stretches> {
+    let mut ended = [0.5f64; STRETCHES];
+    let mut at_risk = [1.0f64; STRETCHES];
+    for trial in trials {
+        for (stretch, (ended, at_risk)) in ended.iter_mut().zip(&mut at_risk).enumerate() {
+            if let Some(outcome) = trial.outcome(stretch) {
+                *ended += f64::from(trial.weight * outcome);
+                *at_risk += f64::from(trial.weight);
+            }
+        }
+    }
+    let mut odds = [0.0; STRETCHES];
+    for ((odds, ended), at_risk) in odds.iter_mut().zip(ended).zip(at_risk) {
+        *odds = (ended / (at_risk - ended).max(0.25)).ln() as f32;
+    }
+    (!trials.is_empty()).then_some(odds)
+}
+
+struct Fit<'a> {
+    trials: &'a [Trial],
+    odds: Vec<Stretches>,
+    pairs: Vec<Pair>,
+    leaf: Vec<u8>,
+    /// Sums by leaf, feature and level.
+    sums: Vec<Pair>,
+    seen: Vec<u32>,
+}
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "the inner loops of the fit; places are below lengths that are set here"
+)]
+impl Fit<'_> {
+    fn tree(&mut self) -> Option<Tree> {
+        self.gradients();
+        self.leaf.fill(0);
+        let mut questions = [(0u8, u8::MAX); DEPTH];
+        for depth in 0..DEPTH {
+            self.sum_up(1 << depth);
+            let Some(question) = self.question(1 << depth) else {
+                break;
+            };
+            questions[depth] = question;
+            for (leaf, trial) in self.leaf.iter_mut().zip(self.trials) {
+                let above = trial.row[question.0 as usize] > question.1;
+                *leaf |= u8::from(above) << depth;
+            }
+        }
+        if questions[0].1 == u8::MAX {
+            return None;
+        }
+        let mut sums = [[0.0f32; 2 * STRETCHES]; LEAVES];
+        for &at in &self.seen {
+            add(
+                &mut sums[self.leaf[at as usize] as usize],
+                &self.pairs[at as usize],
+            );
+        }
+        let leaves: Vec<Stretches> = sums
+            .iter()
+            .map(|sum| std::array::from_fn(|k| -RATE * sum[k] / (sum[STRETCHES + k] + PENALTY)))
+            .collect();
+        for (odds, &leaf) in self.odds.iter_mut().zip(&self.leaf) {
+            for (odds, add) in odds.iter_mut().zip(&leaves[leaf as usize]) {
+                *odds += add;
+            }
+        }
+        Some(Tree { questions, leaves })
+    }
+
+    fn gradients(&mut self) {
+        for &at in &self.seen {
+            let (trial, odds) = (&self.trials[at as usize], &self.odds[at as usize]);
+            let pair = &mut self.pairs[at as usize];
+            *pair = [0.0; 2 * STRETCHES];
+            for k in 0..STRETCHES {
+                let Some(outcome) = trial.outcome(k) else {
+                    break;
+                };
+                let hazard = logistic(odds[k]);
+                pair[k] = trial.weight * (hazard - outcome);
+                pair[STRETCHES + k] = trial.weight * hazard * (1.0 - hazard);
+            }
+        }
+    }
+
+    /// Sums for every leaf, feature and level.
+    fn sum_up(&mut self, leaves: usize) {
+        self.sums.clear();
+        self.sums
+            .resize(leaves * FEATURES * LEVELS, [0.0; 2 * STRETCHES]);
+        for &at in &self.seen {
+            let at = at as usize;
+            let pair = self.pairs[at];
+            let of_leaf = self.leaf[at] as usize * FEATURES * LEVELS;
+            for (feature, &level) in self.trials[at].row.iter().enumerate() {
+                let place = of_leaf + feature * LEVELS + (level as usize & (LEVELS - 1));
+                add(&mut self.sums[place], &pair);
+            }
+        }
+    }
+
+    /// The question that gains most, if any gains.
+    fn question(&self, leaves: usize) -> Option<(u8, u8)> {
+        let mut best = (1e-3f32, None);
+        for feature in 0..FEATURES {
+            let mut gains = [0.0f32; LEVELS];
+            for leaf in 0..leaves {
+                let from = (leaf * FEATURES + feature) * LEVELS;
+                let levels = &self.sums[from..from + LEVELS];
+                let mut whole = [0.0; 2 * STRETCHES];
+                for level in levels {
+                    add(&mut whole, level);
+                }
+                let whole_worth = worth(&whole);
+                let mut below = [0.0; 2 * STRETCHES];
+                for (gain, level) in gains.iter_mut().zip(levels) {
+                    add(&mut below, level);
+                    let mut above = whole;
+                    for (above, below) in above.iter_mut().zip(&below) {
+                        *above -= below;
+                    }
+                    *gain += worth(&below) + worth(&above) - whole_worth;
+                }
+            }
+            for (level, &gain) in gains.iter().enumerate().take(LEVELS - 1) {
+                if gain > best.0 {
+                    best = (gain, Some((feature as u8, level as u8)));
+                }
+            }
+        }
+        best.1
+    }
+}
+
+fn add(sum: &mut Pair, pair: &Pair) {
+    for (sum, add) in sum.iter_mut().zip(pair) {
+        *sum += add;
+    }
+}
+
+/// What a leaf with these sums gains over one that adds nothing.
+fn worth(sum: &Pair) -> f32 {
+    let (gradients, curvatures) = sum.split_at(STRETCHES);
+    gradients
+        .iter()
+        .zip(curvatures)
+        .map(|(gradient, curvature)| gradient * gradient / (curvature.max(0.0) + PENALTY))
+        .sum()
+}

@@ -1,0 +1,175 @@
+//! Holes that are forecast nearly alike share a curve.
+
+use super::model::{EDGES_S, STRETCHES, Stretches};
+
+/// How many points a curve has.
+pub(crate) const GRID: usize = STRETCHES + 4;
+
+/// The times of a curve's points, seconds from now.
+pub const GRID_S: [f64; GRID] = [
+    60.0, 150.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 86_400.0,
+    345_600.0,
+];
+
+/// At most so many distinct curves: bounds the size of a pool message.
+pub(crate) const CURVES: usize = 256;
+
+/// The finest steps of probability by which curves are told apart, on each axis.
+const STEPS: usize = 128;
+
+/// Groups curves that are nearly alike. Two are alike if they fall into one cell of a grid over
+/// the probability of being open after five minutes and after an hour. A cell's curve is the
+/// mean of its members, so that grouping does not bias. Cells are as fine as the number of
+/// distinct curves allows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Grouping {
+    /// The cell of each hole.
+    cells: Vec<u32>,
+    /// Sums and counts of the curves that share a cell.
+    sums: Vec<(Stretches, u32)>,
+    /// The curve of each cell.
+    number: Vec<u32>,
+    pub(crate) index: Vec<u32>,
+    pub(crate) curves: Vec<[f32; GRID]>,
+}
+
+/// The stretch that ends after five minutes.
+const SOON: usize = 2;
+/// The stretch that ends after an hour.
+const LATE: usize = 6;
+
+impl Grouping {
+    pub(crate) fn clear(&mut self) {
+        self.index.clear();
+        self.curves.clear();
+    }
+
+    /// Takes the curves of all holes; `index` and `curves` tell who has which.
+    pub(crate) fn group(&mut self, open: &[Stretches]) {
+        self.clear();
+        let mut steps = STEPS;
+        loop {
+            let step = |p: f32| ((p * steps as f32) as usize).min(steps - 1) as u32;
+            self.cells.clear();
+            self.cells.extend(open.iter().map(|open| {
+                let [_, _, soon, _, _, _, late, _] = open;
+                step(*soon) * steps as u32 + step(*late)
+            }));
+            self.number.clear();
+            self.number.resize(steps * steps, u32::MAX);
+            let mut found = 0;
+            for &cell in &self.cells {
+                if let Some(number) = self.number.get_mut(cell as usize)
+                    && *number == u32::MAX
+                {
+                    *number = found;
+                    found += 1;
+                }
+            }
+            if found as usize <= CURVES {
+                self.sums.clear();
+                self.sums.resize(found as usize, ([0.0; STRETCHES], 0));
+                break;
+            }
+            steps /= 2;
+        }
+        for (&cell, open) in self.cells.iter().zip(open) {
+            let number = self.number.get(cell as usize).copied().unwrap_or(0);
+            self.index.push(number);
+            if let Some((sum, count)) = self.sums.get_mut(number as usize) {
+                *count += 1;
+                for (sum, open) in sum.iter_mut().zip(open) {
+                    *sum += open;
+                }
+            }
+        }
+        let curves = self.sums.iter().map(|(sum, count)| {
+            let open = sum.map(|sum| (sum / (*count).max(1) as f32).clamp(0.0, 1.0));
+            extend(&open)
+        });
+        self.curves.extend(curves);
+    }
+
+    /// All holes share one exponential curve.
+    pub(crate) fn alike(&mut self, holes: usize, mean_s: f64) {
+        self.clear();
+        self.index.resize(holes, 0);
+        self.curves
+            .push(GRID_S.map(|after_s| (-after_s / mean_s.max(1e-3)).exp() as f32));
+    }
+}
+
+const _: () = assert!(EDGES_S[SOON] == 300.0 && EDGES_S[LATE] == 3600.0);
+
+/// The points between and beyond the stretches: the hazard of the last stretch is constant
+/// within it and goes on after it.
+fn extend(open: &Stretches) -> [f32; GRID] {
+    let &[a, b, c, d, e, f, hour, four] = open;
+    let rate = if hour > 1e-6 {
+        (four.max(1e-9) / hour).min(1.0).ln() / (14_400.0 - 3600.0)
+    } else {
+        -1.0
+    };
+    let on = |from: f32, seconds: f32| from * (rate * seconds).exp();
+    [
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        hour,
+        on(hour, 3600.0).max(four),
+        four,
+        on(four, 14_400.0),
+        on(four, 72_000.0),
+        on(four, 331_200.0),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_curves_become_few_without_bias() {
+        let open: Vec<Stretches> = (0..10_000u32)
+            .map(|hole| {
+                let hazard = 0.002 + f64::from(hole) / 40_000.0;
+                let shape = 1.0 + f64::from(hole % 7) / 7.0;
+                std::array::from_fn(|k| (1.0 - hazard).powf((k + 1) as f64 * shape) as f32)
+            })
+            .collect();
+        let mut grouping = Grouping::default();
+        grouping.group(&open);
+        assert_eq!(grouping.index.len(), open.len());
+        let curves = grouping.curves.len();
+        assert!((64..=CURVES).contains(&curves), "{curves}");
+        let mean = |k: usize| {
+            let own: f64 = open.iter().map(|open| f64::from(open[k])).sum();
+            let given: f64 = grouping
+                .index
+                .iter()
+                .map(|&at| f64::from(grouping.curves[at as usize][k]))
+                .sum();
+            (own, given)
+        };
+        for k in 0..7 {
+            let (own, given) = mean(k);
+            assert!((own - given).abs() < 1.0, "{k}: {own} {given}");
+        }
+        for curve in &grouping.curves {
+            assert!(curve.windows(2).all(|pair| pair[1] <= pair[0]), "{curve:?}");
+        }
+    }
+
+    #[test]
+    fn few_holes_keep_their_own_curves() {
+        let open: Vec<Stretches> = (1..6).map(|n| [n as f32 / 8.0; STRETCHES]).collect();
+        let mut grouping = Grouping::default();
+        grouping.group(&open);
+        assert_eq!(grouping.index, [0, 1, 2, 3, 4]);
+        grouping.alike(3, 100.0);
+        assert_eq!((grouping.index.len(), grouping.curves.len()), (3, 1));
+    }
+}

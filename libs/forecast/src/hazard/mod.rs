@@ -1,0 +1,20 @@
+//! The discrete-time hazard: how likely a hole is to end in each stretch of the time to come,
+//! given its age and its place in the scheduler's order.
+//!
+//! [`HazardCore`] works on numbered nodes, [`Hazard`] on named ones.
+
+mod boost;
+mod core;
+mod curves;
+mod features;
+mod levels;
+mod model;
+mod named;
+mod present;
+mod samples;
+mod settings;
+
+pub use self::core::{HazardCore, View};
+pub use curves::GRID_S;
+pub use named::Hazard;
+pub use settings::{HazardSettings, Oddities, OrderReport, OrderState};

@@ -1,0 +1,371 @@
+//! The present holes in their orders, and what is kept of each.
+
+use std::collections::BTreeMap;
+
+use crate::Nodes;
+use crate::joint::Kinship;
+
+/// Nobody's group.
+const NONE: u32 = u32::MAX;
+
+/// Holes that begin within this many seconds of each other in one step began together: some
+/// schedulers write the ends of a job node by node.
+const TOGETHER_S: f64 = 1.0;
+
+/// A node passed over no more often than this still stands in the way of those behind it.
+const FRESH: u16 = 3;
+
+/// What is kept of a node.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Slot {
+    pub(crate) since_s: f64,
+    pub(crate) group: u32,
+    pub(crate) passed: u16,
+    pub(crate) is_present: bool,
+    pub(crate) is_leaving: bool,
+}
+
+const ABSENT: Slot = Slot {
+    since_s: 0.0,
+    group: NONE,
+    passed: 0,
+    is_present: false,
+    is_leaving: false,
+};
+
+/// Holes that began together.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Group {
+    pub(crate) size: u32,
+    pub(crate) left: u32,
+    /// Releases before it.
+    serial: u32,
+    /// Place of its first member; valid in the pass that has this stamp.
+    front: u32,
+    stamp: u32,
+}
+
+/// A list of present nodes sorted by a key.
+#[derive(Debug, Clone, Default)]
+struct Sorted {
+    key: Vec<u64>,
+    list: Vec<u32>,
+}
+
+impl Sorted {
+    fn sort(&mut self) {
+        let key = &self.key;
+        // The list is a sorted run with some at its end, which the standard sort finds out.
+        self.list
+            .sort_by_key(|&node| key.get(node as usize).copied().unwrap_or(u64::MAX));
+    }
+}
+
+/// Which list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The given order, or its reverse.
+    Rank,
+    /// The learnt order.
+    Taken,
+    /// Newest release first, since the young end first.
+    Release,
+}
+
+/// The present holes.
+#[derive(Debug, Clone)]
+pub(crate) struct Present {
+    pub(crate) nodes: Nodes,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) groups: Vec<Group>,
+    spare: Vec<u32>,
+    in_block: Vec<u32>,
+    lists: [Sorted; 3],
+    releases: u32,
+    pub(crate) leaving: Vec<u32>,
+    stamp: u32,
+    is_reversed: bool,
+}
+
+impl Present {
+    pub(crate) fn new(nodes: Nodes) -> Self {
+        let mut present = Self {
+            nodes: Nodes::default(),
+            slots: Vec::new(),
+            groups: Vec::new(),
+            spare: Vec::new(),
+            in_block: Vec::new(),
+            lists: Default::default(),
+            releases: 0,
+            leaving: Vec::new(),
+            stamp: 0,
+            is_reversed: false,
+        };
+        present.renumber(nodes);
+        present
+    }
+
+    fn list_of(&self, by: By) -> &Sorted {
+        let [rank, taken, release] = &self.lists;
+        match by {
+            By::Rank => rank,
+            By::Taken => taken,
+            By::Release => release,
+        }
+    }
+
+    /// The present nodes in an order.
+    pub(crate) fn list(&self, by: By) -> &[u32] {
+        &self.list_of(by).list
+    }
+
+    /// Takes other ranks and blocks, or more nodes.
+    pub(crate) fn renumber(&mut self, mut nodes: Nodes) {
+        let is_reversed = self.is_reversed;
+        nodes.grow(self.slots.len());
+        let count = nodes.count();
+        self.slots.resize(count, ABSENT);
+        let [rank, taken, release] = &mut self.lists;
+        rank.key = (0..count as u32)
+            .map(|node| {
+                let place = u64::from(nodes.rank(node));
+                if is_reversed { u64::MAX - place } else { place }
+            })
+            .collect();
+        let known = taken.key.len();
+        taken.key.extend(
+            (known as u32..count as u32).map(|node| (1 << 40) + u64::from(nodes.rank(node))),
+        );
+        release.key.resize(count, 0);
+        self.in_block = vec![0; nodes.blocks() as usize];
+        for &node in &rank.list {
+            if let Some(count) = self.in_block.get_mut(nodes.block(node) as usize) {
+                *count += 1;
+            }
+        }
+        self.nodes = nodes;
+        for list in &mut self.lists {
+            list.sort();
+        }
+    }
+
+    /// Turns the given order round.
+    pub(crate) fn reverse(&mut self, reversed: bool) {
+        let nodes = std::mem::take(&mut self.nodes);
+        self.is_reversed = reversed;
+        self.renumber(nodes);
+    }
+
+    /// Takes a new learnt order.
+    pub(crate) fn learn(&mut self, ranks: &[u32]) {
+        let [_, taken, _] = &mut self.lists;
+        for (key, &rank) in taken.key.iter_mut().zip(ranks) {
+            *key = u64::from(rank);
+        }
+        taken.sort();
+    }
+
+    /// Makes room for a node that was not known; whether it was.
+    pub(crate) fn make_room(&mut self, node: u32) -> bool {
+        let known = (node as usize) < self.slots.len();
+        if !known {
+            let mut nodes = std::mem::take(&mut self.nodes);
+            nodes.grow(node as usize + 1);
+            self.renumber(nodes);
+        }
+        known
+    }
+
+    /// Marks a node as leaving, if it is present and not marked.
+    pub(crate) fn mark(&mut self, node: u32) -> bool {
+        match self.slots.get_mut(node as usize) {
+            Some(slot) if slot.is_present && !slot.is_leaving => {
+                slot.is_leaving = true;
+                self.leaving.push(node);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn slot(&self, node: u32) -> Slot {
+        self.slots.get(node as usize).copied().unwrap_or(ABSENT)
+    }
+
+    pub(crate) fn in_block(&self, node: u32) -> u32 {
+        let block = self.nodes.block(node) as usize;
+        self.in_block.get(block).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn group(&self, group: u32) -> Group {
+        self.groups.get(group as usize).copied().unwrap_or_default()
+    }
+
+    /// Mean place in `[0, 1]` of the leaving nodes in a list, if some stay.
+    pub(crate) fn mean_place(&self, by: By) -> Option<f64> {
+        let list = self.list(by);
+        if self.leaving.is_empty() || self.leaving.len() >= list.len() {
+            return None;
+        }
+        let places: f64 = list
+            .iter()
+            .enumerate()
+            .filter(|&(_, &node)| self.slot(node).is_leaving)
+            .map(|(place, _)| place as f64 + 0.5)
+            .sum();
+        Some(places / (self.leaving.len() as f64 * list.len() as f64))
+    }
+
+    /// What two nodes have in common.
+    pub(crate) fn kinship(&self, a: u32, b: u32) -> Kinship {
+        Kinship {
+            release: self.slot(a).group == self.slot(b).group,
+            block: self.nodes.block(a) == self.nodes.block(b),
+        }
+    }
+
+    /// Every node in front of the last leaving one is passed over once more.
+    pub(crate) fn pass_over(&mut self, by: By) {
+        let [rank, taken, release] = &self.lists;
+        let list = match by {
+            By::Rank => rank,
+            By::Taken => taken,
+            By::Release => release,
+        };
+        let last = list.list.iter().rposition(|&node| {
+            self.slots
+                .get(node as usize)
+                .is_some_and(|slot| slot.is_leaving)
+        });
+        for &node in list.list.iter().take(last.unwrap_or(0)) {
+            if let Some(slot) = self.slots.get_mut(node as usize)
+                && !slot.is_leaving
+            {
+                slot.passed = slot.passed.saturating_add(1);
+            }
+        }
+    }
+
+    /// Takes the marked nodes away.
+    pub(crate) fn remove_marked(&mut self) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        for list in &mut self.lists {
+            let slots = &self.slots;
+            list.list
+                .retain(|&node| slots.get(node as usize).is_some_and(|s| !s.is_leaving));
+        }
+        for node in std::mem::take(&mut self.leaving) {
+            if let Some(slot) = self.slots.get_mut(node as usize) {
+                let group = std::mem::replace(slot, ABSENT).group;
+                if let Some(entry) = self.groups.get_mut(group as usize) {
+                    entry.left = entry.left.saturating_sub(1);
+                    if entry.left == 0 {
+                        self.spare.push(group);
+                    }
+                }
+            }
+            let block = self.nodes.block(node) as usize;
+            if let Some(count) = self.in_block.get_mut(block) {
+                *count = count.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Holes begin: `(node, since in seconds)`, none of them present.
+    pub(crate) fn open(&mut self, opened: &[(u32, f64)]) {
+        // Keys are starts in units of what counts as together.
+        let mut together: BTreeMap<i64, u32> = BTreeMap::new();
+        for &(node, since_s) in opened {
+            let unit = (since_s / TOGETHER_S).floor() as i64;
+            // A start in the unit before may be less than a unit away.
+            let near = [unit, unit - 1].into_iter().find_map(|at| {
+                let group = together.get(&at).copied()?;
+                Some(group)
+            });
+            let group = near.unwrap_or_else(|| self.new_group());
+            together.entry(unit).or_insert(group);
+            if let Some(entry) = self.groups.get_mut(group as usize) {
+                entry.size += 1;
+                entry.left += 1;
+            }
+            if let Some(slot) = self.slots.get_mut(node as usize) {
+                *slot = Slot {
+                    since_s,
+                    group,
+                    passed: 0,
+                    is_present: true,
+                    is_leaving: false,
+                };
+            }
+            let block = self.nodes.block(node) as usize;
+            if let Some(count) = self.in_block.get_mut(block) {
+                *count += 1;
+            }
+            let serial = self.group(group).serial;
+            let newest_first = u64::from(u32::MAX - serial) << 32;
+            let key = newest_first | u64::from(self.nodes.rank(node));
+            let [_, _, release] = &mut self.lists;
+            if let Some(slot) = release.key.get_mut(node as usize) {
+                *slot = key;
+            }
+            for list in &mut self.lists {
+                list.list.push(node);
+            }
+        }
+        if !opened.is_empty() {
+            for list in &mut self.lists {
+                list.sort();
+            }
+        }
+    }
+
+    fn new_group(&mut self) -> u32 {
+        self.releases = self.releases.wrapping_add(1);
+        let fresh = Group {
+            serial: self.releases,
+            ..Group::default()
+        };
+        let reused = self.spare.pop();
+        if let Some(entry) = reused.and_then(|group| self.groups.get_mut(group as usize)) {
+            *entry = fresh;
+        } else {
+            self.groups.push(fresh);
+        }
+        reused.unwrap_or((self.groups.len() - 1) as u32)
+    }
+
+    /// Walks along a list: calls `each(place, node, fresh nodes in front, place of the first of
+    /// its group)`.
+    pub(crate) fn walk(&mut self, by: By, mut each: impl FnMut(&Self, u32, u32, u32, u32)) {
+        self.stamp = self.stamp.wrapping_add(1);
+        let list = {
+            let [rank, taken, release] = &mut self.lists;
+            std::mem::take(match by {
+                By::Rank => &mut rank.list,
+                By::Taken => &mut taken.list,
+                By::Release => &mut release.list,
+            })
+        };
+        let mut fresh = 0;
+        for (place, &node) in (0u32..).zip(&list) {
+            let slot = self.slot(node);
+            let stamp = self.stamp;
+            let front = self.groups.get_mut(slot.group as usize).map_or(0, |group| {
+                if group.stamp != stamp {
+                    (group.stamp, group.front) = (stamp, place);
+                }
+                group.front
+            });
+            each(self, place, node, fresh, front);
+            fresh += u32::from(slot.passed <= FRESH);
+        }
+        let [rank, taken, release] = &mut self.lists;
+        match by {
+            By::Rank => rank.list = list,
+            By::Taken => taken.list = list,
+            By::Release => release.list = list,
+        }
+    }
+}

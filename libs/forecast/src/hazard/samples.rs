@@ -1,0 +1,213 @@
+//! What the hazard learns from: holes as they were seen at some moment, and what became of them.
+
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::features::Row;
+
+/// No further sample.
+const NONE: u32 = u32::MAX;
+
+/// So many holes are asked after at one moment at most. Holes of one moment end in few events,
+/// so more moments teach more than more holes of one.
+pub(crate) const AT_ONCE: usize = 16;
+
+/// What became of a sampled hole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is still open.
+    Open,
+    /// It ended after the time that is given.
+    Ended,
+    /// It was open when last seen, after the time that is given.
+    Censored,
+}
+
+/// A hole as it was seen at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) row: Row,
+    /// When it was seen, seconds.
+    pub(crate) at_s: f64,
+    /// Seconds from then to its fate.
+    pub(crate) length_s: f32,
+    pub(crate) fate: Fate,
+    node: u32,
+    /// The next sample of the same hole.
+    next: u32,
+}
+
+/// A bounded choice of samples, spread evenly over the time that is remembered.
+#[derive(Debug, Clone)]
+pub(crate) struct Samples {
+    pub(crate) list: Vec<Sample>,
+    capacity: usize,
+    /// First open sample of each node's present hole.
+    heads: Vec<u32>,
+    /// Moments closer than this to the last one are left out, seconds.
+    gap_s: f64,
+    last_s: Option<f64>,
+    /// What is older than this goes first when there is no more room, seconds.
+    remembered_s: f64,
+    rng: ChaCha8Rng,
+}
+
+impl Samples {
+    pub(crate) fn new(capacity: usize, remembered_s: f64, seed: u64) -> Self {
+        Self {
+            list: Vec::new(),
+            capacity: capacity.max(AT_ONCE * 4),
+            heads: Vec::new(),
+            gap_s: 0.0,
+            last_s: None,
+            remembered_s,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+        }
+    }
+
+    /// Whether holes are to be sampled at this moment.
+    pub(crate) fn is_due(&self, now_s: f64) -> bool {
+        self.last_s
+            .is_none_or(|last| now_s >= last + self.gap_s || now_s < last)
+    }
+
+    /// The places, ascending, of the holes to sample out of `count`.
+    pub(crate) fn choose(&mut self, count: usize, places: &mut Vec<usize>) {
+        places.clear();
+        if count <= AT_ONCE {
+            places.extend(0..count);
+        } else {
+            places.extend((0..AT_ONCE).map(|_| self.rng.random_range(0..count)));
+            places.sort_unstable();
+            places.dedup();
+        }
+    }
+
+    pub(crate) fn push(&mut self, node: u32, row: Row, now_s: f64) {
+        self.last_s = Some(now_s);
+        if self.heads.len() <= node as usize {
+            self.heads.resize(node as usize + 1, NONE);
+        }
+        if let Some(head) = self.heads.get_mut(node as usize) {
+            let next = std::mem::replace(head, self.list.len() as u32);
+            self.list.push(Sample {
+                row,
+                at_s: now_s,
+                length_s: 0.0,
+                fate: Fate::Open,
+                node,
+                next,
+            });
+        }
+    }
+
+    /// The node's hole met its fate at a moment.
+    pub(crate) fn settle(&mut self, node: u32, at_s: f64, fate: Fate) {
+        let Some(head) = self.heads.get_mut(node as usize) else {
+            return;
+        };
+        let mut next = std::mem::replace(head, NONE);
+        while let Some(sample) = self.list.get_mut(next as usize) {
+            sample.length_s = (at_s - sample.at_s).max(0.0) as f32;
+            sample.fate = fate;
+            next = std::mem::replace(&mut sample.next, NONE);
+        }
+    }
+
+    /// Every open hole is lost from sight at a moment.
+    pub(crate) fn settle_all(&mut self, at_s: f64) {
+        for node in 0..self.heads.len() as u32 {
+            self.settle(node, at_s, Fate::Censored);
+        }
+    }
+
+    /// Makes room if there is no more: drops what is too old, and else every second sample by
+    /// lot, and takes half as many from then on.
+    pub(crate) fn make_room(&mut self, now_s: f64) {
+        if self.list.len() + AT_ONCE <= self.capacity {
+            return;
+        }
+        let oldest = now_s - self.remembered_s;
+        self.list.retain(|sample| sample.at_s >= oldest);
+        if self.list.len() * 4 > self.capacity * 3 {
+            let rng = &mut self.rng;
+            self.list.retain(|_| rng.next_u32() & 1 == 0);
+            let newest = self.list.last().map_or(now_s, |sample| sample.at_s);
+            let first = self.list.first().map_or(now_s, |sample| sample.at_s);
+            // The mean gap between the moments that are kept.
+            let moments = (self.list.len() / AT_ONCE).max(1) as f64;
+            self.gap_s = (self.gap_s * 2.0).max((newest - first) / moments).max(1.0);
+        }
+        self.heads.fill(NONE);
+        for place in 0..self.list.len() {
+            if let Some(sample) = self.list.get_mut(place)
+                && sample.fate == Fate::Open
+                && let Some(head) = self.heads.get_mut(sample.node as usize)
+            {
+                sample.next = std::mem::replace(head, place as u32);
+            }
+        }
+    }
+
+    /// Takes over samples whose fate is known.
+    pub(crate) fn restore(&mut self, samples: impl IntoIterator<Item = (Row, f64, f32, bool)>) {
+        let samples = samples.into_iter().take(self.capacity);
+        self.list
+            .extend(samples.map(|(row, at_s, length_s, ended)| Sample {
+                row,
+                at_s,
+                length_s,
+                fate: if ended { Fate::Ended } else { Fate::Censored },
+                node: NONE,
+                next: NONE,
+            }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hazard::features::FEATURES;
+
+    #[test]
+    fn every_sample_of_a_hole_learns_its_fate() {
+        let mut samples = Samples::new(1000, 1e9, 1);
+        for at in 0..5 {
+            samples.push(3, [0; FEATURES], f64::from(at) * 10.0);
+            samples.push(4, [0; FEATURES], f64::from(at) * 10.0);
+        }
+        samples.settle(3, 100.0, Fate::Ended);
+        samples.settle(9, 100.0, Fate::Ended);
+        let lengths: Vec<f32> = samples
+            .list
+            .iter()
+            .filter(|sample| sample.fate == Fate::Ended)
+            .map(|sample| sample.length_s)
+            .collect();
+        assert_eq!(lengths, [100.0, 90.0, 80.0, 70.0, 60.0]);
+        samples.settle_all(200.0);
+        assert!(samples.list.iter().all(|sample| sample.fate != Fate::Open));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_fates_survive_the_thinning() {
+        let mut samples = Samples::new(200, 1e9, 7);
+        for at in 0..2000u32 {
+            let now = f64::from(at);
+            if samples.is_due(now) {
+                samples.make_room(now);
+                samples.push(at % 50, [0; FEATURES], now);
+            }
+            if at % 50 == 49 {
+                for node in 0..50 {
+                    samples.settle(node, now + 1.0, Fate::Ended);
+                }
+            }
+        }
+        assert!((50..=200).contains(&samples.list.len()));
+        // Every hole is settled within 50 s, and samples are spread over the whole time.
+        assert!(samples.list.iter().all(|sample| sample.length_s <= 51.0));
+        let early = samples.list.iter().filter(|s| s.at_s < 1000.0).count();
+        assert!(early * 10 > samples.list.len(), "{early}");
+    }
+}
