@@ -1,8 +1,10 @@
 //! Ends that are revealed, against the list of holes itself; and that nothing else of the future
 //! shows.
 
+use std::borrow::Cow;
+
 use lacuna_model::{HoleRecord, Span, Timestamp};
-use lacuna_sim::{Foresight, Recording, StepRef, Steps, Trace};
+use lacuna_sim::{Foresight, Recording, SimError, StepRef, Steps, Trace};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use rand::{RngExt, SeedableRng};
@@ -254,5 +256,95 @@ fn the_recorded_machine_is_revealed_as_it_was() {
         }
         println!("{lookahead:?}: {revealed} ends compared");
         assert!(revealed > 500);
+    }
+}
+
+/// A recording that tells what it is told to, and is damaged after that.
+struct Scripted(&'static [StepRef<'static>]);
+
+impl Recording for Scripted {
+    fn start(&self) -> Timestamp {
+        Timestamp::from_unix(0)
+    }
+
+    fn end(&self) -> Timestamp {
+        Timestamp::from_unix(100)
+    }
+
+    fn nodes(&self) -> u32 {
+        2
+    }
+
+    fn node_name(&self, node: u32) -> Cow<'_, str> {
+        Cow::Owned(node.to_string())
+    }
+
+    fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
+        Ok(Box::new(Script(self.0.iter())))
+    }
+}
+
+/// A walk over it. Damage is an error of any kind.
+struct Script(std::slice::Iter<'static, StepRef<'static>>);
+
+impl Steps for Script {
+    fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
+        self.0.next().copied().map(Some).ok_or(SimError::NoTrainers)
+    }
+}
+
+const fn step(
+    at_s: f64,
+    closed: &'static [u32],
+    opened: &'static [(u32, i64)],
+) -> StepRef<'static> {
+    StepRef {
+        at_s,
+        closed,
+        opened,
+        hints: &[],
+    }
+}
+
+#[test]
+fn what_contradicts_itself_is_told_as_it_is_and_damage_when_it_is_reached() {
+    // Node 0 opens twice, node 1 closes without a hole, there is no node 7, and two steps are
+    // at one moment.
+    const STEPS: &[StepRef<'static>] = &[
+        step(0.0, &[1, 7], &[(0, 0), (7, 0)]),
+        step(10.0, &[], &[(0, 5), (1, 10)]),
+        step(30.0, &[0, 0], &[(0, 30), (0, 30)]),
+        step(30.0, &[0, 1], &[]),
+        step(50.0, &[], &[(1, 50)]),
+    ];
+    let scripted = Scripted(STEPS);
+    assert!(matches!(
+        Foresight::new(&scripted, None).err(),
+        Some(SimError::NoTrainers)
+    ));
+    let none = f64::INFINITY;
+    for lookahead in [0.0, 1.0, 20.0, 1e6] {
+        let mut foresight = Foresight::new(&scripted, Some(lookahead)).unwrap();
+        let reveal = |end: f64, now: f64| match lookahead > 0.0 && end <= now + lookahead {
+            true => end,
+            false => none,
+        };
+        let expected = [
+            [reveal(30.0, 0.0), none],
+            [reveal(30.0, 10.0), reveal(30.0, 10.0)],
+            [reveal(30.0, 30.0), reveal(30.0, 30.0)],
+            [none, none],
+            [none, none],
+        ];
+        for (step, expected) in STEPS.iter().zip(expected) {
+            assert_eq!(foresight.next_at_s().unwrap(), step.at_s);
+            assert_eq!(foresight.next().unwrap().as_ref(), Some(step));
+            assert_eq!(foresight.ends(), expected, "{lookahead} at {}", step.at_s);
+        }
+        // Not before all that came before it has been told, and once.
+        assert!(matches!(foresight.next(), Err(SimError::NoTrainers)));
+        assert!(foresight.next().unwrap().is_none());
+        foresight.advance(60.0).unwrap();
+        assert_eq!(foresight.ends(), [none, none]);
     }
 }

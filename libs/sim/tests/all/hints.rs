@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use lacuna_model::Timestamp;
+use lacuna_model::{Span, Timestamp};
 use lacuna_schedlog::{Reading, Window};
 use lacuna_sim::{Foresight, Recording, Simulated, Simulation, Steps};
 use lacuna_timeline::batch::{Backfill, Machine};
@@ -235,6 +235,36 @@ proptest! {
             prop_assert!(hints.iter().all(|&(node, wanted)| present[node as usize] && wanted > *at));
         }
     }
+}
+
+#[test]
+fn without_walltimes_the_scheduler_knows_what_nobody_can_and_that_is_said() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("log.swf");
+    // Job 1 asks for nothing; job 2 waits for its end.
+    let unasked = |runtime| [job(0, 2, runtime, -1), job(5, 4, 10, 20), job(90, 1, 1, 1)];
+    let first_hint = |runtime: i64, walltime: Option<Span>| {
+        write(&path, &unasked(runtime));
+        let simulation = Simulation {
+            walltime,
+            outlook: true,
+            window: Window {
+                start: Some(Timestamp::from_unix(1010)),
+                end: None,
+            },
+        };
+        let (reading, machine) = (Reading::default(), machine(4, Backfill::Easy));
+        let simulated =
+            Simulated::survey(&path, &reading, machine, simulation, &mut |_| {}).unwrap();
+        let hints = told(&mut *simulated.steps().unwrap()).swap_remove(0).3;
+        (hints[0], simulated.facts().knows_lengths)
+    };
+    assert_eq!(first_hint(60, None), ((2, 50.0), 1));
+    assert_eq!(first_hint(70, None), ((2, 60.0), 1));
+    // A walltime that somebody names makes it a belief again.
+    let asked = Some(Span::from_secs(80));
+    assert_eq!(first_hint(60, asked), ((2, 70.0), 0));
+    assert_eq!(first_hint(70, asked), ((2, 70.0), 0));
 }
 
 /// When each job starts and ends.

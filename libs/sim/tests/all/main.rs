@@ -11,6 +11,7 @@ mod foresight;
 mod hand;
 mod hints;
 mod hostile;
+mod idle_share;
 mod objectives;
 mod pool_stats;
 mod published;

@@ -1,0 +1,102 @@
+//! The share of the idle node-time that was used, on the day for which HPC-Whisk published its
+//! own.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use lacuna_model::Timestamp;
+use lacuna_schedlog::{HoleList, Log, Reading, read_trainers};
+use lacuna_sim::{Settings, Trace};
+
+use crate::common::{data, run_trace, trainer};
+
+/// How many nodes a list such as `p[0001-0003,0007]` names.
+fn count(list: &str) -> i64 {
+    let inner = list.trim().trim_start_matches("p[").trim_end_matches(']');
+    let parts = inner.split(',').filter(|part| !part.is_empty());
+    let one = |part: &str| match part.split_once('-') {
+        Some((from, to)) => to.parse::<i64>().unwrap() - from.parse::<i64>().unwrap() + 1,
+        None => 1,
+    };
+    parts.map(one).sum()
+}
+
+/// From each block of a recording to the next: its beginning, and nodes that pilots held.
+fn pilots(path: &Path) -> Vec<(i64, i64)> {
+    let mut text = String::new();
+    let mut file = lacuna_schedlog::open(path).unwrap();
+    file.read_to_string(&mut text).unwrap();
+    let blocks = text
+        .split("\n----\n")
+        .filter(|block| !block.trim().is_empty());
+    let block = |block: &str| {
+        let lists = block
+            .lines()
+            .filter_map(|line| line.strip_prefix("invokers:"));
+        let time = block.lines().next().unwrap().parse().unwrap();
+        (time, lists.map(count).sum())
+    };
+    blocks.map(block).collect()
+}
+
+#[test]
+fn hpc_whisk_used_nine_tenths_of_the_day_and_what_we_use_is_counted_alike() {
+    let Some(path) = data("prometheus-2022-03/17_03_2022_idle_nodes.txt.gz") else {
+        return;
+    };
+    let Log::Holes(mut log) = Log::open(&path, &Reading::default()).unwrap() else {
+        unreachable!("sinfo tells of nodes");
+    };
+    let holes = HoleList::collect(log.by_ref()).unwrap().records;
+    let (start, end) = log.span().unwrap();
+    let second = |at: Timestamp| at.unix_ms().div_euclid(1000);
+    let middle = second(start).midpoint(second(end));
+    let pilots = pilots(&path);
+    assert_eq!((pilots.len(), pilots[0].0), (8057, second(start)));
+    // As published, one trainer for each node; and the trainers of the other recording.
+    let mut lists = vec![("one node each", vec![trainer(0, 1, 1e6)])];
+    if let Some(hpo) = data("summit-2021-02/hpo-1000.jsonl.gz") {
+        lists.push(("hpo-1000", read_trainers(&hpo).unwrap()));
+    }
+    let mut shares = Vec::new();
+    for (part, from, until) in [
+        ("day", second(start), second(end)),
+        ("first half", second(start), middle),
+        ("second half", middle, second(end)),
+    ] {
+        let cut = (Timestamp::from_unix(from), Timestamp::from_unix(until));
+        let trace = Trace::new(&holes, None, cut.0, Some(cut.1));
+        let pairs = pilots.windows(2);
+        let held: i64 = pairs
+            .map(|pair| pair[0].1 * (pair[1].0.min(until) - pair[0].0.max(from)).max(0))
+            .sum();
+        for (name, trainers) in &lists {
+            let settings = Settings {
+                endless: true,
+                max_parallel: 64,
+                ..Settings::default()
+            };
+            let summary = run_trace(&trace, trainers, &settings, None)
+                .unwrap()
+                .summary;
+            let offered = summary.equivalent_nodes * summary.hours * 3600.0;
+            let theirs = held as f64 / offered;
+            println!(
+                "{part}: {:.1} node-hours idle; pilots held {:.1} %, {name} {:.1} % at efficiency {:.3}",
+                offered / 3600.0,
+                100.0 * theirs,
+                100.0 * summary.idle_share_used,
+                summary.efficiency
+            );
+            let used = summary.harvested_node_hours * 3600.0;
+            assert!((summary.idle_share_used * offered - used).abs() < 1e-6 * used);
+            assert!(summary.idle_share_used > theirs && summary.idle_share_used <= 1.0 + 1e-9);
+            shares.push(theirs);
+        }
+    }
+    // "Up to 90 %" (HPC-Whisk, SC22); the recording's own figures by another computation.
+    let first = shares.iter().step_by(lists.len());
+    for (found, expected) in first.zip([0.8983, 0.9486, 0.7821]) {
+        assert!((found - expected).abs() < 1e-3, "{shares:?}");
+    }
+}
