@@ -13,10 +13,11 @@
 //! figures every drawn hole then counts once, in the concordance within one event every pair.
 
 mod figures;
+mod order;
 mod score;
 mod walk;
 
-use lacuna_forecast::Choice;
+use lacuna_forecast::{Choice, OrderBy};
 use lacuna_model::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,9 @@ pub struct SkillOptions {
     pub moments: Moments,
     /// Holes that are asked after at a moment, at most.
     pub holes: usize,
+    /// Which order of nodes is looked for in what leaves; none is for [`OrderBy::None`], and that
+    /// of names where it is to be learnt.
+    pub order: OrderBy,
     /// Seed of moments and samples.
     pub seed: u64,
 }
@@ -80,6 +84,7 @@ impl Default for SkillOptions {
             after: After::Learn,
             moments: Moments::Times(1000),
             holes: 64,
+            order: OrderBy::None,
             seed: 1,
         }
     }

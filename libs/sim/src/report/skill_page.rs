@@ -265,8 +265,10 @@ fn order_section(out: &mut String, order: &OrderFigures) {
         &[
             row("order", order.by.clone()),
             row("events", count(order.events as f64)),
-            row("mean place", digits(order.place, 3)),
-            row("standard error", digits(order.standard_error, 3)),
+            row("nodes", count(order.nodes as f64)),
+            row("mean place of a node", digits(order.place, 3)),
+            row("standard error, by event", digits(order.standard_error, 3)),
+            row("mean place of an event", digits(order.by_event, 3)),
             row("standard errors before .5", digits(order.z, 1)),
             row("so", verdict.to_owned()),
         ],

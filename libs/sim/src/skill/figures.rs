@@ -37,22 +37,30 @@ pub struct Evaluation {
     pub predictors: Vec<PredictorSkill>,
 }
 
-/// Where the nodes that left stood among the idle ones, in an order of nodes: 0 is its front, 1
-/// its end, and .5 is the mean of no order.
+/// Where the nodes that left stood among the idle ones, in an order of nodes: 0 is its very front,
+/// 1 its very end, and .5 is the mean of no order. If `k` of `n` nodes leave and their places,
+/// from 0, have the mean `m`, that is `(m - (k - 1) / 2) / (n - k)`: the share of pairs of a node
+/// that left and one that stayed in which the former stands behind (Mann and Whitney, Annals of
+/// Mathematical Statistics 18 (1947)).
 ///
-/// The unit is the event, not the node: the nodes of one event mostly go to one batch job. Events
-/// that took every idle node say nothing and are left out.
+/// Events are weighted by the nodes that they took, since a single node may well leave for its own
+/// reasons; but the unit of the error is the event, as the nodes of one mostly go to one batch job.
+/// Events that took every idle node say nothing and are left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OrderFigures {
     /// Which order, in words.
     pub by: String,
     /// Events that took some of the idle nodes and left others.
     pub events: u64,
-    /// Mean over the events of the mean place of the nodes that they took.
+    /// Nodes that they took.
+    pub nodes: u64,
+    /// Mean place of these nodes.
     pub place: Option<f64>,
-    /// Its standard error.
+    /// Its standard error, by event.
     pub standard_error: Option<f64>,
-    /// Standard errors by which the mean lies before the middle.
+    /// Mean place if every event counts once, however many nodes it took.
+    pub by_event: Option<f64>,
+    /// Standard errors by which the mean place lies before the middle.
     pub z: Option<f64>,
     /// Whether the front is taken first, beyond doubt.
     pub holds: bool,

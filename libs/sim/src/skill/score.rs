@@ -52,7 +52,7 @@ pub(super) fn score(
         too_young: walked.too_young,
         holes: asked.len() as u64,
         unended: asked.iter().filter(|one| !one.seen.ended).count() as u64,
-        order: None,
+        order: walked.order,
         predictors,
     }
 }

@@ -7,7 +7,8 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::figures::LIMIT_S;
+use super::figures::{LIMIT_S, OrderFigures};
+use super::order::Watch;
 use super::{After, Moments, SkillOptions};
 use crate::{Progress, Recording, SimError, StepRef};
 
@@ -79,6 +80,7 @@ pub(super) struct Walked {
     pub(super) asked: Vec<Asked>,
     pub(super) moments: u64,
     pub(super) too_young: u64,
+    pub(super) order: Option<OrderFigures>,
 }
 
 /// Decides when to ask. Events are counted by a walk of its own.
@@ -160,7 +162,9 @@ pub(super) fn walk(
             asked: Vec::new(),
             moments: 0,
             too_young: 0,
+            order: None,
         },
+        watch: Watch::new(recording, &options.order),
         names: vec![None; recording.nodes() as usize],
         present: vec![None; recording.nodes() as usize],
         waiting: vec![Vec::new(); recording.nodes() as usize],
@@ -205,6 +209,7 @@ struct Walk<'a> {
     start: Timestamp,
     length_s: f64,
     found: Walked,
+    watch: Option<Watch>,
     names: Vec<Option<NodeId>>,
     present: Vec<Option<Hole>>,
     /// Of each node's hole, the questions that wait for its end.
@@ -225,6 +230,9 @@ impl Walk<'_> {
     }
 
     fn step(&mut self, step: StepRef<'_>) {
+        if let Some(watch) = &mut self.watch {
+            watch.step(step);
+        }
         let now = self.at(step.at_s);
         for &node in step.closed {
             self.close(node as usize, step.at_s, now);
@@ -331,6 +339,94 @@ impl Walk<'_> {
     }
 
     fn end(self) -> Walked {
-        self.found
+        Walked {
+            order: self.watch.map(Watch::figures),
+            ..self.found
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lacuna_forecast::Choice;
+    use lacuna_model::HoleRecord;
+
+    use super::*;
+    use crate::Trace;
+
+    /// Where the two recordings part, seconds.
+    const PARTS: i64 = 40_000;
+
+    /// Lengths by a fixed sequence; what begins after the parting is of another one, and holes
+    /// that are open then end otherwise.
+    fn recording(other: u64) -> Trace {
+        let mut records = Vec::new();
+        for node in 0..12_u64 {
+            let mut state = node + 1;
+            let mut after = node + 1 + other;
+            let mut from = 0_i64;
+            while from < 80_000 {
+                let mut draw = |below: u64| {
+                    let state = if from < PARTS { &mut state } else { &mut after };
+                    *state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    (*state >> 33) % below
+                };
+                let mut until = from + 20 + draw(900) as i64;
+                from += 10 + draw(300) as i64;
+                let begin = from;
+                until += 300;
+                if until > PARTS && begin < PARTS {
+                    until = PARTS + 1 + ((node + 1) * (other + 1) * 37 % 600) as i64;
+                }
+                records.push(HoleRecord {
+                    node: NodeId::new(format!("n{node}")).unwrap(),
+                    from: Timestamp::from_unix(begin),
+                    until: Timestamp::from_unix(until.max(begin + 1)),
+                    censored: false,
+                });
+                from = until.max(begin + 1);
+            }
+        }
+        // As long, whatever comes.
+        let end = Some(Timestamp::from_unix(82_000));
+        Trace::new(&records, None, Timestamp::from_unix(0), end)
+    }
+
+    #[test]
+    fn another_future_changes_no_forecast() {
+        let options = SkillOptions {
+            predictors: vec![
+                ("hazard".to_owned(), Choice::hazard(120.0)),
+                ("age".to_owned(), Choice::survival(120.0)),
+                ("persistence".to_owned(), Choice::Persistence),
+            ],
+            moments: Moments::Times(400),
+            holes: 5,
+            ..SkillOptions::default()
+        };
+        println!("seed {}", options.seed);
+        let asked = |other| {
+            let recording = recording(other);
+            let plan = plan(&recording, &options, 0.0, &mut |_| {}).unwrap();
+            walk(&recording, &options, &plan, &mut |_| {})
+                .unwrap()
+                .asked
+        };
+        let (one, two) = (asked(0), asked(5));
+        let before = |all: &[Asked]| -> Vec<(f64, Vec<Said>)> {
+            all.iter()
+                .take_while(|asked| asked.moment < PARTS as f64)
+                .map(|asked| (asked.moment, asked.said.clone()))
+                .collect()
+        };
+        assert!(before(&one).len() > 200, "{}", before(&one).len());
+        assert_eq!(before(&one), before(&two));
+        // The futures do differ, and so does what is forecast there.
+        let all = |all: &[Asked]| -> Vec<Vec<Said>> {
+            all.iter().map(|asked| asked.said.clone()).collect()
+        };
+        assert_ne!(all(&one), all(&two));
     }
 }

@@ -1,6 +1,6 @@
 //! Whether forecasts come true: by hand on one node, and on the recording.
 
-use lacuna_forecast::Choice;
+use lacuna_forecast::{Choice, OrderBy};
 use lacuna_model::{HoleRecord, Timestamp};
 use lacuna_sim::Trace;
 use lacuna_sim::skill::{After, Evaluation, Moments, SkillOptions, evaluate};
@@ -218,4 +218,56 @@ fn forecasts_of_the_recorded_pool_are_better_than_the_base_rate() {
     assert_eq!(constant.bins.len(), 1);
     assert_eq!(constant.bins[0].predicted, 0.0);
     assert_eq!(evaluated(&trace, &options), found);
+}
+
+/// The front of the order of names is taken each time; of the reverse, the end.
+#[test]
+fn an_order_is_told_from_what_leaves() {
+    let trace = two_nodes(100);
+    let place = |order| {
+        let options = SkillOptions {
+            predictors: vec![constant(60.0)],
+            order,
+            ..SkillOptions::default()
+        };
+        evaluated(&trace, &options).order
+    };
+    let found = place(OrderBy::Names).unwrap();
+    assert_eq!((found.events, found.place), (100, Some(0.0)));
+    assert!(found.holds && !found.reversed);
+    let turned = place(OrderBy::List(vec!["b".to_owned(), "a".to_owned()])).unwrap();
+    assert_eq!(turned.place, Some(1.0));
+    assert!(turned.reversed && !turned.holds);
+    assert_eq!(place(OrderBy::None), None);
+}
+
+/// Three of four leave: the places 0, 1 and 3 have the mean 4/3, one more than the front's 1; and
+/// the event of three weighs three times as much as one that takes the last of two.
+#[test]
+fn places_are_those_of_mann_and_whitney_weighted_by_nodes() {
+    let mut records: Vec<HoleRecord> = Vec::new();
+    for round in 0..20 {
+        let at = round * 1000;
+        let until = [50, 50, 100, 50];
+        for (node, until) in ["n1", "n2", "n3", "n4"].iter().zip(until) {
+            records.push(hole_of(node, at, at + until));
+        }
+        records.push(hole_of("n9", at + 200, at + 300));
+        records.push(hole_of("n10", at + 200, at + 250));
+    }
+    let trace = Trace::new(&records, None, Timestamp::from_unix(0), None);
+    let options = SkillOptions {
+        predictors: vec![constant(60.0)],
+        order: OrderBy::Names,
+        ..SkillOptions::default()
+    };
+    let order = evaluated(&trace, &options).order.unwrap();
+    assert_eq!((order.events, order.nodes), (40, 80));
+    let (by_node, by_event) = ((3.0 * (1.0 / 3.0) + 1.0) / 4.0, (1.0 / 3.0 + 1.0) / 2.0);
+    assert!((order.place.unwrap() - by_node).abs() < 1e-12, "{order:?}");
+    assert!(
+        (order.by_event.unwrap() - by_event).abs() < 1e-12,
+        "{order:?}"
+    );
+    assert!(!order.holds && !order.reversed, "{order:?}");
 }
