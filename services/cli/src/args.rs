@@ -9,7 +9,7 @@ use crate::commands::{
     config, events, explain, generate, help, holes, nodes, plan, solve, submit, top, trainers,
 };
 use crate::error::{CliError, Exit, Result};
-use crate::{bench, demo, output, replay, reproduce, up};
+use crate::{bench, demo, forecast, output, replay, reproduce, up};
 
 const AFTER: &str = "\
 Examples:
@@ -73,6 +73,9 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Say what the idle nodes of a machine amount to
     Holes(holes::HolesArgs),
+    /// Say how good forecasts of holes are
+    #[command(subcommand)]
+    Forecast(forecast::ForecastCommand),
     /// Run everything of a published evaluation again and compare
     #[command(subcommand)]
     Reproduce(reproduce::ReproduceCommand),
@@ -104,6 +107,7 @@ impl Command {
             Self::Reproduce(command) => reproduce::run(&command),
             Self::Solve(args) => solve::run(&args),
             Self::Holes(args) => holes::run(&args),
+            Self::Forecast(command) => forecast::run(&command),
             Self::Generate(args) => generate::run(&args),
             Self::Config(args) => config::run(&args),
             Self::Completions(args) => help::completions(&args),
@@ -235,6 +239,7 @@ mod tests {
             "lacuna bench bus --seconds 5",
             "lacuna help L0007",
             "lacuna watch",
+            "lacuna forecast eval a.swf --train-until 50% --freeze --predictor age",
             "lacuna completions bash",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
@@ -244,6 +249,7 @@ mod tests {
             "lacuna no-such",
             "lacuna demo --wall 20",
             "lacuna submit",
+            "lacuna forecast eval a.swf --freeze",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
         }

@@ -11,6 +11,7 @@ mod codes;
 mod commands;
 mod demo;
 mod error;
+mod forecast;
 mod live;
 mod log;
 mod output;

@@ -21,6 +21,7 @@ use crate::error::{CliError, Result};
 use crate::log::{Bar, Facts, Input, Kind, load, unreadable};
 
 pub(crate) use args::ReplayArgs;
+pub(crate) use report::Target;
 
 /// Replays as asked, prints what came of it and writes the report.
 ///

@@ -51,6 +51,20 @@ impl Bar {
 
     /// A replay walks over recorded time.
     pub(crate) fn walking(&mut self, progress: &lacuna_sim::Progress) {
+        self.within(progress);
+        self.bar.set_message(format!(
+            "{} events, {} trainers done",
+            progress.events, progress.trainers_done
+        ));
+    }
+
+    /// Predictors walk over recorded time.
+    pub(crate) fn forecasting(&mut self, progress: &lacuna_sim::Progress) {
+        self.within(progress);
+        self.bar.set_message(format!("{} events", progress.events));
+    }
+
+    fn within(&mut self, progress: &lacuna_sim::Progress) {
         if self.reading || self.bar.length().is_none() {
             self.reading = false;
             style(&self.bar, "{prefix:16} {wide_bar} {percent:>3} %  {msg}");
@@ -58,10 +72,6 @@ impl Bar {
         self.bar.set_prefix(progress.stage);
         self.bar.set_length(progress.total_s as u64);
         self.bar.set_position(progress.done_s as u64);
-        self.bar.set_message(format!(
-            "{} events, {} trainers done",
-            progress.events, progress.trainers_done
-        ));
     }
 
     /// Takes the bar away.

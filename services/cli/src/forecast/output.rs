@@ -1,0 +1,216 @@
+//! What an evaluation prints.
+
+use serde_json::json;
+
+use lacuna_forecast::Learning;
+use lacuna_sim::skill::{After, Evaluation, HorizonSkill, OrderFigures, PredictorSkill};
+
+use super::predictor::short_span;
+use crate::error::Result;
+use crate::log::Facts;
+use crate::output::{iso, iso_short, print, print_json};
+use crate::table::{Side, facts, render};
+
+/// Holes seen to end, and needed, of a predictor that is too young.
+pub(super) fn young(learning: Learning) -> Option<(u64, u64)> {
+    match learning {
+        Learning::Young { ended, needed } => Some((ended, needed)),
+        Learning::Fixed | Learning::Learnt { .. } => None,
+    }
+}
+
+/// Prints one JSON value.
+///
+/// # Errors
+/// Standard output cannot be written.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "json objects insert what is not there; an evaluation is an object"
+)]
+pub(super) fn json(evaluation: &Evaluation, log: &Facts, wall_seconds: f64) -> Result<()> {
+    let mut value = json!(evaluation);
+    value["train_until"] = json!(evaluation.train_until.map(iso));
+    value["log"] = json!(log);
+    value["wall_seconds"] = json!(wall_seconds);
+    print_json(&value)
+}
+
+/// Prints tables for people.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(super) fn table(
+    evaluation: &Evaluation,
+    log: &Facts,
+    span: &str,
+    wall_seconds: f64,
+) -> Result<()> {
+    let mut rows = log.rows();
+    rows.push(("from, until", span.to_owned()));
+    if let Some(at) = evaluation.train_until {
+        let after = match evaluation.after {
+            After::Learn => "then scored, and learning on",
+            After::Freeze => "then scored on what was learnt",
+        };
+        rows.push(("learnt until", format!("{}, {after}", iso_short(at))));
+    }
+    rows.push(("asked", asked(evaluation)));
+    if let Some(order) = &evaluation.order {
+        rows.push(("order", order_words(order)));
+    }
+    rows.push(("seed", evaluation.seed.to_string()));
+    rows.push(("took", format!("{wall_seconds:.1} s")));
+    let mut text = facts(&rows);
+    for part in [
+        skill(evaluation),
+        calibration(evaluation),
+        pinball(evaluation),
+        rests_on(evaluation),
+    ] {
+        text.push('\n');
+        text.push_str(&part);
+    }
+    print(&text)
+}
+
+fn asked(evaluation: &Evaluation) -> String {
+    let mut words = format!(
+        "{} idle nodes at {} of {} events",
+        evaluation.holes, evaluation.moments, evaluation.events
+    );
+    if let Some(every) = evaluation.every.filter(|&every| every > 1) {
+        words += &format!(" (one in {every})");
+    }
+    if evaluation.too_young > 0 {
+        words += &format!(
+            "; at {} before a predictor was too young",
+            evaluation.too_young
+        );
+    }
+    if evaluation.unended > 0 {
+        words += &format!("; {} outlasted the log", evaluation.unended);
+    }
+    words
+}
+
+fn order_words(order: &OrderFigures) -> String {
+    format!(
+        "by {}: mean place of taken nodes {} ± {} ({} if each of {} events counts once; 0 front, .5 \
+         no order, 1 end): {}",
+        order.by,
+        digits(order.place, 3),
+        digits(order.standard_error, 3),
+        digits(order.by_event, 3),
+        order.events,
+        order.words()
+    )
+}
+
+fn digits(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+/// A table with a column for each horizon after others.
+fn by_horizon(
+    evaluation: &Evaluation,
+    heading: &str,
+    first: &[&str],
+    cells: &dyn Fn(&PredictorSkill) -> Vec<String>,
+    cell: &dyn Fn(&HorizonSkill) -> String,
+) -> String {
+    let horizons = evaluation
+        .predictors
+        .first()
+        .map_or(&[][..], |one| &one.horizons);
+    let names: Vec<String> = first
+        .iter()
+        .map(|&name| name.to_owned())
+        .chain(
+            horizons
+                .iter()
+                .map(|one| format!("{heading} {}", short_span(one.horizon_s).to_uppercase())),
+        )
+        .collect();
+    let mut columns = vec![("PREDICTOR", Side::Left)];
+    columns.extend(names.iter().map(|name| (name.as_str(), Side::Right)));
+    let rows: Vec<Vec<String>> = evaluation
+        .predictors
+        .iter()
+        .map(|one| {
+            let mut row = vec![one.label.clone()];
+            row.extend(cells(one));
+            row.extend(one.horizons.iter().map(cell));
+            row
+        })
+        .collect();
+    render(&columns, &rows)
+}
+
+fn skill(evaluation: &Evaluation) -> String {
+    by_horizon(
+        evaluation,
+        "SKILL",
+        &["C ALL", "C EVENT", "+-"],
+        &|one| {
+            vec![
+                digits(one.concordance.all, 3),
+                digits(one.concordance.within, 3),
+                digits(one.concordance.within_error, 3),
+            ]
+        },
+        &|horizon| digits(horizon.skill, 3),
+    )
+}
+
+fn calibration(evaluation: &Evaluation) -> String {
+    by_horizon(evaluation, "OFF", &[], &|_| Vec::new(), &|horizon| match (
+        horizon.calibration_error,
+        horizon.in_the_large,
+    ) {
+        (Some(error), Some(large)) => format!("{error:.3} ({large:+.3})"),
+        _ => "-".to_owned(),
+    })
+}
+
+fn pinball(evaluation: &Evaluation) -> String {
+    let levels = evaluation
+        .predictors
+        .first()
+        .map_or(&[][..], |one| &one.quantiles);
+    let names: Vec<[String; 2]> = levels
+        .iter()
+        .map(|one| [format!("PINBALL {:.1}", one.level), "SKILL".to_owned()])
+        .collect();
+    let mut columns = vec![("PREDICTOR", Side::Left)];
+    columns.extend(
+        names
+            .iter()
+            .flatten()
+            .map(|name| (name.as_str(), Side::Right)),
+    );
+    let rows: Vec<Vec<String>> = evaluation
+        .predictors
+        .iter()
+        .map(|one| {
+            let cells = one
+                .quantiles
+                .iter()
+                .flat_map(|q| [digits(q.loss_s, 1), digits(q.skill, 3)]);
+            std::iter::once(one.label.clone()).chain(cells).collect()
+        })
+        .collect();
+    render(&columns, &rows)
+}
+
+/// What each rests on, which may be less than its name promises.
+fn rests_on(evaluation: &Evaluation) -> String {
+    let rows: Vec<Vec<String>> = evaluation
+        .predictors
+        .iter()
+        .map(|one| vec![one.label.clone(), one.rests_on.clone()])
+        .collect();
+    render(
+        &[("PREDICTOR", Side::Left), ("RESTS ON", Side::Left)],
+        &rows,
+    )
+}
