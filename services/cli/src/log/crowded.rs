@@ -208,4 +208,85 @@ mod tests {
         }
         assert!(seen >= 3, "the cases are too easy");
     }
+
+    /// At each second nodes that leave, nodes that come, and beliefs.
+    type Changes = (&'static [u32], &'static [(u32, i64)], &'static [EndHint]);
+
+    /// Four nodes.
+    struct Told(&'static [Changes]);
+
+    impl Recording for Told {
+        fn start(&self) -> Timestamp {
+            Timestamp::from_unix(0)
+        }
+
+        fn end(&self) -> Timestamp {
+            Timestamp::from_unix(100)
+        }
+
+        fn nodes(&self) -> u32 {
+            4
+        }
+
+        fn node_name(&self, node: u32) -> Cow<'_, str> {
+            Cow::Owned(node.to_string())
+        }
+
+        fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {
+            Ok(Box::new(Tell(self, 0)))
+        }
+    }
+
+    struct Tell<'a>(&'a Told, usize);
+
+    impl Steps for Tell<'_> {
+        fn next(&mut self) -> Result<Option<StepRef<'_>>, SimError> {
+            let at_s = self.1 as f64;
+            let step = self.0.0.get(self.1);
+            self.1 += 1;
+            Ok(step.map(|&(closed, opened, hints)| StepRef {
+                at_s,
+                closed,
+                opened,
+                hints,
+            }))
+        }
+    }
+
+    const fn hint(node: u32, at_s: f64) -> EndHint {
+        EndHint { node, at_s }
+    }
+
+    #[test]
+    fn what_was_believed_meanwhile_is_told_with_the_holes_that_come_back() {
+        const TOLD: &[Changes] = &[
+            (&[], &[(0, 0), (1, 0)], &[hint(0, 50.0)]),
+            // Too many, and what is believed of them goes on changing.
+            (
+                &[],
+                &[(2, 1000), (3, 1000)],
+                &[hint(2, 60.0), hint(0, 40.0)],
+            ),
+            (&[2], &[], &[hint(1, 70.0), hint(3, 80.0)]),
+            (&[3], &[], &[hint(1, f64::INFINITY)]),
+            (&[], &[(3, 4000)], &[hint(1, 90.0)]),
+        ];
+        let walked = Uncrowded {
+            inner: Box::new(Told(TOLD)),
+            most: 2,
+        };
+        let mut steps = walked.steps().unwrap();
+        let mut told = Vec::new();
+        while let Some(step) = steps.next().unwrap() {
+            let hints = step.hints.iter().map(|hint| (hint.node, hint.at_s));
+            told.push((step.at_s, step.opened.len(), hints.collect::<Vec<_>>()));
+        }
+        let expected = [
+            (0.0, 2, vec![(0, 50.0)]),
+            (1.0, 0, vec![]),
+            (3.0, 2, vec![(0, 40.0)]),
+            (4.0, 0, vec![]),
+        ];
+        assert_eq!(told, expected);
+    }
 }
