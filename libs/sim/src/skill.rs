@@ -25,7 +25,7 @@ use crate::{Progress, Recording, SimError, limits};
 
 pub use figures::{
     ConcordanceFigures, Evaluation, HorizonSkill, LIMIT_S, OrderFigures, PredictorSkill,
-    QuantileSkill,
+    QuantileSkill, RANKED_S,
 };
 
 /// At which moments is asked.

@@ -47,8 +47,8 @@ fn how(evaluation: &Evaluation) -> String {
         "Each forecast is made from what was known at its moment, and scored when the truth is \
          known. Asked is {when}, after a random sample of the idle nodes; every node that is asked \
          after counts once. A question counts for a horizon only if the recording still ran then, \
-         whether or not the hole had ended by that time. Lengths are ranked, and quantiles scored, \
-         up to an hour. Skill is one less the ratio of the score to that of the best constant, \
+         whether or not the hole had ended by that time. Lengths are ranked up to a day, and quantiles \
+         scored up to an hour. Skill is one less the ratio of the score to that of the best constant, \
          which is known only afterwards. Seed {}.",
         evaluation.seed
     )
@@ -199,7 +199,10 @@ fn reliability_section(out: &mut String, predictor: &PredictorSkill) {
             open_share(score),
             digits(score.brier, 4),
             digits(score.brier_of_base_rate, 4),
-            signed(score.skill),
+            score.skill_error.map_or_else(
+                || signed(score.skill),
+                |error| format!("{} ± {error:.3}", signed(score.skill)),
+            ),
             digits(score.calibration_error, 3),
             signed(score.in_the_large),
         ]);

@@ -10,6 +10,10 @@ use super::After;
 /// Lengths are scored up to the longest horizon, seconds: nobody plans further ahead.
 pub const LIMIT_S: f64 = 3600.0;
 
+/// Holes are ranked by the length that is expected of them up to a day, seconds: which of two will
+/// be kept longer matters among those that are kept for hours, too.
+pub const RANKED_S: f64 = 86_400.0;
+
 /// How good the forecasts of some predictors would have been.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
@@ -100,7 +104,7 @@ pub struct PredictorSkill {
 }
 
 /// Harrell's concordance: .5 is chance, 1 is perfect. Holes are ranked by the length that is
-/// expected of them, counted up to [`LIMIT_S`].
+/// expected of them, counted up to [`RANKED_S`].
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct ConcordanceFigures {
     /// Over all holes that were asked after, at whatever moment.
@@ -131,6 +135,9 @@ pub struct HorizonSkill {
     pub brier_of_base_rate: Option<f64>,
     /// One less the ratio of both: above zero is better than the base rate.
     pub skill: Option<f64>,
+    /// Its standard error, moments being independent. Those that follow each other closely are
+    /// not quite, so it is rather more.
+    pub skill_error: Option<f64>,
     /// Expected calibration error, over tenths of probability.
     pub calibration_error: Option<f64>,
     /// Mean probability of open less the share that was open.

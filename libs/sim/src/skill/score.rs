@@ -66,21 +66,48 @@ fn horizons(asked: &[Asked], said: &dyn Fn(&Asked) -> Said) -> Vec<HorizonSkill>
             }
         }
     }
-    HORIZONS_S
-        .iter()
-        .zip(&sums)
-        .map(|(&horizon_s, sums)| HorizonSkill {
-            horizon_s,
-            answered: sums.answered(),
-            open: sums.open(),
-            brier: sums.score(),
-            brier_of_base_rate: sums.of_base_rate(),
-            skill: sums.skill(),
-            calibration_error: sums.calibration_error(),
-            in_the_large: sums.in_the_large(),
-            bins: sums.bins(),
+    sums.iter()
+        .zip(HORIZONS_S)
+        .enumerate()
+        .map(|(place, (sums, horizon_s))| {
+            let answer = |one: &Asked| {
+                let predicted = said(one).open.get(place).copied()?;
+                Some((predicted, one.seen.open_after(horizon_s)?))
+            };
+            HorizonSkill {
+                horizon_s,
+                answered: sums.answered(),
+                open: sums.open(),
+                brier: sums.score(),
+                brier_of_base_rate: sums.of_base_rate(),
+                skill: sums.skill(),
+                skill_error: skill_error(asked, sums, &answer),
+                calibration_error: sums.calibration_error(),
+                in_the_large: sums.in_the_large(),
+                bins: sums.bins(),
+            }
         })
         .collect()
+}
+
+/// The standard error of a skill, from what each moment adds to both scores.
+fn skill_error(
+    asked: &[Asked],
+    sums: &Brier,
+    answer: &dyn Fn(&Asked) -> Option<(f64, bool)>,
+) -> Option<f64> {
+    let rate = sums.open() as f64 / sums.answered().max(1) as f64;
+    let moments = asked.chunk_by(|a, b| a.moment == b.moment).map(|moment| {
+        let answers = moment.iter().filter_map(answer);
+        answers.fold((0.0, 0.0), |(own, base), (predicted, open)| {
+            let outcome = f64::from(u8::from(open));
+            (
+                own + (predicted - outcome).powi(2),
+                base + (rate - outcome).powi(2),
+            )
+        })
+    });
+    ratio_error(moments.filter(|&(_, base)| base > 0.0))
 }
 
 fn quantiles(
@@ -135,21 +162,27 @@ fn order(asked: &[Asked], said: &dyn Fn(&Asked) -> Said) -> ConcordanceFigures {
         all_pairs: all.comparable,
         within: within.share(),
         within_pairs: within.comparable,
-        within_error: error(&moments, within),
+        within_error: ratio_error(moments.iter().filter(|one| one.comparable > 0).map(|one| {
+            (
+                one.concordant as f64 + one.tied as f64 / 2.0,
+                one.comparable as f64,
+            )
+        })),
     }
 }
 
 /// The standard error of a ratio of sums over independent moments, to first order (Cochran,
 /// "Sampling Techniques", 1977, ch. 6).
-fn error(moments: &[Concordance], all: Concordance) -> Option<f64> {
-    let share = all.share()?;
-    let used = moments.iter().filter(|one| one.comparable > 0);
-    let (mut count, mut squares) = (0_u64, 0.0);
-    for one in used {
-        let right = one.concordant as f64 + one.tied as f64 / 2.0;
-        squares += share.mul_add(-(one.comparable as f64), right).powi(2);
+fn ratio_error(moments: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
+    let (mut count, mut above, mut below) = (0_u64, 0.0, 0.0);
+    for (part, whole) in moments.clone() {
         count += 1;
+        above += part;
+        below += whole;
     }
-    let spread = count as f64 / count.checked_sub(1).filter(|&rest| rest > 0)? as f64;
-    Some((squares * spread).sqrt() / all.comparable as f64)
+    let rest = count.checked_sub(1).filter(|&rest| rest > 0)?;
+    let ratio = above / below;
+    let off = |(part, whole): (f64, f64)| whole.mul_add(-ratio, part).powi(2);
+    let squares: f64 = moments.map(off).sum();
+    (below > 0.0).then(|| (squares * count as f64 / rest as f64).sqrt() / below)
 }

@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::figures::{LIMIT_S, OrderFigures};
+use super::figures::{LIMIT_S, OrderFigures, RANKED_S};
 use super::order::Watch;
 use super::{After, Moments, SkillOptions};
 use crate::{Progress, Recording, SimError, StepRef};
@@ -33,7 +33,7 @@ pub(super) struct Plan {
 /// What one predictor says of one hole.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Said {
-    /// Expected remaining seconds up to [`LIMIT_S`].
+    /// Expected remaining seconds up to [`RANKED_S`].
     pub(super) expected_s: f64,
     /// Probability of open at each horizon.
     pub(super) open: [f64; HORIZONS_S.len()],
@@ -56,7 +56,7 @@ impl Said {
     fn new(forecast: &Forecast) -> Self {
         let quantile = |level: f64| forecast.quantile(1.0 - level).unwrap_or(LIMIT_S);
         Self {
-            expected_s: forecast.mean_within(LIMIT_S),
+            expected_s: forecast.mean_within(RANKED_S),
             open: HORIZONS_S.map(|after_s| forecast.open_after(after_s)),
             quantiles_s: LEVELS.map(|level| quantile(level).min(LIMIT_S)),
         }

@@ -245,6 +245,7 @@ fn full() -> Report {
         brier: Some(brier),
         brier_of_base_rate: Some(0.24),
         skill: Some(1.0 - brier / 0.24),
+        skill_error: Some(0.01),
         calibration_error: Some(0.02),
         in_the_large: Some(-0.01),
         bins: (0..10)

@@ -271,3 +271,29 @@ fn places_are_those_of_mann_and_whitney_weighted_by_nodes() {
     );
     assert!(!order.holds && !order.reversed, "{order:?}");
 }
+
+/// Half of the moments have a hole that stays, half one that goes, and all are forecast to stay.
+#[test]
+fn errors_are_those_of_the_moments() {
+    let records: Vec<HoleRecord> = (0..400)
+        .map(|at| hole(0, at * 400, at * 400 + if at % 2 == 0 { 30 } else { 200 }))
+        .collect();
+    let end = Some(Timestamp::from_unix(161_000));
+    let trace = Trace::new(&records, None, Timestamp::from_unix(0), end);
+    let options = SkillOptions {
+        predictors: vec![constant(120.0)],
+        moments: Moments::Events(10_000),
+        ..SkillOptions::default()
+    };
+    let found = evaluated(&trace, &options);
+    assert_eq!(found.moments, 400);
+    let minute = &found.predictors[0].horizons[0];
+    // Each moment adds 1/4 to the base and 0 or 1 to the score: the ratio is 2, so the skill -1,
+    // and moments are off by 1/2 each way.
+    assert!((minute.skill.unwrap() + 1.0).abs() < 1e-12, "{minute:?}");
+    let error = (400.0 * 0.25 * 400.0 / 399.0_f64).sqrt() / 100.0;
+    assert!(
+        (minute.skill_error.unwrap() - error).abs() < 1e-12,
+        "{minute:?}"
+    );
+}

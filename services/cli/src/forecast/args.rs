@@ -41,6 +41,7 @@ of the idle nodes will stay idle; each answers from what was known then. When th
   off        expected calibration error: how far probabilities are from the shares that stay idle,
              over tenths of probability; in brackets, mean probability less share
   pinball    mean loss of the quantiles of the remaining length up to an hour, in seconds
+Standard errors take events for independent; those that follow each other closely are not quite.
 Persistence (as long again as it is old), age (Kaplan-Meier) and a constant are always there to be
 compared with. A question near the end of the log counts only for the horizons that the log still
 covers. The seed is printed with the result.")]
@@ -61,7 +62,7 @@ pub(crate) struct EvalArgs {
     #[arg(long, help_heading = PREDICTORS, value_name = "ORDER", default_value = "learnt")]
     order: String,
     /// Events at which is asked, at most: every k-th of the log, so that there are no more
-    #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=MOST_EVENTS))]
+    #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=MOST_EVENTS))]
     events: u32,
     /// Idle nodes that are asked after at an event, at most, drawn by lot
     #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=MOST_HOLES))]

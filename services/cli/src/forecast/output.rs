@@ -110,6 +110,14 @@ fn digits(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
 }
 
+/// A figure and its standard error, by event.
+fn with_error(value: Option<f64>, error: Option<f64>) -> String {
+    match (value, error) {
+        (Some(value), Some(error)) => format!("{value:.3} ±{error:.3}"),
+        (value, _) => digits(value, 3),
+    }
+}
+
 /// A table with a column for each horizon after others.
 fn by_horizon(
     evaluation: &Evaluation,
@@ -150,15 +158,15 @@ fn skill(evaluation: &Evaluation) -> String {
     by_horizon(
         evaluation,
         "SKILL",
-        &["C ALL", "C EVENT", "+-"],
+        &["C ALL", "C EVENT"],
         &|one| {
+            let order = one.concordance;
             vec![
-                digits(one.concordance.all, 3),
-                digits(one.concordance.within, 3),
-                digits(one.concordance.within_error, 3),
+                digits(order.all, 3),
+                with_error(order.within, order.within_error),
             ]
         },
-        &|horizon| digits(horizon.skill, 3),
+        &|horizon| with_error(horizon.skill, horizon.skill_error),
     )
 }
 
