@@ -345,13 +345,14 @@ impl HazardCore {
     /// Learns from where the leaving nodes stand.
     fn witness(&mut self, by: By) {
         if let Some(place) = self.present.mean_place(By::Rank) {
+            let nodes = self.present.leaving.len();
             let is_reversed = self.state == OrderState::Reversed;
             self.given
-                .event(if is_reversed { 1.0 - place } else { place });
+                .event(if is_reversed { 1.0 - place } else { place }, nodes);
             if self.has_ranks
                 && let Some(place) = self.present.mean_place(By::Taken)
             {
-                self.by_taken.event(place);
+                self.by_taken.event(place, nodes);
             }
             let list = self.present.list(By::Rank);
             self.taken.event(list, &self.present.leaving);
@@ -414,7 +415,12 @@ impl HazardCore {
                     (OrderState::Released, 0.5)
                 };
                 let taken = self.by_taken.mean().unwrap_or(0.5);
-                if self.by_taken.holds() && taken + PLAINER < place {
+                // Two orders about as plain would change places for ever.
+                let plainer = match self.state {
+                    OrderState::Taken => -PLAINER,
+                    _ => PLAINER,
+                };
+                if self.by_taken.holds() && taken + plainer < place {
                     OrderState::Taken
                 } else {
                     by_names
@@ -447,6 +453,7 @@ impl HazardCore {
         let is_order = self.state.is_order();
         let (demand, quiet_s) = self.lately.seen(now_s);
         let bite = self.lately.bite;
+        let taken = &self.taken;
         let rows = &mut self.rows;
         rows.clear();
         let pool = self.present.list(by).len() as u32;
@@ -463,6 +470,7 @@ impl HazardCore {
                     fresh,
                     group_front: front,
                     passed: u32::from(slot.passed),
+                    rank: present.rank_share(by, node),
                 }),
                 group: group.size,
                 group_left: group.left,
@@ -471,6 +479,7 @@ impl HazardCore {
                 demand,
                 bite,
                 quiet_s,
+                eagerness: taken.eagerness(node),
             };
             rows.push((node, sight.row()));
         });

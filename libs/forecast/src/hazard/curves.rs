@@ -3,12 +3,12 @@
 use super::model::{EDGES_S, STRETCHES, Stretches};
 
 /// How many points a curve has.
-pub(crate) const GRID: usize = STRETCHES + 4;
+pub(crate) const GRID: usize = STRETCHES + 6;
 
 /// The times of a curve's points, seconds from now.
 pub const GRID_S: [f64; GRID] = [
-    60.0, 150.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 86_400.0,
-    345_600.0,
+    60.0, 150.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 57_600.0,
+    115_200.0, 230_400.0, 460_800.0,
 ];
 
 /// At most so many distinct curves: bounds the size of a pool message.
@@ -36,7 +36,7 @@ pub(crate) struct Grouping {
 /// The stretch that ends after five minutes.
 const SOON: usize = 2;
 /// The stretch that ends after an hour.
-const LATE: usize = 6;
+const LATE: usize = 4;
 
 impl Grouping {
     pub(crate) fn clear(&mut self) {
@@ -52,7 +52,7 @@ impl Grouping {
             let step = |p: f32| ((p * steps as f32) as usize).min(steps - 1) as u32;
             self.cells.clear();
             self.cells.extend(open.iter().map(|open| {
-                let [_, _, soon, _, _, _, late, _] = open;
+                let [_, _, soon, _, late, _, _, _] = open;
                 step(*soon) * steps as u32 + step(*late)
             }));
             self.number.clear();
@@ -104,26 +104,30 @@ const _: () = assert!(EDGES_S[SOON] == 300.0 && EDGES_S[LATE] == 3600.0);
 /// The points between and beyond the stretches: the hazard of the last stretch is constant
 /// within it and goes on after it.
 fn extend(open: &Stretches) -> [f32; GRID] {
-    let &[a, b, c, d, e, f, hour, four] = open;
-    let rate = if hour > 1e-6 {
-        (four.max(1e-9) / hour).min(1.0).ln() / (14_400.0 - 3600.0)
-    } else {
-        -1.0
+    let &[a, b, c, quarter, hour, four, sixteen, last] = open;
+    // A constant hazard between two points: the survival at the share of the way.
+    let within = |from: f32, to: f32, share: f32| {
+        if from > 1e-9 {
+            from * (to.max(1e-12) / from).powf(share)
+        } else {
+            0.0
+        }
     };
-    let on = |from: f32, seconds: f32| from * (rate * seconds).exp();
     [
         a,
         b,
         c,
-        d,
-        e,
-        f,
+        within(c, quarter, 0.5),
+        quarter,
+        within(quarter, hour, 1.0 / 3.0),
         hour,
-        on(hour, 3600.0).max(four),
+        within(hour, four, 1.0 / 3.0),
         four,
-        on(four, 14_400.0),
-        on(four, 72_000.0),
-        on(four, 331_200.0),
+        within(four, sixteen, 1.0 / 3.0),
+        sixteen,
+        within(sixteen, last, 1.0 / 3.0),
+        last,
+        within(sixteen, last, 7.0 / 3.0),
     ]
 }
 
@@ -145,16 +149,20 @@ mod tests {
         assert_eq!(grouping.index.len(), open.len());
         let curves = grouping.curves.len();
         assert!((64..=CURVES).contains(&curves), "{curves}");
+        let point = |k: usize| {
+            let edge = f64::from(EDGES_S[k]);
+            GRID_S.iter().position(|&at| at == edge).unwrap()
+        };
         let mean = |k: usize| {
             let own: f64 = open.iter().map(|open| f64::from(open[k])).sum();
             let given: f64 = grouping
                 .index
                 .iter()
-                .map(|&at| f64::from(grouping.curves[at as usize][k]))
+                .map(|&at| f64::from(grouping.curves[at as usize][point(k)]))
                 .sum();
             (own, given)
         };
-        for k in 0..7 {
+        for k in 0..STRETCHES {
             let (own, given) = mean(k);
             assert!((own - given).abs() < 1.0, "{k}: {own} {given}");
         }

@@ -3,7 +3,7 @@
 use super::levels::{NEUTRAL, log_level, share_level};
 
 /// How many features there are.
-pub(crate) const FEATURES: usize = 14;
+pub(crate) const FEATURES: usize = 16;
 
 /// The features of one hole at one moment, as levels.
 pub(crate) type Row = [u8; FEATURES];
@@ -29,6 +29,8 @@ pub(crate) struct Sight {
     pub(crate) bite: f32,
     /// Seconds since the last leave event.
     pub(crate) quiet_s: f32,
+    /// How often its node was taken, as a multiple of what is usual.
+    pub(crate) eagerness: f32,
 }
 
 /// A hole's place in the order.
@@ -43,6 +45,8 @@ pub(crate) struct Place {
     pub(crate) group_front: u32,
     /// How often a leave event took a node behind it while it was present.
     pub(crate) passed: u32,
+    /// Its place among all nodes of the machine, as a share.
+    pub(crate) rank: f32,
 }
 
 impl Sight {
@@ -67,6 +71,8 @@ impl Sight {
             log_level(self.demand * 4.0),
             log_level(self.bite),
             log_level(self.quiet_s / 8.0),
+            self.place.map_or(NEUTRAL, |place| share_level(place.rank)),
+            log_level(self.eagerness * 8.0),
         ]
     }
 }

@@ -9,11 +9,12 @@ pub(crate) const STRETCHES: usize = 8;
 
 /// Where the stretches end, seconds from now. Within a stretch the curve is linear; beyond the
 /// last one, the last hazard goes on.
-pub(crate) const EDGES_S: [f32; STRETCHES] =
-    [60.0, 150.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 14_400.0];
+pub(crate) const EDGES_S: [f32; STRETCHES] = [
+    60.0, 150.0, 300.0, 900.0, 3600.0, 14_400.0, 57_600.0, 230_400.0,
+];
 
 /// How many questions each tree asks.
-pub(crate) const DEPTH: usize = 5;
+pub(crate) const DEPTH: usize = 4;
 
 /// How many leaves that makes.
 pub(crate) const LEAVES: usize = 1 << DEPTH;

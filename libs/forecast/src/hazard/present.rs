@@ -197,11 +197,32 @@ impl Present {
         self.in_block.get(block).copied().unwrap_or(0)
     }
 
+    /// A node's place among all nodes of the machine in an order, as a share.
+    pub(crate) fn rank_share(&self, by: By, node: u32) -> f32 {
+        let count = self.slots.len().max(1) as u64;
+        let place = match by {
+            By::Taken => {
+                let keys = &self.list_of(by).key;
+                keys.get(node as usize).copied().unwrap_or(count)
+            }
+            By::Rank | By::Release => {
+                let rank = u64::from(self.nodes.rank(node));
+                if self.is_reversed {
+                    count.saturating_sub(rank + 1)
+                } else {
+                    rank
+                }
+            }
+        };
+        place.min(count) as f32 / count as f32
+    }
+
     pub(crate) fn group(&self, group: u32) -> Group {
         self.groups.get(group as usize).copied().unwrap_or_default()
     }
 
-    /// Mean place in `[0, 1]` of the leaving nodes in a list, if some stay.
+    /// Mean place of the leaving nodes in a list, if some stay: 0 if they are its front, 1 if
+    /// they are its end, .5 on average if they are any.
     pub(crate) fn mean_place(&self, by: By) -> Option<f64> {
         let list = self.list(by);
         if self.leaving.is_empty() || self.leaving.len() >= list.len() {
@@ -213,7 +234,8 @@ impl Present {
             .filter(|&(_, &node)| self.slot(node).is_leaving)
             .map(|(place, _)| place as f64 + 0.5)
             .sum();
-        Some(places / (self.leaving.len() as f64 * list.len() as f64))
+        let (leaving, all) = (self.leaving.len() as f64, list.len() as f64);
+        Some((places / leaving - leaving / 2.0) / (all - leaving))
     }
 
     /// What two nodes have in common.

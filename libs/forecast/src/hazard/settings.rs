@@ -32,7 +32,7 @@ impl Default for HazardSettings {
             half_life: Some(Span::from_secs(14 * 86_400)),
             needed: 200,
             refit_every: Span::from_secs(86_400),
-            samples: 40_000,
+            samples: 60_000,
             seed: 1,
         }
     }

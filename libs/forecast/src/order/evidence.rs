@@ -13,12 +13,16 @@ pub(crate) const SIGNIFICANT: f64 = 4.0;
 /// So many events must have been seen before anything is said.
 const ENOUGH: f64 = 12.0;
 
-/// Where in the ordered list of idle nodes the taken ones stood, event by event: 0 is its front,
-/// 1 its end, and .5 is the mean if there is no order.
+/// Where in the ordered list of idle nodes the taken ones stood, event by event: 0 if they were
+/// its front, 1 if they were its end, and .5 is the mean if there is no order. (The front `k` of
+/// `n` stand at `k / 2n` on average, the last `k` at `1 - k / 2n`; a mean place `m` counts as
+/// `(m - k / 2n) / (1 - k / n)`, so that large jobs show the order as plainly as small ones.)
 ///
 /// The unit is the event, not the node: nodes of one event go to one batch job and are no
 /// independent witnesses. So for each leave event the mean place of the nodes it took is one
-/// observation, and the standard error is that of the mean of these.
+/// observation, and the standard error is that of the mean of these. An event weighs as the square
+/// root of its nodes: a single node often leaves for other reasons than a batch job (it fails, it
+/// is drained, it flaps), and one large job is no hundred small ones.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Evidence {
     /// Sums of weights and of squared weights.
@@ -28,20 +32,26 @@ pub struct Evidence {
     sum: f64,
     squares: f64,
     events: u64,
+    /// The same by node: sums of nodes, and of nodes times places.
+    nodes: f64,
+    node_sum: f64,
 }
 
 impl Evidence {
-    /// An event took nodes whose mean place was `place`, in `[0, 1]`.
-    pub fn event(&mut self, place: f64) {
+    /// An event took so many nodes, whose mean place was `place`, in `[0, 1]`.
+    pub fn event(&mut self, place: f64, nodes: usize) {
         if !(0.0..=1.0).contains(&place) {
             return;
         }
         let fade = 1.0 - 1.0 / REMEMBERED;
-        self.weight = self.weight * fade + 1.0;
-        self.weight_squared = self.weight_squared * fade * fade + 1.0;
-        self.sum = self.sum * fade + place;
-        self.squares = self.squares * fade + place * place;
+        let weight = (nodes as f64).sqrt();
+        self.weight = self.weight * fade + weight;
+        self.weight_squared = self.weight_squared * fade * fade + weight * weight;
+        self.sum = self.sum * fade + weight * place;
+        self.squares = self.squares * fade + weight * place * place;
         self.events = self.events.saturating_add(1);
+        self.nodes = self.nodes * fade + nodes as f64;
+        self.node_sum = self.node_sum * fade + nodes as f64 * place;
     }
 
     /// Events seen, faded ones included.
@@ -50,7 +60,13 @@ impl Evidence {
         self.events
     }
 
-    /// The mean place.
+    /// The mean place by node, for comparison: large jobs weigh most. It has no standard error.
+    #[must_use]
+    pub fn mean_by_node(&self) -> Option<f64> {
+        (self.nodes > 0.0).then(|| self.node_sum / self.nodes)
+    }
+
+    /// The mean place by event.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.sum / self.weight)
@@ -100,7 +116,7 @@ mod tests {
         let places = |of: fn(u32) -> f64| {
             let mut evidence = Evidence::default();
             for event in 0..400u32 {
-                evidence.event(of(event));
+                evidence.event(of(event), 3);
             }
             evidence
         };
@@ -116,12 +132,12 @@ mod tests {
     fn too_few_events_say_nothing() {
         let mut evidence = Evidence::default();
         for _ in 0..11 {
-            evidence.event(0.0);
+            evidence.event(0.0, 1);
         }
-        evidence.event(f64::NAN);
+        evidence.event(f64::NAN, 1);
         assert_eq!((evidence.z(), evidence.events()), (None, 11));
-        evidence.event(0.0);
-        evidence.event(0.0);
+        evidence.event(0.0, 1);
+        evidence.event(0.0, 1);
         assert!(evidence.holds());
     }
 }

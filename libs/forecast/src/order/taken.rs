@@ -42,6 +42,12 @@ impl Taken {
         }
     }
 
+    /// How often a node was taken, as a multiple of what is usual.
+    pub(crate) fn eagerness(&self, node: u32) -> f32 {
+        let (taken, expected) = self.of(node as usize);
+        (taken + PRIOR) / (expected + PRIOR)
+    }
+
     /// What a node has shown: times taken, times expected.
     pub(crate) fn of(&self, node: usize) -> (f32, f32) {
         let at = |list: &[f32]| list.get(node).copied().unwrap_or(0.0);
