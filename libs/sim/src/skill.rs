@@ -14,6 +14,8 @@
 
 mod figures;
 mod order;
+mod pairs;
+mod plan;
 mod score;
 mod walk;
 
@@ -24,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Progress, Recording, SimError, limits};
 
 pub use figures::{
-    ConcordanceFigures, Evaluation, HorizonSkill, LIMIT_S, OrderFigures, PredictorSkill,
+    ConcordanceFigures, Evaluation, HorizonSkill, LIMIT_S, LinkSkill, OrderFigures, PredictorSkill,
     QuantileSkill, RANKED_S,
 };
 
@@ -102,7 +104,7 @@ pub fn evaluate(
     limits::check_length(recording)?;
     let from = options.train_until.unwrap_or(recording.start());
     let from_s = from.since(recording.start()).max(Span::ZERO).as_secs_f64();
-    let plan = walk::plan(recording, options, from_s, progress)?;
+    let plan = plan::plan(recording, options, from_s, progress)?;
     let walked = walk::walk(recording, options, &plan, progress)?;
     Ok(score::score(recording, options, &plan, walked))
 }

@@ -37,7 +37,8 @@ fn complaint(bench: &Bench, arguments: &[&str]) -> String {
 fn predictor<'a>(found: &'a Value, label: &str) -> &'a Value {
     let all = found["predictors"].as_array().unwrap();
     let named = all.iter().find(|one| one["label"] == label);
-    named.unwrap_or_else(|| panic!("{label} is not there: {found}"))
+    assert!(named.is_some(), "{label} is not there: {found}");
+    named.unwrap()
 }
 
 #[test]
@@ -123,6 +124,7 @@ fn the_table_names_what_it_shows_and_the_report_stands_alone() {
         "persistence",
         "constant 2m",
         "seed",
+        "neighbours",
         "by names: mean place of taken nodes 0.000",
     ] {
         assert!(text.contains(words), "{words}: {text}");

@@ -24,6 +24,7 @@ pub fn render_skill(evaluation: &Evaluation, about: &About<'_>) -> String {
         reliability_section(&mut body, predictor);
     }
     quantile_section(&mut body, evaluation);
+    link_section(&mut body, evaluation);
     if let Some(order) = &evaluation.order {
         order_section(&mut body, order);
     }
@@ -52,6 +53,14 @@ fn how(evaluation: &Evaluation) -> String {
          which is known only afterwards. Seed {}.",
         evaluation.seed
     )
+}
+
+/// A horizon in words.
+fn ahead(seconds: f64) -> String {
+    match seconds / 60.0 {
+        minutes if minutes.fract() == 0.0 => format!("{minutes} min"),
+        _ => span(seconds),
+    }
 }
 
 fn digits(value: Option<f64>, digits: usize) -> String {
@@ -137,7 +146,7 @@ fn skill_section(out: &mut String, evaluation: &Evaluation) {
         .iter()
         .enumerate()
         .map(|(at, horizon)| Panel {
-            title: format!("skill, {}", span(horizon.horizon_s)),
+            title: format!("skill, {}", ahead(horizon.horizon_s)),
             base: 0.0,
             range: (least.max(LEAST), most),
             values: predictors
@@ -194,7 +203,7 @@ fn reliability_section(out: &mut String, predictor: &PredictorSkill) {
     ]);
     for score in &predictor.horizons {
         table.row([
-            span(score.horizon_s),
+            ahead(score.horizon_s),
             count(score.answered as f64),
             open_share(score),
             digits(score.brier, 4),
@@ -207,9 +216,15 @@ fn reliability_section(out: &mut String, predictor: &PredictorSkill) {
             signed(score.in_the_large),
         ]);
     }
+    let heading = format!("Do forecasts come true? {}", predictor.label);
+    // Whoever always says the same has one dot, which shows nothing.
+    if predictor.horizons.iter().all(|score| score.bins.len() < 2) {
+        shell::section(out, &heading, "", &table.html(), "");
+        return;
+    }
     shell::section(
         out,
-        &format!("Do forecasts come true? {}", predictor.label),
+        &heading,
         "share of holes that stayed open over the probability that was forecast; the area of a dot \
          is the number of forecasts; on the dashed line they come true",
         &charts::calibration(&[predictor]),
@@ -253,6 +268,44 @@ fn quantile_section(out: &mut String, evaluation: &Evaluation) {
         out,
         "Quantiles of the remaining length",
         "of the length up to an hour",
+        &table.html(),
+        "",
+    );
+}
+
+fn link_section(out: &mut String, evaluation: &Evaluation) {
+    let mut table = Table::new(&[
+        "predictor",
+        "pairs",
+        "ended together",
+        "Brier score",
+        "skill",
+        "calibration error",
+        "mean forecast less share",
+    ]);
+    for one in &evaluation.predictors {
+        let Some(links) = &one.links else {
+            continue;
+        };
+        let together = links.together as f64 / links.answered.max(1) as f64;
+        table.row([
+            one.label.clone(),
+            count(links.answered as f64),
+            percent(together, 1),
+            digits(links.brier, 4),
+            signed(links.skill),
+            digits(links.calibration_error, 3),
+            signed(links.in_the_large),
+        ]);
+    }
+    if table.rows.is_empty() {
+        return;
+    }
+    shell::section(
+        out,
+        "Which nodes leave together",
+        "neighbours in the order in which nodes are taken: when the first of the two leaves, the \
+         other leaves in the same event",
         &table.html(),
         "",
     );

@@ -101,6 +101,8 @@ pub struct PredictorSkill {
     pub horizons: Vec<HorizonSkill>,
     /// Its quantiles, in the order of [`lacuna_forecast::skill::LEVELS`].
     pub quantiles: Vec<QuantileSkill>,
+    /// Whether neighbours end together as it says, if it says anything of that.
+    pub links: Option<LinkSkill>,
 }
 
 /// Harrell's concordance: .5 is chance, 1 is perfect. Holes are ranked by the length that is
@@ -161,4 +163,23 @@ pub struct QuantileSkill {
     pub skill: Option<f64>,
     /// Share of lengths that were at most the quantile.
     pub coverage: Option<f64>,
+}
+
+/// How often neighbours end in the same event, beside the probability that was forecast for it.
+/// Neighbours are those of the predictor's own order, so figures of different predictors are not
+/// of the same pairs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LinkSkill {
+    /// Pairs of which the first has ended.
+    pub answered: u64,
+    /// Of these, pairs that ended together.
+    pub together: u64,
+    /// Brier score.
+    pub brier: Option<f64>,
+    /// One less its ratio to that of knowing only the share that ends together.
+    pub skill: Option<f64>,
+    /// Expected calibration error, over tenths of probability.
+    pub calibration_error: Option<f64>,
+    /// Mean probability less the share that ended together.
+    pub in_the_large: Option<f64>,
 }

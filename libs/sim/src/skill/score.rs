@@ -6,9 +6,10 @@ use lacuna_forecast::skill::{
 };
 
 use super::figures::{
-    ConcordanceFigures, Evaluation, HorizonSkill, LIMIT_S, PredictorSkill, QuantileSkill,
+    ConcordanceFigures, Evaluation, HorizonSkill, LIMIT_S, LinkSkill, PredictorSkill, QuantileSkill,
 };
-use super::walk::{Asked, Plan, Said, Walked};
+use super::plan::Plan;
+use super::walk::{Asked, Said, Walked};
 use super::{Moments, SkillOptions};
 use crate::Recording;
 
@@ -39,6 +40,7 @@ pub(super) fn score(
                 concordance: order(asked, &said),
                 horizons: horizons(asked, &said),
                 quantiles: quantiles(asked, &said, best),
+                links: walked.links.get(number).copied().flatten().map(links),
             }
         })
         .collect();
@@ -54,6 +56,17 @@ pub(super) fn score(
         unended: asked.iter().filter(|one| !one.seen.ended).count() as u64,
         order: walked.order,
         predictors,
+    }
+}
+
+fn links(sums: Brier) -> LinkSkill {
+    LinkSkill {
+        answered: sums.answered(),
+        together: sums.open(),
+        brier: sums.score(),
+        skill: sums.skill(),
+        calibration_error: sums.calibration_error(),
+        in_the_large: sums.in_the_large(),
     }
 }
 

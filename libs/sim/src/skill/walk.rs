@@ -1,34 +1,18 @@
 //! The walk over the recording: predictors watch it, and are asked at some moments.
 
-use lacuna_forecast::skill::{LEVELS, Seen};
+use lacuna_forecast::skill::{Brier, LEVELS, Seen};
 use lacuna_forecast::{HORIZONS_S, Learning, Predictor};
 use lacuna_model::{Forecast, Hole, NodeId, Span, Timestamp};
+use rand::SeedableRng;
 use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::figures::{LIMIT_S, OrderFigures, RANKED_S};
 use super::order::Watch;
-use super::{After, Moments, SkillOptions};
+use super::pairs::Pairs;
+use super::plan::{Plan, show};
+use super::{After, SkillOptions};
 use crate::{Progress, Recording, SimError, StepRef};
-
-/// Shown this often, in steps.
-const SHOWN_EVERY: u64 = 256;
-
-/// When is asked.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Plan {
-    /// From when on predictors are scored, seconds since the start.
-    pub(super) from_s: f64,
-    /// Events from then on.
-    pub(super) events: u64,
-    /// Every so many of them.
-    pub(super) every: u64,
-    /// Which of so many.
-    phase: u64,
-    /// Or at these times, in order, seconds since the start.
-    times: Vec<f64>,
-}
 
 /// What one predictor says of one hole.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,66 +65,8 @@ pub(super) struct Walked {
     pub(super) moments: u64,
     pub(super) too_young: u64,
     pub(super) order: Option<OrderFigures>,
-}
-
-/// Decides when to ask. Events are counted by a walk of its own.
-///
-/// # Errors
-/// [`SimError`] if the recording cannot be read.
-pub(super) fn plan(
-    recording: &dyn Recording,
-    options: &SkillOptions,
-    from_s: f64,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Plan, SimError> {
-    let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
-    let length_s = recording.length_s();
-    let mut plan = Plan {
-        from_s,
-        ..Plan::default()
-    };
-    let mut steps = recording.steps()?;
-    let mut walked = 0_u64;
-    while let Some(step) = steps.next()? {
-        if step.at_s >= length_s {
-            break;
-        }
-        walked += 1;
-        plan.events += u64::from(step.at_s >= from_s);
-        show(progress, "counting", walked, step.at_s, length_s);
-    }
-    match options.moments {
-        Moments::Events(most) => {
-            plan.every = plan.events.div_ceil(u64::from(most.max(1))).max(1);
-            plan.phase = rng.random_range(0..plan.every);
-        }
-        Moments::Times(number) => {
-            // One moment in each of equal parts, so that they are spread and hit no rhythm.
-            let part = (length_s - from_s).max(0.0) / f64::from(number.max(1));
-            plan.times = (0..number)
-                .map(|at| (f64::from(at) + rng.random::<f64>()).mul_add(part, from_s))
-                .collect();
-        }
-    }
-    Ok(plan)
-}
-
-fn show(
-    progress: &mut dyn FnMut(Progress),
-    stage: &'static str,
-    events: u64,
-    done_s: f64,
-    total_s: f64,
-) {
-    if events.is_multiple_of(SHOWN_EVERY) {
-        progress(Progress {
-            stage,
-            done_s,
-            total_s,
-            events,
-            trainers_done: 0,
-        });
-    }
+    /// By predictor: whether neighbours ended together as it had said.
+    pub(super) links: Vec<Option<Brier>>,
 }
 
 /// Walks over the recording and asks as planned.
@@ -163,7 +89,14 @@ pub(super) fn walk(
             moments: 0,
             too_young: 0,
             order: None,
+            links: Vec::new(),
         },
+        pairs: Pairs::new(
+            options.predictors.len(),
+            recording.nodes() as usize,
+            options.holes,
+            options.seed ^ 0xba5e_ba11,
+        ),
         watch: Watch::new(recording, &options.order),
         names: vec![None; recording.nodes() as usize],
         present: vec![None; recording.nodes() as usize],
@@ -210,6 +143,7 @@ struct Walk<'a> {
     length_s: f64,
     found: Walked,
     watch: Option<Watch>,
+    pairs: Pairs,
     names: Vec<Option<NodeId>>,
     present: Vec<Option<Hole>>,
     /// Of each node's hole, the questions that wait for its end.
@@ -234,6 +168,7 @@ impl Walk<'_> {
             watch.step(step);
         }
         let now = self.at(step.at_s);
+        self.pairs.leave(step.closed);
         for &node in step.closed {
             self.close(node as usize, step.at_s, now);
         }
@@ -255,6 +190,7 @@ impl Walk<'_> {
             self.names.resize(at + 1, None);
             self.present.resize(at + 1, None);
             self.waiting.resize(at + 1, Vec::new());
+            self.pairs.grow(at + 1);
         }
         let name = self.names.get_mut(at)?;
         if name.is_none() {
@@ -314,6 +250,11 @@ impl Walk<'_> {
             .iter_mut()
             .map(|predictor| predictor.forecast(now, &holes))
             .collect();
+        for (number, forecasts) in forecasts.iter().enumerate() {
+            if let Some(joint) = &forecasts.joint {
+                self.pairs.ask(number, &nodes, joint);
+            }
+        }
         let mut places: Vec<usize> = (0..holes.len()).collect();
         let (sample, _) = places.partial_shuffle(&mut self.rng, self.holes_at_a_time);
         for &mut place in sample {
@@ -341,6 +282,7 @@ impl Walk<'_> {
     fn end(self) -> Walked {
         Walked {
             order: self.watch.map(Watch::figures),
+            links: self.pairs.scores(),
             ..self.found
         }
     }
@@ -353,6 +295,8 @@ mod tests {
 
     use super::*;
     use crate::Trace;
+    use crate::skill::Moments;
+    use crate::skill::plan::plan;
 
     /// Where the two recordings part, seconds.
     const PARTS: i64 = 40_000;

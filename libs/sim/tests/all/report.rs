@@ -262,6 +262,7 @@ fn full() -> Report {
         learning: Learning::Fixed,
         concordance: ConcordanceFigures::default(),
         quantiles: Vec::new(),
+        links: None,
         horizons: [60.0, 300.0, 900.0, 3600.0]
             .map(|horizon_s| horizon(horizon_s, brier))
             .to_vec(),

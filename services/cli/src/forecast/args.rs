@@ -41,6 +41,7 @@ of the idle nodes will stay idle; each answers from what was known then. When th
   off        expected calibration error: how far probabilities are from the shares that stay idle,
              over tenths of probability; in brackets, mean probability less share
   pinball    mean loss of the quantiles of the remaining length up to an hour, in seconds
+  neighbours in the order in which nodes are taken: when the first of two leaves, does the other?
 Standard errors take events for independent; those that follow each other closely are not quite.
 Persistence (as long again as it is old), age (Kaplan-Meier) and a constant are always there to be
 compared with. A question near the end of the log counts only for the horizons that the log still

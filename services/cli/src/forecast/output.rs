@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use lacuna_forecast::Learning;
-use lacuna_sim::skill::{After, Evaluation, HorizonSkill, OrderFigures, PredictorSkill};
+use lacuna_sim::skill::{After, Evaluation, HorizonSkill, LinkSkill, OrderFigures, PredictorSkill};
 
 use super::predictor::short_span;
 use crate::error::Result;
@@ -58,6 +58,9 @@ pub(super) fn table(
     if let Some(order) = &evaluation.order {
         rows.push(("order", order_words(order)));
     }
+    let linked = evaluation.predictors.iter();
+    let words = linked.filter_map(|one| Some(link_words(&one.label, one.links.as_ref()?)));
+    rows.extend(words.map(|words| ("neighbours", words)));
     rows.push(("seed", evaluation.seed.to_string()));
     rows.push(("took", format!("{wall_seconds:.1} s")));
     let mut text = facts(&rows);
@@ -91,6 +94,19 @@ fn asked(evaluation: &Evaluation) -> String {
         words += &format!("; {} outlasted the log", evaluation.unended);
     }
     words
+}
+
+fn link_words(label: &str, links: &LinkSkill) -> String {
+    format!(
+        "of {} pairs {:.3} left together; {label} knows of each with skill {}, off {} ({})",
+        links.answered,
+        links.together as f64 / links.answered.max(1) as f64,
+        digits(links.skill, 3),
+        digits(links.calibration_error, 3),
+        links
+            .in_the_large
+            .map_or_else(|| "-".to_owned(), |large| format!("{large:+.3}"))
+    )
 }
 
 fn order_words(order: &OrderFigures) -> String {
