@@ -10,10 +10,11 @@ use std::sync::{Mutex, PoisonError};
 
 use highs::{HighsModelStatus as Status, RowProblem};
 
+use crate::linear::is_open_here;
 use crate::{Kind, Model, Options, Outcome, Sense, Solution};
 
 /// One instance at a time in the whole process.
-static ONE_INSTANCE: Mutex<()> = Mutex::new(());
+pub(crate) static ONE_INSTANCE: Mutex<()> = Mutex::new(());
 
 /// How far an answer may break a bound before it is refused, relative to the larger of 1 and
 /// the bound (HiGHS itself works to 1e-6).
@@ -21,9 +22,12 @@ const TOLERANCE: f64 = 1e-5;
 
 /// Solves a model. Blocks for the time limit at most (plus a little), and waits for another
 /// solve of this process to end first. Never panics, and never throws an answer away that was
-/// found before a limit was reached.
+/// found before a limit was reached. Fails while a [`crate::Linear`] of this thread is open.
 #[must_use]
 pub fn solve(model: &Model, options: &Options) -> Solution {
+    if is_open_here() {
+        return Solution::failed("a linear programme of this thread is open");
+    }
     let _alone = ONE_INSTANCE.lock().unwrap_or_else(PoisonError::into_inner);
     catch_unwind(AssertUnwindSafe(|| run(model, options)))
         .unwrap_or_else(|_| Solution::failed("the solver's binding panicked"))

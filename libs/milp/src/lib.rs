@@ -2,14 +2,17 @@
 //!
 //! The only crate that knows HiGHS. A [`Model`] is plain data; [`solve`] hands it to the
 //! solver, bounded in time, and maps every way in which the solver can end to an
-//! [`Outcome`]. [`SolverThread`] keeps solves off the threads that must stay responsive.
+//! [`Outcome`]. A [`Linear`] grows by columns between solves and gives the prices of its rows,
+//! which column generation asks for. [`SolverThread`] keeps solves off the threads that must stay responsive.
 
 mod highs_backend;
+mod linear;
 mod model;
 mod solution;
 mod thread;
 
 pub use highs_backend::solve;
+pub use linear::{Linear, Vertex};
 pub use model::{ColumnId, Kind, Model, Options, Sense, Violation};
 pub use solution::{Outcome, Solution};
 pub use thread::SolverThread;
