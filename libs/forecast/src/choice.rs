@@ -4,7 +4,8 @@ use lacuna_model::Span;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Constant, Hazard, HazardSettings, OrderBy, Persistence, Predictor, Settings, Survival,
+    Constant, Hazard, HazardSettings, ModelError, OrderBy, Persistence, Predictor, Settings,
+    Survival,
 };
 
 /// Which predictor is wanted, as a setting.
@@ -114,25 +115,70 @@ impl Choice {
     pub fn build(&self) -> Box<dyn Predictor> {
         match self {
             Self::Constant { length_s } => Box::new(Constant::new(Span::from_secs_f64(*length_s))),
+            Self::Persistence => Box::new(Persistence::new()),
             Self::Survival {
                 fallback_s,
                 half_life_days,
-            } => Box::new(Survival::new(Settings {
-                fallback: Span::from_secs_f64(*fallback_s),
-                half_life: half_life_days.map(|days| Span::from_secs_f64(days * 86_400.0)),
-                ..Settings::default()
-            })),
-            Self::Persistence => Box::new(Persistence::new()),
+            } => Box::new(Survival::new(survival(*fallback_s, *half_life_days))),
             Self::Hazard {
                 fallback_s,
                 half_life_days,
                 order,
-            } => Box::new(Hazard::new(HazardSettings {
-                fallback: Span::from_secs_f64(*fallback_s),
-                half_life: half_life_days.map(|days| Span::from_secs_f64(days * 86_400.0)),
-                order: order.clone(),
-                ..HazardSettings::default()
-            })),
+            } => Box::new(Hazard::new(hazard(*fallback_s, *half_life_days, order))),
         }
+    }
+
+    /// Makes the predictor with what [`Predictor::save`] gave.
+    ///
+    /// # Errors
+    /// [`ModelError`] says what is wrong with the bytes. Whoever gets it may go on with
+    /// [`build`](Self::build), and should say so.
+    pub fn restore(&self, bytes: &[u8]) -> Result<Box<dyn Predictor>, ModelError> {
+        Ok(match self {
+            Self::Constant { .. } => {
+                return Err(ModelError::NothingToLearn { name: "constant" });
+            }
+            Self::Persistence => {
+                return Err(ModelError::NothingToLearn {
+                    name: "persistence",
+                });
+            }
+            Self::Survival {
+                fallback_s,
+                half_life_days,
+            } => Box::new(Survival::restore(
+                survival(*fallback_s, *half_life_days),
+                bytes,
+            )?),
+            Self::Hazard {
+                fallback_s,
+                half_life_days,
+                order,
+            } => Box::new(Hazard::restore(
+                hazard(*fallback_s, *half_life_days, order),
+                bytes,
+            )?),
+        })
+    }
+}
+
+fn days(days: Option<f64>) -> Option<Span> {
+    days.map(|days| Span::from_secs_f64(days * 86_400.0))
+}
+
+fn survival(fallback_s: f64, half_life_days: Option<f64>) -> Settings {
+    Settings {
+        fallback: Span::from_secs_f64(fallback_s),
+        half_life: days(half_life_days),
+        ..Settings::default()
+    }
+}
+
+fn hazard(fallback_s: f64, half_life_days: Option<f64>, order: &OrderBy) -> HazardSettings {
+    HazardSettings {
+        fallback: Span::from_secs_f64(fallback_s),
+        half_life: days(half_life_days),
+        order: order.clone(),
+        ..HazardSettings::default()
     }
 }

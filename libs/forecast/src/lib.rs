@@ -8,6 +8,7 @@
 //! - [`Hazard`] learns a discrete-time hazard by age and by place in the order in which the
 //!   scheduler takes nodes, and which holes end together ([`Joint`]); [`HazardCore`] is the same
 //!   on numbered nodes.
+//! - [`Hinted`] adds the ends that the scheduler announces.
 //! - [`Calibration`] keeps the Brier scores of the forecasts that were given.
 //!
 //! Plain state machines: time is an argument, nothing of the future is ever seen.
@@ -18,10 +19,12 @@ mod choice;
 mod constant;
 mod curve;
 mod hazard;
+mod hinted;
 mod joint;
 mod order;
 mod persistence;
 mod predictor;
+mod saved;
 pub mod skill;
 mod survival;
 
@@ -33,8 +36,10 @@ pub use curve::Curve;
 pub use hazard::{
     GRID_S, Hazard, HazardCore, HazardSettings, Oddities, OrderReport, OrderState, View,
 };
+pub use hinted::{Certainty, Hint, Hinted, Record};
 pub use joint::Joint;
 pub use order::{Evidence, Nodes, OrderBy, block_of, natural_cmp};
 pub use persistence::Persistence;
 pub use predictor::{Forecasts, Learning, Predictor};
+pub use saved::ModelError;
 pub use survival::{Settings, Survival};

@@ -3,7 +3,7 @@
 use lacuna_model::{Forecast, Hole, Pool, PooledHole, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::Joint;
+use crate::{Hint, Joint};
 
 /// Forecasts for a list of holes: those that are forecast alike share one.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -83,6 +83,19 @@ pub trait Predictor: Send {
     /// From now on it watches what happens and learns nothing more from it, so that what it knew
     /// can be scored on what came later. Nothing happens where there is nothing to learn.
     fn freeze(&mut self) {}
+
+    /// All ends that the scheduler announces as of `now`. What was announced before and is not
+    /// named any more is withdrawn. Nothing happens unless the predictor heeds hints
+    /// ([`Hinted`](crate::Hinted)).
+    fn hint(&mut self, now: Timestamp, hints: &[Hint]) {
+        let _ = (now, hints);
+    }
+
+    /// What was learnt, to be taken up again by [`Choice::restore`](crate::Choice::restore).
+    /// Nothing where there is nothing to learn.
+    fn save(&self) -> Option<Vec<u8>> {
+        None
+    }
 
     /// Forecasts the present holes as of `now`. The list is all holes that are present.
     fn forecast(&mut self, now: Timestamp, holes: &[Hole]) -> Forecasts;

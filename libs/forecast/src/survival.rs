@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, Span, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::curve::Tally;
+use crate::saved::{ModelError, open, seal};
 use crate::{Bins, Constant, Curve, Forecasts, Learning, Predictor};
 
 /// The times of a forecast's points, seconds from now: close together where decisions are
@@ -68,6 +70,20 @@ pub struct Survival {
     learns: Learns,
 }
 
+/// Version of what is saved.
+const VERSION: u16 = 1;
+
+/// What is saved: everything but the present holes, which are told anew.
+#[derive(Debug, Serialize, Deserialize)]
+struct Memory {
+    edges: Vec<f64>,
+    ended: Vec<f64>,
+    censored: Vec<f64>,
+    entered: Vec<f64>,
+    seen: u64,
+    epoch: Option<Timestamp>,
+}
+
 /// Whether the curve still changes.
 #[derive(Debug, Clone, PartialEq)]
 enum Learns {
@@ -94,6 +110,39 @@ impl Survival {
             late: BTreeMap::new(),
             learns: Learns::On,
         }
+    }
+
+    /// Takes up what was learnt.
+    ///
+    /// # Errors
+    /// [`ModelError`] says what is wrong with the bytes.
+    pub fn restore(settings: Settings, bytes: &[u8]) -> Result<Self, ModelError> {
+        let memory: Memory = open("survival", VERSION, bytes)?;
+        let damaged = |what: &str| ModelError::Damaged {
+            what: what.to_owned(),
+        };
+        let weights = [&memory.ended, &memory.censored, &memory.entered];
+        if memory.edges != settings.bins.edges() {
+            return Err(damaged("its bins of ages are others"));
+        }
+        if weights.iter().any(|list| list.len() != memory.edges.len()) {
+            return Err(damaged("it has too many or too few bins of ages"));
+        }
+        if weights
+            .into_iter()
+            .flatten()
+            .any(|weight| !(*weight >= 0.0))
+        {
+            return Err(damaged("a weight is out of range"));
+        }
+        Ok(Self {
+            ended: memory.ended,
+            censored: memory.censored,
+            entered: memory.entered,
+            seen: memory.seen,
+            epoch: memory.epoch,
+            ..Self::new(settings)
+        })
     }
 
     /// The curve as of `now`, with `holes` present.
@@ -256,6 +305,18 @@ impl Predictor for Survival {
         if let Some(left) = self.leave(hole, last_seen) {
             add(&mut self.censored, left.exit, left.weight);
         }
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        let memory = Memory {
+            edges: self.settings.bins.edges().to_vec(),
+            ended: self.ended.clone(),
+            censored: self.censored.clone(),
+            entered: self.entered.clone(),
+            seen: self.seen,
+            epoch: self.epoch,
+        };
+        seal("survival", VERSION, &memory)
     }
 
     fn freeze(&mut self) {

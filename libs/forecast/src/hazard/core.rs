@@ -1,8 +1,7 @@
 //! The hazard on numbered nodes: what it keeps, how it learns, what it forecasts.
 
-use super::boost::{Trial, fit};
 use super::curves::{GRID, Grouping};
-use super::features::{Place, Row, Sight};
+use super::features::Row;
 use super::model::{Model, Stretches};
 use super::present::{By, Present};
 use super::samples::{Fate, Samples};
@@ -26,14 +25,8 @@ const LATELY_S: f64 = 900.0;
 /// An event's size counts for so much in the mean of late ones.
 const LATE_EVENT: f32 = 0.1;
 
-/// After so many events a given order that leaves no trace is given up.
-const PATIENCE: u64 = 300;
-
 /// The order is reconsidered once in so many leave events.
 const RECONSIDERED: u64 = 16;
-
-/// What was taken must show the order so much more plainly than the names do, in mean places.
-const PLAINER: f64 = 0.04;
 
 /// The present holes in the order in which the scheduler takes them, with their curves.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,9 +44,9 @@ pub struct View<'a> {
 
 /// What it is like on the machine of late.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Lately {
+pub(super) struct Lately {
     taken: f64,
-    bite: f32,
+    pub(super) bite: f32,
     last_event_s: Option<f64>,
     as_of_s: f64,
 }
@@ -77,7 +70,7 @@ impl Lately {
     }
 
     /// Nodes a minute, and seconds since the last event.
-    fn seen(&self, now_s: f64) -> (f32, f32) {
+    pub(super) fn seen(&self, now_s: f64) -> (f32, f32) {
         let fade = (-(now_s - self.as_of_s).max(0.0) / LATELY_S).exp();
         let rate = self.taken * fade / (LATELY_S / 60.0);
         let quiet = self
@@ -92,30 +85,30 @@ impl Lately {
 #[derive(Debug, Clone)]
 pub struct HazardCore {
     pub(super) settings: HazardSettings,
-    present: Present,
+    pub(super) present: Present,
     pub(super) samples: Samples,
     pub(super) links: Links,
     pub(super) given: Evidence,
     pub(super) by_taken: Evidence,
     pub(super) taken: Taken,
-    has_ranks: bool,
+    pub(super) has_ranks: bool,
     pub(super) state: OrderState,
     pub(super) model: Option<Model>,
     pub(super) ended: u64,
-    ended_at_fit: u64,
-    fitted_s: f64,
-    fits: u64,
-    now_s: f64,
-    has_begun: bool,
-    learns: bool,
-    lately: Lately,
-    oddities: Oddities,
+    pub(super) ended_at_fit: u64,
+    pub(super) fitted_s: f64,
+    pub(super) fits: u64,
+    pub(super) now_s: f64,
+    pub(super) has_begun: bool,
+    pub(super) learns: bool,
+    pub(super) lately: Lately,
+    pub(super) oddities: Oddities,
     // Room that is used again and again.
-    places: Vec<usize>,
-    rows: Vec<(u32, Row)>,
-    open: Vec<Stretches>,
-    grouping: Grouping,
-    link: Vec<f32>,
+    pub(super) places: Vec<usize>,
+    pub(super) rows: Vec<(u32, Row)>,
+    pub(super) open: Vec<Stretches>,
+    pub(super) grouping: Grouping,
+    pub(super) link: Vec<f32>,
 }
 
 impl HazardCore {
@@ -294,7 +287,7 @@ impl HazardCore {
         self.fits
     }
 
-    fn by(&self) -> By {
+    pub(super) fn by(&self) -> By {
         match self.state {
             OrderState::Given | OrderState::Reversed => By::Rank,
             OrderState::Taken => By::Taken,
@@ -342,32 +335,6 @@ impl HazardCore {
         }
     }
 
-    /// Learns from where the leaving nodes stand.
-    fn witness(&mut self, by: By) {
-        if let Some(place) = self.present.mean_place(By::Rank) {
-            let nodes = self.present.leaving.len();
-            let is_reversed = self.state == OrderState::Reversed;
-            self.given
-                .event(if is_reversed { 1.0 - place } else { place }, nodes);
-            if self.has_ranks
-                && let Some(place) = self.present.mean_place(By::Taken)
-            {
-                self.by_taken.event(place, nodes);
-            }
-            let list = self.present.list(By::Rank);
-            self.taken.event(list, &self.present.leaving);
-        }
-        let list = self.present.list(by);
-        for (&a, &b) in list.iter().zip(list.iter().skip(1)) {
-            let leaves = |node| self.present.slot(node).is_leaving;
-            if leaves(a) || leaves(b) {
-                self.links
-                    .pair(self.present.kinship(a, b), leaves(a) && leaves(b));
-            }
-        }
-        self.links.event();
-    }
-
     fn join(&mut self, now_s: f64, opened: &[(u32, f64)]) {
         if opened.is_empty() {
             return;
@@ -398,150 +365,5 @@ impl HazardCore {
         joining.dedup_by_key(|hole| hole.0);
         self.oddities.reopened += (told - joining.len()) as u64;
         self.present.open(&joining);
-    }
-
-    /// Whether the order still holds, or another does.
-    fn reconsider(&mut self) {
-        let events = self.given.events();
-        let state = match self.settings.order {
-            OrderBy::None => OrderState::Released,
-            OrderBy::Learnt => {
-                let names = self.given.mean().unwrap_or(0.5);
-                let (by_names, place) = if self.given.holds() {
-                    (OrderState::Given, names)
-                } else if self.given.is_reversed() {
-                    (OrderState::Reversed, 1.0 - names)
-                } else {
-                    (OrderState::Released, 0.5)
-                };
-                let taken = self.by_taken.mean().unwrap_or(0.5);
-                // Two orders about as plain would change places for ever.
-                let plainer = match self.state {
-                    OrderState::Taken => -PLAINER,
-                    _ => PLAINER,
-                };
-                if self.by_taken.holds() && taken + plainer < place {
-                    OrderState::Taken
-                } else {
-                    by_names
-                }
-            }
-            OrderBy::Names | OrderBy::List(_) | OrderBy::Weights(_) => {
-                let is_traceless = events >= PATIENCE && self.given.z().is_some_and(|z| z < 2.0);
-                if self.given.is_reversed() || is_traceless {
-                    OrderState::Released
-                } else if self.given.holds() {
-                    OrderState::Given
-                } else {
-                    self.state
-                }
-            }
-        };
-        if state != self.state {
-            let was_given = self.settings.order != OrderBy::Learnt;
-            if was_given && state == OrderState::Released {
-                self.oddities.contradicted += 1;
-            }
-            self.state = state;
-            self.present.reverse(state == OrderState::Reversed);
-        }
-    }
-
-    /// Fills `rows` with the holes at the places that are wanted.
-    fn look(&mut self, now_s: f64, wanted: impl Fn(usize) -> bool) {
-        let by = self.by();
-        let is_order = self.state.is_order();
-        let (demand, quiet_s) = self.lately.seen(now_s);
-        let bite = self.lately.bite;
-        let taken = &self.taken;
-        let rows = &mut self.rows;
-        rows.clear();
-        let pool = self.present.list(by).len() as u32;
-        self.present.walk(by, |present, place, node, fresh, front| {
-            if !wanted(place as usize) {
-                return;
-            }
-            let slot = present.slot(node);
-            let group = present.group(slot.group);
-            let sight = Sight {
-                age_s: (now_s - slot.since_s) as f32,
-                place: is_order.then_some(Place {
-                    front: place,
-                    fresh,
-                    group_front: front,
-                    passed: u32::from(slot.passed),
-                    rank: present.rank_share(by, node),
-                }),
-                group: group.size,
-                group_left: group.left,
-                block: present.in_block(node),
-                pool,
-                demand,
-                bite,
-                quiet_s,
-                eagerness: taken.eagerness(node),
-            };
-            rows.push((node, sight.row()));
-        });
-    }
-
-    fn sample(&mut self, now_s: f64) {
-        let holes = self.present.list(self.by()).len();
-        if holes == 0 || !self.samples.is_due(now_s) {
-            return;
-        }
-        self.samples.make_room(now_s);
-        let mut places = std::mem::take(&mut self.places);
-        self.samples.choose(holes, &mut places);
-        self.look(now_s, |place| places.binary_search(&place).is_ok());
-        for &(node, row) in &self.rows {
-            self.samples.push(node, row, now_s);
-        }
-        self.places = places;
-    }
-
-    fn is_fit_due(&self, now_s: f64) -> bool {
-        let is_grown = self.ended >= self.ended_at_fit.saturating_mul(2);
-        let is_old = now_s >= self.fitted_s + self.settings.refit_every.as_secs_f64();
-        self.ended >= self.settings.needed
-            && self.ended > self.ended_at_fit
-            && (self.ended_at_fit == 0 || is_grown || is_old)
-    }
-
-    /// Fits the model to what has been seen up to now.
-    fn refit(&mut self, now_s: f64) {
-        let half_life = self.settings.half_life.map(|half| half.as_secs_f64());
-        let weight = |at_s: f64| match half_life {
-            Some(half) if half > 0.0 => (-(now_s - at_s).max(0.0) / half).exp2() as f32,
-            _ => 1.0,
-        };
-        let trials: Vec<Trial> = self
-            .samples
-            .list
-            .iter()
-            .filter_map(|sample| {
-                let (length_s, ended) = match sample.fate {
-                    Fate::Open => ((now_s - sample.at_s) as f32, false),
-                    Fate::Ended => (sample.length_s, true),
-                    Fate::Censored => (sample.length_s, false),
-                };
-                let trial = Trial::new(sample.row, length_s, ended, weight(sample.at_s));
-                (trial.survived > 0 || trial.ended).then_some(trial)
-            })
-            .collect();
-        if let Some(model) = fit(&trials, self.settings.seed.wrapping_add(self.fits)) {
-            self.model = Some(model);
-        }
-        self.fits += 1;
-        self.ended_at_fit = self.ended;
-        self.fitted_s = now_s;
-        let nodes = &self.present.nodes;
-        let ranks = self.taken.ranks(
-            nodes.blocks() as usize,
-            |node| nodes.block(node),
-            |node| nodes.rank(node),
-        );
-        self.present.learn(&ranks);
-        self.has_ranks = true;
     }
 }

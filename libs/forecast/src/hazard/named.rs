@@ -15,11 +15,11 @@ const ONE_EVENT_S: f64 = 1.0;
 /// Learns a discrete-time hazard and the scheduler's order while it runs; see [`HazardCore`].
 #[derive(Debug, Clone)]
 pub struct Hazard {
-    core: HazardCore,
+    pub(super) core: HazardCore,
     numbers: HashMap<NodeId, u32>,
-    names: Vec<NodeId>,
+    pub(super) names: Vec<NodeId>,
     /// How many names have ranks.
-    ranked: usize,
+    pub(super) ranked: usize,
     /// What has been told of the newest event, and not yet taken in.
     at_s: f64,
     closed: Vec<u32>,
@@ -53,7 +53,7 @@ impl Hazard {
         self.core.oddities()
     }
 
-    fn number(&mut self, node: &NodeId) -> u32 {
+    pub(super) fn number(&mut self, node: &NodeId) -> u32 {
         if let Some(&number) = self.numbers.get(node) {
             return number;
         }
@@ -129,6 +129,10 @@ impl Predictor for Hazard {
         self.flush();
         let number = self.number(&hole.node);
         self.core.lose(number, last_seen.unix_seconds());
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        self.seal()
     }
 
     fn freeze(&mut self) {

@@ -1,0 +1,128 @@
+//! The hazard's memory, as it is saved.
+
+use lacuna_model::NodeId;
+use serde::{Deserialize, Serialize};
+
+use super::core::HazardCore;
+use super::features::{FEATURES, Row};
+use super::levels::LEVELS;
+use super::model::Model;
+use super::named::Hazard;
+use super::samples::Fate;
+use super::settings::{HazardSettings, OrderState};
+use crate::joint::Links;
+use crate::saved::{ModelError, open, seal};
+use crate::{Evidence, Nodes, OrderBy};
+
+/// Version of what is saved: grows with every change of features, stretches or fields.
+const VERSION: u16 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Memory {
+    order: OrderBy,
+    state: OrderState,
+    given: Evidence,
+    by_taken: Evidence,
+    links: Links,
+    model: Option<Model>,
+    ended: u64,
+    fitted_s: f64,
+    /// Name, times taken, times expected.
+    taken: Vec<(String, f32, f32)>,
+    /// Levels, moment, remaining length, whether it ended.
+    samples: Vec<(Row, f64, f32, bool)>,
+}
+
+impl Hazard {
+    pub(super) fn seal(&self) -> Option<Vec<u8>> {
+        let core = &self.core;
+        let memory = Memory {
+            order: core.settings.order.clone(),
+            state: core.state,
+            given: core.given,
+            by_taken: core.by_taken,
+            links: core.links,
+            model: core.model.clone(),
+            ended: core.ended,
+            fitted_s: core.fitted_s,
+            taken: (0..)
+                .zip(&self.names)
+                .map(|(node, name)| {
+                    let (taken, expected) = core.taken.of(node);
+                    (name.as_str().to_owned(), taken, expected)
+                })
+                .collect(),
+            samples: core
+                .samples
+                .list
+                .iter()
+                .filter(|sample| sample.fate != Fate::Open)
+                .map(|sample| {
+                    let ended = sample.fate == Fate::Ended;
+                    (sample.row, sample.at_s, sample.length_s, ended)
+                })
+                .collect(),
+        };
+        seal("hazard", VERSION, &memory)
+    }
+
+    /// Takes up what was learnt. If the order is set otherwise now, the evidence for the old one
+    /// is left behind, and what was learnt of the rest is kept.
+    ///
+    /// # Errors
+    /// [`ModelError`] says what is wrong with the bytes.
+    pub fn restore(settings: HazardSettings, bytes: &[u8]) -> Result<Self, ModelError> {
+        let memory: Memory = open("hazard", VERSION, bytes)?;
+        let damaged = |what: &str| ModelError::Damaged {
+            what: what.to_owned(),
+        };
+        if let Some(model) = &memory.model {
+            model.check().map_err(damaged)?;
+        }
+        let mut samples = memory.samples.iter();
+        if samples.any(|(row, at_s, length_s, _)| {
+            row.iter().any(|&level| usize::from(level) >= LEVELS)
+                || !at_s.is_finite()
+                || !(*length_s >= 0.0)
+        }) {
+            return Err(damaged("a sample is out of range"));
+        }
+        let mut hazard = Self::new(settings);
+        for (name, _, _) in &memory.taken {
+            let node = NodeId::new(name).map_err(|error| damaged(&error.to_string()))?;
+            hazard.number(&node);
+        }
+        let names = hazard.names.iter().map(NodeId::as_str);
+        let nodes = Nodes::from_names(names, &hazard.core.settings.order);
+        hazard.ranked = hazard.names.len();
+        hazard.core.take_up(nodes, memory);
+        Ok(hazard)
+    }
+}
+
+impl HazardCore {
+    fn take_up(&mut self, nodes: Nodes, memory: Memory) {
+        self.renumber(nodes);
+        for (node, &(_, taken, expected)) in memory.taken.iter().enumerate() {
+            self.taken.set(node, (taken.max(0.0), expected.max(0.0)));
+        }
+        self.links = memory.links;
+        self.ended = memory.ended;
+        self.samples.restore(memory.samples);
+        if memory.model.is_some() {
+            self.rank_taken();
+            self.mark_fitted(memory.fitted_s);
+        }
+        self.model = memory.model;
+        if memory.order == self.settings.order {
+            self.given = memory.given;
+            self.by_taken = memory.by_taken;
+            self.turn(memory.state);
+        }
+    }
+}
+
+const _: () = assert!(
+    FEATURES <= 32,
+    "rows of more than 32 cannot be saved as they are"
+);

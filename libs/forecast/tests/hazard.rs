@@ -1,0 +1,345 @@
+//! The hazard on machines whose rule is known.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+
+use lacuna_forecast::{
+    Choice, Hazard, HazardCore, HazardSettings, Learning, ModelError, Nodes, OrderBy, OrderState,
+    Predictor,
+};
+use lacuna_model::{Hole, NodeId, Span, Timestamp};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const SEED: u64 = 11;
+const NODES: u32 = 60;
+
+/// How the machine of a test takes nodes.
+#[derive(Clone, Copy)]
+enum Takes {
+    Front,
+    End,
+    /// In an order that names do not show.
+    Scrambled,
+    Any,
+}
+
+/// One step: moment, nodes that leave, nodes that come.
+type Step = (f64, Vec<u32>, Vec<(u32, f64)>);
+
+/// A machine that takes 1 to 8 idle nodes a minute or so and gives others back.
+fn machine(takes: Takes, steps: u32) -> Vec<Step> {
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED);
+    let mut idle: Vec<u32> = (0..NODES).collect();
+    let mut busy: Vec<u32> = Vec::new();
+    let mut log: Vec<Step> = vec![(0.0, Vec::new(), idle.iter().map(|&n| (n, 0.0)).collect())];
+    let mut now = 0.0;
+    for _ in 0..steps {
+        now += f64::from(rng.random_range(20..100u32));
+        idle.sort_unstable();
+        match takes {
+            Takes::Front => {}
+            Takes::End => idle.reverse(),
+            Takes::Scrambled => idle.sort_by_key(|node| node * 37 % NODES),
+            Takes::Any => idle.shuffle(&mut rng),
+        }
+        let wanted = rng.random_range(1..=8usize).min(idle.len());
+        let closed: Vec<u32> = idle.drain(..wanted).collect();
+        busy.shuffle(&mut rng);
+        let returned = rng.random_range(0..=9usize).min(busy.len());
+        let opened: Vec<u32> = busy.drain(..returned).collect();
+        idle.extend(&opened);
+        busy.extend(&closed);
+        log.push((now, closed, opened.into_iter().map(|n| (n, now)).collect()));
+    }
+    log
+}
+
+fn run(core: &mut HazardCore, log: &[Step]) {
+    for (now, closed, opened) in log {
+        core.step(*now, closed, opened);
+    }
+}
+
+fn settings(order: OrderBy) -> HazardSettings {
+    HazardSettings {
+        order,
+        ..HazardSettings::default()
+    }
+}
+
+fn learnt(takes: Takes, order: OrderBy) -> HazardCore {
+    println!("seed {SEED}");
+    let mut core = HazardCore::new(Nodes::numbered(NODES), settings(order));
+    run(&mut core, &machine(takes, 3000));
+    core
+}
+
+#[test]
+fn an_order_is_found_whichever_way_it_runs_and_none_where_there_is_none() {
+    for (takes, state) in [
+        (Takes::Front, OrderState::Given),
+        (Takes::End, OrderState::Reversed),
+        (Takes::Scrambled, OrderState::Taken),
+        (Takes::Any, OrderState::Released),
+    ] {
+        let core = learnt(takes, OrderBy::Learnt);
+        let order = core.order();
+        assert_eq!(order.state, state, "{order:?}");
+    }
+}
+
+#[test]
+fn an_order_that_the_log_contradicts_is_given_up_and_counted() {
+    for takes in [Takes::End, Takes::Any] {
+        let core = learnt(takes, OrderBy::Names);
+        assert_eq!(core.order().state, OrderState::Released);
+        assert!(core.oddities().contradicted >= 1);
+    }
+    let core = learnt(Takes::Front, OrderBy::Names);
+    assert_eq!(core.order().state, OrderState::Given);
+    assert_eq!(core.oddities().contradicted, 0);
+    assert_eq!(
+        learnt(Takes::Front, OrderBy::None).order().state,
+        OrderState::Released
+    );
+}
+
+#[test]
+fn who_stands_in_front_is_forecast_to_leave_first() {
+    for takes in [Takes::Front, Takes::End, Takes::Scrambled] {
+        let mut core = learnt(takes, OrderBy::Learnt);
+        assert!(matches!(core.learning(), Learning::Learnt { .. }));
+        let now = machine(takes, 3000).last().unwrap().0;
+        let view = core.forecast(now);
+        assert!(view.nodes.len() >= 8, "{}", view.nodes.len());
+        assert_eq!(view.curve.len(), view.nodes.len());
+        assert_eq!(view.link.len() + 1, view.nodes.len());
+        // After five minutes.
+        let open = |place: usize| view.curves[view.curve[place] as usize][2];
+        let last = view.nodes.len() - 1;
+        assert!(open(0) + 0.1 < open(last), "{} {}", open(0), open(last));
+    }
+}
+
+#[test]
+fn what_comes_later_changes_nothing_now() {
+    let log = machine(Takes::Front, 2000);
+    let mut other = log.clone();
+    other.truncate(1500);
+    let mut rng = ChaCha8Rng::seed_from_u64(SEED + 1);
+    for (now, closed, opened) in &log[1500..] {
+        let mut opened = opened.clone();
+        opened.shuffle(&mut rng);
+        other.push((
+            now + 5000.0,
+            opened.iter().map(|o| o.0).collect(),
+            Vec::new(),
+        ));
+        other.push((
+            now + 5000.5,
+            Vec::new(),
+            closed.iter().map(|&n| (n, *now)).collect(),
+        ));
+    }
+    let views = |log: &[Step]| {
+        let mut core = HazardCore::new(Nodes::numbered(NODES), settings(OrderBy::Learnt));
+        let mut views = Vec::new();
+        for (now, closed, opened) in log.iter().take(1500) {
+            core.step(*now, closed, opened);
+            let view = core.forecast(*now);
+            views.push((
+                view.nodes.to_vec(),
+                view.curve.to_vec(),
+                view.curves.to_vec(),
+                view.link.to_vec(),
+            ));
+        }
+        run(&mut core, &log[1500.min(log.len())..]);
+        views
+    };
+    let (whole, changed, cut) = (views(&log), views(&other), views(&log[..1500]));
+    assert!(whole == changed);
+    assert!(whole == cut);
+}
+
+#[test]
+fn what_should_not_be_is_counted_and_does_no_harm() {
+    let mut core = learnt(Takes::Front, OrderBy::Learnt);
+    let now = machine(Takes::Front, 3000).last().unwrap().0;
+    let before = core.oddities();
+    assert_eq!(
+        (before.clock_back, before.negative, before.reopened),
+        (0, 0, 0)
+    );
+    // A hole that begins in the future, one on a node nobody knows, one told twice.
+    core.step(
+        now + 1.0,
+        &[],
+        &[(500, now + 1000.0), (501, now), (501, now)],
+    );
+    // The end of a hole that is not there, and the start of one that is.
+    core.step(now + 2.0, &[900], &[(501, now + 2.0)]);
+    // A clock that goes back a little, by a lot, and is no number.
+    core.step(now - 10.0, &[500], &[]);
+    core.step(now - 1e6, &[], &[(500, f64::NAN)]);
+    core.step(f64::NAN, &[], &[]);
+    let odd = core.oddities();
+    assert_eq!(odd.negative, 2, "{odd:?}");
+    assert_eq!(odd.unordered, 2, "{odd:?}");
+    assert_eq!(odd.reopened, 2, "{odd:?}");
+    assert_eq!(odd.unknown_end, 1, "{odd:?}");
+    assert_eq!(odd.clock_back, 3, "{odd:?}");
+    let view = core.forecast(now - 1e6 + 60.0);
+    for curve in view.curves {
+        assert!(curve.iter().all(|open| (0.0..=1.0).contains(open)));
+        assert!(curve.windows(2).all(|pair| pair[1] <= pair[0]));
+    }
+    assert!(view.link.iter().all(|link| (0.0..=1.0).contains(link)));
+    assert!(view.nodes.contains(&501));
+    // It goes on learning on the new clock.
+    let fits = core.fits();
+    for (at, closed, opened) in machine(Takes::Front, 3000) {
+        core.step(now - 1e6 + 100.0 + at, &closed, &opened);
+    }
+    assert!(core.fits() > fits);
+}
+
+fn node(number: u32) -> NodeId {
+    NodeId::new(format!("n{number}")).unwrap()
+}
+
+fn tell(hazard: &mut dyn Predictor, log: &[Step]) {
+    let mut since = vec![Timestamp::from_unix(0); NODES as usize];
+    for (now, closed, opened) in log {
+        let at = Timestamp::from_unix(1_600_000_000) + Span::from_secs_f64(*now);
+        for &number in closed {
+            let hole = Hole {
+                node: node(number),
+                since: since[number as usize],
+            };
+            hazard.closed(&hole, at);
+        }
+        for &(number, _) in opened {
+            since[number as usize] = at;
+            hazard.opened(
+                &Hole {
+                    node: node(number),
+                    since: at,
+                },
+                at,
+            );
+        }
+    }
+}
+
+/// Holes that nobody was told of, on known nodes.
+fn strangers(at: Timestamp) -> Vec<Hole> {
+    (0..40)
+        .map(|number| Hole {
+            node: node(number),
+            since: at,
+        })
+        .collect()
+}
+
+#[test]
+fn a_restored_model_says_what_the_saved_one_said() {
+    let log = machine(Takes::Front, 2000);
+    let choice = Choice::hazard(120.0);
+    let mut hazard = choice.build();
+    tell(hazard.as_mut(), &log);
+    let bytes = hazard.save().unwrap();
+    let mut restored = choice.restore(&bytes).unwrap();
+    assert_eq!(restored.label(), "hazard, order as given");
+    assert_eq!(restored.learning(), hazard.learning());
+    // The same machine, empty, from here on: both see the same holes begin.
+    let mut fresh = Hazard::restore(HazardSettings::default(), &bytes).unwrap();
+    let at =
+        Timestamp::from_unix(1_600_000_000) + Span::from_secs_f64(log.last().unwrap().0 + 60.0);
+    let holes = strangers(at);
+    for hole in &holes {
+        restored.opened(hole, at);
+        fresh.opened(hole, at);
+    }
+    let said = restored.forecast(at, &holes);
+    assert!(said == fresh.forecast(at, &holes));
+    let joint = said.joint.as_ref().unwrap();
+    assert_eq!(joint.order, (0..40).collect::<Vec<u32>>());
+    let open = |place| said.of(place).unwrap().open_after(300.0);
+    assert!(open(0) + 0.1 < open(39), "{} {}", open(0), open(39));
+}
+
+#[test]
+fn a_bad_model_is_refused_by_name() {
+    let choice = Choice::hazard(120.0);
+    let mut hazard = choice.build();
+    tell(hazard.as_mut(), &machine(Takes::Front, 500));
+    let bytes = hazard.save().unwrap();
+    let refused = |bytes: &[u8]| choice.restore(bytes).err().unwrap();
+    let mut damaged = bytes.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    assert_eq!(
+        refused(&damaged).to_string(),
+        "the saved model is damaged: its checksum does not fit"
+    );
+    assert!(matches!(refused(&bytes[..5]), ModelError::Damaged { .. }));
+    assert!(matches!(refused(&[]), ModelError::Damaged { .. }));
+    let mut old = bytes.clone();
+    old[8] = 200;
+    assert!(matches!(
+        refused(&old),
+        ModelError::OtherVersion { found: 200, .. }
+    ));
+    let survival = Choice::survival(120.0);
+    let other = survival.build().save().unwrap();
+    assert_eq!(
+        refused(&other),
+        ModelError::OtherPredictor {
+            found: "survival".to_owned(),
+            expected: "hazard"
+        }
+    );
+    assert!(survival.restore(&other).is_ok());
+    assert!(matches!(
+        Choice::Persistence.restore(&bytes).err().unwrap(),
+        ModelError::NothingToLearn { .. }
+    ));
+}
+
+#[test]
+fn a_frozen_hazard_learns_no_more() {
+    let log = machine(Takes::Front, 2000);
+    let mut core = HazardCore::new(Nodes::numbered(NODES), settings(OrderBy::Learnt));
+    run(&mut core, &log[..1000]);
+    let (fits, events) = (core.fits(), core.order().given.events());
+    core.freeze();
+    run(&mut core, &log[1000..]);
+    assert_eq!((core.fits(), core.order().given.events()), (fits, events));
+    assert!(core.forecast(log.last().unwrap().0).nodes.len() > 3);
+}
+
+#[test]
+fn holes_never_told_of_are_forecast_and_those_not_asked_for_are_left_out() {
+    let log = machine(Takes::Front, 1000);
+    let mut hazard = Choice::hazard(120.0).build();
+    tell(hazard.as_mut(), &log);
+    let at =
+        Timestamp::from_unix(1_600_000_000) + Span::from_secs_f64(log.last().unwrap().0 + 60.0);
+    let hole = |name: &str| Hole {
+        node: NodeId::new(name).unwrap(),
+        since: at,
+    };
+    let holes = [hole("x9"), hole("n59"), hole("x1")];
+    let said = hazard.forecast(at, &holes);
+    assert_eq!(said.index.len(), 3);
+    assert!((0..3).all(|place| said.of(place).is_some()));
+    let joint = said.joint.unwrap();
+    let mut order = joint.order.clone();
+    order.sort_unstable();
+    assert_eq!((order, joint.link.len()), (vec![0, 1, 2], 2));
+    assert!(hazard.forecast(at, &[]).index.is_empty());
+}
