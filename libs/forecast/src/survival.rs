@@ -131,7 +131,7 @@ impl Survival {
         if weights
             .into_iter()
             .flatten()
-            .any(|weight| !(*weight >= 0.0))
+            .any(|weight| weight.is_nan() || *weight < 0.0)
         {
             return Err(damaged("a weight is out of range"));
         }

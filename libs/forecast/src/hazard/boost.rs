@@ -30,8 +30,11 @@ use super::features::{FEATURES, Row};
 use super::levels::LEVELS;
 use super::model::{DEPTH, EDGES_S, LEAVES, Model, STRETCHES, Stretches, Tree, logistic};
 
-/// How many trees.
-const TREES: usize = 120;
+/// How many trees at most.
+const TREES: usize = 160;
+
+/// After so many trees without gain no more are tried.
+const PATIENCE: usize = 24;
 
 /// What share of each Newton step is taken.
 const RATE: f32 = 0.12;
@@ -91,27 +94,30 @@ impl Trial {
     }
 }
 
-/// Fits a model; nothing if there is nothing to learn from.
+/// Fits a model to trials in the order of time; nothing if there is nothing to learn from.
+///
+/// It begins with what the age alone says. How many trees come on top is decided by the newest
+/// quarter of the trials: as many as forecast it best, learnt from what was before. So a machine
+/// that has shown little is forecast by age, and none is believed more than it has earned.
 pub(crate) fn fit(trials: &[Trial], seed: u64) -> Option<Model> {
-    let base = base(trials)?;
+    if trials.is_empty() {
+        return None;
+    }
+    let before = trials.len() - trials.len() / 4;
+    let (past, newest) = trials.split_at(before);
+    // Holes that were there at the cut are in both parts: what was asked just before it is left
+    // out, so that nothing is judged by itself.
+    let past = past.get(..before - before / 16).unwrap_or_default();
+    let trees = if newest.is_empty() || past.is_empty() {
+        0
+    } else {
+        best_count(past, newest, seed)
+    };
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut fit = Fit {
-        trials,
-        odds: vec![base; trials.len()],
-        pairs: vec![[0.0; 2 * STRETCHES]; trials.len()],
-        leaf: vec![0; trials.len()],
-        sums: Vec::new(),
-        seen: Vec::new(),
-    };
-    let mut model = Model {
-        base,
-        trees: Vec::with_capacity(TREES),
-    };
-    for _ in 0..TREES {
-        fit.seen.clear();
-        fit.seen
-            .extend((0..trials.len() as u32).filter(|_| rng.random_bool(SEEN)));
-        match fit.tree() {
+    let mut fit = Fit::new(trials);
+    let mut model = fit.begin();
+    for _ in 0..trees {
+        match fit.tree(&mut rng) {
             Some(tree) => model.trees.push(tree),
             None => break,
         }
@@ -119,23 +125,78 @@ pub(crate) fn fit(trials: &[Trial], seed: u64) -> Option<Model> {
     Some(model)
 }
 
-/// Log-odds of each stretch for all samples alike.
-fn base(trials: &[Trial]) -> Option<Stretches> {
-    let mut ended = [0.5f64; STRETCHES];
-    let mut at_risk = [1.0f64; STRETCHES];
-    for trial in trials {
-        for (stretch, (ended, at_risk)) in ended.iter_mut().zip(&mut at_risk).enumerate() {
-            if let Some(outcome) = trial.outcome(stretch) {
-                *ended += f64::from(trial.weight * outcome);
-                *at_risk += f64::from(trial.weight);
+/// How many trees learnt from the past forecast the newest trials best.
+fn best_count(past: &[Trial], newest: &[Trial], seed: u64) -> usize {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut fit = Fit::new(past);
+    let model = fit.begin();
+    let mut odds: Vec<Stretches> = newest.iter().map(|trial| model.odds(&trial.row)).collect();
+    let loss = |odds: &[Stretches]| -> f64 { newest.iter().zip(odds).map(surprise).sum() };
+    let mut best = (0, loss(&odds));
+    for count in 1..=TREES {
+        let Some(tree) = fit.tree(&mut rng) else {
+            break;
+        };
+        for (trial, odds) in newest.iter().zip(&mut odds) {
+            if let Some(leaf) = tree.leaves.get(tree.leaf(&trial.row)) {
+                for (odds, add) in odds.iter_mut().zip(leaf) {
+                    *odds += add;
+                }
+            }
+        }
+        if count % 4 == 0 {
+            let now = loss(&odds);
+            if now < best.1 {
+                best = (count, now);
+            } else if count > best.0 + PATIENCE {
+                break;
             }
         }
     }
-    let mut odds = [0.0; STRETCHES];
-    for ((odds, ended), at_risk) in odds.iter_mut().zip(ended).zip(at_risk) {
-        *odds = (ended / (at_risk - ended).max(0.25)).ln() as f32;
+    best.0
+}
+
+/// Minus the log-likelihood of what was seen.
+fn surprise((trial, odds): (&Trial, &Stretches)) -> f64 {
+    let seen = odds.iter().enumerate().map_while(|(k, &odds)| {
+        let outcome = trial.outcome(k)?;
+        let wrong = if outcome > 0.5 { -odds } else { odds };
+        Some(f64::from(wrong.max(0.0) + (-wrong.abs()).exp().ln_1p()))
+    });
+    f64::from(trial.weight) * seen.sum::<f64>()
+}
+
+/// Log-odds of each stretch by age alone. An age that few were seen at is drawn to all.
+fn by_age(trials: &[Trial]) -> Vec<Stretches> {
+    let mut all = [(0.5f64, 1.0f64); STRETCHES];
+    let mut ages = [[(0.0f64, 0.0f64); STRETCHES]; LEVELS];
+    for trial in trials {
+        let [age, ..] = trial.row;
+        for (k, all) in all.iter_mut().enumerate() {
+            let Some(outcome) = trial.outcome(k) else {
+                break;
+            };
+            let (ended, risk) = (f64::from(trial.weight * outcome), f64::from(trial.weight));
+            *all = (all.0 + ended, all.1 + risk);
+            let of_age = ages
+                .get_mut(usize::from(age))
+                .and_then(|age| age.get_mut(k));
+            if let Some(of_age) = of_age {
+                *of_age = (of_age.0 + ended, of_age.1 + risk);
+            }
+        }
     }
-    (!trials.is_empty()).then_some(odds)
+    let prior = f64::from(PENALTY);
+    let odds = |ages: &[(f64, f64); STRETCHES]| {
+        let mut odds = [0.0; STRETCHES];
+        for ((odds, &(ended, risk)), (ended_all, risk_all)) in odds.iter_mut().zip(ages).zip(all) {
+            let share = (ended + prior * ended_all / risk_all) / (risk + prior);
+            let share = share.clamp(1e-6, 1.0 - 1e-6);
+            *odds = (share / (1.0 - share)).ln() as f32;
+        }
+        odds
+    };
+    ages.iter().map(odds).collect()
 }
 
 struct Fit<'a> {
@@ -152,8 +213,33 @@ struct Fit<'a> {
     clippy::indexing_slicing,
     reason = "the inner loops of the fit; places are below lengths that are set here"
 )]
-impl Fit<'_> {
-    fn tree(&mut self) -> Option<Tree> {
+impl<'a> Fit<'a> {
+    fn new(trials: &'a [Trial]) -> Self {
+        Self {
+            trials,
+            odds: Vec::new(),
+            pairs: vec![[0.0; 2 * STRETCHES]; trials.len()],
+            leaf: vec![0; trials.len()],
+            sums: Vec::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    /// What the age alone says.
+    fn begin(&mut self) -> Model {
+        let model = Model {
+            by_age: by_age(self.trials),
+            trees: Vec::with_capacity(TREES),
+        };
+        let odds = self.trials.iter().map(|trial| model.odds(&trial.row));
+        self.odds = odds.collect();
+        model
+    }
+
+    fn tree(&mut self, rng: &mut ChaCha8Rng) -> Option<Tree> {
+        self.seen.clear();
+        let all = 0..self.trials.len() as u32;
+        self.seen.extend(all.filter(|_| rng.random_bool(SEEN)));
         self.gradients();
         self.leaf.fill(0);
         let mut questions = [(0u8, u8::MAX); DEPTH];

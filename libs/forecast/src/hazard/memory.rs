@@ -83,7 +83,8 @@ impl Hazard {
         if samples.any(|(row, at_s, length_s, _)| {
             row.iter().any(|&level| usize::from(level) >= LEVELS)
                 || !at_s.is_finite()
-                || !(*length_s >= 0.0)
+                || length_s.is_nan()
+                || *length_s < 0.0
         }) {
             return Err(damaged("a sample is out of range"));
         }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::features::Row;
+use super::levels::LEVELS;
 
 /// How many stretches of the time to come have a hazard of their own.
 pub(crate) const STRETCHES: usize = 8;
@@ -47,14 +48,17 @@ impl Tree {
 /// Log-odds of ending in each stretch, given that the hole is open at its start.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Model {
-    pub(crate) base: Stretches,
+    /// By level of age: what the age alone says; [`LEVELS`] of them.
+    pub(crate) by_age: Vec<Stretches>,
     pub(crate) trees: Vec<Tree>,
 }
 
 impl Model {
     /// The log-odds for one row.
     pub(crate) fn odds(&self, row: &Row) -> Stretches {
-        let mut sums = self.base;
+        let [age, ..] = row;
+        let by_age = self.by_age.get(usize::from(*age)).copied();
+        let mut sums = by_age.unwrap_or_default();
         for tree in &self.trees {
             if let Some(leaf) = tree.leaves.get(tree.leaf(row)) {
                 for (sum, add) in sums.iter_mut().zip(leaf) {
@@ -77,9 +81,11 @@ impl Model {
     /// What is wrong with a model that was read from somewhere, if anything is.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let leaves = self.trees.iter().flat_map(|tree| &tree.leaves);
-        let mut numbers = leaves.chain([&self.base]).flatten();
+        let mut numbers = leaves.chain(&self.by_age).flatten();
         if self.trees.iter().any(|tree| tree.leaves.len() != LEAVES) {
             Err("a tree has the wrong number of leaves")
+        } else if self.by_age.len() != LEVELS {
+            Err("it has the wrong number of ages")
         } else if numbers.any(|number| !number.is_finite()) {
             Err("a leaf is not a number")
         } else {
