@@ -22,6 +22,19 @@ pub enum Policy {
     Dp,
     /// Equal share, first-come-first-served: the baseline.
     EqualShare,
+    /// Nodes and sizes by forecasts of the holes: segments of the nodes in the order in which
+    /// they are expected to leave, by dynamic programming.
+    Forecast,
+    /// The same by patterns of nodes, as a mixed-integer programme with a bound.
+    MilpPatterns,
+}
+
+impl Policy {
+    /// Whether it decides by forecasts of the holes.
+    #[must_use]
+    pub const fn forecasts(self) -> bool {
+        matches!(self, Self::Forecast | Self::MilpPatterns)
+    }
 }
 
 /// Which of several equal nodes a trainer gets or gives up.

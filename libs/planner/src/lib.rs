@@ -18,6 +18,7 @@ pub mod explain;
 pub mod fair;
 pub mod file;
 pub mod instance;
+pub mod joint;
 pub mod node_binary;
 pub mod objective;
 mod planner;

@@ -140,14 +140,16 @@ impl Planner {
             shortcut: None,
         };
         match self.settings.policy {
-            Policy::Milp | Policy::Dp if self.settings.objective == Objective::Fair => {
+            Policy::Milp | Policy::Dp | Policy::Forecast | Policy::MilpPatterns
+                if self.settings.objective == Objective::Fair =>
+            {
                 let (users, shares) = users(case, trainers);
                 let sizes = fair::solve(problem, &users, &shares);
                 let solve = solved(&sizes, "fair");
                 (sizes, solve)
             }
             Policy::Milp => counts::solve(problem, &self.settings.milp),
-            Policy::Dp => {
+            Policy::Dp | Policy::Forecast | Policy::MilpPatterns => {
                 let sizes = self.programme.solve(problem);
                 let solve = solved(&sizes, "dp");
                 (sizes, solve)

@@ -128,7 +128,7 @@ impl<'a> Baseline<'a> {
         between(nodes, &mut |n| {
             let end = start + lacuna_model::Span::from_secs_f64(seconds);
             let trace = Trace::dedicated(n, start, end);
-            let mut world = World::new(&trace, self.trainers, self.kinds, &self.settings, false);
+            let mut world = World::new(&trace, self.trainers, self.kinds, &self.settings, false)?;
             world.run(&mut Decider::new(&self.settings, &|| 0.0), &mut |_| {})?;
             Ok(world.tally.samples)
         })

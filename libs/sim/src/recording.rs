@@ -34,6 +34,21 @@ pub trait Recording {
         0
     }
 
+    /// A walk through what happened before its start, for those who learn from it: times are
+    /// below zero, and all nodes have numbers below [`known_nodes`](Self::known_nodes). Nothing
+    /// if that is not kept.
+    ///
+    /// # Errors
+    /// [`SimError`] if what it is read from cannot be opened.
+    fn past(&self) -> Result<Option<Box<dyn Steps + '_>>, SimError> {
+        Ok(None)
+    }
+
+    /// All nodes, those that only its past knows included, have numbers below this.
+    fn known_nodes(&self) -> u32 {
+        self.nodes()
+    }
+
     /// Its length in seconds.
     fn length_s(&self) -> f64 {
         self.end().since(self.start()).as_secs_f64()

@@ -183,7 +183,7 @@ pub fn replay(
     let kinds = Kinds::new(trainers, settings)?;
     let save = hooks.save.as_deref_mut();
     let mut decider = Decider::new(settings, hooks.stopwatch).showing(save);
-    let mut world = World::new(recording, trainers, &kinds, settings, history.is_some());
+    let mut world = World::new(recording, trainers, &kinds, settings, history.is_some())?;
     world.run(
         &mut decider,
         &mut watch("replay", recording, hooks.progress),
@@ -272,7 +272,7 @@ fn zero_cost(
         ..settings.clone()
     };
     let kinds = Kinds::new(trainers, &free)?;
-    let mut world = World::new(recording, trainers, &kinds, &free, false);
+    let mut world = World::new(recording, trainers, &kinds, &free, false)?;
     let mut watch = watch("zero-cost bound", recording, hooks.progress);
     world.run(&mut Decider::new(&free, &|| 0.0), &mut watch)?;
     Ok(world.tally.samples)

@@ -1,6 +1,8 @@
 //! What a replay can be asked to do.
 
+use lacuna_forecast::OrderBy;
 use lacuna_model::{NodeChoice, Policy, Span};
+use lacuna_planner::joint::Settings as JointSettings;
 use lacuna_planner::objective::{NamedExpressions, Objective};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +56,67 @@ pub struct GanttWindow {
     pub nodes: u32,
 }
 
+/// How far ahead a forecasting policy is told the true ends of holes. That is no forecast, but
+/// what measures what one is worth; without a bound it is clairvoyance.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lookahead {
+    /// So many seconds ahead; 0: not at all.
+    Seconds(f64),
+    /// Every end is known.
+    All,
+}
+
+impl Default for Lookahead {
+    fn default() -> Self {
+        Self::Seconds(0.0)
+    }
+}
+
+impl Lookahead {
+    /// How far, seconds; infinite without a bound.
+    #[must_use]
+    pub const fn seconds(self) -> f64 {
+        match self {
+            Self::Seconds(seconds) => seconds,
+            Self::All => f64::INFINITY,
+        }
+    }
+
+    /// How far, seconds, if there is a bound.
+    #[must_use]
+    pub const fn bound(self) -> Option<f64> {
+        match self {
+            Self::Seconds(seconds) => Some(seconds),
+            Self::All => None,
+        }
+    }
+}
+
+/// How a forecasting policy forecasts and weighs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forecasting {
+    /// Where the order comes from in which the scheduler takes nodes.
+    pub order: OrderBy,
+    /// How many futures are drawn for each decision.
+    pub scenarios: u32,
+    /// Whether holes that end together are forecast together.
+    pub together: bool,
+    /// How the allocation weighs things.
+    pub joint: JointSettings,
+}
+
+impl Default for Forecasting {
+    fn default() -> Self {
+        Self {
+            order: OrderBy::Learnt,
+            scenarios: 32,
+            together: true,
+            joint: JointSettings::default(),
+        }
+    }
+}
+
 /// All that a replay depends on besides its input. The default is the published setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
@@ -86,6 +149,12 @@ pub struct Settings {
     /// Which part is remembered node by node; only if a history is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gantt: Option<GanttWindow>,
+    /// How far ahead a forecasting policy is told the truth.
+    #[serde(default)]
+    pub lookahead: Lookahead,
+    /// How a forecasting policy forecasts and weighs.
+    #[serde(default)]
+    pub forecast: Forecasting,
     /// Which of several equal nodes a trainer gets or gives up.
     pub node_choice: NodeChoice,
     /// Whether the list of trainers starts again at its end, and the replay runs to the end of
@@ -111,6 +180,8 @@ impl Default for Settings {
             charge_starts: false,
             dedicated: Dedicated::ByKind,
             gantt: None,
+            lookahead: Lookahead::default(),
+            forecast: Forecasting::default(),
             node_choice: NodeChoice::Random,
             endless: false,
             seed: 1,

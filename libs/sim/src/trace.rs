@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
-use lacuna_schedlog::{Window, moments};
+use lacuna_schedlog::{Moment, Window, moments};
 
 use crate::{Recording, SimError, StepRef, Steps};
 
@@ -33,6 +33,8 @@ pub struct Trace {
     opened: Vec<(u32, i64)>,
     /// Holes that had ended before the start.
     history: u64,
+    /// What happened before the start, if that is kept.
+    past: Option<Box<Trace>>,
 }
 
 impl Trace {
@@ -65,9 +67,46 @@ impl Trace {
             closed: Vec::new(),
             opened: Vec::new(),
             history,
+            past: None,
         };
-        let mut numbers: HashMap<NodeId, u32> = HashMap::new();
-        for moment in moments(records, nodes, window) {
+        trace.fill(moments(records, nodes, window));
+        trace
+    }
+
+    /// Keeps what happened before the start, too, for those who learn from it. `records` and
+    /// `nodes` are those that the trace was made of.
+    #[must_use]
+    pub fn with_past(mut self, records: &[HoleRecord], nodes: Option<&HashSet<NodeId>>) -> Self {
+        let window = Window {
+            start: None,
+            end: Some(self.start),
+        };
+        let mut past = Self {
+            start: self.start,
+            end: self.start,
+            names: self.names.clone(),
+            steps: Vec::new(),
+            closed: Vec::new(),
+            opened: Vec::new(),
+            history: 0,
+            past: None,
+        };
+        let mut before = moments(records, nodes, window);
+        // What happens at the start itself is told by the walk from there.
+        before.retain(|moment| moment.at < self.start);
+        past.fill(before);
+        self.past = Some(Box::new(past));
+        self
+    }
+
+    /// Appends what happened, and numbers the nodes that have no number yet.
+    fn fill(&mut self, moments: Vec<Moment>) {
+        let trace = self;
+        let start = trace.start;
+        let known = (0u32..).zip(&trace.names);
+        let mut numbers: HashMap<NodeId, u32> =
+            known.map(|(number, name)| (name.clone(), number)).collect();
+        for moment in moments {
             let (closed, opened) = (trace.closed.len() as u32, trace.opened.len() as u32);
             for node in moment.closed {
                 trace.closed.extend(numbers.get(&node));
@@ -86,7 +125,6 @@ impl Trace {
                 opened: opened..trace.opened.len() as u32,
             });
         }
-        trace
     }
 
     /// A machine of so many dedicated nodes: all there from the start, none ever leaves.
@@ -105,6 +143,7 @@ impl Trace {
             closed: Vec::new(),
             opened: (0..nodes).map(|node| (node, since)).collect(),
             history: 0,
+            past: None,
         }
     }
 
@@ -161,7 +200,9 @@ impl Recording for Trace {
     }
 
     fn node_name(&self, node: u32) -> Cow<'_, str> {
-        self.names.get(node as usize).map_or_else(
+        let past = || self.past.as_ref()?.names.get(node as usize);
+        let name = self.names.get(node as usize).or_else(past);
+        name.map_or_else(
             || Cow::Owned(node.to_string()),
             |name| Cow::Borrowed(name.as_str()),
         )
@@ -169,6 +210,15 @@ impl Recording for Trace {
 
     fn history(&self) -> u64 {
         self.history
+    }
+
+    fn past(&self) -> Result<Option<Box<dyn Steps + '_>>, SimError> {
+        self.past.as_ref().map(|past| past.steps()).transpose()
+    }
+
+    fn known_nodes(&self) -> u32 {
+        let past = self.past.as_ref().map_or(0, |past| past.names.len() as u32);
+        self.nodes().max(past)
     }
 
     fn steps(&self) -> Result<Box<dyn Steps + '_>, SimError> {

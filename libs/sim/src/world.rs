@@ -2,11 +2,13 @@
 
 mod decide;
 mod gantt;
+mod jointly;
 mod kinds;
 mod member;
 mod pool;
 mod recorder;
 mod run;
+mod seer;
 mod tally;
 mod thin;
 

@@ -2,6 +2,7 @@
 
 mod args;
 mod builtin;
+mod forecast;
 mod output;
 mod report;
 mod saved;

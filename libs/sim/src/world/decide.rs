@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use lacuna_model::{Outcome, Policy};
 use lacuna_planner::counts::{self, MilpOptions};
 use lacuna_planner::equal_share::{self, AtMinimum};
+use lacuna_planner::joint::{Assignment, Joint, Request};
 use lacuna_planner::{Problem, Sizes, dp, fair};
 
 use crate::{Decision, Model, Settings, SimError, SolveTimes, Verified};
@@ -25,6 +26,9 @@ pub(crate) struct Decider<'a, 's> {
     verify: bool,
     solver: dp::Solver,
     milp: MilpOptions,
+    joint: Joint,
+    /// Of the last decision by forecasts.
+    seconds: f64,
     stopwatch: &'a dyn Fn() -> f64,
     /// Who wants to see each decision.
     save: Option<&'a mut (dyn FnMut(&Decision<'_>) + 's)>,
@@ -55,6 +59,8 @@ impl<'a, 's> Decider<'a, 's> {
             },
             verify: settings.verify,
             solver: dp::Solver::new(),
+            joint: Joint::new(settings.forecast.joint),
+            seconds: 0.0,
             stopwatch,
             save: None,
             times: SolveTimes::default(),
@@ -119,9 +125,52 @@ impl<'a, 's> Decider<'a, 's> {
         Ok(sizes)
     }
 
+    /// Decides by forecasts which trainer gets which node.
+    ///
+    /// # Errors
+    /// None yet.
+    pub(crate) fn decide_jointly(&mut self, request: &Request<'_>) -> Result<Assignment, SimError> {
+        let before = (self.stopwatch)();
+        let assignment = self.joint.decide(request);
+        self.seconds = (self.stopwatch)() - before;
+        self.times.add(self.seconds);
+        self.count(assignment.proposal.name());
+        Ok(assignment)
+    }
+
+    /// Checks and shows sizes that were decided with their nodes.
+    ///
+    /// # Errors
+    /// [`SimError::Infeasible`] if the answer is not allowed.
+    pub(crate) fn accept(
+        &mut self,
+        event: u64,
+        problem: &Problem,
+        sizes: &Sizes,
+        lives: &[u32],
+    ) -> Result<(), SimError> {
+        if !problem.is_feasible(&sizes.counts) {
+            return Err(SimError::Infeasible {
+                nodes: problem.nodes,
+                counts: sizes.counts.clone(),
+            });
+        }
+        let seconds = self.seconds;
+        if let Some(save) = &mut self.save {
+            save(&Decision {
+                event,
+                seconds,
+                lives,
+                problem,
+                sizes,
+            });
+        }
+        Ok(())
+    }
+
     fn solve(&mut self, problem: &Problem) -> Sizes {
         match self.policy {
-            Policy::Dp => {
+            Policy::Dp | Policy::Forecast | Policy::MilpPatterns => {
                 let sizes = self.solver.solve(problem);
                 self.count(match self.solver.proof() {
                     dp::Proof::Slack => "slack",
@@ -159,7 +208,7 @@ impl<'a, 's> Decider<'a, 's> {
         let (milp, solve) = counts::solve(problem, &whole);
         let dp = match self.policy {
             Policy::Dp => sizes.objective,
-            Policy::Milp | Policy::EqualShare => self.solver.solve(problem).objective,
+            _ => self.solver.solve(problem).objective,
         };
         let mut worst = difference(dp, milp.objective);
         if self.policy == Policy::Milp {

@@ -141,6 +141,14 @@ impl Kind {
         Ok(())
     }
 
+    /// The same for those who charge starts by themselves.
+    pub(crate) fn running_item(&self, current: u32, own: Option<&Tables>) -> Item {
+        Item {
+            value: own.unwrap_or(&self.tables).running.clone(),
+            ..self.item(current, own)
+        }
+    }
+
     /// A trainer of this kind in the allocation problem, with its own tables if it has any.
     pub(crate) fn item(&self, current: u32, own: Option<&Tables>) -> Item {
         let tables = own.unwrap_or(&self.tables);

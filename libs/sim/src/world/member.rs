@@ -24,12 +24,14 @@ pub(super) struct Member {
     pub(super) ended_s: Option<f64>,
     /// Rate before it lost nodes in the present step, if it did.
     hit: Option<f64>,
+    /// Whether it lost nodes in the present step and has paid for that: it restarts anyway.
+    pub(super) was_hit: bool,
     /// Its place in the order of admission.
     pub(super) life: u32,
     /// The number of its owner.
     pub(super) owner: usize,
     /// What its sizes are worth at present, if that changes.
-    tables: Option<Tables>,
+    pub(super) tables: Option<Tables>,
 }
 
 impl Member {
@@ -60,6 +62,7 @@ impl World<'_> {
             if member.ended_s.is_some() {
                 continue;
             }
+            member.was_hit = true;
             let cost = member
                 .account
                 .charge(rate_before, member.kind.cost().down_s);
@@ -122,6 +125,7 @@ impl World<'_> {
                 account: Account::default(),
                 ended_s: None,
                 hit: None,
+                was_hit: false,
                 life: u32::try_from(self.next).unwrap_or(u32::MAX),
                 owner: match self.settings.objective {
                     Objective::LeastAttained | Objective::Fair => self.service.owner(name),
@@ -134,7 +138,7 @@ impl World<'_> {
     }
 
     /// Brings what sizes are worth up to the present, where that changes.
-    fn weigh(&mut self) -> Result<(), SimError> {
+    pub(super) fn weigh(&mut self) -> Result<(), SimError> {
         if self.active.iter().all(|member| member.kind.is_fixed()) {
             return Ok(());
         }
@@ -164,7 +168,14 @@ impl World<'_> {
     }
 
     /// The planner decides, and changes are charged.
-    pub(super) fn replan(&mut self, decider: &mut Decider<'_, '_>) -> Result<(), SimError> {
+    pub(super) fn replan(
+        &mut self,
+        decider: &mut Decider<'_, '_>,
+        ends: &[f64],
+    ) -> Result<(), SimError> {
+        if self.seer.is_some() {
+            return self.replan_jointly(decider, ends);
+        }
         self.weigh()?;
         self.problem.nodes = self.pool.len();
         self.problem.max_change = match (self.settings.model, self.settings.policy) {
@@ -194,8 +205,16 @@ impl World<'_> {
             );
             self.pool.assign(&owners);
         }
+        self.charge_changes(&sizes.counts);
+        Ok(())
+    }
+
+    /// Trainers go to their new sizes, and what that costs is charged.
+    pub(super) fn charge_changes(&mut self, counts: &[u32]) {
         let charge_starts = self.settings.charge_starts;
-        for (member, &nodes) in self.active.iter_mut().zip(&sizes.counts) {
+        let repools = self.settings.policy.forecasts() && self.settings.forecast.joint.repool;
+        for (member, &nodes) in self.active.iter_mut().zip(counts) {
+            let was_hit = std::mem::take(&mut member.was_hit);
             if nodes == member.nodes {
                 continue;
             }
@@ -209,6 +228,8 @@ impl World<'_> {
             // is free as published, or stalls what begins.
             let starts = member.nodes < member.kind.min();
             let rate = match (starts, charge_starts && nodes > member.nodes) {
+                // It restarts anyway, and that has been charged.
+                _ if was_hit && repools => 0.0,
                 (false, _) => member.rate,
                 (true, true) => member.kind.rate(nodes),
                 (true, false) => 0.0,
@@ -219,7 +240,6 @@ impl World<'_> {
             self.tally.rescales += u64::from(member.nodes > 0);
             member.resize(nodes);
         }
-        Ok(())
     }
 
     /// Who owns the trainers, and what share each owner has: the largest weight of its trainers.

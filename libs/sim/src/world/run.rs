@@ -12,8 +12,9 @@ use super::kinds::Kinds;
 use super::member::Member;
 use super::pool::Pool;
 use super::recorder::Recorder;
+use super::seer::Seer;
 use super::tally::{Days, Interval, Offer, Tally};
-use crate::{History, Recording, Settings, SimError, StepRef, TrainerEnd};
+use crate::{Foresight, History, Recording, Settings, SimError, Steps, TrainerEnd};
 
 /// Ends less than this after an event are seen at it, seconds.
 const END_TOLERANCE_S: f64 = 1e-6;
@@ -33,6 +34,8 @@ pub(crate) struct World<'a> {
     pub(super) pool: Pool,
     pub(super) problem: Problem,
     pub(super) rng: ChaCha8Rng,
+    /// Who forecasts, if the policy asks for it.
+    pub(super) seer: Option<Seer>,
     pub(super) service: Service,
     pub(crate) tally: Tally,
     pub(super) days: Days,
@@ -49,8 +52,14 @@ impl<'a> World<'a> {
         kinds: &'a Kinds,
         settings: &'a Settings,
         remembers: bool,
-    ) -> Self {
-        Self {
+    ) -> Result<Self, SimError> {
+        let seer = if settings.policy.forecasts() {
+            let (forecast, lookahead) = (&settings.forecast, settings.lookahead);
+            Some(Seer::new(recording, forecast, lookahead, settings.seed)?)
+        } else {
+            None
+        };
+        Ok(Self {
             recording,
             trainers,
             kinds,
@@ -69,8 +78,9 @@ impl<'a> World<'a> {
             tally: Tally::default(),
             days: Days::new(remembers),
             recorder: remembers.then(|| Recorder::new(settings.gantt)),
+            seer,
             second: (0.0, 0),
-        }
+        })
     }
 
     /// Runs to the end of the recording or, if the list of trainers has an end, to its end.
@@ -81,13 +91,12 @@ impl<'a> World<'a> {
         watch: &mut dyn FnMut(&Tally),
     ) -> Result<(), SimError> {
         let length = self.recording.length_s();
-        let mut steps = self.recording.steps()?;
-        loop {
-            let step = steps.next()?;
-            if self.until_step(step, length, decider, watch)? {
-                break;
-            }
-        }
+        let lookahead = match self.seer {
+            Some(_) => self.settings.lookahead.bound(),
+            None => Some(0.0),
+        };
+        let mut walk = Foresight::new(self.recording, lookahead)?;
+        while !self.until_step(&mut walk, length, decider, watch)? {}
         if !self.is_over() {
             self.show_begin(length);
             self.advance(length);
@@ -103,16 +112,16 @@ impl<'a> World<'a> {
         Some(recorder.finish(self.tally.now_s, days, self.recording))
     }
 
-    /// Lives through all that happens up to a step of the recording, and through the step
+    /// Lives through all that happens up to the next step of the recording, and through the step
     /// itself; without one, up to the end. Says whether the replay is over.
     fn until_step(
         &mut self,
-        step: Option<StepRef<'_>>,
+        walk: &mut Foresight<'_>,
         length: f64,
         decider: &mut Decider<'_, '_>,
         watch: &mut dyn FnMut(&Tally),
     ) -> Result<bool, SimError> {
-        let step_s = step.map_or(f64::INFINITY, |step| step.at_s);
+        let step_s = walk.next_at_s()?;
         loop {
             let now = step_s.min(self.next_arrival_s()).min(self.next_end_s());
             // What happens at the very end changes nothing any more.
@@ -121,8 +130,13 @@ impl<'a> World<'a> {
             }
             self.show_begin(now);
             self.advance(now);
-            let stepped = step.filter(|step| step.at_s <= now);
-            if let Some(step) = stepped {
+            let stepped = step_s <= now;
+            if !stepped {
+                walk.advance(now)?;
+            } else if let Some(step) = walk.next()? {
+                if let Some(seer) = &mut self.seer {
+                    seer.step(&step);
+                }
                 for &node in step.closed {
                     self.lose(node);
                 }
@@ -136,11 +150,11 @@ impl<'a> World<'a> {
                 return Ok(true);
             }
             self.admit();
-            self.replan(decider)?;
+            self.replan(decider, walk.ends())?;
             self.tally.events += 1;
             self.remember();
             watch(&self.tally);
-            if stepped.is_some() {
+            if stepped {
                 return Ok(false);
             }
             self.goes_on()?;

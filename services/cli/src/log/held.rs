@@ -54,7 +54,8 @@ impl Held {
 
     /// A part of it, to be walked over.
     pub(super) fn trace(&self, from: Timestamp, until: Option<Timestamp>) -> Trace {
-        Trace::new(&self.holes, self.nodes.as_ref(), from, until)
+        let nodes = self.nodes.as_ref();
+        Trace::new(&self.holes, nodes, from, until).with_past(&self.holes, nodes)
     }
 }
 

@@ -6,8 +6,9 @@ use clap::{Args, ValueEnum};
 
 use lacuna_model::{NodeChoice, Policy, Span, Timestamp};
 use lacuna_planner::objective::{NamedExpressions, Objective, ObjectiveError};
-use lacuna_sim::{Dedicated, GanttWindow, Model, Settings, TrainerEnd};
+use lacuna_sim::{Dedicated, GanttWindow, Lookahead, Model, Settings, TrainerEnd};
 
+use super::forecast::ForecastArgs;
 use super::window::{Part, Saved};
 use crate::error::{CliError, Result, file_error};
 use crate::log::LogArgs;
@@ -75,6 +76,12 @@ pub(crate) struct ReplayArgs {
     /// Forward-looking time of a decision
     #[arg(long, help_heading = DECIDES, value_name = "TIME", default_value = "120s", value_parser = parse_span, allow_hyphen_values = true)]
     horizon: Span,
+    /// Reveal the true ends of holes to a forecasting policy so far ahead (0s, 5m, 15m): no
+    /// forecast, but the measure of what one would be worth
+    #[arg(long, help_heading = DECIDES, value_name = "TIME", default_value = "0s", value_parser = parse_span, allow_hyphen_values = true)]
+    lookahead: Span,
+    #[command(flatten)]
+    forecast: ForecastArgs,
     /// What is maximised: as-given (what the list of trainers says), throughput,
     /// scaling-efficiency, weighted, deadline, least-attained, fair, or an expression
     #[arg(long, help_heading = DECIDES, value_name = "OBJECTIVE", default_value = "as-given", value_parser = objective, allow_hyphen_values = true)]
@@ -134,6 +141,12 @@ enum PolicyArg {
     Dp,
     /// Equal share, first-come-first-served
     EqualShare,
+    /// By forecasts of the holes: which nodes, and so how many; by dynamic programming
+    Forecast,
+    /// By forecasts of the holes, as a mixed-integer programme over patterns of nodes
+    MilpPatterns,
+    /// As forecast, but knowing the true end of every hole: what no forecast can pass by far
+    Clairvoyant,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -177,7 +190,14 @@ impl ReplayArgs {
                 PolicyArg::Milp => Policy::Milp,
                 PolicyArg::Dp => Policy::Dp,
                 PolicyArg::EqualShare => Policy::EqualShare,
+                PolicyArg::Forecast | PolicyArg::Clairvoyant => Policy::Forecast,
+                PolicyArg::MilpPatterns => Policy::MilpPatterns,
             },
+            lookahead: match self.policy {
+                PolicyArg::Clairvoyant => Lookahead::All,
+                _ => Lookahead::Seconds(self.lookahead.as_secs_f64()),
+            },
+            forecast: self.forecast.settings()?,
             horizon: self.horizon,
             max_parallel: self.max_parallel.unwrap_or(PARALLEL),
             cost_scale: self.cost_scale,

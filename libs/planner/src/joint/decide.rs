@@ -1,0 +1,330 @@
+//! The whole decision: proposals are carried out, and the best is taken.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Item, Problem, dp};
+
+use super::Scenarios;
+use super::growth::{grow, places};
+use super::segments::Segments;
+use super::worth::{Member, worth};
+
+/// How the joint allocation weighs things.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// How far it looks ahead, H, seconds.
+    pub horizon_s: f64,
+    /// A change must be worth so many times its cost.
+    pub hysteresis: f64,
+    /// Whether a trainer that was hit may take any nodes at no further charge.
+    pub repool: bool,
+    /// Whether nodes may be left idle because they do not pay. If not, what is left is given to
+    /// whoever has room, the largest first.
+    pub refuse: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            horizon_s: 600.0,
+            hysteresis: 2.0,
+            repool: true,
+            refuse: true,
+        }
+    }
+}
+
+/// What is to be decided. Nodes come in the order in which they are expected to leave.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The trainers; the horizon of the problem is not used.
+    pub trainers: &'a [Item],
+    /// Whether each was hit at this event; none if shorter.
+    pub hit: &'a [bool],
+    /// Seconds at the rate after it that a start stalls each; 0 if shorter.
+    pub start_s: &'a [f64],
+    /// Whose each node is.
+    pub owners: &'a [Option<u32>],
+    /// When nodes leave.
+    pub scenarios: &'a Scenarios,
+}
+
+/// Which sizes of bound trainers were tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Proposal {
+    /// As they are, grown where that pays.
+    Present,
+    /// Optimal without a forecast over a fifth of the horizon.
+    Short,
+    /// Optimal without a forecast over half of the horizon.
+    Long,
+}
+
+impl Proposal {
+    const ALL: [Self; 3] = [Self::Present, Self::Short, Self::Long];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Present => "present",
+            Self::Short => "short",
+            Self::Long => "long",
+        }
+    }
+
+    fn share(self) -> Option<f64> {
+        match self {
+            Self::Present => None,
+            Self::Short => Some(0.2),
+            Self::Long => Some(0.5),
+        }
+    }
+}
+
+/// Who gets which node.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assignment {
+    /// Whose each node is from now on.
+    pub owners: Vec<Option<u32>>,
+    /// The sum of V over the trainers less all charges, objective units.
+    pub worth: f64,
+    /// Which proposal it was.
+    pub proposal: Proposal,
+    /// What a free node-second was taken to be worth, objective units.
+    pub salvage: f64,
+}
+
+/// Allocates nodes to trainers by scenarios. Keeps score of what a node-second is worth.
+#[derive(Debug, Clone, Default)]
+pub struct Joint {
+    settings: Settings,
+    /// Worth and node-seconds of late plans, fading.
+    earned: (f64, f64),
+    sizes: dp::Solver,
+    segments: Segments,
+}
+
+/// Of what was earned before, so much is forgotten at each decision.
+const FORGOTTEN: f64 = 0.01;
+
+impl Joint {
+    /// Nothing earned yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            ..Self::default()
+        }
+    }
+
+    /// How things are weighed.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What a free node-second is worth, objective units: what late plans made of one; before
+    /// there was any, what the best trainer makes of it at its largest size.
+    #[must_use]
+    pub fn salvage(&self, trainers: &[Item]) -> f64 {
+        let (worth, node_s) = self.earned;
+        if node_s > 0.0 {
+            return (worth / node_s).max(0.0);
+        }
+        let at_best = |item: &Item| {
+            let most = item.value.get(item.max as usize).copied().unwrap_or(0.0);
+            most / f64::from(item.max.max(1))
+        };
+        trainers.iter().map(at_best).fold(0.0, f64::max)
+    }
+
+    /// Decides. Owners that are no trainer of the request count as nobody, and so do those of
+    /// nodes beyond the scenarios.
+    pub fn decide(&mut self, request: &Request<'_>) -> Assignment {
+        let salvage = self.salvage(request.trainers);
+        let members = self.members(request);
+        let mut best: Option<Assignment> = None;
+        let mut tried: Vec<Vec<u32>> = Vec::new();
+        for proposal in Proposal::ALL {
+            let sizes = self.guide(proposal, &members, request.owners.len());
+            if tried.contains(&sizes) {
+                continue;
+            }
+            let owners = self.carry_out(&members, request, &sizes, salvage);
+            let worth = self.judge(&members, request, &owners, salvage);
+            tried.push(sizes);
+            if best.as_ref().is_none_or(|best| worth > best.worth) {
+                best = Some(Assignment {
+                    owners,
+                    worth,
+                    proposal,
+                    salvage,
+                });
+            }
+        }
+        let best = best.unwrap_or_else(|| Assignment {
+            owners: vec![None; request.owners.len()],
+            worth: 0.0,
+            proposal: Proposal::Present,
+            salvage,
+        });
+        self.learn(request.scenarios, &best);
+        best
+    }
+
+    fn members<'a>(&self, request: &Request<'a>) -> Vec<Member<'a>> {
+        let of = |(j, item): (usize, &'a Item)| Member {
+            item,
+            hit: self.settings.repool && request.hit.get(j).copied().unwrap_or(false),
+            start_s: request.start_s.get(j).copied().unwrap_or(0.0),
+        };
+        request.trainers.iter().enumerate().map(of).collect()
+    }
+
+    /// The sizes that bound trainers are to have: what they have, or what would be best if
+    /// nobody left for a time.
+    fn guide(&mut self, proposal: Proposal, members: &[Member<'_>], nodes: usize) -> Vec<u32> {
+        let Some(share) = proposal.share() else {
+            return members.iter().map(|member| member.item.current).collect();
+        };
+        let trainers = members.iter().map(|member| {
+            let mut item = member.item.clone();
+            if member.is_loose() {
+                (item.up_s, item.down_s) = (0.0, 0.0);
+            }
+            item
+        });
+        self.sizes
+            .solve(&Problem {
+                nodes: nodes as u32,
+                horizon_s: self.settings.horizon_s * share,
+                trainers: trainers.collect(),
+                max_change: None,
+            })
+            .counts
+    }
+
+    /// Bound trainers go to the sizes given: they shrink from the front, and grow from the back,
+    /// the largest first. Then the loose ones get the best segments, and then others grow.
+    fn carry_out(
+        &mut self,
+        members: &[Member<'_>],
+        request: &Request<'_>,
+        sizes: &[u32],
+        salvage: f64,
+    ) -> Vec<Option<u32>> {
+        let (loose, bound): (Vec<usize>, Vec<usize>) =
+            (0..members.len()).partition(|&j| members.get(j).is_some_and(Member::is_loose));
+        let change = |j: usize| -> i64 {
+            let current = members.get(j).map_or(0, |member| member.item.current);
+            i64::from(sizes.get(j).copied().unwrap_or(current)) - i64::from(current)
+        };
+        let mut given_up: Vec<i64> = (0..members.len()).map(|j| (-change(j)).max(0)).collect();
+        let mut owners: Vec<Option<u32>> = request.owners.to_vec();
+        for owner in &mut owners {
+            let Some(j) = owner.map(|j| j as usize) else {
+                continue;
+            };
+            match (members.get(j), given_up.get_mut(j)) {
+                (Some(member), _) if member.is_loose() => *owner = None,
+                (Some(_), Some(left)) if *left > 0 => {
+                    *left -= 1;
+                    *owner = None;
+                }
+                (Some(_), _) => {}
+                (None, _) => *owner = None,
+            }
+        }
+        let mut growing: Vec<usize> = bound.iter().copied().filter(|&j| change(j) > 0).collect();
+        growing.sort_by_key(|&j| (std::cmp::Reverse(sizes.get(j).copied()), j));
+        let mut back = owners.iter_mut().rev().filter(|owner| owner.is_none());
+        for j in growing {
+            for owner in back.by_ref().take(change(j) as usize) {
+                *owner = u32::try_from(j).ok();
+            }
+        }
+        let free: Vec<usize> = places(&owners, None).collect();
+        let (scenarios, settings) = (request.scenarios, &self.settings);
+        let segments = self
+            .segments
+            .cut(members, &loose, &free, scenarios, settings, salvage);
+        for (j, range) in segments {
+            for &node in free.get(range).unwrap_or(&[]) {
+                if let Some(owner) = owners.get_mut(node) {
+                    *owner = u32::try_from(j).ok();
+                }
+            }
+        }
+        grow(members, &bound, &mut owners, scenarios, settings, salvage);
+        if !self.settings.refuse {
+            use_all(members, &mut owners);
+        }
+        owners
+    }
+
+    /// The sum of V less all charges.
+    fn judge(
+        &self,
+        members: &[Member<'_>],
+        request: &Request<'_>,
+        owners: &[Option<u32>],
+        salvage: f64,
+    ) -> f64 {
+        let mut nodes: Vec<Vec<usize>> = vec![Vec::new(); members.len()];
+        for (place, owner) in owners.iter().enumerate() {
+            if let Some(mine) = owner.and_then(|j| nodes.get_mut(j as usize)) {
+                mine.push(place);
+            }
+        }
+        members
+            .iter()
+            .zip(&nodes)
+            .map(|(member, nodes)| {
+                let Settings {
+                    horizon_s,
+                    hysteresis,
+                    ..
+                } = self.settings;
+                let places = nodes.iter().copied();
+                let gained = worth(member, request.scenarios, places, horizon_s, salvage);
+                gained - member.charge(nodes.len() as u32, hysteresis)
+            })
+            .sum()
+    }
+
+    /// What this plan makes of a node-second.
+    fn learn(&mut self, scenarios: &Scenarios, plan: &Assignment) {
+        let horizon = self.settings.horizon_s;
+        let held = plan.owners.iter().enumerate().filter(|(_, o)| o.is_some());
+        let node_s: f64 = held.map(|(node, _)| scenarios.stay_s(node, horizon)).sum();
+        self.earned.0 = self.earned.0 * (1.0 - FORGOTTEN) + plan.worth;
+        self.earned.1 = self.earned.1 * (1.0 - FORGOTTEN) + node_s;
+    }
+}
+
+/// Gives what nobody has to trainers that run and have room, the largest first.
+fn use_all(members: &[Member<'_>], owners: &mut [Option<u32>]) {
+    let held = |owners: &[Option<u32>], j: usize| places(owners, u32::try_from(j).ok()).count();
+    let mut room: Vec<(usize, usize)> = (0..members.len())
+        .map(|j| (held(owners, j), j))
+        .filter(|&(nodes, j)| {
+            let item = members
+                .get(j)
+                .map(|member| (member.item, member.is_loose()));
+            // A bound trainer that shrinks now cannot take other nodes as well.
+            nodes > 0 && item.is_some_and(|(i, loose)| loose || nodes >= i.current as usize)
+        })
+        .collect();
+    room.sort_by_key(|&(nodes, j)| (std::cmp::Reverse(nodes), j));
+    for (nodes, j) in room {
+        let most = members.get(j).map_or(0, |member| member.item.max as usize);
+        let free: Vec<usize> = places(owners, None).collect();
+        for &node in free.iter().rev().take(most.saturating_sub(nodes)) {
+            if let Some(owner) = owners.get_mut(node) {
+                *owner = u32::try_from(j).ok();
+            }
+        }
+    }
+}

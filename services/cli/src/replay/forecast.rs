@@ -1,0 +1,73 @@
+//! Arguments of `lacuna replay` for policies that forecast.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use lacuna_forecast::OrderBy;
+use lacuna_sim::Forecasting;
+
+use crate::error::{Result, file_error};
+
+/// How a forecasting policy forecasts and weighs.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "How forecasts decide")]
+pub(super) struct ForecastArgs {
+    /// The order in which the scheduler takes nodes: learnt, names, none, or a file that lists
+    /// nodes, first taken first
+    #[arg(long, value_name = "ORDER", default_value = "learnt")]
+    order: String,
+    /// Futures drawn for each decision
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    scenarios: u32,
+    /// How far a forecasting policy looks ahead, seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600.0)]
+    forecast_horizon: f64,
+    /// A change must be worth so many times its cost
+    #[arg(long, value_name = "FACTOR", default_value_t = 2.0)]
+    hysteresis: f64,
+    /// A trainer that was hit may not take other nodes at no further charge
+    #[arg(long)]
+    no_repool: bool,
+    /// Nodes are given out even if they do not pay
+    #[arg(long)]
+    no_refusal: bool,
+    /// Holes are forecast one by one, not together
+    #[arg(long)]
+    no_groups: bool,
+}
+
+impl ForecastArgs {
+    /// In the words of the replay.
+    ///
+    /// # Errors
+    /// The list of nodes cannot be read.
+    pub(super) fn settings(&self) -> Result<Forecasting> {
+        let mut settings = Forecasting {
+            order: order(&self.order)?,
+            scenarios: self.scenarios,
+            together: !self.no_groups,
+            ..Forecasting::default()
+        };
+        settings.joint.horizon_s = self.forecast_horizon;
+        settings.joint.hysteresis = self.hysteresis;
+        settings.joint.repool = !self.no_repool;
+        settings.joint.refuse = !self.no_refusal;
+        Ok(settings)
+    }
+}
+
+/// The order by name, or as listed in a file.
+fn order(text: &str) -> Result<OrderBy> {
+    Ok(match text {
+        "learnt" => OrderBy::Learnt,
+        "names" => OrderBy::Names,
+        "none" => OrderBy::None,
+        file => {
+            let path = PathBuf::from(file);
+            let text =
+                std::fs::read_to_string(&path).map_err(|e| file_error("read", &path, &e))?;
+            OrderBy::List(text.split_whitespace().map(str::to_owned).collect())
+        }
+    })
+}
