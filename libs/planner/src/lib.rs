@@ -21,6 +21,7 @@ pub mod instance;
 pub mod joint;
 pub mod node_binary;
 pub mod objective;
+pub mod patterns;
 mod planner;
 mod problem;
 pub mod translate;

@@ -16,6 +16,7 @@ mod groups;
 mod language;
 mod objectives;
 mod oracles;
+mod patterns;
 mod planner;
 mod programme;
 mod recorded;

@@ -1,0 +1,162 @@
+//! How a solve over patterns is bounded, and what comes of it.
+
+use std::time::Duration;
+
+use lacuna_model::Outcome;
+
+use crate::patterns::Column;
+
+/// How a solve is bounded. The generation of columns ends by `rounds` and `max_columns` long
+/// before the time limit, so that answers do not depend on the machine; the time limit is for
+/// what nobody foresaw.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// Relative gap between answer and bound that counts as optimal.
+    pub gap: f64,
+    /// Limit on the whole solve by the stopwatch.
+    pub time_limit: Duration,
+    /// Most columns that are generated.
+    pub max_columns: usize,
+    /// Most rounds of pricing.
+    pub rounds: u32,
+    /// Seconds since any fixed moment.
+    pub stopwatch: &'a dyn Fn() -> f64,
+}
+
+impl<'a> Options<'a> {
+    /// The defaults with this stopwatch (seconds since any fixed moment).
+    #[must_use]
+    pub const fn new(stopwatch: &'a dyn Fn() -> f64) -> Self {
+        Self {
+            gap: 1e-3,
+            time_limit: Duration::from_secs(5),
+            max_columns: 20_000,
+            rounds: 60,
+            stopwatch,
+        }
+    }
+}
+
+impl std::fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("gap", &self.gap)
+            .field("time_limit", &self.time_limit)
+            .field("max_columns", &self.max_columns)
+            .field("rounds", &self.rounds)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who found the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Keeping for all: nothing better was found.
+    Keep,
+    /// The columns that the caller began with.
+    Warm,
+    /// Rounded from the relaxation and improved trainer by trainer; the solver found none
+    /// better.
+    Rounding,
+    /// The mixed-integer programme.
+    Highs,
+}
+
+/// Where the time went, by the stopwatch.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Seconds {
+    /// Pricing patterns.
+    pub pricing: f64,
+    /// Solving relaxations.
+    pub relaxation: f64,
+    /// Rounding and improving.
+    pub rounding: f64,
+    /// Solving the mixed-integer programme.
+    pub programme: f64,
+    /// All of it.
+    pub total: f64,
+}
+
+/// What came of a solve.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// A pattern for each trainer, in their order; together within the capacities.
+    pub chosen: Vec<Column>,
+    /// Sum of their values, objective units.
+    pub objective: f64,
+    /// No choice over all patterns that are priced is worth more; infinite if pricing is not
+    /// exact. The answer may be, where [`Patterns::fit`](crate::patterns::Patterns::fit) knows
+    /// patterns beyond those.
+    pub bound: f64,
+    /// `Optimal`: within the gap that was asked for of the bound, or above it. `Feasible`: as far from it as
+    /// said. `Failed`: the solver failed, and this is the best that was found without it.
+    pub outcome: Outcome,
+    /// Who found it.
+    pub source: Source,
+    /// Columns generated.
+    pub columns: usize,
+    /// Rounds of pricing.
+    pub rounds: u32,
+    /// Whether the generation of columns came to its end: no pattern would raise the optimum
+    /// of the relaxation by more than a tenth of the gap.
+    pub converged: bool,
+    /// Optimum of the relaxation over the columns at hand, objective units.
+    pub relaxation: f64,
+    /// The prices at which the bound was found, objective units a node, by class.
+    pub prices: Vec<f64>,
+    /// Where the time went.
+    pub seconds: Seconds,
+}
+
+impl Answer {
+    /// Distance from objective to bound over the objective.
+    #[must_use]
+    pub fn gap(&self) -> f64 {
+        gap(self.objective, self.bound)
+    }
+}
+
+/// Distance from objective to bound over the objective; 0 where they meet.
+pub(crate) fn gap(objective: f64, bound: f64) -> f64 {
+    let distance = (bound - objective).max(0.0);
+    if distance == 0.0 {
+        0.0
+    } else if distance.is_finite() && objective != 0.0 {
+        distance / objective.abs()
+    } else {
+        f64::INFINITY
+    }
+}
+
+/// Patterns that make no sense: whoever gives them is wrong.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// A value that is not a number, or infinite.
+    #[error("a pattern of trainer {trainer} has the value {value}")]
+    Value {
+        /// Whose.
+        trainer: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// A class that does not exist, comes twice or out of order.
+    #[error("a pattern of trainer {trainer} has no sound list of classes")]
+    Classes {
+        /// Whose.
+        trainer: usize,
+    },
+    /// A pattern of another trainer, or of one that does not exist.
+    #[error("a pattern of trainer {found} where one of {trainer} was asked for")]
+    Trainer {
+        /// Whose was asked for.
+        trainer: usize,
+        /// Whose came.
+        found: u32,
+    },
+    /// Keeping takes or gives back nodes.
+    #[error("keeping changes the nodes of trainer {trainer}")]
+    Keep {
+        /// Whose.
+        trainer: usize,
+    },
+}

@@ -1,0 +1,235 @@
+//! Answers found without the mixed-integer programme: rounded from the relaxation, improved
+//! trainer by trainer. They bound how much the programme has left to find.
+
+use crate::patterns::answer::Error;
+use crate::patterns::master::Columns;
+use crate::patterns::{Column, Patterns};
+
+/// How often at most all trainers are gone through.
+const PASSES: usize = 6;
+
+/// How many trainers that fall shortest of their best are tried together with every other.
+const SHORTEST: usize = 6;
+
+/// A pattern for each trainer, within the capacities.
+#[derive(Debug, Clone)]
+pub(crate) struct Choice {
+    pub(crate) chosen: Vec<Column>,
+    /// What is left of each class; never below 0 between the steps here.
+    free: Vec<i64>,
+}
+
+/// What a search needs beside the choice: where patterns come from, and the patterns that were
+/// found on the way, for the programme to combine.
+pub(crate) struct Search<'a> {
+    pub(crate) columns: &'a Columns,
+    pub(crate) patterns: &'a mut dyn Patterns,
+    pub(crate) found: Vec<Column>,
+    /// Whether there is time for more.
+    pub(crate) more: &'a dyn Fn() -> bool,
+}
+
+impl Search<'_> {
+    /// The best pattern of trainer `j` within what is free, at these prices.
+    fn fit(&mut self, j: usize, free: &[i64], price: &[f64]) -> Result<Option<Column>, Error> {
+        let mut offers = Vec::new();
+        self.patterns.fit(j, free, price, &mut offers);
+        let mut best: Option<(f64, Column)> = None;
+        for offer in offers {
+            self.columns.check(&offer, Some(j))?;
+            let reduced = offer.reduced(price);
+            if best.as_ref().is_none_or(|best| reduced > best.0) {
+                best = Some((reduced, offer));
+            }
+        }
+        Ok(best.map(|(_, offer)| offer))
+    }
+}
+
+impl Choice {
+    /// Keeping for all.
+    pub(crate) fn keep(columns: &Columns, trainers: usize, capacity: &[u32]) -> Self {
+        let keep = (0..trainers).filter_map(|j| columns.keep_of(j).cloned());
+        Self {
+            chosen: keep.collect(),
+            free: capacity.iter().map(|&c| i64::from(c)).collect(),
+        }
+    }
+
+    /// Sum of the values.
+    pub(crate) fn objective(&self) -> f64 {
+        self.chosen.iter().map(|column| column.value).sum()
+    }
+
+    /// Gives a trainer this pattern if it fits beside all others.
+    pub(crate) fn take(&mut self, column: &Column) -> bool {
+        let Some(slot) = self.chosen.get_mut(column.trainer as usize) else {
+            return false;
+        };
+        slot.refund(&mut self.free);
+        column.charge(&mut self.free);
+        // The others fitted before: only what this changes can be overdrawn, but a pattern that
+        // gave nodes back may have been leant on by others, in any class.
+        if self.free.iter().all(|&free| free >= 0) {
+            *slot = column.clone();
+            return true;
+        }
+        column.refund(&mut self.free);
+        slot.charge(&mut self.free);
+        false
+    }
+
+    /// These patterns if they fit together, else as far as they do, those that give nodes back
+    /// first; trainers without one stay as they are.
+    pub(crate) fn lay<'a>(&mut self, wanted: impl Iterator<Item = &'a Column> + Clone) {
+        let mut whole = self.clone();
+        for column in wanted.clone() {
+            if let Some(slot) = whole.chosen.get_mut(column.trainer as usize) {
+                slot.refund(&mut whole.free);
+                column.charge(&mut whole.free);
+                *slot = column.clone();
+            }
+        }
+        if whole.free.iter().all(|&free| free >= 0) {
+            *self = whole;
+            return;
+        }
+        let gives = |column: &&Column| column.take.iter().any(|&(_, n)| n < 0);
+        for column in wanted.clone().filter(gives) {
+            self.take(column);
+        }
+        for column in wanted {
+            let slot = self.chosen.get(column.trainer as usize);
+            if slot.is_some_and(|slot| slot.take != column.take) {
+                self.take(column);
+            }
+        }
+    }
+
+    /// Rounds the relaxation: trainers whose share of one pattern is largest come first; where
+    /// that pattern does not fit, the best one at the prices that does. Shares are shaken by
+    /// `shake`, for other roundings of the same.
+    pub(crate) fn round(
+        &mut self,
+        search: &mut Search<'_>,
+        shares: &[f64],
+        price: &[f64],
+        mut shake: impl FnMut() -> f64,
+    ) -> Result<(), Error> {
+        let mut largest: Vec<Option<(f64, &Column)>> = vec![None; self.chosen.len()];
+        for (column, &share) in search.columns.all.iter().zip(shares) {
+            if share <= 1e-6 {
+                continue;
+            }
+            let share = share + shake();
+            if let Some(slot) = largest.get_mut(column.trainer as usize)
+                && slot.is_none_or(|(most, _)| share > most)
+            {
+                *slot = Some((share, column));
+            }
+        }
+        let mut order: Vec<(f64, &Column)> = largest.into_iter().flatten().collect();
+        order.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let wanted: Vec<Column> = order.iter().map(|&(_, column)| column.clone()).collect();
+        self.lay(wanted.iter());
+        for wanted in &wanted {
+            let j = wanted.trainer as usize;
+            if self.chosen.get(j).is_none_or(|c| c.take != wanted.take) {
+                self.refit(j, search, price)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes through all trainers, giving each the best pattern that fits beside the others',
+    /// until nothing improves. Never makes it worse.
+    pub(crate) fn improve(&mut self, search: &mut Search<'_>) -> Result<(), Error> {
+        let nothing = vec![0.0; self.free.len()];
+        for _ in 0..PASSES {
+            let mut better = false;
+            for j in 0..self.chosen.len() {
+                better |= (search.more)() && self.refit(j, search, &nothing)?;
+            }
+            if !better {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the trainers that fall shortest of their best at the prices, each together with
+    /// every other: both let go, one chooses at the prices, then the other, then both what is
+    /// left. Keeps what is better. `tops` are the best reduced values.
+    pub(crate) fn exchange(
+        &mut self,
+        search: &mut Search<'_>,
+        tops: &[f64],
+        price: &[f64],
+    ) -> Result<bool, Error> {
+        let short = |(top, column): (&f64, &Column)| top - column.reduced(price);
+        let shorts: Vec<f64> = tops.iter().zip(&self.chosen).map(short).collect();
+        let mut order: Vec<usize> = (0..shorts.len()).collect();
+        let short = |j: &usize| shorts.get(*j).copied().unwrap_or(0.0);
+        order.sort_by(|a, b| short(b).total_cmp(&short(a)));
+        let mut better = false;
+        for (place, &i) in order.iter().take(SHORTEST).enumerate() {
+            for &j in order.iter().skip(place + 1) {
+                for (first, second) in [(i, j), (j, i)] {
+                    if !(search.more)() {
+                        return Ok(better);
+                    }
+                    better |= self.pair(search, first, second, price)?;
+                }
+            }
+        }
+        Ok(better)
+    }
+
+    /// Two trainers let go and choose again, the first at the prices. Whether it was better.
+    fn pair(
+        &mut self,
+        search: &mut Search<'_>,
+        first: usize,
+        second: usize,
+        price: &[f64],
+    ) -> Result<bool, Error> {
+        let before = self.objective();
+        let keep = |j| search.columns.keep_of(j).cloned();
+        let (Some(a), Some(b)) = (keep(first), keep(second)) else {
+            return Ok(false);
+        };
+        let mut other = self.clone();
+        if !(other.take(&a) && other.take(&b)) {
+            return Ok(false);
+        }
+        let nothing = vec![0.0; self.free.len()];
+        other.refit(first, search, price)?;
+        other.refit(second, search, &nothing)?;
+        other.refit(first, search, &nothing)?;
+        let better = other.objective() > before + 1e-12 * before.abs();
+        if better {
+            *self = other;
+        }
+        Ok(better)
+    }
+
+    /// Gives trainer `j` the best pattern at these prices that fits beside the others'. Whether
+    /// that changed anything.
+    fn refit(&mut self, j: usize, search: &mut Search<'_>, price: &[f64]) -> Result<bool, Error> {
+        let Some(now) = self.chosen.get(j) else {
+            return Ok(false);
+        };
+        now.refund(&mut self.free);
+        let offer = search.fit(j, &self.free, price);
+        now.charge(&mut self.free);
+        let Some(offer) = offer? else {
+            return Ok(false);
+        };
+        let bar = now.reduced(price);
+        let better = offer.reduced(price) > bar + 1e-12 * bar.abs() && self.take(&offer);
+        if better {
+            search.found.push(offer);
+        }
+        Ok(better)
+    }
+}
