@@ -2,19 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which holes end together: holes in the order in which the scheduler takes nodes, and how
-/// firmly neighbours in it hang together. Walking along the order and breaking between two
-/// holes with the probability that they do not end together gives one scenario of groups.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Joint {
-    /// Places in the list of holes, in the order in which the scheduler takes nodes, first
-    /// taken first.
-    pub order: Vec<u32>,
-    /// For each position in `order` but the last: probability that the hole there and its
-    /// successor end in the same event.
-    pub link: Vec<f32>,
-}
-
 /// What neighbours have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kinship {
@@ -22,27 +9,41 @@ pub(crate) struct Kinship {
     pub(crate) release: bool,
     /// They stand in the same block.
     pub(crate) block: bool,
+    /// How many of those that began with them are left, of the fewer of both.
+    pub(crate) left: u32,
 }
 
 impl Kinship {
     fn stratum(self) -> usize {
-        usize::from(self.release) * 2 + usize::from(self.block)
+        let size = match self.left {
+            0..5 => 0,
+            5..20 => 1,
+            20..100 => 2,
+            100.. => 3,
+        };
+        (usize::from(self.release) * 2 + usize::from(self.block)) * 4 + size
     }
 }
 
-/// An event's weight fades over about so many later ones.
-const REMEMBERED: f64 = 5000.0;
+/// What pairs of an event weigh fades over about so many later events of their stratum.
+const REMEMBERED: f64 = 2000.0;
+
+/// How many strata there are: two answers, and four sizes.
+const STRATA: usize = 16;
 
 /// How often two neighbours of the ordered idle list left together when at least one of them
 /// left, by what they have in common. Each rate is the mean of a Beta distribution that began
-/// as uniform. Pairs of one event share one unit of weight for each stratum, since they are no
-/// independent witnesses.
+/// as uniform. Pairs count alike, since a scenario asks of pairs; an event that tells of a
+/// thousand counts no more than one that tells of a hundred.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct Links {
-    both: [f64; 4],
-    any: [f64; 4],
-    now: [(u32, u32); 4],
+    both: [f64; STRATA],
+    any: [f64; STRATA],
+    now: [(u32, u32); STRATA],
 }
+
+/// Pairs of one event and stratum that count at most.
+const AT_MOST: f64 = 100.0;
 
 impl Links {
     /// At least one of two neighbours leaves; `both` tells whether the other does too.
@@ -61,9 +62,7 @@ impl Links {
             let (together, pairs) = std::mem::take(now);
             if pairs > 0 {
                 let fade = 1.0 - 1.0 / REMEMBERED;
-                // The square root lies between counting pairs and counting events: a job of a
-                // hundred nodes says more of its neighbours than one of two, but not fifty times.
-                let weight = f64::from(pairs).sqrt();
+                let weight = f64::from(pairs).min(AT_MOST);
                 *both = *both * fade + weight * f64::from(together) / f64::from(pairs);
                 *any = *any * fade + weight;
             }
@@ -73,7 +72,7 @@ impl Links {
     /// Probability that neighbours end together.
     pub(crate) fn of(&self, kinship: Kinship) -> f32 {
         let stratum = kinship.stratum();
-        let at = |sums: &[f64; 4]| sums.get(stratum).copied().unwrap_or(0.0);
+        let at = |sums: &[f64; STRATA]| sums.get(stratum).copied().unwrap_or(0.0);
         ((at(&self.both) + 1.0) / (at(&self.any) + 2.0)) as f32
     }
 }
@@ -84,7 +83,11 @@ mod tests {
 
     #[test]
     fn links_are_learnt_by_what_neighbours_share() {
-        let kin = |release, block| Kinship { release, block };
+        let kin = |release, block| Kinship {
+            release,
+            block,
+            left: 7,
+        };
         let mut links = Links::default();
         assert_eq!(links.of(kin(true, true)), 0.5);
         for event in 0..100 {

@@ -37,7 +37,7 @@ pub use hazard::{
     GRID_S, Hazard, HazardCore, HazardSettings, Oddities, OrderReport, OrderState, View,
 };
 pub use hinted::{Certainty, Hint, Hinted, Record};
-pub use joint::Joint;
+pub use lacuna_model::Joint;
 pub use order::{Evidence, Nodes, OrderBy, block_of, natural_cmp};
 pub use persistence::Persistence;
 pub use predictor::{Forecasts, Learning, Predictor};

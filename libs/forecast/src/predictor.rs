@@ -1,9 +1,9 @@
 //! What a predictor must do.
 
-use lacuna_model::{Forecast, Hole, Pool, PooledHole, Timestamp};
+use lacuna_model::{Forecast, Hole, Joint, Pool, PooledHole, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::{Hint, Joint};
+use crate::Hint;
 
 /// Forecasts for a list of holes: those that are forecast alike share one.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -30,6 +30,7 @@ impl Forecasts {
             seq,
             holes,
             forecasts: self.forecasts,
+            joint: self.joint,
         }
     }
 

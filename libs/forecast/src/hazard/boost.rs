@@ -41,7 +41,10 @@ const RATE: f32 = 0.12;
 
 /// The penalty on leaves, in samples' worth of curvature. Samples of one moment end together,
 /// so it is larger than for independent ones.
-const PENALTY: f32 = 60.0;
+const PENALTY: f32 = 300.0;
+
+/// An age is drawn to all ages as if so many samples had been like the mean.
+const AGE_PRIOR: f64 = 30.0;
 
 /// What share of the samples each tree sees.
 const SEEN: f64 = 0.6;
@@ -186,7 +189,7 @@ fn by_age(trials: &[Trial]) -> Vec<Stretches> {
             }
         }
     }
-    let prior = f64::from(PENALTY);
+    let prior = AGE_PRIOR;
     let odds = |ages: &[(f64, f64); STRETCHES]| {
         let mut odds = [0.0; STRETCHES];
         for ((odds, &(ended, risk)), (ended_all, risk_all)) in odds.iter_mut().zip(ages).zip(all) {

@@ -15,7 +15,7 @@ use crate::saved::{ModelError, open, seal};
 use crate::{Evidence, Nodes, OrderBy};
 
 /// Version of what is saved: grows with every change of features, stretches or fields.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 #[derive(Serialize, Deserialize)]
 struct Memory {

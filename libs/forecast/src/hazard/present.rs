@@ -240,8 +240,11 @@ impl Present {
 
     /// What two nodes have in common.
     pub(crate) fn kinship(&self, a: u32, b: u32) -> Kinship {
+        let (a_group, b_group) = (self.slot(a).group, self.slot(b).group);
+        let left = self.group(a_group).left.min(self.group(b_group).left);
         Kinship {
-            release: self.slot(a).group == self.slot(b).group,
+            release: a_group == b_group,
+            left,
             block: self.nodes.block(a) == self.nodes.block(b),
         }
     }
