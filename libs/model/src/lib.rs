@@ -26,6 +26,6 @@ pub use plan::{
     Allocation, Generation, HoleVerdict, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve,
     TrainerVerdict, Verdict,
 };
-pub use pool::{Forecast, ForecastPoint, Pool, PooledHole};
+pub use pool::{Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use time::{Span, SpanError, Timestamp};
 pub use trainer::{Launch, RescaleCost, SpecError, TrainerSpec, Work};

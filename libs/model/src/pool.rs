@@ -97,6 +97,19 @@ pub struct PooledHole {
     pub forecast: u32,
 }
 
+/// Which holes end together: holes in the order in which the scheduler takes nodes, and how
+/// firmly neighbours in it hang together. Walking along the order and breaking between two
+/// holes with the probability that they do not end together gives one scenario of groups.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Joint {
+    /// Places in the list of holes, in the order in which the scheduler takes nodes, first
+    /// taken first.
+    pub order: Vec<u32>,
+    /// For each position in `order` but the last: probability that the hole there and its
+    /// successor end in the same event.
+    pub link: Vec<f32>,
+}
+
 /// All present holes at one moment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Pool {
@@ -108,6 +121,9 @@ pub struct Pool {
     pub holes: Vec<PooledHole>,
     /// The forecasts that the holes refer to.
     pub forecasts: Vec<Forecast>,
+    /// Which of the holes end together, and in which order, if the forecast knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joint: Option<Joint>,
 }
 
 impl Pool {

@@ -158,6 +158,7 @@ fn state(nodes: u32) -> Option<(Pool, Vec<TrainerRecord>)> {
         seq: 1,
         holes: holes.collect::<Option<_>>()?,
         forecasts: vec![Forecast::default()],
+        joint: None,
     };
     let trainers = (0..10).map(|j| {
         Some(TrainerRecord {

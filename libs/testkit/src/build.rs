@@ -55,6 +55,7 @@ pub fn pool(seq: u64, as_of: i64, names: &[&str]) -> Pool {
         seq,
         holes,
         forecasts: vec![forecast],
+        joint: None,
     }
 }
 

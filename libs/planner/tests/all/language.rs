@@ -25,6 +25,7 @@ pub(crate) fn case() -> Case {
             seq: 7,
             holes: Vec::new(),
             forecasts: vec![Forecast::default()],
+            joint: None,
         },
         trainers: Vec::new(),
         unusable: Vec::new(),

@@ -348,6 +348,7 @@ pub(crate) fn pool() -> PoolState {
                     open: 0.5,
                 }],
             }],
+            joint: None,
         },
         predictor: "survival".to_owned(),
     }
