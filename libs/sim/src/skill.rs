@@ -57,6 +57,9 @@ pub struct SkillOptions {
     pub predictors: Vec<(String, Choice)>,
     /// Before it predictors only learn; if absent, they are scored as soon as none is too young.
     pub train_until: Option<Timestamp>,
+    /// Whether the first predictor is asked a second time, with the ends that the simulated
+    /// scheduler announces ([`StepRef::hints`](crate::StepRef::hints)).
+    pub hints: bool,
     /// What they do after it.
     pub after: After,
     /// When is asked; each moment costs a forecast of the whole pool.
@@ -83,6 +86,7 @@ impl Default for SkillOptions {
                 ),
             ],
             train_until: None,
+            hints: false,
             after: After::Learn,
             moments: Moments::Times(1000),
             holes: 64,

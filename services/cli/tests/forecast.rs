@@ -182,6 +182,7 @@ fn mistakes_say_where_and_what_to_do() {
             &["holes.csv", "--events", "100000", "--holes", "10000"],
             "smaller --events",
         ),
+        (&["holes.csv", "--hints"], "leave --hints out"),
         (&["absent.csv"], "absent.csv"),
     ] {
         let text = complaint(&bench, arguments);
@@ -196,4 +197,42 @@ fn mistakes_say_where_and_what_to_do() {
         text.contains("too young") && text.contains("short.csv"),
         "{text}"
     );
+}
+
+/// Two nodes. In each round one job has a node for 100 to 800 s, as it asks for, and the next
+/// needs both, so that the other node stays idle until a moment that the scheduler knows.
+fn rounds() -> String {
+    let mut log = "; UnixStartTime: 1600000000\n; MaxNodes: 2\n; MaxProcs: 2\n".to_owned();
+    for round in 0..200 {
+        let (at, length) = (1000 * round, 100 + round * 7919 % 700);
+        for (number, nodes, length) in [(1, 1, length), (2, 2, 100)] {
+            let number = 2 * round + number;
+            log += &format!(
+                "{number} {at} 0 {length} {nodes} -1 -1 {nodes} {length} -1 1 1 -1 -1 1 -1 -1 -1\n"
+            );
+        }
+    }
+    log
+}
+
+#[test]
+fn what_the_scheduler_plans_makes_a_forecast_better() {
+    let bench = Bench::with(&[("rounds.swf", &rounds())]);
+    let line = [
+        "forecast",
+        "eval",
+        "rounds.swf",
+        "--predictor",
+        "age",
+        "--hints",
+        "--json",
+    ];
+    let found = json(&bench.lacuna(&line));
+    let brier = |label: &str| {
+        let five = &predictor(&found, label)["horizons"][1];
+        assert!(five["answered"].as_u64().unwrap() > 400, "{five}");
+        five["brier"].as_f64().unwrap()
+    };
+    let (plain, hinted) = (brier("age"), brier("age + hints"));
+    assert!(hinted < 0.8 * plain, "{hinted} with hints, {plain} without");
 }

@@ -29,12 +29,11 @@ pub(super) fn score(
     let predictors = walked
         .predictors
         .iter()
-        .zip(&options.predictors)
         .enumerate()
-        .map(|(number, (predictor, (label, _)))| {
+        .map(|(number, predictor)| {
             let said = |one: &Asked| one.said.get(number).copied().unwrap_or_default();
             PredictorSkill {
-                label: label.clone(),
+                label: label(options, number),
                 rests_on: predictor.label(),
                 learning: predictor.learning(),
                 concordance: order(asked, &said),
@@ -56,6 +55,20 @@ pub(super) fn score(
         unended: asked.iter().filter(|one| !one.seen.ended).count() as u64,
         order: walked.order,
         predictors,
+    }
+}
+
+/// What a predictor is called; the one after all others is the first with its hints.
+fn label(options: &SkillOptions, number: usize) -> String {
+    let named = options
+        .predictors
+        .get(number)
+        .or(options.predictors.first());
+    let label = named.map_or("", |(label, _)| label.as_str());
+    if number < options.predictors.len() {
+        label.to_owned()
+    } else {
+        format!("{label} + hints")
     }
 }
 

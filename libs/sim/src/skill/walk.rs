@@ -1,7 +1,9 @@
 //! The walk over the recording: predictors watch it, and are asked at some moments.
 
+use std::collections::BTreeMap;
+
 use lacuna_forecast::skill::{Brier, LEVELS, Seen};
-use lacuna_forecast::{HORIZONS_S, Learning, Predictor};
+use lacuna_forecast::{Certainty, HORIZONS_S, Hint, Hinted, Learning, Predictor};
 use lacuna_model::{Forecast, Hole, NodeId, Span, Timestamp};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -84,7 +86,7 @@ pub(super) fn walk(
         start: recording.start(),
         length_s: recording.length_s(),
         found: Walked {
-            predictors: options.predictors.iter().map(|(_, c)| c.build()).collect(),
+            predictors: predictors(options),
             asked: Vec::new(),
             moments: 0,
             too_young: 0,
@@ -92,12 +94,13 @@ pub(super) fn walk(
             links: Vec::new(),
         },
         pairs: Pairs::new(
-            options.predictors.len(),
+            options.predictors.len() + 1,
             recording.nodes() as usize,
             options.holes,
             options.seed ^ 0xba5e_ba11,
         ),
         watch: Watch::new(recording, &options.order),
+        announced: options.hints.then(BTreeMap::new),
         names: vec![None; recording.nodes() as usize],
         present: vec![None; recording.nodes() as usize],
         waiting: vec![Vec::new(); recording.nodes() as usize],
@@ -136,6 +139,16 @@ pub(super) fn walk(
     Ok(walk.end())
 }
 
+/// The predictors that are asked for, and the first once more if it is to listen.
+fn predictors(options: &SkillOptions) -> Vec<Box<dyn Predictor>> {
+    let mut all: Vec<Box<dyn Predictor>> =
+        options.predictors.iter().map(|(_, c)| c.build()).collect();
+    if let Some((_, first)) = options.predictors.first().filter(|_| options.hints) {
+        all.push(Box::new(Hinted::new(first.build())));
+    }
+    all
+}
+
 /// A walk under way.
 struct Walk<'a> {
     recording: &'a dyn Recording,
@@ -143,6 +156,8 @@ struct Walk<'a> {
     length_s: f64,
     found: Walked,
     watch: Option<Watch>,
+    /// What the scheduler announces, by node; nothing if nobody listens.
+    announced: Option<BTreeMap<u32, Hint>>,
     pairs: Pairs,
     names: Vec<Option<NodeId>>,
     present: Vec<Option<Hole>>,
@@ -181,6 +196,39 @@ impl Walk<'_> {
                 self.open(node as usize, hole, now);
             }
         }
+        self.hear(step, now);
+    }
+
+    /// Passes on what the scheduler has newly come to expect.
+    fn hear(&mut self, step: StepRef<'_>, now: Timestamp) {
+        let Some(mut announced) = self.announced.take() else {
+            return;
+        };
+        for node in step.closed {
+            announced.remove(node);
+        }
+        for hint in step.hints {
+            match self.name(hint.node).filter(|_| hint.at_s.is_finite()) {
+                Some(node) => {
+                    let hint_of_node = Hint {
+                        node,
+                        at: self.at(hint.at_s),
+                        certainty: Certainty::Soft,
+                    };
+                    announced.insert(hint.node, hint_of_node);
+                }
+                None => {
+                    announced.remove(&hint.node);
+                }
+            }
+        }
+        if !step.hints.is_empty() {
+            let all: Vec<Hint> = announced.values().cloned().collect();
+            for predictor in &mut self.found.predictors {
+                predictor.hint(now, &all);
+            }
+        }
+        self.announced = Some(announced);
     }
 
     /// The name of a node, made once.

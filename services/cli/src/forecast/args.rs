@@ -27,7 +27,7 @@ const SHOWS: &str = "What is shown";
 Examples:
   lacuna forecast eval holes.csv.gz --train-until 2021-02-15T00:08:52Z
   lacuna forecast eval sinfo.txt.gz --time-zone Europe/Warsaw --train-until 50%
-  lacuna forecast eval theta_2022.swf.gz --machine-nodes 4392 --report skill.html
+  lacuna forecast eval theta_2022.swf.gz --machine-nodes 4392 --hints --report skill.html
   lacuna forecast eval holes.csv.gz --predictor hazard --order nodes.txt --freeze --json
   lacuna forecast eval holes.csv.gz --first-nodes 1024 --predictor constant=10m
 
@@ -62,6 +62,10 @@ pub(crate) struct EvalArgs {
     /// a line, first taken first
     #[arg(long, help_heading = PREDICTORS, value_name = "ORDER", default_value = "learnt")]
     order: String,
+    /// Ask the first predictor once more, with what the simulated scheduler expects of the idle
+    /// nodes: when it plans to take which for a waiting job
+    #[arg(long, help_heading = PREDICTORS)]
+    pub(super) hints: bool,
     /// Events at which is asked, at most: every k-th of the log, so that there are no more
     #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=MOST_EVENTS))]
     events: u32,
@@ -147,6 +151,7 @@ impl EvalArgs {
         Ok(SkillOptions {
             predictors: predictor::all(&self.predictors, &order),
             train_until: None,
+            hints: self.hints,
             after: if self.freeze {
                 After::Freeze
             } else {

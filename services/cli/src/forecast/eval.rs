@@ -8,7 +8,7 @@ use lacuna_sim::skill::{Evaluation, SkillOptions, evaluate};
 use super::args::EvalArgs;
 use super::output;
 use crate::error::{CliError, Result};
-use crate::log::{Bar, Input, load, unreadable};
+use crate::log::{Bar, Input, Kind, load, unreadable};
 use crate::output::iso_short;
 use crate::replay::Target;
 
@@ -23,7 +23,16 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let report = args.report.as_deref().map(Target::open).transpose()?;
     let mut options = args.options()?;
     let mut bar = Bar::new(args.json.json);
-    let Input { facts, recording } = load(&args.log, None, &mut bar)?;
+    let mut log = args.log.clone();
+    log.outlook = args.hints;
+    let Input { facts, recording } = load(&log, None, &mut bar)?;
+    if args.hints && facts.kind != Kind::Simulated {
+        return Err(CliError::failed(format!(
+            "--hints: {} says what became of its nodes, not what a scheduler expected of them",
+            args.log.log.display()
+        ))
+        .remedy("leave --hints out, or give a log of batch jobs without their nodes"));
+    }
     let recording = recording.as_ref();
     options.train_until = args.train_until(recording)?;
     let evaluation = evaluate(recording, &options, &mut |p| bar.forecasting(&p)).map_err(failed)?;

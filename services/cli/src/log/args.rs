@@ -26,6 +26,10 @@ pub(crate) struct LogArgs {
     pub(super) machine: MachineArgs,
     #[command(flatten, next_help_heading = "What of it")]
     pub(super) part: PartArgs,
+    /// Whether the simulated scheduler is to tell when it expects to take which nodes. Set by the
+    /// command that listens; it takes time.
+    #[arg(skip)]
+    pub(crate) outlook: bool,
 }
 
 /// How the text is read.

@@ -325,7 +325,7 @@ fn from_jobs(args: &LogArgs, log: &JobLog, asked: Asked, bar: &mut Bar) -> Resul
             end: asked.until,
         },
         walltime: args.machine.walltime_default,
-        ..Simulation::default()
+        outlook: args.outlook,
     };
     let simulated = Simulated::survey(&args.log, &args.reading(), machine, simulation, &mut |p| {
         bar.reading(&args.log, p.jobs);
