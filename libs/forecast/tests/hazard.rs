@@ -67,6 +67,7 @@ fn run(core: &mut HazardCore, log: &[Step]) {
 fn settings(order: OrderBy) -> HazardSettings {
     HazardSettings {
         order,
+        samples: 6000,
         ..HazardSettings::default()
     }
 }

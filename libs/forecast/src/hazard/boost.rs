@@ -44,7 +44,7 @@ const RATE: f32 = 0.12;
 const PENALTY: f32 = 300.0;
 
 /// An age is drawn to all ages as if so many samples had been like the mean.
-const AGE_PRIOR: f64 = 30.0;
+const AGE_PRIOR: f64 = 300.0;
 
 /// What share of the samples each tree sees.
 const SEEN: f64 = 0.6;
@@ -88,7 +88,7 @@ impl Trial {
     }
 
     /// Whether it is at risk in a stretch, and whether it ends there.
-    fn outcome(&self, stretch: usize) -> Option<f32> {
+    pub(super) fn outcome(&self, stretch: usize) -> Option<f32> {
         match stretch.cmp(&usize::from(self.survived)) {
             std::cmp::Ordering::Less => Some(0.0),
             std::cmp::Ordering::Equal if self.ended => Some(1.0),

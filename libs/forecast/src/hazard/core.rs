@@ -1,6 +1,7 @@
 //! The hazard on numbered nodes: what it keeps, how it learns, what it forecasts.
 
 use super::curves::{GRID, Grouping};
+use super::drift::Drift;
 use super::features::Row;
 use super::model::{Model, Stretches};
 use super::present::{By, Present};
@@ -102,6 +103,7 @@ pub struct HazardCore {
     pub(super) has_begun: bool,
     pub(super) learns: bool,
     pub(super) lately: Lately,
+    pub(super) drift: Drift,
     pub(super) oddities: Oddities,
     // Room that is used again and again.
     pub(super) places: Vec<usize>,
@@ -141,6 +143,7 @@ impl HazardCore {
             has_begun: false,
             learns: true,
             lately: Lately::default(),
+            drift: Drift::default(),
             oddities: Oddities::default(),
             places: Vec::new(),
             rows: Vec::new(),
@@ -181,6 +184,7 @@ impl HazardCore {
         self.join(now_s, opened);
         if self.learns {
             self.sample(now_s);
+            self.follow(now_s);
             if self.is_fit_due(now_s) {
                 self.refit(now_s);
             }
@@ -215,7 +219,7 @@ impl HazardCore {
                 // Neighbours often look alike to the last level.
                 let open = match last {
                     Some((known, open)) if known == row => open,
-                    _ => model.open(&row),
+                    _ => model.open(&row, &self.drift.shift),
                 };
                 last = Some((row, open));
                 self.open.push(open);
@@ -308,6 +312,7 @@ impl HazardCore {
                 // Lengths across such a jump would mean nothing.
                 self.samples.settle_all(self.now_s);
                 self.lately = Lately::default();
+                self.drift.restart();
                 self.fitted_s = now_s;
                 self.now_s = now_s;
             }

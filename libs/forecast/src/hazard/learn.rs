@@ -15,6 +15,16 @@ const PATIENCE: u64 = 300;
 const PLAINER: f64 = 0.04;
 
 impl HazardCore {
+    /// Keeps the level right, a day's fit being two dozen updates apart.
+    pub(super) fn follow(&mut self, now_s: f64) {
+        let every_s = self.settings.refit_every.as_secs_f64() / 24.0;
+        if let Some(model) = &self.model
+            && self.drift.is_due(now_s, every_s)
+        {
+            self.drift.update(model, &self.samples.list, now_s);
+        }
+    }
+
     /// Learns from where the leaving nodes stand.
     pub(super) fn witness(&mut self, by: By) {
         if let Some(place) = self.present.mean_place(By::Rank) {
@@ -177,6 +187,7 @@ impl HazardCore {
             .collect();
         if let Some(model) = fit(&trials, self.settings.seed.wrapping_add(self.fits)) {
             self.model = Some(model);
+            self.drift.refitted();
         }
         self.mark_fitted(now_s);
         self.rank_taken();

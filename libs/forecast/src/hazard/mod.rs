@@ -6,6 +6,7 @@
 mod boost;
 mod core;
 mod curves;
+mod drift;
 mod features;
 mod learn;
 mod levels;

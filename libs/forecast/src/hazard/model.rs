@@ -69,13 +69,16 @@ impl Model {
         sums
     }
 
-    /// Probability of being open at the end of each stretch.
-    pub(crate) fn open(&self, row: &Row) -> Stretches {
+    /// Probability of being open at the end of each stretch, with log-odds that are off by
+    /// `drift`.
+    pub(crate) fn open(&self, row: &Row, drift: &Stretches) -> Stretches {
         let mut open = 1.0;
-        self.odds(row).map(|odds| {
-            open *= 1.0 - logistic(odds);
-            open
-        })
+        let mut curve = self.odds(row);
+        for (odds, drift) in curve.iter_mut().zip(drift) {
+            open *= 1.0 - logistic(*odds + drift);
+            *odds = open;
+        }
+        curve
     }
 
     /// What is wrong with a model that was read from somewhere, if anything is.

@@ -1,0 +1,133 @@
+//! Fitting beside the forecasting: a fit takes a second or two, and forecasts must not wait for
+//! it. What is to be fitted is taken out, fitted elsewhere, and put in between two events.
+
+use super::boost::{Trial, fit};
+use super::core::HazardCore;
+use super::model::Model;
+use super::samples::Fate;
+
+/// Where the model is fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fits {
+    /// Within the step at which it is due: the same log gives the same forecasts.
+    #[default]
+    Inside,
+    /// By whoever asks for [`HazardCore::fit_task`]; until the answer is put in, the old model
+    /// forecasts.
+    Outside,
+}
+
+/// A fit that is due.
+#[derive(Debug, Clone)]
+pub struct FitTask {
+    trials: Vec<Trial>,
+    seed: u64,
+    now_s: f64,
+    ended: u64,
+}
+
+/// A fitted model.
+#[derive(Debug, Clone)]
+pub struct Fitted {
+    model: Option<Model>,
+    now_s: f64,
+    ended: u64,
+    samples: usize,
+}
+
+impl FitTask {
+    /// Fits; takes up to a few seconds.
+    #[must_use]
+    pub fn run(self) -> Fitted {
+        Fitted {
+            model: fit(&self.trials, self.seed),
+            now_s: self.now_s,
+            ended: self.ended,
+            samples: self.trials.len(),
+        }
+    }
+}
+
+impl Fitted {
+    /// How many questions it was fitted to.
+    #[must_use]
+    pub const fn samples(&self) -> usize {
+        self.samples
+    }
+
+    /// How many trees the model has.
+    #[must_use]
+    pub fn trees(&self) -> usize {
+        self.model.as_ref().map_or(0, |model| model.trees.len())
+    }
+}
+
+impl HazardCore {
+    /// Says where models are to be fitted from now on.
+    pub fn set_fits(&mut self, fits: Fits) {
+        self.fitting = fits;
+    }
+
+    /// The fit that is due, if one is and fits are made outside. Until it is put in, none is due.
+    pub fn fit_task(&mut self) -> Option<FitTask> {
+        let is_due = self.fitting == Fits::Outside && self.learns && self.is_fit_due(self.now_s);
+        if !is_due || self.is_fitting {
+            return None;
+        }
+        self.is_fitting = true;
+        Some(self.task(self.now_s))
+    }
+
+    /// Puts in what was fitted; nothing if the fit came to grief, and the next one is then due
+    /// when as much more has been seen as if this one had been made.
+    pub fn install(&mut self, fitted: Option<Fitted>) {
+        self.is_fitting = false;
+        match fitted {
+            Some(fitted) if fitted.now_s <= self.now_s => {
+                if let Some(model) = fitted.model {
+                    self.model = Some(model);
+                    self.drift.refitted();
+                }
+                self.mark_fitted(fitted.now_s, fitted.ended);
+                self.rank_taken();
+            }
+            // Time was set back meanwhile: it would be a model of the future.
+            Some(_) => {}
+            None => self.mark_fitted(self.now_s, self.ended),
+        }
+    }
+
+    /// Fits the model to what has been seen up to now.
+    pub(super) fn refit(&mut self, now_s: f64) {
+        let fitted = self.task(now_s).run();
+        self.install(Some(fitted));
+    }
+
+    fn task(&self, now_s: f64) -> FitTask {
+        let half_life = self.settings.half_life.map(|half| half.as_secs_f64());
+        let weight = |at_s: f64| match half_life {
+            Some(half) if half > 0.0 => (-(now_s - at_s).max(0.0) / half).exp2() as f32,
+            _ => 1.0,
+        };
+        let trials: Vec<Trial> = self
+            .samples
+            .list
+            .iter()
+            .filter_map(|sample| {
+                let (length_s, ended) = match sample.fate {
+                    Fate::Open => ((now_s - sample.at_s) as f32, false),
+                    Fate::Ended => (sample.length_s, true),
+                    Fate::Censored => (sample.length_s, false),
+                };
+                let trial = Trial::new(sample.row, length_s, ended, weight(sample.at_s));
+                (trial.survived > 0 || trial.ended).then_some(trial)
+            })
+            .collect();
+        FitTask {
+            trials,
+            seed: self.settings.seed.wrapping_add(self.fits),
+            now_s,
+            ended: self.ended,
+        }
+    }
+}
