@@ -6,9 +6,9 @@ use lacuna_model::Outcome;
 
 use crate::patterns::Column;
 
-/// How a solve is bounded. The generation of columns ends by `rounds` and `max_columns` long
-/// before the time limit, so that answers do not depend on the machine; the time limit is for
-/// what nobody foresaw.
+/// How a solve is bounded. It ends by `rounds`, `max_columns` and `tree_nodes` long before the
+/// time limit, so that answers do not depend on the machine; the time limit is for what nobody
+/// foresaw.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// Relative gap between answer and bound that counts as optimal.
@@ -19,6 +19,8 @@ pub struct Options<'a> {
     pub max_columns: usize,
     /// Most rounds of pricing.
     pub rounds: u32,
+    /// Most nodes of the solver's tree for the programme.
+    pub tree_nodes: u32,
     /// Seconds since any fixed moment.
     pub stopwatch: &'a dyn Fn() -> f64,
 }
@@ -32,6 +34,7 @@ impl<'a> Options<'a> {
             time_limit: Duration::from_secs(5),
             max_columns: 20_000,
             rounds: 60,
+            tree_nodes: 200,
             stopwatch,
         }
     }
@@ -44,6 +47,7 @@ impl std::fmt::Debug for Options<'_> {
             .field("time_limit", &self.time_limit)
             .field("max_columns", &self.max_columns)
             .field("rounds", &self.rounds)
+            .field("tree_nodes", &self.tree_nodes)
             .finish_non_exhaustive()
     }
 }

@@ -119,8 +119,7 @@ impl Columns {
         unit: f64,
         wanted: impl Fn(&Column) -> bool,
         start: &[usize],
-        gap: f64,
-        time_limit: Duration,
+        limits: &milp::Options,
     ) -> (Option<Vec<usize>>, milp::Outcome) {
         let (model, ids) = self.programme(capacity, unit, wanted);
         let mut warm = vec![0.0; model.columns()];
@@ -134,11 +133,8 @@ impl Columns {
         let solution = milp::solve(
             &model,
             &milp::Options {
-                time_limit,
-                gap,
-                threads: 1,
-                node_limit: None,
                 warm: Some(warm),
+                ..limits.clone()
             },
         );
         let chosen = solution.has_values().then(|| {

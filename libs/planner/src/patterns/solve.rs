@@ -352,9 +352,15 @@ impl Work<'_> {
             let near = top.is_none_or(|top| column.reduced(&self.at) >= top - slack);
             near || chosen(column)
         };
-        let (found, outcome) =
-            self.columns
-                .solve(self.capacity, unit, wanted, &start, self.options.gap, left);
+        let limits = milp::Options {
+            time_limit: left,
+            gap: self.options.gap,
+            node_limit: Some(self.options.tree_nodes),
+            ..milp::Options::default()
+        };
+        let (found, outcome) = self
+            .columns
+            .solve(self.capacity, unit, wanted, &start, &limits);
         self.failed |= matches!(
             outcome,
             milp::Outcome::Failed { .. } | milp::Outcome::Infeasible | milp::Outcome::Unbounded
