@@ -12,6 +12,7 @@ mod lease;
 mod life;
 mod plan;
 mod pool;
+mod reason;
 mod time;
 mod trainer;
 
@@ -27,5 +28,6 @@ pub use plan::{
     TrainerVerdict, Verdict,
 };
 pub use pool::{Forecast, ForecastPoint, Joint, Pool, PooledHole};
+pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
 pub use time::{Span, SpanError, Timestamp};
 pub use trainer::{Launch, RescaleCost, SpecError, TrainerSpec, Work};

@@ -64,6 +64,10 @@ pub struct TrainerRecord {
     pub preemptions: u64,
     /// How often the planner changed its size.
     pub rescales: u64,
+    /// When it was last hit by a departure, if no plan has been followed for it since: it
+    /// restarts anyway, and may take any nodes with that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_at: Option<Timestamp>,
     /// When it was first given a node.
     pub started: Option<Timestamp>,
     /// When it reached a final phase.
@@ -102,6 +106,7 @@ impl TrainerRecord {
             preempt_cost: 0.0,
             preemptions: 0,
             rescales: 0,
+            hit_at: None,
             started: None,
             ended: None,
             reason: String::new(),

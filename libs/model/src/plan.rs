@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeId, Timestamp, TrainerId};
+use crate::{ForecastReport, NodeId, Timestamp, TrainerId};
 
 /// The number of a plan. It only grows; a receiver rejects an older one.
 #[derive(
@@ -59,6 +59,8 @@ pub enum Outcome {
         /// Relative gap between bound and objective.
         gap: f64,
     },
+    /// Sound, by a method that gives no bound.
+    Found,
     /// Time ran out before any solution was found; the last plan stands.
     NoIncumbent,
     /// There is no solution. Cannot happen: giving nothing to all is one.
@@ -75,7 +77,7 @@ pub struct Solve {
     /// Objective reached: objective units x seconds of horizon, less rescale costs.
     pub objective: f64,
     /// Which solver answered: `highs`, `relaxation` (a short cut answered for HiGHS), `dp`,
-    /// `equal-share`.
+    /// `equal-share`; by forecasts `segments`, `patterns`, or `none` if the plan is in doubt.
     pub solver: String,
     /// The short cut that made the solver unnecessary or its problem smaller, by name, if one
     /// did. Short cuts provably keep the optimum.
@@ -182,6 +184,9 @@ pub struct PlanReport {
     pub trainers: Vec<TrainerVerdict>,
     /// A verdict for each hole, sorted by node.
     pub holes: Vec<(NodeId, HoleVerdict)>,
+    /// The numbers behind the verdicts, if the plan was made by forecasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forecast: Option<Box<ForecastReport>>,
 }
 
 /// The nodes of one trainer.
@@ -204,6 +209,10 @@ pub struct Plan {
     pub seq: u64,
     /// The nodes of each trainer that has any.
     pub allocations: Vec<Allocation>,
+    /// Trainers that restart anyway, having been hit by a departure, and take other nodes with
+    /// that: the one exception from the rule that a trainer either grows or shrinks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repooled: Vec<TrainerId>,
     /// Why it is as it is.
     pub report: PlanReport,
 }

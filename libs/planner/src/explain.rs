@@ -64,6 +64,7 @@ fn solve(solve: &Solve) -> String {
         Outcome::Feasible { gap } => {
             format!("at most {:.2} % from the optimum ({by})", gap * 100.0)
         }
+        Outcome::Found => format!("found without a bound ({by})"),
         Outcome::NoIncumbent => format!("no answer in time ({by}): the last allocation stands"),
         Outcome::Infeasible | Outcome::Failed => {
             format!("the solver failed ({by}): the last allocation stands")
@@ -74,7 +75,7 @@ fn solve(solve: &Solve) -> String {
 /// Whether the last allocation stands for want of a new one.
 fn unsolved(solve: &Solve) -> bool {
     match solve.outcome {
-        Outcome::Optimal | Outcome::Feasible { .. } => false,
+        Outcome::Optimal | Outcome::Feasible { .. } | Outcome::Found => false,
         Outcome::NoIncumbent | Outcome::Infeasible | Outcome::Failed => true,
     }
 }

@@ -114,7 +114,9 @@ impl Planner {
             as_of: pool.as_of,
             seq: pool.seq,
             allocations: allocations(&case, trainers, &owners),
+            repooled: Vec::new(),
             report: PlanReport {
+                forecast: None,
                 solve,
                 trainers: verdict::of_trainers(&case, trainers, &sizes),
                 holes: verdict::of_holes(&case, pool, trainers, &sizes, &owners),

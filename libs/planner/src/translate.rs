@@ -17,6 +17,8 @@ pub struct Translated {
     pub trainers: Vec<usize>,
     /// Usable nodes of the pool, in its order.
     pub nodes: Vec<NodeId>,
+    /// The place of each of them in the list of holes.
+    pub holes: Vec<u32>,
     /// The same nodes as slots: since when they are idle, and which trainer of the problem
     /// holds them.
     pub slots: Vec<Slot>,
@@ -88,9 +90,11 @@ pub fn translate(
         }
     }
     let mut nodes = Vec::with_capacity(pool.holes.len());
+    let mut holes = Vec::with_capacity(pool.holes.len());
     let mut slots = Vec::with_capacity(pool.holes.len());
     let mut held = vec![0_u32; places.len()];
-    for hole in pool.holes.iter().map(|pooled| &pooled.hole) {
+    let pooled = pool.holes.iter().map(|pooled| &pooled.hole);
+    for (place, hole) in (0..).zip(pooled) {
         if unusable.contains(&hole.node) {
             continue;
         }
@@ -99,6 +103,7 @@ pub fn translate(
             *count += 1;
         }
         nodes.push(hole.node.clone());
+        holes.push(place);
         slots.push(Slot {
             since_ms: hole.since.unix_ms(),
             owner,
@@ -120,6 +125,7 @@ pub fn translate(
         },
         trainers: places,
         nodes,
+        holes,
         slots,
     }
 }

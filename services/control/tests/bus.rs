@@ -144,6 +144,7 @@ fn plan(
                     nodes: nodes.clone().map(name).collect(),
                 })
                 .collect(),
+            repooled: Vec::new(),
             report: PlanReport {
                 solve: Solve {
                     outcome: Outcome::Optimal,
@@ -153,6 +154,7 @@ fn plan(
                 },
                 trainers: Vec::new(),
                 holes: Vec::new(),
+                forecast: None,
             },
         },
         trainers_version: version,

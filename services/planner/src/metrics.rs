@@ -10,9 +10,10 @@ const BOUNDS: [f64; 16] = [
     5.0, 10.0,
 ];
 
-const OUTCOMES: [&str; 5] = [
+const OUTCOMES: [&str; 6] = [
     "optimal",
     "feasible",
+    "found",
     "no_incumbent",
     "infeasible",
     "failed",
@@ -140,7 +141,7 @@ impl Metrics {
         for label in ["published", "unchanged", "rejected", "unsent"] {
             made.plans.with_label_values(&[label]);
         }
-        for number in 1..=11 {
+        for number in 1..=12 {
             made.rejected.with_label_values(&[&format!("I{number}")]);
         }
         for label in OUTCOMES {
@@ -165,6 +166,8 @@ impl Metrics {
         let (outcome, gap) = match solve.outcome {
             Outcome::Optimal => ("optimal", 0.0),
             Outcome::Feasible { gap } => ("feasible", gap),
+            // There is no bound to compare with.
+            Outcome::Found => ("found", f64::NAN),
             Outcome::NoIncumbent => ("no_incumbent", 1.0),
             Outcome::Infeasible => ("infeasible", 1.0),
             Outcome::Failed => ("failed", 1.0),

@@ -69,6 +69,7 @@ pub(crate) fn record() -> TrainerRecord {
         preempt_cost: 2.0,
         preemptions: 1,
         rescales: 2,
+        hit_at: None,
         started: Some(at(100)),
         ended: None,
         reason: "lost a.1".to_owned(),
@@ -138,6 +139,7 @@ pub(crate) fn plan() -> Plan {
             trainer: trainer("t"),
             nodes: vec![node("a.1")],
         }],
+        repooled: Vec::new(),
         report: PlanReport {
             solve: Solve {
                 outcome: Outcome::Feasible { gap: 0.01 },
@@ -195,6 +197,7 @@ pub(crate) fn plan() -> Plan {
                 (node("a.4"), HoleVerdict::NotWorthIt),
                 (node("a.5"), HoleVerdict::Unusable),
             ],
+            forecast: None,
         },
     }
 }

@@ -212,6 +212,7 @@ fn measured(saved: &Saved, args: &SolveArgs) -> Solved {
         Outcome::Optimal if args.solver == Solver::Dp => ("optimal", Some(0.0)),
         Outcome::Optimal => ("optimal", Some(args.gap)),
         Outcome::Feasible { gap } => ("feasible", Some(gap).filter(|gap| gap.is_finite())),
+        Outcome::Found => ("found", None),
         Outcome::NoIncumbent => ("no-incumbent", None),
         Outcome::Infeasible => ("infeasible", None),
         Outcome::Failed => ("failed", None),

@@ -74,6 +74,7 @@ pub(crate) mod tests {
                         nodes: vec![node("n3")],
                     },
                 ],
+                repooled: Vec::new(),
                 report: PlanReport {
                     solve: Solve {
                         outcome: Outcome::Optimal,
@@ -124,6 +125,7 @@ pub(crate) mod tests {
                         ),
                         (node("n4"), HoleVerdict::NotWorthIt),
                     ],
+                    forecast: None,
                 },
             },
             trainers_version: 5,

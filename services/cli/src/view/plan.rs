@@ -44,6 +44,7 @@ fn outcome(of: Outcome) -> (String, Option<f64>) {
     match of {
         Outcome::Optimal => ("optimal".to_owned(), None),
         Outcome::Feasible { gap } => ("feasible".to_owned(), Some(gap)),
+        Outcome::Found => ("found".to_owned(), None),
         Outcome::NoIncumbent => ("no_incumbent".to_owned(), None),
         Outcome::Infeasible => ("infeasible".to_owned(), None),
         Outcome::Failed => ("failed".to_owned(), None),

@@ -67,6 +67,7 @@ pub(crate) fn plan_of(
             .filter(|(_, nodes)| !nodes.is_empty())
             .map(|(trainer, nodes)| Allocation { trainer, nodes })
             .collect(),
+        repooled: Vec::new(),
         report: PlanReport {
             solve: Solve {
                 outcome: Outcome::Optimal,
@@ -76,6 +77,7 @@ pub(crate) fn plan_of(
             },
             trainers: Vec::new(),
             holes: Vec::new(),
+            forecast: None,
         },
     }
 }
