@@ -33,5 +33,5 @@ pub use replay::{Decision, Hooks, Progress, Replayed, SimError, replay};
 pub use settings::{Dedicated, Forecasting, GanttWindow, Lookahead, Model, Settings, TrainerEnd};
 pub use simulated::{JobCounts, Simulated, Simulation, Survey, SurveyProgress};
 pub use solve_times::SolveTimes;
-pub use summary::{SolveSeconds, Summary, Verified};
+pub use summary::{OrderEvidence, OrderFound, SolveSeconds, Summary, Verified};
 pub use trace::Trace;

@@ -189,6 +189,7 @@ pub fn replay(
         &mut watch("replay", recording, hooks.progress),
     )?;
     let tally = world.tally;
+    let order = world.order();
     let mut history = world.take_history();
     let times = std::mem::take(&mut decider.times);
     let shortcuts = std::mem::take(&mut decider.shortcuts);
@@ -233,6 +234,7 @@ pub fn replay(
         loss: Loss::new(dedicated, tally.samples, charged, offer, spare),
         preemptions: tally.preemptions,
         rescales: tally.rescales,
+        rescales_at_hits: tally.rescales_at_hits,
         events: tally.events,
         trainers_done: tally.trainers_done,
         unfinished,
@@ -246,6 +248,7 @@ pub fn replay(
         verified,
         wall_seconds: 0.0,
         peak_rss_bytes: 0,
+        order,
         settings: settings.clone(),
     };
     Ok(Replayed {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lacuna_forecast::{Evidence, OrderReport, OrderState};
 use lacuna_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +54,54 @@ pub struct Verified {
     pub unproven: u64,
 }
 
+/// Where the nodes that left stood among the idle ones, in some order of nodes: 0 is its front, 1
+/// its end, and .5 is the mean of no order.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct OrderEvidence {
+    /// Events that took some of the idle nodes and left others.
+    pub events: u64,
+    /// Mean place of what they took, by event; newer events count more.
+    pub place: Option<f64>,
+    /// Its standard error.
+    pub standard_error: Option<f64>,
+    /// How many of these it lies before the middle.
+    pub z: Option<f64>,
+}
+
+impl OrderEvidence {
+    fn of(evidence: &Evidence) -> Self {
+        Self {
+            events: evidence.events(),
+            place: evidence.mean(),
+            standard_error: evidence.standard_error(),
+            z: evidence.z(),
+        }
+    }
+}
+
+/// Whether the scheduler takes nodes in an order, by all that was seen until the end.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct OrderFound {
+    /// What the order rested on at the end; `released` says that there is none.
+    pub rests_on: OrderState,
+    /// Evidence for the order that was given, that of names if none was.
+    pub given: OrderEvidence,
+    /// Evidence for the order that was learnt from what was taken.
+    pub learnt: OrderEvidence,
+}
+
+impl OrderFound {
+    /// What a predictor has seen so far.
+    #[must_use]
+    pub fn of(report: &OrderReport) -> Self {
+        Self {
+            rests_on: report.state,
+            given: OrderEvidence::of(&report.given),
+            learnt: OrderEvidence::of(&report.taken),
+        }
+    }
+}
+
 /// The figures of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -87,6 +136,10 @@ pub struct Summary {
     pub preemptions: u64,
     /// Times that the planner changed the size of a trainer that had nodes.
     pub rescales: u64,
+    /// Those of them of trainers that lost nodes at the same event and so had to restart anyway.
+    /// The others stopped a trainer that would have run on.
+    #[serde(default)]
+    pub rescales_at_hits: u64,
     /// Events: changes of the pool, arrivals for which there was room, and (if trainers end at
     /// once) ends.
     pub events: u64,
@@ -115,6 +168,9 @@ pub struct Summary {
     pub wall_seconds: f64,
     /// Largest memory of the process in bytes, filled in by the command.
     pub peak_rss_bytes: u64,
+    /// Whether the scheduler takes nodes in an order; only if the policy forecasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<OrderFound>,
     /// What was asked for.
     pub settings: Settings,
 }

@@ -238,6 +238,7 @@ impl World<'_> {
             self.tally.rescale_cost += cost;
             self.days.charge(self.tally.now_s, cost, 0.0);
             self.tally.rescales += u64::from(member.nodes > 0);
+            self.tally.rescales_at_hits += u64::from(member.nodes > 0 && was_hit);
             member.resize(nodes);
         }
     }

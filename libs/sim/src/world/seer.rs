@@ -7,7 +7,8 @@
 use lacuna_forecast::{GRID_S, HazardCore, HazardSettings, Nodes};
 use lacuna_planner::joint::{Curves, Outlook, Scenarios};
 
-use crate::{Forecasting, Lookahead, Recording, SimError, StepRef};
+use super::run::World;
+use crate::{Forecasting, Lookahead, OrderFound, Recording, SimError, StepRef};
 
 /// A hole whose end is not known.
 const UNKNOWN: f64 = f64::INFINITY;
@@ -153,6 +154,14 @@ impl Seer {
             complete_s: self.lookahead.seconds(),
         }
         .draw(self.settings.scenarios, self.seed ^ self.decisions)
+    }
+}
+
+impl World<'_> {
+    /// What forecasting showed of the order in which nodes are taken; nothing if nobody forecast.
+    pub(crate) fn order(&self) -> Option<OrderFound> {
+        let seer = self.seer.as_ref()?;
+        Some(OrderFound::of(&seer.core.order()))
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) struct Tally {
     pub(crate) preempt_cost: f64,
     pub(crate) preemptions: u64,
     pub(crate) rescales: u64,
+    /// Those of trainers that were hit at the same event.
+    pub(crate) rescales_at_hits: u64,
     pub(crate) events: u64,
     pub(crate) trainers_done: u64,
     /// What is counted until now, and until the newest trainer ended.
