@@ -11,7 +11,7 @@ use super::samples::{Fate, Sample};
 
 /// The shift of the first stretch follows as if samples of so much curvature had been forecast
 /// well before.
-const INERTIA: f32 = 200.0;
+const INERTIA: f32 = 25.0;
 
 /// The length of the first stretch, seconds.
 const FIRST_S: f32 = 60.0;

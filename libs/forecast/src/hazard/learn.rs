@@ -157,7 +157,7 @@ impl HazardCore {
     }
 
     pub(super) fn is_fit_due(&self, now_s: f64) -> bool {
-        let is_grown = self.ended >= self.ended_at_fit.saturating_mul(2);
+        let is_grown = self.ended.saturating_sub(self.ended_at_fit) >= self.ended_at_fit / 4;
         let is_old = now_s >= self.fitted_s + self.settings.refit_every.as_secs_f64();
         self.ended >= self.settings.needed
             && self.ended > self.ended_at_fit
