@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{Generation, HoleVerdict, NodeId, Phase, Plan, Pool, TrainerId, TrainerRecord};
+use lacuna_model::{
+    Generation, HoleVerdict, NodeId, Phase, Plan, Pool, Timestamp, TrainerId, TrainerRecord,
+};
 
 /// What a plan is judged against.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +67,8 @@ pub enum Violation {
         /// Its maximum.
         max: u32,
     },
-    /// I6: no migration: the new nodes of a trainer contain its old ones or are among them.
+    /// I6: no migration: the new nodes of a trainer contain its old ones or are among them,
+    /// unless the plan says that it restarts anyway.
     #[error("I6: trainer {trainer} loses {lost} and gains {gained} in one plan")]
     Migration {
         /// The trainer.
@@ -115,6 +118,13 @@ pub enum Violation {
         /// The trainer.
         trainer: TrainerId,
     },
+    /// I12: only a trainer that restarts anyway may take other nodes with that: one that a
+    /// departure has hit, and for which no plan has been followed since.
+    #[error("I12: trainer {trainer} is to restart on other nodes, and nothing has hit it")]
+    NotHit {
+        /// The trainer.
+        trainer: TrainerId,
+    },
 }
 
 impl Violation {
@@ -133,6 +143,7 @@ impl Violation {
             Self::TrainerReport { .. } => 9,
             Self::HoleReport { .. } => 10,
             Self::Form { .. } => 11,
+            Self::NotHit { .. } => 12,
         }
     }
 }
@@ -146,8 +157,10 @@ pub fn check(plan: &Plan, context: &Context<'_>) -> Vec<Violation> {
     owners(plan, &facts, &mut found);
     for allocation in &plan.allocations {
         let record = facts.active.get(&allocation.trainer);
-        size_and_moves(allocation, record.copied(), &facts, &mut found);
+        let repooled = plan.repooled.contains(&allocation.trainer);
+        size_and_moves(allocation, record.copied(), repooled, &facts, &mut found);
     }
+    repooled(plan, &facts, &mut found);
     trainer_report(plan, context, &facts, &mut found);
     hole_report(plan, &facts, &mut found);
     found
@@ -252,6 +265,7 @@ fn owners(plan: &Plan, facts: &Facts<'_>, found: &mut Vec<Violation>) {
 fn size_and_moves(
     allocation: &lacuna_model::Allocation,
     record: Option<&TrainerRecord>,
+    repooled: bool,
     facts: &Facts<'_>,
     found: &mut Vec<Violation>,
 ) {
@@ -270,12 +284,32 @@ fn size_and_moves(
     let after: BTreeSet<&NodeId> = allocation.nodes.iter().collect();
     let lost = before.difference(&after).next();
     let gained = after.difference(&before).next();
-    if let (Some(lost), Some(gained)) = (lost, gained) {
+    if let (Some(lost), Some(gained), false) = (lost, gained, repooled) {
         found.push(Violation::Migration {
             trainer: allocation.trainer.clone(),
             lost: (*lost).clone(),
             gained: (*gained).clone(),
         });
+    }
+}
+
+/// I12.
+fn repooled(plan: &Plan, facts: &Facts<'_>, found: &mut Vec<Violation>) {
+    for (at, trainer) in plan.repooled.iter().enumerate() {
+        let again = plan.repooled.iter().skip(at + 1).any(|t| t == trainer);
+        let restarts = facts.active.get(trainer).is_some_and(|record| {
+            let left = facts.kept(record).len();
+            let pause_ms = (record.spec.rescale.down_s * 1000.0) as i64;
+            let fresh = |hit: Timestamp| plan.as_of.since(hit).as_ms() <= pause_ms;
+            left < record.nodes.len()
+                || left < record.spec.min_nodes as usize
+                || record.hit_at.is_some_and(fresh)
+        });
+        if again || !restarts {
+            found.push(Violation::NotHit {
+                trainer: trainer.clone(),
+            });
+        }
     }
 }
 

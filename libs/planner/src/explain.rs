@@ -1,5 +1,7 @@
 //! Verdicts in words, for people who ask why.
 
+mod forecast;
+
 use lacuna_model::{HoleVerdict, NodeId, Outcome, Plan, Solve, TrainerId, TrainerVerdict, Verdict};
 
 /// Why a trainer has what it has. Nothing if the plan does not know it.
@@ -12,8 +14,17 @@ pub fn trainer(plan: &Plan, id: &TrainerId) -> Option<String> {
 /// Why a node is used as it is. Nothing if the plan does not know it.
 #[must_use]
 pub fn node(plan: &Plan, id: &NodeId) -> Option<String> {
-    let (_, verdict) = plan.report.holes.iter().find(|(node, _)| node == id)?;
-    Some(match verdict {
+    let at = plan.report.holes.iter().position(|(node, _)| node == id)?;
+    let (_, verdict) = plan.report.holes.get(at)?;
+    if let Some(text) = forecast::node(plan, at, id, verdict) {
+        return Some(text);
+    }
+    Some(of_node(plan, id, verdict))
+}
+
+/// A hole's verdict in words, without numbers.
+fn of_node(plan: &Plan, id: &NodeId, verdict: &HoleVerdict) -> String {
+    match verdict {
         HoleVerdict::Kept { trainer } => format!("hole {id}: stays with {trainer}"),
         HoleVerdict::Assigned { trainer } => {
             let how = plan
@@ -34,7 +45,7 @@ pub fn node(plan: &Plan, id: &NodeId) -> Option<String> {
         HoleVerdict::Unusable => {
             format!("hole {id}: nobody may have it: it is quarantined or its agent is silent")
         }
-    })
+    }
 }
 
 /// The whole plan: how it was found, then each trainer.
@@ -47,6 +58,7 @@ pub fn plan(plan: &Plan) -> String {
         plan.report.holes.len(),
         solve(&plan.report.solve)
     );
+    text.push_str(&forecast::heading(plan));
     for verdict in &plan.report.trainers {
         text.push_str(&of_trainer(plan, verdict));
         text.push('\n');
@@ -92,6 +104,9 @@ fn movement(verdict: &TrainerVerdict) -> String {
 }
 
 fn of_trainer(plan: &Plan, v: &TrainerVerdict) -> String {
+    if let Some(text) = forecast::trainer(plan, v) {
+        return text;
+    }
     let id = &v.trainer;
     let movement = movement(v);
     let free = plan

@@ -3,7 +3,8 @@
 //! The way from domain to answer and back: [`translate`] turns pool and trainers into an
 //! ordinal-indexed [`Problem`]; [`dp`], [`counts`] or [`equal_share`] turn it into [`Sizes`];
 //! [`choose`] turns sizes into nodes; [`check`] judges the plan; [`explain`] words it.
-//! [`Planner`] does all of it at every change.
+//! [`Planner`] does all of it at every change. By forecasts, [`foresight`] finds sizes and nodes at
+//! once, with [`joint`].
 //!
 //! [`fair::solve`]`(&Problem, users: &[u32], shares: &[f64]) -> Sizes` is another aim: max-min
 //! fairness between the users who own the trainers. [`mod@file`] keeps problems as files.
@@ -17,6 +18,7 @@ pub mod equal_share;
 pub mod explain;
 pub mod fair;
 pub mod file;
+pub mod foresight;
 pub mod instance;
 pub mod joint;
 pub mod node_binary;
@@ -28,5 +30,5 @@ pub mod translate;
 mod verdict;
 mod worths;
 
-pub use planner::{Compat, Planner, Settings};
+pub use planner::{Compat, Input, Planner, Settings};
 pub use problem::{Item, Problem, Sizes};

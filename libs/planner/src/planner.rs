@@ -4,15 +4,15 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use lacuna_model::{
-    Allocation, Generation, NodeChoice, NodeId, Outcome, Plan, PlanReport, Policy, Pool, Solve,
-    Span, TrainerRecord,
+    Allocation, Doubt, Generation, NodeChoice, NodeId, Outcome, Plan, PlanReport, Policy, Pool,
+    Solve, Span, TrainerRecord,
 };
 
 use crate::counts::{self, MilpOptions};
 use crate::objective::{Objective, ObjectiveError};
 use crate::translate::{Tables, Translated, translate};
 use crate::worths::{Worths, users};
-use crate::{Problem, Sizes, choose, dp, equal_share, fair, verdict};
+use crate::{Problem, Sizes, choose, dp, equal_share, fair, foresight, verdict};
 
 /// Whether flaws of the published code are reproduced, for comparison with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,6 +41,11 @@ pub struct Settings {
     pub compat: Compat,
     /// What is maximised, for all trainers.
     pub objective: Objective,
+    /// Whether a pool that tells which of its holes end together is planned by
+    /// [`Policy::Forecast`], whatever `policy` says.
+    pub prefer_forecast: bool,
+    /// How plans by forecasts are made.
+    pub foresight: foresight::Settings,
 }
 
 impl Default for Settings {
@@ -53,8 +58,25 @@ impl Default for Settings {
             seed: 1,
             compat: Compat::default(),
             objective: Objective::default(),
+            prefer_forecast: false,
+            foresight: foresight::Settings::default(),
         }
     }
+}
+
+/// What a plan is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// The pool.
+    pub pool: &'a Pool,
+    /// The trainers, in order of admission.
+    pub trainers: &'a [TrainerRecord],
+    /// Nodes that nobody may have.
+    pub unusable: &'a [NodeId],
+    /// The number that the plan will have.
+    pub generation: Generation,
+    /// Whether the pool is so old that nobody may grow on its word.
+    pub stale: bool,
 }
 
 /// Makes plans. Two planners with equal settings make equal plans of equal inputs, whatever
@@ -95,9 +117,32 @@ impl Planner {
         unusable: &[NodeId],
         generation: Generation,
     ) -> Plan {
+        self.plan_of(&Input {
+            pool,
+            trainers,
+            unusable,
+            generation,
+            stale: false,
+        })
+    }
+
+    /// The same, told whether the pool is stale: then the present allocation stands as far as
+    /// the pool still has it, whatever the policy.
+    #[must_use]
+    pub fn plan_of(&mut self, input: &Input<'_>) -> Plan {
+        let Input {
+            pool,
+            trainers,
+            unusable,
+            generation,
+            stale,
+        } = *input;
         let horizon = self.settings.horizon;
         let mut case = translate(pool, trainers, unusable, horizon, &mut self.tables);
         self.worths.apply(&mut case, trainers, pool.as_of);
+        if stale || self.decides_by_forecasts(pool) {
+            return self.foresee(&case, input);
+        }
         if self.settings.compat == Compat::Published {
             let limit = Problem::published_max_change(case.problem.nodes);
             case.problem.max_change = Some(limit);
@@ -129,6 +174,43 @@ impl Planner {
     #[must_use]
     pub fn refused(&self) -> &[ObjectiveError] {
         self.worths.refused()
+    }
+
+    /// Whether a plan for this pool is made by forecasts. Fairness is no sum that forecasts could
+    /// weigh.
+    fn decides_by_forecasts(&self, pool: &Pool) -> bool {
+        let settings = &self.settings;
+        let preferred = settings.prefer_forecast && pool.joint.is_some();
+        settings.objective != Objective::Fair && (settings.policy.forecasts() || preferred)
+    }
+
+    fn foresee(&self, case: &Translated, input: &Input<'_>) -> Plan {
+        let Input { pool, trainers, .. } = *input;
+        // The number of the newest event goes into the seed, and nothing that a second plan of
+        // the same pool would not know.
+        let seed = self.settings.seed ^ pool.seq.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let foreseen = foresight::plan(&foresight::Asked {
+            case,
+            pool,
+            trainers,
+            settings: self.settings.foresight,
+            seed,
+            doubt: input.stale.then_some(Doubt::StalePool),
+            fell_back: None,
+        });
+        Plan {
+            generation: input.generation,
+            as_of: pool.as_of,
+            seq: pool.seq,
+            allocations: allocations(case, trainers, &foreseen.owners),
+            repooled: foreseen.repooled,
+            report: PlanReport {
+                solve: foreseen.solve,
+                trainers: foreseen.trainers,
+                holes: foreseen.holes,
+                forecast: Some(Box::new(foreseen.report)),
+            },
+        }
     }
 
     /// Finds sizes by the policy that was set. Fairness is a policy of its own, whatever solver

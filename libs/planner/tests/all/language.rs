@@ -139,6 +139,14 @@ impl Case {
         self
     }
 
+    /// How many holes of the pool nobody may have.
+    pub(crate) fn unusable_holes(&self) -> usize {
+        let holes = self.pool.holes.iter();
+        holes
+            .filter(|pooled| self.unusable.contains(&pooled.hole.node))
+            .count()
+    }
+
     /// The horizon.
     pub(crate) fn horizon(mut self, text: &str) -> Self {
         self.horizon = text.parse().unwrap();

@@ -12,6 +12,7 @@ mod common;
 mod explain;
 mod fair;
 mod file;
+mod foresight;
 mod groups;
 mod language;
 mod objectives;

@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::language::{Case, case, node};
 
 /// A case with overlapping claims, lost nodes, unusable nodes and groups of holes.
-fn messy(rng: &mut ChaCha8Rng) -> Case {
+pub(crate) fn messy(rng: &mut ChaCha8Rng) -> Case {
     let mut case = case();
     for _ in 0..rng.random_range(0..6) {
         let age = format!("{}s", rng.random_range(10..5_000));

@@ -1,0 +1,73 @@
+//! Plans by forecasts: from a pool that says how long its holes stay to who gets which.
+//!
+//! [`view`] puts the usable holes in order and leaves out what is in doubt; scenarios are drawn
+//! from their forecasts, with a seed that follows from the number of the pool's newest event;
+//! [`crate::joint`] allocates; [`reasons`] says why.
+//!
+//! **The same input gives the same plan.** What a free node-second is worth is learnt by
+//! [`crate::joint`] from what it planned before. Here it learns from two plans of the same
+//! input, of which the second counts, so that a plan that is made again comes out the same,
+//! whoever makes it.
+//!
+//! **On doubt it does less.** A pool that is too old, that has no forecasts, or whose order is no
+//! order, makes no plan: what everybody has stands, as far as the pool still has it. A hole whose
+//! own forecast is broken goes to nobody new, and who holds such a hole keeps what it has.
+
+mod decide;
+mod offers;
+mod reach;
+mod reasons;
+mod verdicts;
+mod view;
+
+use lacuna_model::{Doubt, ForecastReport, HoleVerdict, NodeId, Pool, Solve, TrainerId};
+use lacuna_model::{TrainerRecord, TrainerVerdict};
+use serde::{Deserialize, Serialize};
+
+use crate::joint;
+use crate::translate::Translated;
+
+pub(crate) use decide::plan;
+
+/// How plans by forecasts are made.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// How the allocation weighs things.
+    pub joint: joint::Settings,
+    /// How many equally likely futures are weighed.
+    pub scenarios: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            joint: joint::Settings::default(),
+            scenarios: 32,
+        }
+    }
+}
+
+/// What a plan by forecasts is made of.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked<'a> {
+    pub(crate) case: &'a Translated,
+    pub(crate) pool: &'a Pool,
+    pub(crate) trainers: &'a [TrainerRecord],
+    pub(crate) settings: Settings,
+    pub(crate) seed: u64,
+    /// What is known beforehand to forbid any growth.
+    pub(crate) doubt: Option<Doubt>,
+    /// Why something else was done than was asked for, if so.
+    pub(crate) fell_back: Option<String>,
+}
+
+/// What comes of it, by slots and trainers of the case.
+#[derive(Debug, Clone)]
+pub(crate) struct Foreseen {
+    pub(crate) owners: Vec<Option<u32>>,
+    pub(crate) repooled: Vec<TrainerId>,
+    pub(crate) solve: Solve,
+    pub(crate) trainers: Vec<TrainerVerdict>,
+    pub(crate) holes: Vec<(NodeId, HoleVerdict)>,
+    pub(crate) report: ForecastReport,
+}

@@ -1,0 +1,83 @@
+//! The verdicts that the reasons amount to.
+
+use lacuna_model::{HoleVerdict, More, NodeId, TrainerId, TrainerReason, TrainerVerdict, Verdict};
+
+use super::Asked;
+
+/// A verdict for each trainer. `old_worth` is what the nodes that each has would be worth.
+pub(super) fn of_trainers(
+    asked: &Asked<'_>,
+    reasons: &[TrainerReason],
+    old_worth: &[f64],
+) -> Vec<TrainerVerdict> {
+    let problem = &asked.case.problem;
+    let records = asked.case.trainers.iter();
+    let records = records.filter_map(|&at| asked.trainers.get(at));
+    records
+        .zip(&problem.trainers)
+        .zip(reasons.iter().zip(old_worth))
+        .map(|((record, item), (reason, &old))| {
+            let (before, after) = (item.current, reason.kept + reason.gained);
+            let cost = reason.cost;
+            let verdict = match &reason.more {
+                _ if after == 0 && problem.nodes < item.min => Verdict::TooFewNodes {
+                    pool: problem.nodes,
+                    min: item.min,
+                },
+                _ if after > before && before == 0 => Verdict::Start,
+                _ if after > before => Verdict::Grow {
+                    gain: reason.worth - old,
+                    cost,
+                },
+                _ if after < before => Verdict::Shrink {
+                    loss: old - reason.worth,
+                    cost,
+                },
+                More::NotWorthIt(offer) => Verdict::RescaleNotWorthIt {
+                    gain: offer.gain,
+                    cost: offer.cost,
+                },
+                _ if after == 0 => Verdict::Outbid,
+                _ => Verdict::Keep,
+            };
+            TrainerVerdict {
+                trainer: record.spec.id.clone(),
+                before,
+                after,
+                verdict,
+            }
+        })
+        .collect()
+}
+
+/// A verdict for each hole of the pool, in its order. `taken` says whether some trainer could
+/// take the hole of this place at all.
+pub(super) fn of_holes(
+    asked: &Asked<'_>,
+    owners: &[Option<u32>],
+    taken: impl Fn(usize) -> bool,
+) -> Vec<(NodeId, HoleVerdict)> {
+    let case = asked.case;
+    let name = |j: u32| -> Option<TrainerId> {
+        let place = *case.trainers.get(j as usize)?;
+        Some(asked.trainers.get(place)?.spec.id.clone())
+    };
+    let mut verdicts: Vec<(NodeId, HoleVerdict)> = asked
+        .pool
+        .holes
+        .iter()
+        .map(|pooled| (pooled.hole.node.clone(), HoleVerdict::Unusable))
+        .collect();
+    for ((slot, owner), &hole) in case.slots.iter().zip(owners).zip(&case.holes) {
+        let hole = hole as usize;
+        if let Some((_, verdict)) = verdicts.get_mut(hole) {
+            *verdict = match owner.and_then(name) {
+                Some(trainer) if slot.owner == *owner => HoleVerdict::Kept { trainer },
+                Some(trainer) => HoleVerdict::Assigned { trainer },
+                None if taken(hole) => HoleVerdict::NotWorthIt,
+                None => HoleVerdict::NoTaker,
+            };
+        }
+    }
+    verdicts
+}

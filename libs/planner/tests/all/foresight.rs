@@ -1,0 +1,528 @@
+//! Plans by forecasts: translation, order, refused holes, explanations, doubt.
+
+use lacuna_model::{
+    Doubt, Forecast, ForecastPoint, Generation, HoleVerdict, Joint, More, NodeChoice, OrderSource,
+    Outcome, Plan, Policy, TrainerId, Verdict,
+};
+use lacuna_planner::check::check;
+use lacuna_planner::{Input, Planner, Settings, explain, foresight};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::language::{Case, NOW, case, node};
+
+fn points(points: &[(f64, f64)]) -> Forecast {
+    let points = points
+        .iter()
+        .map(|&(after_s, open)| ForecastPoint { after_s, open });
+    Forecast {
+        points: points.collect(),
+    }
+}
+
+/// A hole that ends within a millisecond after `s` seconds.
+fn ends_at(s: f64) -> Forecast {
+    points(&[(s, 1.0), (s + 0.001, 0.0)])
+}
+
+/// Gives the holes of a case these forecasts, and joins them in the order of their names.
+fn foreseen(mut case: Case, forecasts: &[Forecast], links: Option<f32>) -> Case {
+    let holes = case.pool.holes.len();
+    assert_eq!(holes, forecasts.len());
+    case.pool.forecasts = forecasts.to_vec();
+    for (at, hole) in case.pool.holes.iter_mut().enumerate() {
+        hole.forecast = at as u32;
+    }
+    case.pool.joint = links.map(|link| Joint {
+        order: (0..holes as u32).collect(),
+        link: vec![link; holes.saturating_sub(1)],
+    });
+    case
+}
+
+fn settings(repool: bool) -> Settings {
+    let mut foresight = foresight::Settings::default();
+    foresight.joint.repool = repool;
+    Settings {
+        policy: Policy::Forecast,
+        foresight,
+        ..Settings::default()
+    }
+}
+
+fn plan(case: &Case) -> Plan {
+    plan_with(case, &settings(true), false)
+}
+
+fn plan_with(case: &Case, settings: &Settings, stale: bool) -> Plan {
+    let mut planner = Planner::new(settings.clone());
+    let plan = planner.plan_of(&Input {
+        pool: &case.pool,
+        trainers: &case.trainers,
+        unusable: &case.unusable,
+        generation: Generation(1),
+        stale,
+    });
+    assert_eq!(check(&plan, &case.context()), [], "{plan:#?}");
+    plan
+}
+
+fn nodes_of(plan: &Plan, name: &str) -> Vec<String> {
+    let of = |a: &&lacuna_model::Allocation| a.trainer.as_str() == name;
+    let found = plan.allocations.iter().find(of);
+    let nodes = found.map(|a| a.nodes.iter().map(ToString::to_string).collect());
+    nodes.unwrap_or_default()
+}
+
+fn report(plan: &Plan) -> &lacuna_model::ForecastReport {
+    plan.report.forecast.as_deref().expect("made by forecasts")
+}
+
+/// Bad luck for whoever guesses: two trainers, holes that stay short, and holes that stay long.
+fn short_and_long() -> Case {
+    let case = case()
+        .hole(6, "5m")
+        .trainer("costly")
+        .nodes(1..=3)
+        .costs(60.0, 60.0)
+        .trainer("cheap")
+        .nodes(1..=3)
+        .costs(2.0, 2.0);
+    let forecasts: Vec<Forecast> = [100.0, 100.0, 100.0, 900.0, 900.0, 900.0]
+        .into_iter()
+        .map(ends_at)
+        .collect();
+    foreseen(case, &forecasts, Some(0.0))
+}
+
+#[test]
+fn who_pays_much_for_a_departure_gets_the_nodes_that_stay() {
+    let plan = plan(&short_and_long());
+    assert_eq!(nodes_of(&plan, "costly"), ["a03", "a04", "a05"]);
+    assert_eq!(nodes_of(&plan, "cheap"), ["a00", "a01", "a02"]);
+    assert_eq!(plan.report.solve.outcome, Outcome::Found);
+    assert_eq!(report(&plan).order, OrderSource::Scheduler);
+    assert!(report(&plan).doubts.is_empty());
+}
+
+#[test]
+fn without_an_order_holes_are_sorted_by_what_is_expected_of_them() {
+    let mut case = short_and_long();
+    case.pool.joint = None;
+    // Names say the opposite now.
+    case.pool.forecasts.reverse();
+    let plan = plan(&case);
+    assert_eq!(nodes_of(&plan, "costly"), ["a00", "a01", "a02"]);
+    assert_eq!(report(&plan).order, OrderSource::Expectation);
+}
+
+#[test]
+fn the_order_is_that_of_the_scheduler_and_not_that_of_names() {
+    // All holes alike, and the scheduler begins with the last name: who shrinks gives up those
+    // that it takes first.
+    let case = case()
+        .hole(4, "5m")
+        .trainer("old")
+        .nodes(1..=4)
+        .costs(1.0, 1.0)
+        .holds(0..4)
+        .trainer("new")
+        .nodes(2..=2)
+        .curve(&[(2, 1_000.0)]);
+    let alike = points(&[(10_000.0, 0.5)]);
+    let mut case = foreseen(case, &vec![alike; 4], Some(0.5));
+    case.pool.joint.as_mut().unwrap().order.reverse();
+    let plan = plan(&case);
+    assert_eq!(nodes_of(&plan, "old"), ["a00", "a01"]);
+    assert_eq!(nodes_of(&plan, "new"), ["a02", "a03"]);
+}
+
+#[test]
+fn a_hole_that_does_not_pay_is_refused_with_its_numbers() {
+    // 3 nodes that stay, and one that ends for sure after 15 s of the 600.
+    let case = case()
+        .hole(4, "5m")
+        .trainer("a")
+        .nodes(1..=4)
+        .costs(10.0, 5.0)
+        .holds(1..4);
+    let long = ends_at(10_000.0);
+    let case = foreseen(
+        case,
+        &[ends_at(15.0), long.clone(), long.clone(), long],
+        Some(0.0),
+    );
+    let plan = plan(&case);
+    assert_eq!(nodes_of(&plan, "a"), ["a01", "a02", "a03"]);
+    let report = report(&plan);
+    let class = &report.classes[report.class_of[0].unwrap() as usize];
+    assert_eq!((class.holes, &class.verdict), (1, &HoleVerdict::NotWorthIt));
+    assert!((class.stay_s - 15.0).abs() < 0.01, "{class:?}");
+    let offer = class.offer.as_ref().unwrap();
+    // Until 15 s 40 instead of 30 samples/s, then a hit of 5 s at 40; from then on the three are
+    // worth what a node-second is, which is what three nodes make of it: 10 samples.
+    let until = 15.0005_f64;
+    let with = 40.0 * (until - 5.0) + report.salvage * 3.0 * (600.0 - until);
+    let without = 30.0 * 600.0;
+    assert!((offer.gain - (with - without)).abs() < 0.1, "{offer:?}");
+    assert_eq!((offer.nodes, offer.cost, offer.within_s), (1, 300.0, 10.0));
+    assert_eq!(offer.ends, 0.0);
+    let reason = &report.trainers[0];
+    assert_eq!((reason.kept, reason.gained, reason.lost), (3, 0, 0));
+    assert_eq!((reason.until_s, reason.ends), (600.0, 0.0));
+    assert_eq!((reason.stay_s, reason.worth), (600.0, 18_000.0));
+    assert!(matches!(&reason.more, More::NotWorthIt(more) if more == offer));
+    assert!(matches!(
+        plan.report.trainers[0].verdict,
+        Verdict::RescaleNotWorthIt { cost: 300.0, .. }
+    ));
+    let id = TrainerId::new("a").unwrap();
+    assert_eq!(
+        explain::trainer(&plan, &id).unwrap(),
+        "a: keeps 3 nodes\n  why these: one is expected to stay 600 s of the next 600 s; the \
+         first leaves after 600 s on average, and one leaves within 600 s with probability \
+         0.00; worth 18.0k\n  why not more: 1 more would lose 50.00 and cost 300, and would have \
+         to bring 2 times that"
+    );
+    assert_eq!(
+        explain::node(&plan, &node(0)).unwrap(),
+        "hole a00: refused: expected to stay 15 s of the next 600 s, ends within the 10 s that a \
+         change of a takes with probability 0.00; 1 node for it would lose 50.00 and cost 300, and \
+         would have to bring 2 times that"
+    );
+    assert_eq!(
+        explain::node(&plan, &node(2)).unwrap(),
+        "hole a02: stays with a\n  expected to stay 600 s of the next 600 s, ends within 5 s \
+         with probability 0.00; all 3 of its like together to a adds 18.0k (the figures are \
+         means over 3 holes like it)"
+    );
+}
+
+#[test]
+fn the_probability_of_an_early_end_is_that_of_the_forecast() {
+    // Half of such holes end in the first 40 s: an eighth within the 10 s of growing.
+    let case = case()
+        .hole(2, "5m")
+        .trainer("a")
+        .nodes(1..=2)
+        .costs(10.0, 5.0)
+        .holds([1]);
+    let forecasts = [points(&[(40.0, 0.5), (50.0, 0.0)]), ends_at(10_000.0)];
+    let plan = plan(&foreseen(case, &forecasts, Some(0.0)));
+    let report = report(&plan);
+    let class = &report.classes[report.class_of[0].unwrap() as usize];
+    assert_eq!(class.stay_s, 40.0 * 0.75 + 10.0 * 0.25);
+    assert_eq!(class.offer.as_ref().unwrap().ends, 0.125);
+}
+
+#[test]
+fn a_trainer_that_was_hit_may_take_other_nodes_and_others_may_not() {
+    // What it holds is about to end; two that stay are free.
+    let base = case()
+        .hole(4, "5m")
+        .trainer("a")
+        .nodes(1..=2)
+        .costs(30.0, 30.0)
+        .holds([0, 1]);
+    let (soon, late) = (ends_at(60.0), ends_at(10_000.0));
+    let forecasts = [soon.clone(), soon, late.clone(), late];
+    let base = foreseen(base, &forecasts, Some(0.0));
+    assert_eq!(nodes_of(&plan(&base), "a"), ["a00", "a01"]);
+    // Control says that it was hit.
+    let mut told = base.clone();
+    told.trainers[0].hit_at = Some(NOW);
+    // Or the pool shows it first.
+    let mut seen = base.clone();
+    seen.trainers[0].nodes.push(node(77));
+    for hit in [&told, &seen] {
+        let plan = plan(hit);
+        assert_eq!(nodes_of(&plan, "a"), ["a02", "a03"]);
+        assert_eq!(plan.repooled.len(), 1);
+        assert!(report(&plan).trainers[0].hit);
+        assert!(plan_with(hit, &settings(false), false).repooled.is_empty());
+        let text = explain::plan(&plan);
+        let said = "a: keeps 2 nodes (0 kept, 2 new: it was hit and restarts anyway)\n";
+        assert!(text.contains(said), "{text}");
+    }
+    // The same plan for one that was not hit is none.
+    let wrong = plan(&told);
+    let found = check(&wrong, &base.context());
+    assert_eq!(found.iter().map(|v| v.number()).collect::<Vec<_>>(), [12]);
+    let mut silent = wrong;
+    silent.repooled.clear();
+    let found = check(&silent, &told.context());
+    assert_eq!(found.iter().map(|v| v.number()).collect::<Vec<_>>(), [6]);
+    // Once its pause is over it restarts no more.
+    let mut late = told;
+    late.trainers[0].hit_at = Some(NOW + lacuna_model::Span::from_secs(-31));
+    assert_eq!(nodes_of(&plan(&late), "a"), ["a00", "a01"]);
+}
+
+/// A case with forecasts of all kinds, some trainers hit, and an order that is not that of names.
+fn messy(rng: &mut ChaCha8Rng) -> Case {
+    let mut case = crate::planner::messy(rng);
+    let holes = case.pool.holes.len();
+    case.pool.forecasts = (0..rng.random_range(1..6))
+        .map(|_| {
+            let (mut at, mut open) = (0.0, 1.0);
+            let steps = (0..rng.random_range(1..6)).map(|_| {
+                at += rng.random_range(1.0..400.0);
+                open *= rng.random_range(0.0..1.0);
+                (at, open)
+            });
+            points(&steps.collect::<Vec<_>>())
+        })
+        .collect();
+    for hole in &mut case.pool.holes {
+        hole.forecast = rng.random_range(0..case.pool.forecasts.len() as u32);
+    }
+    if rng.random_bool(0.7) {
+        let mut order: Vec<u32> = (0..holes as u32).collect();
+        order.shuffle(rng);
+        case.pool.joint = Some(Joint {
+            order,
+            link: (1..holes).map(|_| rng.random()).collect(),
+        });
+    }
+    for trainer in &mut case.trainers {
+        trainer.hit_at = rng.random_bool(0.3).then_some(NOW);
+    }
+    case
+}
+
+#[test]
+fn every_plan_by_forecasts_is_sound_and_comes_out_the_same_again() {
+    let seed = 81;
+    println!("seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let (mut repooled, mut refused, mut grown) = (0, 0, 0);
+    let mut used = Planner::new(settings(true));
+    for _ in 0..400 {
+        let mut case = messy(&mut rng);
+        case.pool.seq = rng.random();
+        for repool in [true, false] {
+            plan_with(&case, &settings(repool), false);
+        }
+        let first = plan(&case);
+        let mut again = used.plan(&case.pool, &case.trainers, &case.unusable, Generation(9));
+        again.generation = first.generation;
+        assert_eq!(first, again, "it depends on plans before it");
+        repooled += first.repooled.len();
+        let report = report(&first);
+        assert_eq!(report.class_of.len(), case.pool.holes.len());
+        for (at, (_, verdict)) in first.report.holes.iter().enumerate() {
+            match report.class_of[at] {
+                Some(class) => assert_eq!(report.classes[class as usize].verdict, *verdict),
+                None => assert_eq!(*verdict, HoleVerdict::Unusable),
+            }
+        }
+        let holes: u32 = report.classes.iter().map(|class| class.holes).sum();
+        assert_eq!(
+            holes as usize + case.unusable_holes(),
+            case.pool.holes.len()
+        );
+        for (reason, verdict) in report.trainers.iter().zip(&first.report.trainers) {
+            assert_eq!(reason.kept + reason.gained, verdict.after);
+            assert_eq!(reason.kept + reason.lost, verdict.before);
+            grown += u32::from(reason.gained > 0);
+        }
+        refused += report
+            .classes
+            .iter()
+            .filter(|class| class.verdict == HoleVerdict::NotWorthIt)
+            .count();
+        assert!(!explain::plan(&first).is_empty());
+    }
+    println!("{repooled} re-pooled, {refused} classes refused, {grown} grown");
+    assert!(repooled > 50 && refused > 20 && grown > 200);
+}
+
+/// Whether somebody has a node that it had not.
+fn grows(case: &Case, plan: &Plan) -> bool {
+    plan.allocations.iter().any(|a| {
+        let record = case.trainers.iter().find(|r| r.spec.id == a.trainer);
+        let had = &record.unwrap().nodes;
+        a.nodes.iter().any(|n| !had.contains(n))
+    })
+}
+
+#[test]
+fn on_doubt_nobody_grows() {
+    let seed = 91;
+    println!("seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut would = 0;
+    for _ in 0..100 {
+        let sure = messy(&mut rng);
+        would += u32::from(grows(&sure, &plan(&sure)));
+        let stale = plan_with(&sure, &settings(true), true);
+        let mut no_forecast = sure.clone();
+        no_forecast.pool.forecasts.clear();
+        let mut empty = sure.clone();
+        empty.pool.forecasts.fill(Forecast::default());
+        let mut broken = vec![no_forecast, empty];
+        let holes = sure.pool.holes.len() as u32;
+        let orders: [(Vec<u32>, f32); 4] = [
+            ((0..holes + 1).collect(), 0.5),
+            ((0..holes).map(|_| 0).collect(), 0.5),
+            ((1..holes + 1).collect(), 0.5),
+            ((0..holes).collect(), f32::NAN),
+        ];
+        for (order, link) in orders {
+            let mut case = sure.clone();
+            let link = vec![link; order.len().saturating_sub(1)];
+            case.pool.joint = Some(Joint { order, link });
+            broken.push(case);
+        }
+        let of = |case: &Case| (case.clone(), plan(case));
+        let plans = broken.iter().map(of).chain([(sure.clone(), stale)]);
+        for (case, plan) in plans.filter(|_| holes > 1) {
+            assert!(!grows(&case, &plan), "{plan:#?}");
+            assert!(plan.repooled.is_empty());
+            let doubts = &report(&plan).doubts;
+            assert_eq!(doubts.len(), 1);
+            assert!(explain::plan(&plan).contains("in doubt: "));
+            // What is sound stands.
+            for verdict in &plan.report.trainers {
+                let record = case.trainers.iter().find(|r| r.spec.id == verdict.trainer);
+                let min = record.unwrap().spec.min_nodes;
+                let stands = if verdict.before < min {
+                    0
+                } else {
+                    verdict.before
+                };
+                assert_eq!(verdict.after, stands);
+            }
+        }
+    }
+    assert!(would > 50, "cases in which nobody would grow prove nothing");
+}
+
+#[test]
+fn a_stale_pool_lets_nobody_grow_whatever_the_policy() {
+    let case = case().hole(4, "5m").trainer("a").nodes(1..=4).holds([0, 1]);
+    for policy in [Policy::Milp, Policy::Dp, Policy::EqualShare] {
+        assert_eq!(
+            case.plan(policy, NodeChoice::Together).allocations[0]
+                .nodes
+                .len(),
+            4
+        );
+        let settings = Settings {
+            policy,
+            ..Settings::default()
+        };
+        let plan = plan_with(&case, &settings, true);
+        assert_eq!(nodes_of(&plan, "a"), ["a00", "a01"]);
+        assert_eq!(report(&plan).doubts, [Doubt::StalePool]);
+    }
+}
+
+#[test]
+fn a_hole_whose_forecast_is_broken_goes_to_nobody_new_and_its_trainer_keeps_what_it_has() {
+    let bad = [
+        points(&[]),
+        points(&[(10.0, 0.5), (10.0, 0.2)]),
+        points(&[(10.0, 0.5), (20.0, 0.6)]),
+        points(&[(-1.0, 1.0)]),
+        points(&[(f64::NAN, 1.0)]),
+        points(&[(10.0, f64::NAN)]),
+        points(&[(10.0, 1.5)]),
+        // It says that the hole has ended, and it is there: the hint was wrong.
+        points(&[(0.0, 0.0)]),
+    ];
+    for bad in bad {
+        let case = case()
+            .hole(6, "5m")
+            .trainer("doubtful")
+            .nodes(1..=6)
+            .costs(1.0, 1.0)
+            .holds([0, 1])
+            .trainer("sure")
+            .nodes(1..=6)
+            .costs(1.0, 1.0)
+            .holds([2]);
+        let good = ends_at(10_000.0);
+        let mut forecasts = vec![good; 6];
+        forecasts[1] = bad.clone();
+        forecasts[3] = bad;
+        let plan = plan(&foreseen(case, &forecasts, Some(0.5)));
+        assert_eq!(nodes_of(&plan, "doubtful"), ["a00", "a01"]);
+        assert_eq!(nodes_of(&plan, "sure"), ["a02", "a04", "a05"]);
+        assert_eq!(report(&plan).doubts, [Doubt::BrokenForecasts { holes: 2 }]);
+        assert_eq!(
+            explain::node(&plan, &node(3)).unwrap(),
+            "hole a03: nobody new takes it: the forecast of 2 holes is missing or broken: who \
+             has such a hole keeps what it has"
+        );
+    }
+}
+
+#[test]
+fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts_if_that_is_preferred() {
+    let preferring = Settings {
+        policy: Policy::Milp,
+        prefer_forecast: true,
+        ..Settings::default()
+    };
+    let mut case = short_and_long();
+    let plan = plan_with(&case, &preferring, false);
+    assert_eq!(plan.report.solve.solver, "segments");
+    let never = Settings {
+        prefer_forecast: false,
+        ..preferring.clone()
+    };
+    assert!(plan_with(&case, &never, false).report.forecast.is_none());
+    // A constant predictor says nothing of that.
+    case.pool.joint = None;
+    case.pool.forecasts = vec![ends_at(120.0); 6];
+    let plan = plan_with(&case, &preferring, false);
+    assert_eq!(plan.report.solve.outcome, Outcome::Optimal);
+    assert!(plan.report.forecast.is_none());
+}
+
+#[test]
+fn a_constant_forecast_neither_refuses_nor_churns() {
+    // Every hole is said to last just as long as the planner looks ahead.
+    let case = case()
+        .hole(8, "5m")
+        .trainer("a")
+        .nodes(1..=4)
+        .trainer("b")
+        .nodes(1..=4);
+    let case = foreseen(case, &vec![ends_at(120.0); 8], None);
+    let first = plan(&case);
+    assert_eq!(nodes_of(&first, "a").len() + nodes_of(&first, "b").len(), 8);
+    let after = case.after(&first);
+    assert_eq!(plan(&after).allocations, first.allocations);
+}
+
+#[test]
+fn the_report_of_a_large_pool_is_small() {
+    let seed = 5;
+    println!("seed {seed}");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut case = case().hole(10_000, "5m");
+    for j in 0..20 {
+        case = case.trainer(&format!("t{j}")).nodes(1..=64);
+    }
+    let forecasts: Vec<Forecast> = (0..50)
+        .map(|k| points(&[(f64::from(k) * 20.0 + 5.0, 0.5), (2_000.0, 0.1)]))
+        .collect();
+    case.pool.forecasts = forecasts;
+    for hole in &mut case.pool.holes {
+        hole.forecast = rng.random_range(0..50);
+    }
+    case.pool
+        .holes
+        .sort_by(|a, b| a.hole.node.cmp(&b.hole.node));
+    let plan = plan(&case);
+    let report = report(&plan);
+    assert!(
+        report.classes.len() <= 8 * (2 * 20 + 1),
+        "{}",
+        report.classes.len()
+    );
+    assert!(explain::plan(&plan).lines().count() < 100);
+}
