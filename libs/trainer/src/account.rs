@@ -14,7 +14,8 @@
 //!   accounting of BFTrainer, arXiv 2106.12091): `rate_before * up_s` when it grows,
 //!   `rate_before * down_s` when it shrinks or is preempted, a preemption once however many
 //!   nodes are lost at one moment, and a start from zero nodes is free. The cost is owed in
-//!   samples and sat out by the next run first.
+//!   samples and sat out by the next run first. A trainer that was hit and takes other nodes
+//!   while it still sits that out begins its pause again: that costs what it has sat out.
 
 use std::collections::VecDeque;
 
@@ -36,19 +37,21 @@ pub enum Change {
         /// The moment of the event: several losses of one moment are one preemption.
         at: Timestamp,
     },
+    /// The planner gives it other nodes while it sits out a loss.
+    Repooled,
     /// Its program starts again on the same nodes.
     Restarted,
     /// It is over.
     Ended,
 }
 
-/// What a change costs, in samples.
+/// What a change costs, in samples; for [`Change::Repooled`] that depends on the books.
 #[must_use]
 pub fn cost(spec: &TrainerSpec, nodes_before: u32, change: Change) -> f64 {
     let seconds = match change {
         Change::Grown => spec.rescale.up_s,
         Change::Shrunk | Change::Lost { .. } | Change::Restarted => spec.rescale.down_s,
-        Change::Ended => 0.0,
+        Change::Repooled | Change::Ended => 0.0,
     };
     let rate = if nodes_before >= spec.min_nodes {
         spec.throughput.at(nodes_before)
@@ -176,11 +179,13 @@ impl Account {
         let again = matches!(change, Change::Lost { at } if self.lost_at == Some(at));
         let cost = if again {
             0.0
+        } else if change == Change::Repooled && before > 0 {
+            (record.run_owed - record.owed).max(0.0)
         } else {
             cost(&record.spec, before, change)
         };
         match change {
-            Change::Grown | Change::Shrunk => record.rescale_cost += cost,
+            Change::Grown | Change::Shrunk | Change::Repooled => record.rescale_cost += cost,
             Change::Lost { at } => {
                 self.lost_at = Some(at);
                 record.preempt_cost += cost;

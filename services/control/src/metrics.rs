@@ -104,7 +104,14 @@ impl Metrics {
                 "lacuna_control_runs_total",
                 "runs begun, by cause",
                 "cause",
-                &["start", "grown", "shrunk", "preempted", "restarted"],
+                &[
+                    "start",
+                    "grown",
+                    "shrunk",
+                    "repooled",
+                    "preempted",
+                    "restarted",
+                ],
             )?,
             ended: labelled(
                 "lacuna_control_trainers_ended_total",

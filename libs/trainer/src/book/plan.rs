@@ -9,6 +9,16 @@ use crate::account::Change;
 use crate::book::state::{Out, Planned, Target};
 use crate::book::{Book, Note};
 
+/// What a plan has for one trainer.
+struct Step {
+    /// How many nodes.
+    planned: usize,
+    /// Those of them that can be had.
+    want: BTreeSet<NodeId>,
+    /// Whether it restarts on other nodes, having been hit.
+    repools: bool,
+}
+
 impl Book {
     /// Lays a plan ready; [`Book::try_plan`] applies it when its time has come.
     pub(crate) fn planned(
@@ -114,9 +124,15 @@ impl Book {
             let want = planned.remove(&id).unwrap_or_default();
             let free = want.iter().filter(|n| !kept.contains(*n)).cloned();
             let free = free.collect();
-            if self.follow(&id, want.len(), free, now, out, &mut grow) {
+            let step = Step {
+                planned: want.len(),
+                want: free,
+                repools: plan.repooled.contains(&id),
+            };
+            if self.follow(&id, step, now, out, &mut grow) {
                 changed += 1;
             }
+            self.heeded(&id, out);
         }
         for id in grow {
             self.pursue(&id, now, out);
@@ -128,13 +144,34 @@ impl Book {
         });
     }
 
-    /// Moves one trainer towards what it can have of the `planned` number of nodes; returns
-    /// whether anything changes.
+    /// A trainer that was hit is on its new nodes: leaving and joining are one rescale.
+    fn repooled(&mut self, id: &TrainerId) {
+        if let Some(trainer) = self.trainers.get_mut(id) {
+            trainer.record.hit_at = None;
+            trainer.record.rescales += 1;
+        }
+    }
+
+    /// A plan has been followed for this trainer: if it was hit before, it has chosen its nodes
+    /// now. While it still waits for some of them it counts as hit, so that the plans that its
+    /// first step leads to see nothing else in it.
+    fn heeded(&mut self, id: &TrainerId, out: &mut Out) {
+        if let Some(trainer) = self.trainers.get_mut(id)
+            && trainer.target.is_none()
+            && trainer.record.hit_at.take().is_some()
+        {
+            self.changed = true;
+            out.records.insert(id.clone());
+        }
+    }
+
+    /// Moves one trainer towards what it can have of the nodes of a plan; returns whether
+    /// anything changes. One that restarts on other nodes leaves first and joins then: nobody
+    /// waits for a node that waits for his.
     fn follow(
         &mut self,
         id: &TrainerId,
-        planned: usize,
-        mut want: BTreeSet<NodeId>,
+        step: Step,
         now: Now,
         out: &mut Out,
         grow: &mut Vec<TrainerId>,
@@ -142,7 +179,13 @@ impl Book {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return false;
         };
+        let Step {
+            planned,
+            mut want,
+            repools,
+        } = step;
         let before = trainer.target.take();
+        let hit = trainer.record.hit_at.is_some();
         let min = trainer.record.spec.min_nodes as usize;
         let have: BTreeSet<NodeId> = trainer.record.nodes.iter().cloned().collect();
         want.retain(|node| {
@@ -150,28 +193,44 @@ impl Book {
                 .get(node)
                 .is_some_and(|n| n.idle_since.is_some() && n.usable())
         });
-        if want.len() < planned && want.len() < min {
-            // What the plan gave has left the pool meanwhile. On doubt nothing grows.
+        let stale = repools && !hit;
+        if stale || (want.len() < planned && want.len() < min) {
+            // It has chosen its nodes already, after another plan, or what the plan gave has
+            // left the pool meanwhile. On doubt nothing grows.
             want.clone_from(&have);
         }
         let keep: BTreeSet<NodeId> = have.intersection(&want).cloned().collect();
         let grows = want.len() > keep.len();
         let shrinks = keep.len() < have.len();
+        let (leave, join) = if repools && hit {
+            (Change::Repooled, Change::Repooled)
+        } else {
+            (Change::Shrunk, Change::Grown)
+        };
+        let moves = shrinks && grows && join == Change::Repooled;
         if shrinks {
             let rest: Vec<NodeId> = if keep.len() >= min {
                 keep.iter().cloned().collect()
             } else {
                 Vec::new()
             };
-            self.change_run(id, rest, Change::Shrunk, now, out);
+            self.change_run(id, rest, leave, now, out);
+            if leave == Change::Repooled && !grows {
+                self.repooled(id);
+            }
         }
-        if grows && (!shrinks || keep.len() >= min || keep.is_empty()) {
+        if moves && keep.len() < min {
+            // Too few to run on meanwhile: they come back with the others.
+            self.release_unwanted(id, "its trainer restarts on other nodes", out);
+        }
+        if grows && (!shrinks || moves || keep.len() >= min || keep.is_empty()) {
             if let Some(trainer) = self.trainers.get_mut(id) {
                 // A target that stands has waited since it was first given.
                 let since = before.as_ref().filter(|target| target.nodes == want);
                 trainer.target = Some(Target {
                     since: since.map_or(now.wall, |target| target.since),
                     nodes: want,
+                    change: join,
                 });
             }
             grow.push(id.clone());
@@ -246,7 +305,10 @@ impl Book {
         }
         if !waiting && missing.is_empty() {
             let nodes = target.nodes.into_iter().collect();
-            self.change_run(id, nodes, Change::Grown, now, out);
+            self.change_run(id, nodes, target.change, now, out);
+            if target.change == Change::Repooled {
+                self.repooled(id);
+            }
             return;
         }
         if !waiting {

@@ -53,6 +53,8 @@ impl Book {
                 }
             }
             Change::Grown | Change::Shrunk => "start",
+            // Counted where the plan is followed: leaving and joining are one rescale.
+            Change::Repooled => "repooled",
             Change::Lost { .. } => {
                 if lost {
                     record.preemptions += 1;
@@ -67,6 +69,12 @@ impl Book {
             Change::Ended => "ended",
         };
         record.nodes = nodes;
+        record.hit_at = match change {
+            Change::Lost { at } if after > 0 => Some(at),
+            // Until it has joined the others.
+            Change::Repooled => record.hit_at,
+            _ => None,
+        };
         if after > 0 && record.started.is_none() {
             record.started = Some(now.cluster);
         }

@@ -8,7 +8,7 @@ use lacuna_model::{
     TrainerRecord,
 };
 
-use crate::account::Account;
+use crate::account::{Account, Change};
 use crate::book::profile::Profile;
 use crate::book::{Effect, LeaseWrite, Note, Tick};
 
@@ -149,6 +149,8 @@ impl Node {
 pub(crate) struct Target {
     pub(crate) nodes: BTreeSet<NodeId>,
     pub(crate) since: Timestamp,
+    /// As what it is charged.
+    pub(crate) change: Change,
 }
 
 /// A restart that waits.

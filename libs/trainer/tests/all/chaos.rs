@@ -124,7 +124,7 @@ fn play(seed: u64) -> World {
 
 #[test]
 fn one_owner_counted_once_and_all_converge() {
-    let (mut preemptions, mut conflicts, mut done) = (0, 0, 0);
+    let (mut preemptions, mut conflicts, mut done, mut repooled) = (0, 0, 0, 0);
     for seed in 0..400 {
         let world = play(seed);
         let tally = world.book.tally();
@@ -135,13 +135,29 @@ fn one_owner_counted_once_and_all_converge() {
             .iter()
             .filter(|r| r.phase == Phase::Done)
             .count();
+        repooled += world
+            .notes
+            .iter()
+            .filter(|n| {
+                matches!(
+                    n,
+                    lacuna_trainer::book::Note::Run {
+                        cause: "repooled",
+                        ..
+                    }
+                )
+            })
+            .count();
         conflicts += world
             .notes
             .iter()
             .filter(|n| matches!(n, lacuna_trainer::book::Note::LeaseConflict { .. }))
             .count();
     }
-    println!("400 seeds: {preemptions} preemptions, {conflicts} conflicts, {done} done");
+    println!(
+        "400 seeds: {preemptions} preemptions, {conflicts} conflicts, {done} done, {repooled} \
+         steps of trainers on other nodes"
+    );
     // Chaos that never happens would prove nothing.
-    assert!(preemptions > 400 && conflicts > 20 && done > 20);
+    assert!(preemptions > 400 && conflicts > 20 && done > 20 && repooled > 50);
 }

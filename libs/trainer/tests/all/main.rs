@@ -18,5 +18,6 @@ mod credit;
 mod plans;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod profile;
+mod repool;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod restart;

@@ -80,7 +80,7 @@ impl World {
     }
 
     /// A planner without much sense: each trainer keeps what it has, grows or shrinks at
-    /// random, always within its bounds.
+    /// random, always within its bounds. Who was hit may restart on any nodes.
     pub(crate) fn random_plan(&mut self) {
         let Some(view) = self.view.clone() else {
             return;
@@ -91,7 +91,7 @@ impl World {
             .filter(|n| !view.unusable.contains(n))
             .cloned()
             .collect();
-        let mut sizes = Vec::new();
+        let (mut sizes, mut repooled) = (Vec::new(), Vec::new());
         for t in &view.trainers {
             for n in &t.nodes {
                 free.remove(n);
@@ -105,6 +105,15 @@ impl World {
                 1 => nodes.len(),
                 _ => self.rng.random_range(min..=max),
             };
+            if t.hit_at.is_some() && self.rng.random_bool(0.7) {
+                free.extend(std::mem::take(&mut nodes));
+                repooled.push(t.spec.id.clone());
+                while nodes.len() < wish && !free.is_empty() {
+                    let at = self.rng.random_range(0..free.len());
+                    let any = free.iter().nth(at).cloned();
+                    nodes.extend(any.and_then(|n| free.take(&n)));
+                }
+            }
             while nodes.len() > wish {
                 let at = self.rng.random_range(0..nodes.len());
                 free.insert(nodes.remove(at));
@@ -121,7 +130,8 @@ impl World {
             sizes.push((t.spec.id.clone(), nodes));
         }
         self.generation += 1;
-        let plan = plan_of(self.generation, self.seq, self.now.cluster, sizes);
+        let mut plan = plan_of(self.generation, self.seq, self.now.cluster, sizes);
+        plan.repooled = repooled;
         self.input(Input::Plan {
             plan,
             trainers_version: view.version,

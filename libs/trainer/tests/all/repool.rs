@@ -1,0 +1,145 @@
+//! A trainer that was hit restarts anyway, and may take other nodes with that.
+
+use lacuna_model::{NodeId, Span, Work};
+use lacuna_trainer::book::Note;
+
+use crate::book::{apply, world};
+use crate::common::{World, node, plan, spec, trainer};
+
+/// A plan that says who restarts on other nodes.
+fn repool(w: &mut World, sizes: &[(&str, &[usize])], repooled: &[&str]) {
+    w.generation += 1;
+    let mut plan = plan(w.generation, w.seq, w.now.cluster, sizes);
+    plan.repooled = repooled.iter().map(|name| trainer(name)).collect();
+    let view = w.present();
+    w.give(plan, &view);
+    w.deliver(usize::MAX);
+}
+
+fn nodes_of(w: &World, name: &str) -> Vec<NodeId> {
+    let record = w.book.record(&trainer(name));
+    record.map(|r| r.nodes.clone()).unwrap_or_default()
+}
+
+/// `a` on 0 to 3 for 100 s, then 0 leaves; 4 to 7 are free.
+fn hit() -> World {
+    let mut w = world(vec![
+        spec("a", 2, 8, Work::UntilExit),
+        spec("b", 1, 8, Work::UntilExit),
+    ]);
+    (0..8).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1, 2, 3])]);
+    w.pass(Span::from_secs(100));
+    w.renew();
+    w.close(0);
+    w.deliver(usize::MAX);
+    assert_eq!(nodes_of(&w, "a"), [node(1), node(2), node(3)]);
+    w
+}
+
+#[test]
+fn leaving_and_joining_at_a_hit_are_one_rescale_at_no_further_charge() {
+    let mut w = hit();
+    let before = w.book.record(&trainer("a")).unwrap().clone();
+    assert_eq!(before.hit_at, Some(w.now.cluster));
+    // 12 s at 40 samples/s, to be sat out.
+    assert_eq!((before.preempt_cost, before.owed), (480.0, 480.0));
+    let version = w.book.version();
+    repool(&mut w, &[("a", &[3, 4, 5, 6]), ("b", &[1])], &["a"]);
+    assert_eq!(nodes_of(&w, "a"), [3, 4, 5, 6].map(node));
+    assert_eq!(nodes_of(&w, "b"), [node(1)]);
+    let record = w.book.record(&trainer("a")).unwrap().clone();
+    assert_eq!(record.rescales, before.rescales + 1);
+    assert_eq!(
+        (record.rescale_cost, record.owed),
+        (before.rescale_cost, 480.0)
+    );
+    assert_eq!(record.hit_at, None, "it has chosen");
+    assert!(w.book.version() > version);
+    for n in [1, 2] {
+        assert_ne!(w.leases[&node(n)].0, Some(trainer("a")));
+    }
+    assert_eq!(w.programs.len(), 5);
+    // 40 samples/s: 12 s pay for the loss, and 8 s are work.
+    w.pass(Span::from_secs(20));
+    w.report_all();
+    w.deliver(usize::MAX);
+    assert_eq!(w.samples("a"), 4_000.0 + 320.0);
+}
+
+#[test]
+fn a_pause_that_begins_again_costs_what_was_sat_out_of_it() {
+    let mut w = hit();
+    w.pass(Span::from_secs(4));
+    w.report_all();
+    w.deliver(usize::MAX);
+    // 4 s at 30 samples/s of the 480 are over.
+    assert_eq!(w.book.record(&trainer("a")).unwrap().owed, 360.0);
+    let costs = w.book.record(&trainer("a")).unwrap().rescale_cost;
+    repool(&mut w, &[("a", &[4, 5, 6, 7])], &["a"]);
+    assert_eq!(nodes_of(&w, "a"), [4, 5, 6, 7].map(node));
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.owed, record.rescale_cost - costs), (480.0, 120.0));
+}
+
+#[test]
+fn who_was_not_hit_or_has_chosen_already_stays_where_it_is() {
+    let mut w = hit();
+    // It stays: that is its choice.
+    apply(&mut w, &[("a", &[1, 2, 3])]);
+    assert_eq!(w.book.record(&trainer("a")).unwrap().hit_at, None);
+    let run = w.book.record(&trainer("a")).unwrap().run;
+    repool(&mut w, &[("a", &[4, 5, 6])], &["a"]);
+    assert_eq!(nodes_of(&w, "a"), [1, 2, 3].map(node));
+    assert_eq!(w.book.record(&trainer("a")).unwrap().run, run);
+}
+
+#[test]
+fn a_trainer_with_too_few_of_its_old_nodes_waits_for_the_new_ones() {
+    // One old node is kept, and it needs two.
+    let mut w = hit();
+    repool(&mut w, &[("a", &[3, 4])], &["a"]);
+    assert_eq!(nodes_of(&w, "a"), [3, 4].map(node));
+    let runs = w.notes.iter().filter(|n| matches!(n, Note::Run { .. }));
+    let sizes: Vec<u32> = runs
+        .filter_map(|n| match n {
+            Note::Run { after, .. } => Some(*after),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sizes, [4, 3, 0, 2]);
+}
+
+#[test]
+fn plans_made_between_leaving_and_joining_do_not_cut_the_way_off() {
+    let mut w = world(vec![
+        spec("a", 2, 8, Work::UntilExit),
+        spec("b", 1, 8, Work::UntilExit),
+    ]);
+    (0..8).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1, 2, 3]), ("b", &[4])]);
+    w.close(0);
+    w.deliver(usize::MAX);
+    let given = |w: &mut World| {
+        w.generation += 1;
+        let of_a: &[usize] = &[1, 3, 4, 5];
+        let mut p = plan(w.generation, w.seq, w.now.cluster, &[("a", of_a)]);
+        p.repooled = vec![trainer("a")];
+        p
+    };
+    let view = w.present();
+    let p = given(&mut w);
+    w.give(p, &view);
+    // Node 4 has not been given back yet, and the planner hears of the first step.
+    let between = w.present();
+    let record = between.trainers.first().unwrap();
+    assert_eq!(record.nodes, [node(1), node(3)]);
+    assert!(record.hit_at.is_some());
+    // It comes to the same nodes again.
+    let p = given(&mut w);
+    w.give(p, &between);
+    w.deliver(usize::MAX);
+    assert_eq!(nodes_of(&w, "a"), [1, 3, 4, 5].map(node));
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.rescales, record.hit_at), (1, None));
+}
