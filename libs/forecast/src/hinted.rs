@@ -6,7 +6,7 @@ use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::saved::{ModelError, open, seal};
-use crate::{Choice, Forecasts, Learning, Predictor};
+use crate::{Choice, FitTask, Fits, Fitted, Forecasts, Learning, Predictor, Report, Saver};
 
 /// A hole that ends within so many seconds of the moment announced ends as announced.
 const TOLERANCE_S: f64 = 120.0;
@@ -152,6 +152,18 @@ impl Hinted {
         }
     }
 
+    /// How many ends are announced now.
+    #[must_use]
+    pub fn announced_ends(&self) -> usize {
+        self.present.len()
+    }
+
+    /// Whether any end was ever announced.
+    fn has_heard(&self) -> bool {
+        let told = |record: &Record| record.came_true > 0 || record.proved_false > 0;
+        !self.present.is_empty() || self.records.iter().any(told)
+    }
+
     fn settle(&mut self, certainty: Certainty, came_true: bool) {
         if self.learns {
             let [hard, soft] = &mut self.records;
@@ -222,7 +234,11 @@ impl Predictor for Hinted {
     }
 
     fn label(&self) -> String {
-        format!("{} with announced ends", self.inner.label())
+        if self.has_heard() {
+            format!("{} with announced ends", self.inner.label())
+        } else {
+            self.inner.label()
+        }
     }
 
     fn learning(&self) -> Learning {
@@ -324,11 +340,38 @@ impl Predictor for Hinted {
         given
     }
 
+    fn report(&self) -> Report {
+        self.inner.report()
+    }
+
+    fn set_fits(&mut self, fits: Fits) {
+        self.inner.set_fits(fits);
+    }
+
+    fn fit_task(&mut self) -> Option<FitTask> {
+        self.inner.fit_task()
+    }
+
+    fn install(&mut self, fitted: Option<Fitted>) {
+        self.inner.install(fitted);
+    }
+
     fn save(&self) -> Option<Vec<u8>> {
         let memory = Memory {
             records: self.records,
             inner: self.inner.save(),
         };
         seal("hinted", VERSION, &memory)
+    }
+
+    fn saver(&self) -> Option<Saver> {
+        let (records, inner) = (self.records, self.inner.saver());
+        Some(Box::new(move || {
+            let memory = Memory {
+                records,
+                inner: inner.and_then(|inner| inner()),
+            };
+            seal("hinted", VERSION, &memory)
+        }))
     }
 }

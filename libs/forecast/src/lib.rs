@@ -9,7 +9,8 @@
 //!   scheduler takes nodes, and which holes end together ([`Joint`]); [`HazardCore`] is the same
 //!   on numbered nodes.
 //! - [`Hinted`] adds the ends that the scheduler announces.
-//! - [`Calibration`] keeps the Brier scores of the forecasts that were given.
+//! - [`Calibration`] keeps the scores of the forecasts that were given, [`Alarm`] says when they
+//!   are adrift.
 //!
 //! Plain state machines: time is an argument, nothing of the future is ever seen.
 
@@ -24,22 +25,23 @@ mod joint;
 mod order;
 mod persistence;
 mod predictor;
-mod saved;
+pub mod saved;
 pub mod skill;
 mod survival;
 
 pub use bins::Bins;
-pub use calibration::{Calibration, HORIZONS_S, Score};
+pub use calibration::{Adrift, Alarm, Calibration, HORIZONS_S, Limits, Score};
 pub use choice::Choice;
 pub use constant::Constant;
 pub use curve::Curve;
 pub use hazard::{
-    GRID_S, Hazard, HazardCore, HazardSettings, Oddities, OrderReport, OrderState, View,
+    FitTask, Fits, Fitted, GRID_S, Hazard, HazardCore, HazardSettings, Oddities, OrderReport,
+    OrderState, View,
 };
 pub use hinted::{Certainty, Hint, Hinted, Record};
 pub use lacuna_model::Joint;
 pub use order::{Evidence, Nodes, OrderBy, block_of, natural_cmp};
 pub use persistence::Persistence;
-pub use predictor::{Forecasts, Learning, Predictor};
+pub use predictor::{Forecasts, Learning, Predictor, Report, Saver};
 pub use saved::ModelError;
 pub use survival::{Settings, Survival};

@@ -3,7 +3,7 @@
 use lacuna_model::{Forecast, Hole, Joint, Pool, PooledHole, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::Hint;
+use crate::{FitTask, Fits, Fitted, Hint, Oddities, OrderReport};
 
 /// Forecasts for a list of holes: those that are forecast alike share one.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -60,6 +60,20 @@ pub enum Learning {
     },
 }
 
+/// Writes what was learnt, as it was when this was made; can be carried to another thread.
+pub type Saver = Box<dyn FnOnce() -> Option<Vec<u8>> + Send>;
+
+/// What a predictor knows of itself beyond what it forecasts.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Report {
+    /// The order in which nodes are taken, if it looks for one.
+    pub order: Option<OrderReport>,
+    /// What came in that should not have.
+    pub oddities: Oddities,
+    /// How often a model was fitted.
+    pub fits: u64,
+}
+
 /// Watches holes and forecasts how long the present ones will stay open.
 pub trait Predictor: Send {
     /// Which predictor this is: `constant`, `survival`, ...
@@ -92,10 +106,38 @@ pub trait Predictor: Send {
         let _ = (now, hints);
     }
 
+    /// What it knows of itself. Nothing where there is nothing to know.
+    fn report(&self) -> Report {
+        Report::default()
+    }
+
+    /// Says where models are fitted from now on, for predictors whose fits take long.
+    fn set_fits(&mut self, fits: Fits) {
+        let _ = fits;
+    }
+
+    /// A fit that is due and is to be made elsewhere ([`Fits::Outside`]). Until
+    /// [`install`](Self::install) has been told of its end, no other is due.
+    fn fit_task(&mut self) -> Option<FitTask> {
+        None
+    }
+
+    /// Puts in what was fitted elsewhere; nothing if the fit came to grief. The next forecast is
+    /// made with it.
+    fn install(&mut self, fitted: Option<Fitted>) {
+        let _ = fitted;
+    }
+
     /// What was learnt, to be taken up again by [`Choice::restore`](crate::Choice::restore).
     /// Nothing where there is nothing to learn.
     fn save(&self) -> Option<Vec<u8>> {
         None
+    }
+
+    /// The same, to be written elsewhere: forecasts need not wait for it.
+    fn saver(&self) -> Option<Saver> {
+        let bytes = self.save()?;
+        Some(Box::new(move || Some(bytes)))
     }
 
     /// Forecasts the present holes as of `now`. The list is all holes that are present.

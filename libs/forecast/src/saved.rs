@@ -49,7 +49,8 @@ fn damaged(what: impl Into<String>) -> ModelError {
 
 /// Writes what was learnt; nothing if it cannot be written, which no predictor's memory is known
 /// to be.
-pub(crate) fn seal(name: &str, version: u16, memory: &impl Serialize) -> Option<Vec<u8>> {
+#[must_use]
+pub fn seal(name: &str, version: u16, memory: &impl Serialize) -> Option<Vec<u8>> {
     let payload = rmp_serde::to_vec_named(memory).ok()?;
     let mut bytes = Vec::with_capacity(payload.len() + 64);
     bytes.extend(MARK);
@@ -61,8 +62,11 @@ pub(crate) fn seal(name: &str, version: u16, memory: &impl Serialize) -> Option<
     Some(bytes)
 }
 
-/// Reads what was written.
-pub(crate) fn open<T: DeserializeOwned>(
+/// Reads what [`seal`] wrote.
+///
+/// # Errors
+/// [`ModelError`] says what is wrong with the bytes.
+pub fn open<T: DeserializeOwned>(
     name: &'static str,
     version: u16,
     bytes: &[u8],

@@ -313,7 +313,7 @@ fn the_online_scores_show_the_skill() {
         }
         let now = Timestamp::from_unix(at);
         let forecasts: Forecasts = predictor.forecast(now, holes);
-        calibration.observe(now, now, holes, &forecasts);
+        calibration.observe(now, now, holes, &forecasts, None);
     });
     for (score, horizon) in calibration.scores().iter().zip(HORIZONS_S) {
         println!(

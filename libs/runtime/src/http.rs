@@ -28,6 +28,7 @@ struct Entry {
     max_age: Option<Span>,
     since: Stopwatch,
     failure: Option<String>,
+    note: Option<String>,
 }
 
 /// One check: say [`HealthCheck::ok`] again and again, or [`HealthCheck::fail`].
@@ -49,6 +50,9 @@ pub struct CheckReport {
     /// Why it does not hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What is worth knowing although it holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// What `/healthz` answers.
@@ -69,6 +73,7 @@ impl Health {
             max_age,
             since: Stopwatch::start(),
             failure: Some("not yet ready".to_owned()),
+            note: None,
         };
         self.lock().insert(name.to_owned(), entry);
         HealthCheck {
@@ -92,6 +97,7 @@ impl Health {
                 ok: reason.is_none(),
                 age_s: (age_s * 1000.0).round() / 1000.0,
                 reason,
+                note: entry.note.clone(),
             });
         }
         let ok = checks.iter().all(|c| c.ok);
@@ -109,18 +115,24 @@ impl Health {
 impl HealthCheck {
     /// All is well, now.
     pub fn ok(&self) {
-        self.set(None);
+        self.set(None, None);
+    }
+
+    /// The service does its work, but somebody should know of something.
+    pub fn ok_but(&self, note: impl Into<String>) {
+        self.set(None, Some(note.into()));
     }
 
     /// Something is wrong, until the next ok.
     pub fn fail(&self, reason: impl Into<String>) {
-        self.set(Some(reason.into()));
+        self.set(Some(reason.into()), None);
     }
 
-    fn set(&self, failure: Option<String>) {
+    fn set(&self, failure: Option<String>, note: Option<String>) {
         if let Some(entry) = self.health.lock().get_mut(&self.name) {
             entry.since = Stopwatch::start();
             entry.failure = failure;
+            entry.note = note;
         }
     }
 }
@@ -210,6 +222,10 @@ mod tests {
             health.report().checks[0].reason.as_deref(),
             Some("disk full")
         );
+        check.ok_but("disk nearly full");
+        let report = health.report();
+        assert_eq!(report.status, "ok");
+        assert_eq!(report.checks[0].note.as_deref(), Some("disk nearly full"));
     }
 
     #[tokio::test]

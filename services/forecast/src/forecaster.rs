@@ -1,11 +1,15 @@
 //! What the service knows: the pool, the predictor, and how good the forecasts were.
 
-use lacuna_forecast::{Calibration, Learning, Predictor, Score};
-use lacuna_model::{EventKind, Hole, NodeEvent, Span, Timestamp};
+use lacuna_forecast::{FitTask, Fits, Fitted};
+use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_timeline::{
     Change, Changes, Counts, HoleEnd, PoolKeeper, RESTART_JUMP, Sync, UnknownNodes,
 };
 use lacuna_wire::msg::PoolState;
+
+use crate::Models;
+use crate::announced::{Announced, announced};
+use crate::learner::{ANEW, Upto};
 
 /// Whether there is a pool to speak of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,15 +22,29 @@ pub enum Ready {
     Live,
 }
 
-/// The pool and its predictor.
+/// What came in that should not have, whichever predictor there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Odd {
+    /// Holes that begin after the moment at which they are told of.
+    pub negative_holes: u64,
+    /// Times that the cluster's time went back between two forecasts.
+    pub clock_back: u64,
+    /// Events older than one that had come before.
+    pub disorder: u64,
+}
+
+/// The pool and its predictors.
 ///
 /// At a start, the stream may hold a long past, and the newest snapshot tells the present. The
 /// past is worth reading: it is what the predictor learns from. So the snapshot is put aside
 /// until the events that it includes have been read ([`Forecaster::catch_up`]).
 pub struct Forecaster {
     keeper: PoolKeeper,
-    predictor: Box<dyn Predictor>,
-    calibration: Calibration,
+    models: Models,
+    announced: Announced,
+    odd: Odd,
+    /// The moment of the newest forecast.
+    as_of: Timestamp,
     /// The snapshot that ends the catching up.
     present: Option<NodeEvent>,
     correlation: String,
@@ -37,7 +55,7 @@ impl std::fmt::Debug for Forecaster {
         f.debug_struct("Forecaster")
             .field("seq", &self.keeper.seq())
             .field("holes", &self.keeper.len())
-            .field("predictor", &self.predictor.label())
+            .field("predictor", &self.models.label())
             .finish_non_exhaustive()
     }
 }
@@ -45,11 +63,13 @@ impl std::fmt::Debug for Forecaster {
 impl Forecaster {
     /// Knows nothing yet.
     #[must_use]
-    pub fn new(predictor: Box<dyn Predictor>) -> Self {
+    pub fn new(models: Models) -> Self {
         Self {
             keeper: PoolKeeper::new(UnknownNodes::Accept),
-            predictor,
-            calibration: Calibration::new(),
+            models,
+            announced: Announced::default(),
+            odd: Odd::default(),
+            as_of: Timestamp::default(),
             present: None,
             correlation: String::new(),
         }
@@ -123,38 +143,106 @@ impl Forecaster {
     }
 
     fn step(&mut self, event: &NodeEvent) -> Changes {
+        let keeper = &self.keeper;
+        self.models.turn_to(event, || keeper.holes());
+        let (newest, renumbered) = (keeper.newest_at(), keeper.counts().renumbered);
         let changes = self.keeper.step(event);
+        let went_back = self.keeper.counts().renumbered > renumbered && event.at + ANEW < newest;
+        let is_early = self.present.is_none() && self.models.is_ahead_of(event.at);
+        if went_back || is_early {
+            // Another recording, or the same from its beginning.
+            self.models.begin_anew();
+            self.announced.touch();
+        }
         for change in &changes.list {
             match change {
-                Change::Opened { hole, seen } => self.predictor.opened(hole, *seen),
-                Change::Closed { hole, at, end } => self.close(hole, *at, *end),
+                Change::Opened { hole, .. } if hole.since > event.at => {
+                    self.odd.negative_holes += 1;
+                }
+                // What ended with the old time is not known to those who begin anew.
+                Change::Closed { .. } if went_back => continue,
+                _ => {}
             }
+            self.models.take(change);
+        }
+        let is_word = matches!(
+            event.kind,
+            EventKind::JobPlanned { .. } | EventKind::Reservation { .. }
+        );
+        if is_word || !changes.is_empty() {
+            self.announced.touch();
         }
         changes
     }
 
-    fn close(&mut self, hole: &Hole, at: Timestamp, end: HoleEnd) {
-        match end {
-            HoleEnd::Seen => {
-                self.predictor.closed(hole, at);
-                self.calibration.closed(&hole.node, at);
-            }
-            HoleEnd::Unseen { last_seen } => {
-                self.predictor.lost(hole, last_seen);
-                self.calibration.lost(&hole.node, last_seen);
-            }
+    /// The pool as of `now`, with forecasts.
+    pub fn pool(&mut self, now: Timestamp) -> PoolState {
+        if now + Span::from_secs(1) < self.as_of {
+            self.odd.clock_back += 1;
+        }
+        self.as_of = now;
+        if self.models.heeds_hints() && self.announced.is_due(now) {
+            self.models.hint(now, &announced(&self.keeper));
+            self.announced.done(now);
+        }
+        let holes = self.keeper.holes();
+        let told = self.keeper.newest_at();
+        let forecasts = self.models.forecast(now, told, &holes);
+        PoolState {
+            pool: forecasts.into_pool(now, self.keeper.seq(), holes),
+            predictor: self.models.label(),
         }
     }
 
-    /// The pool as of `now`, with forecasts.
-    pub fn pool(&mut self, now: Timestamp) -> PoolState {
-        let holes = self.keeper.holes();
-        let forecasts = self.predictor.forecast(now, &holes);
-        let told = self.keeper.newest_at();
-        self.calibration.observe(now, told, &holes, &forecasts);
-        PoolState {
-            pool: forecasts.into_pool(now, self.keeper.seq(), holes),
-            predictor: self.predictor.label(),
+    /// In lock step nothing may depend on how long anything takes: models are fitted within the
+    /// step, and nobody takes over from the predictor that is wanted. So it is while the past is
+    /// read, when nobody waits.
+    pub fn set_lock_step(&mut self, is_lock_step: bool) {
+        self.models.set_lock_step(is_lock_step);
+        let is_live = self.ready() == Ready::Live;
+        self.models.set_fits(if is_live && !is_lock_step {
+            Fits::Outside
+        } else {
+            Fits::Inside
+        });
+    }
+
+    /// A fit that is due and is to be made elsewhere, so that no forecast waits for it.
+    pub fn fit_task(&mut self) -> Option<FitTask> {
+        self.models.fit_task()
+    }
+
+    /// Puts in what was fitted, between two events; nothing if the fit came to grief.
+    pub fn install(&mut self, fitted: Option<Fitted>) {
+        self.models.install(fitted);
+    }
+
+    /// Up to which event has been learnt, once the present has been reached.
+    #[must_use]
+    pub fn upto(&self) -> Option<Upto> {
+        (self.ready() == Ready::Live).then(|| Upto {
+            at: self.keeper.newest_at(),
+            seq: self.keeper.seq(),
+        })
+    }
+
+    /// The predictors, and how good they are.
+    #[must_use]
+    pub fn models(&self) -> &Models {
+        &self.models
+    }
+
+    /// What has happened to the predictors since this was last asked.
+    pub fn news(&mut self) -> Vec<crate::News> {
+        self.models.news()
+    }
+
+    /// What came in that should not have.
+    #[must_use]
+    pub fn odd(&self) -> Odd {
+        Odd {
+            disorder: self.keeper.counts().backwards,
+            ..self.odd
         }
     }
 
@@ -192,18 +280,6 @@ impl Forecaster {
     #[must_use]
     pub fn counts(&self) -> &Counts {
         self.keeper.counts()
-    }
-
-    /// How much the predictor has learnt.
-    #[must_use]
-    pub fn learning(&self) -> Learning {
-        self.predictor.learning()
-    }
-
-    /// How good the forecasts were.
-    #[must_use]
-    pub fn scores(&self) -> &[Score] {
-        self.calibration.scores()
     }
 
     /// Correlation id of the newest event that changed the pool.

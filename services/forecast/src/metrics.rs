@@ -1,13 +1,11 @@
 //! The metrics of the service, all declared here.
 
-use lacuna_forecast::{HORIZONS_S, Learning};
-use lacuna_runtime::metrics::{
-    LATENCY_BOUNDS, Registry, counter, counters, gauge, gauges, histogram,
-};
+use lacuna_forecast::Learning;
+use lacuna_runtime::metrics::{LATENCY_BOUNDS, Registry, counter, counters, gauge, histogram};
 use lacuna_timeline::Counts;
-use prometheus::{Error, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge};
+use prometheus::{Error, Histogram, IntCounter, IntCounterVec, IntGauge};
 
-use crate::{Forecaster, Ready};
+use crate::{Forecaster, Quality, Ready};
 
 /// Upper bounds for lengths of holes, seconds: a minute to a day.
 const HOLE_BOUNDS: [f64; 12] = [
@@ -32,8 +30,8 @@ pub struct Metrics {
     opened: IntCounter,
     closed: IntCounter,
     learnt: IntGauge,
-    skill: GaugeVec,
-    brier: GaugeVec,
+    /// Of the predictors.
+    pub quality: Quality,
     /// Lengths of holes whose end was seen.
     pub hole_seconds: Histogram,
     /// Time of forecasting all present holes.
@@ -52,6 +50,7 @@ impl Metrics {
     pub fn new(registry: &Registry) -> Result<Self, Error> {
         let whole = |name: &str, help: &str| counter(registry, name, help);
         let metrics = Self {
+            quality: Quality::new(registry)?,
             pool_nodes: gauge(
                 registry,
                 "lacuna_forecast_pool_nodes",
@@ -95,18 +94,6 @@ impl Metrics {
                 "lacuna_forecast_holes_learnt",
                 "holes seen from start to end, from which the predictor has learnt",
             )?,
-            skill: gauges(
-                registry,
-                "lacuna_forecast_brier_skill",
-                "1 less the Brier score over that of a constant, by horizon",
-                &["horizon_seconds"],
-            )?,
-            brier: gauges(
-                registry,
-                "lacuna_forecast_brier_score",
-                "mean square of forecast less outcome, by horizon",
-                &["horizon_seconds"],
-            )?,
             hole_seconds: histogram(
                 registry,
                 "lacuna_forecast_hole_seconds",
@@ -128,11 +115,6 @@ impl Metrics {
             published: whole("lacuna_forecast_pools_published_total", "pools published")?,
         };
         metrics.show(&Counts::default(), &Counts::default());
-        for horizon in HORIZONS_S {
-            let horizon = horizon.to_string();
-            metrics.skill.with_label_values(&[&horizon]).set(0.0);
-            metrics.brier.with_label_values(&[&horizon]).set(0.0);
-        }
         Ok(metrics)
     }
 
@@ -166,17 +148,11 @@ impl Metrics {
         };
         self.pool_nodes.set(holes as i64);
         self.stale.set(i64::from(forecaster.is_stale()));
-        self.learnt.set(match forecaster.learning() {
+        self.learnt.set(match forecaster.models().learning() {
             Learning::Fixed => 0,
             Learning::Young { ended, .. } | Learning::Learnt { ended } => ended as i64,
         });
-        for (score, horizon) in forecaster.scores().iter().zip(HORIZONS_S) {
-            let horizon = horizon.to_string();
-            let skill = self.skill.with_label_values(&[&horizon]);
-            skill.set(score.skill().unwrap_or(0.0));
-            let brier = self.brier.with_label_values(&[&horizon]);
-            brier.set(score.brier().unwrap_or(0.0));
-        }
+        self.quality.update(forecaster);
         counts
     }
 }

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use lacuna_forecast::{Choice, Predictor};
-use lacuna_model::{NodeEvent, Span};
-use lacuna_runtime::config::Predictor as Wanted;
-use lacuna_runtime::{Context, Follow, NoArgs, Received, Running, ServiceError, Start, Stopwatch};
+use lacuna_forecast::Fitted;
+use lacuna_model::{NodeEvent, Span, Timestamp};
+use lacuna_runtime::{
+    Context, Follow, HealthCheck, Misconfigured, NoArgs, Received, Running, ServiceError, Start,
+    Stopwatch,
+};
 use lacuna_timeline::Counts;
 use lacuna_wire::address;
 
 use crate::publish::{Decision, Moment, Publisher};
-use crate::{Forecaster, Metrics, Ready};
+use crate::upkeep::{Fitting, Keeper};
+use crate::{Forecaster, Metrics, Models, News, Ready, Situation, Store, Wanted};
 
 /// Without a change, the pool is published again after this time: ages change, and a message
 /// may have been lost.
@@ -34,72 +37,61 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let metrics = Metrics::new(&ctx.registry)?;
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let settings = &ctx.config.forecast;
+    let wanted = Wanted::from_config(settings).map_err(|e| Misconfigured(e.to_string()))?;
+    let mut models = Models::new(wanted);
+    let present = ctx.bus.last(&address::snapshot(&ctx.cluster)).await?;
+    if let Some(tick) = ctx.bus.last(&address::clock(&ctx.cluster)).await? {
+        ctx.clock.update(&tick.message);
+    }
+    let keeper = settings.model_dir.as_deref().map(|dir| {
+        let store = Store::new(dir, &ctx.cluster);
+        let health = ctx.health.check("models", None);
+        let keeper = Keeper::new(store, settings.save_every, metrics.quality.clone(), health);
+        let now = present.as_ref().map(|present| present.message.at);
+        keeper.restore(&mut models, &situation(&ctx, now));
+        keeper
+    });
     let mut shell = Shell {
-        forecaster: Forecaster::new(predictor(settings.predictor, settings.constant)),
+        forecaster: Forecaster::new(models),
         publisher: Publisher::new(settings.publish_every, REPEAT),
         metrics,
+        keeper,
+        fitting: Fitting::default(),
         counts: Counts::default(),
         last: None,
         oldest: None,
     };
-    if let Some(present) = ctx.bus.last(&address::snapshot(&ctx.cluster)).await? {
+    if let Some(present) = present {
         shell.forecaster.catch_up(present.message);
     }
-    let mut events = ctx
-        .bus
-        .follow(&address::event(&ctx.cluster), Start::All)
-        .await?;
-    let mut snapshots = ctx
-        .bus
-        .follow(&address::snapshot(&ctx.cluster), Start::Last)
-        .await?;
-    let mut ticks = ctx
-        .bus
-        .follow(&address::clock(&ctx.cluster), Start::Last)
-        .await?;
-    let mut timer = tokio::time::interval(TICK);
-    timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut later: Option<Span> = None;
-    let mut quiet = 0;
-    loop {
-        let wait = later.map(Span::to_std);
-        tokio::select! {
-            // Events before snapshots before ticks: what came first is mostly taken first.
-            biased;
-            () = ctx.shutdown.cancelled() => return Ok(()),
-            event = events.next() => {
-                quiet = 0;
-                shell.events(event?, &mut events);
-            }
-            snapshot = snapshots.next() => shell.snapshot(&snapshot?),
-            tick = ticks.next() => ctx.clock.update(&tick?.message),
-            _ = timer.tick() => {
-                quiet += 1;
-                // The stream holds nothing of the past.
-                if quiet >= 2 && shell.forecaster.ready() == Ready::CatchingUp {
-                    shell.caught_up();
-                }
-            }
-            () = async { tokio::time::sleep(wait.unwrap_or_default()).await }, if wait.is_some() => {}
-        }
-        later = shell.publish(&ctx).await;
-        alive.ok();
+    let served = shell.serve(&ctx, &alive).await;
+    if let Some(keeper) = &mut shell.keeper {
+        keeper.wait().await;
+        keeper.save(&shell.forecaster, &situation(&ctx, None));
+        keeper.wait().await;
     }
+    served
 }
 
-fn predictor(wanted: Wanted, constant: Span) -> Box<dyn Predictor> {
-    let seconds = constant.as_secs_f64();
-    let choice = match wanted {
-        Wanted::Constant => Choice::Constant { length_s: seconds },
-        Wanted::Survival => Choice::survival(seconds),
-    };
-    choice.build()
+/// Whose models these are, as of `now`.
+fn situation(ctx: &Context, now: Option<Timestamp>) -> Situation {
+    Situation {
+        cluster: ctx.cluster.clone(),
+        recording: ctx
+            .clock
+            .latest()
+            .map_or_else(String::new, |clock| clock.recording),
+        now,
+    }
 }
 
 struct Shell {
     forecaster: Forecaster,
     publisher: Publisher,
     metrics: Metrics,
+    /// Saves the models, if that is wanted.
+    keeper: Option<Keeper>,
+    fitting: Fitting,
     /// What the metrics show.
     counts: Counts,
     /// The last publication.
@@ -109,6 +101,88 @@ struct Shell {
 }
 
 impl Shell {
+    /// The loop.
+    async fn serve(&mut self, ctx: &Context, alive: &HealthCheck) -> Result<(), ServiceError> {
+        let events = address::event(&ctx.cluster);
+        let mut events = ctx.bus.follow(&events, Start::All).await?;
+        let snapshots = address::snapshot(&ctx.cluster);
+        let mut snapshots = ctx.bus.follow(&snapshots, Start::Last).await?;
+        let ticks = address::clock(&ctx.cluster);
+        let mut ticks = ctx.bus.follow(&ticks, Start::Last).await?;
+        let mut timer = tokio::time::interval(TICK);
+        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut later: Option<Span> = None;
+        let mut quiet = 0;
+        loop {
+            let wait = later.map(Span::to_std);
+            tokio::select! {
+                // Events before snapshots before ticks: what came first is mostly taken first.
+                biased;
+                () = ctx.shutdown.cancelled() => return Ok(()),
+                event = events.next() => {
+                    quiet = 0;
+                    self.events(event?, &mut events);
+                }
+                snapshot = snapshots.next() => self.snapshot(&snapshot?),
+                tick = ticks.next() => ctx.clock.update(&tick?.message),
+                fitted = self.fitting.ended(), if self.fitting.is_under_way() => self.fitted(fitted),
+                _ = timer.tick() => {
+                    quiet += 1;
+                    // The stream holds nothing of the past.
+                    if quiet >= 2 && self.forecaster.ready() == Ready::CatchingUp {
+                        self.caught_up();
+                    }
+                }
+                () = async { tokio::time::sleep(wait.unwrap_or_default()).await }, if wait.is_some() => {}
+            }
+            self.forecaster.set_lock_step(ctx.clock.lock_step());
+            later = self.publish(ctx).await;
+            self.fitting.start(&mut self.forecaster);
+            if let Some(keeper) = &mut self.keeper {
+                keeper.save_if_due(&self.forecaster, &situation(ctx, None));
+            }
+            alive.ok();
+        }
+    }
+
+    /// Puts a new model to work: the next forecast is made with it.
+    fn fitted(&mut self, ended: Option<(Fitted, f64)>) {
+        let quality = &self.metrics.quality;
+        match &ended {
+            Some((fitted, seconds)) => {
+                quality.fit_seconds.observe(*seconds);
+                let (samples, trees) = (fitted.samples(), fitted.trees());
+                tracing::info!(seconds, samples, trees, "a new model is at work");
+            }
+            None => quality.fits_failed.inc(),
+        }
+        self.forecaster.install(ended.map(|(fitted, _)| fitted));
+        self.publisher.note_change();
+    }
+
+    /// Says what has happened to the predictors.
+    fn tell(&mut self) {
+        for news in self.forecaster.news() {
+            let predictor = self.forecaster.models().label();
+            match news {
+                News::Adrift(why) => tracing::warn!(
+                    predictor,
+                    reason = %why,
+                    "the predictor is adrift: its probabilities are not what comes true"
+                ),
+                News::Recovered => tracing::info!(predictor, "the predictor is right again"),
+                News::FellBack => tracing::warn!(
+                    predictor,
+                    "another predictor has taken over, which was better on the same holes"
+                ),
+                News::CameBack => tracing::info!(predictor, "the wanted predictor is back"),
+                News::Forgot => tracing::warn!(
+                    "time began anew: what was learnt is of its future and is forgotten"
+                ),
+            }
+        }
+    }
+
     /// Takes an event and those that have come behind it.
     fn events(&mut self, first: Received<NodeEvent>, more: &mut Follow<NodeEvent>) {
         let mut event = first;
@@ -148,7 +222,7 @@ impl Shell {
         tracing::info!(
             seq = self.forecaster.seq(),
             holes = self.forecaster.holes(),
-            learning = ?self.forecaster.learning(),
+            learning = ?self.forecaster.models().learning(),
             "caught up with the events"
         );
     }
@@ -182,6 +256,7 @@ impl Shell {
         let stopwatch = Stopwatch::start();
         let state = self.forecaster.pool(as_of);
         self.metrics.forecast_seconds.observe(stopwatch.seconds());
+        self.tell();
         let correlation = self.forecaster.correlation();
         let sent = ctx
             .bus

@@ -1,7 +1,7 @@
 //! The core of the service, and what it exports.
 
 use lacuna_forecast::{Choice, Learning};
-use lacuna_forecast_service::{Forecaster, Metrics, Ready};
+use lacuna_forecast_service::{Forecaster, Metrics, Models, Ready, Wanted};
 use lacuna_model::{EventKind, NodeEvent, Timestamp};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_testkit::{events, golden, hole};
@@ -24,7 +24,7 @@ fn snapshot(seq: u64, when: i64, names: &[(&str, i64)]) -> NodeEvent {
 }
 
 fn forecaster() -> Forecaster {
-    Forecaster::new(Choice::default().build())
+    Forecaster::new(Models::new(Wanted::of(Choice::survival(120.0))))
 }
 
 /// Forty holes that open and close, one after the other.
@@ -54,7 +54,10 @@ fn the_past_of_the_stream_is_learnt_from_and_the_present_is_the_snapshot_s() {
     next.at = at(91);
     forecaster.event(&next, "");
     assert_eq!(forecaster.ready(), Ready::Live);
-    assert_eq!(forecaster.learning(), Learning::Learnt { ended: 40 });
+    assert_eq!(
+        forecaster.models().learning(),
+        Learning::Learnt { ended: 40 }
+    );
     let pool = forecaster.pool(at(100)).pool;
     assert_eq!(pool.seq, 81);
     let holes: Vec<_> = pool.holes.into_iter().map(|pooled| pooled.hole).collect();
@@ -69,7 +72,10 @@ fn a_stream_that_lost_its_beginning_still_teaches() {
         forecaster.event(&event, "");
     }
     // The first event ends a hole whose start was lost: nothing to learn from that one.
-    assert_eq!(forecaster.learning(), Learning::Learnt { ended: 34 });
+    assert_eq!(
+        forecaster.models().learning(),
+        Learning::Learnt { ended: 34 }
+    );
     forecaster.caught_up();
     assert_eq!(forecaster.ready(), Ready::Live);
 }
@@ -84,7 +90,10 @@ fn a_restart_of_the_publisher_in_the_past_does_not_stop_the_learning() {
         forecaster.event(&event, "");
     }
     // The hole that was open at the restart goes on: event 41 opened it, event 42 ends it.
-    assert_eq!(forecaster.learning(), Learning::Learnt { ended: 40 });
+    assert_eq!(
+        forecaster.models().learning(),
+        Learning::Learnt { ended: 40 }
+    );
     assert!(!forecaster.is_stale());
     forecaster.caught_up();
     let pool = forecaster.pool(at(100)).pool;
@@ -135,6 +144,7 @@ fn the_exposition_is_as_written() {
     }
     forecaster.event(&events(3, &[("busy", "a")])[0], "");
     forecaster.event(&events(6, &[("idle", "c")])[0], "");
+    forecaster.pool(Timestamp::from_unix(60));
     metrics.update(&forecaster, &Counts::default());
     metrics.published.inc();
     metrics.forecast_seconds.observe(0.0005);

@@ -184,20 +184,24 @@ async fn in_lock_step_each_step_gives_one_pool_with_all_its_events() {
 async fn a_restarted_service_has_learnt_from_the_stream() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "ingest").await;
-    let changes: Vec<(&str, &str)> = (0..40)
+    let changes: Vec<(&str, &str)> = (0..240)
         .flat_map(|_| [("idle", "a"), ("busy", "a")])
         .collect();
     for event in events(1, &changes) {
         send(&bus, &event, "").await;
     }
-    send_snapshot(&bus, 80, 90, &[("z", 85)]).await;
-    tick(&bus, slow(100)).await;
+    send_snapshot(&bus, 480, 490, &[("z", 485)]).await;
+    tick(&bus, slow(500)).await;
     let mut pools = bus
         .follow(&address::pool(&cluster()), Start::New)
         .await
         .unwrap();
     let _service = Service::start(&nats);
     let first = pool(&mut pools, |_| true).await;
-    assert_eq!(first.message.predictor, "survival");
+    assert!(
+        first.message.predictor.starts_with("hazard, order"),
+        "{}",
+        first.message.predictor
+    );
     assert_eq!(names(&first.message), ["z"]);
 }

@@ -7,6 +7,7 @@ use super::model::{Model, Stretches};
 use super::present::{By, Present};
 use super::samples::{Fate, Samples};
 use super::settings::{HazardSettings, Oddities, OrderReport, OrderState};
+use super::task::Fits;
 use crate::joint::Links;
 use crate::order::Taken;
 use crate::{Evidence, Learning, Nodes, OrderBy};
@@ -102,6 +103,8 @@ pub struct HazardCore {
     pub(super) now_s: f64,
     pub(super) has_begun: bool,
     pub(super) learns: bool,
+    pub(super) fitting: Fits,
+    pub(super) is_fitting: bool,
     pub(super) lately: Lately,
     pub(super) drift: Drift,
     pub(super) oddities: Oddities,
@@ -142,6 +145,8 @@ impl HazardCore {
             now_s: 0.0,
             has_begun: false,
             learns: true,
+            fitting: Fits::Inside,
+            is_fitting: false,
             lately: Lately::default(),
             drift: Drift::default(),
             oddities: Oddities::default(),
@@ -185,7 +190,7 @@ impl HazardCore {
         if self.learns {
             self.sample(now_s);
             self.follow(now_s);
-            if self.is_fit_due(now_s) {
+            if self.fitting == Fits::Inside && self.is_fit_due(now_s) {
                 self.refit(now_s);
             }
         }

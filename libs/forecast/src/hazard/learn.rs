@@ -1,10 +1,8 @@
 //! How the hazard learns: which order holds, what is asked, when it is fitted.
 
-use super::boost::{Trial, fit};
 use super::core::HazardCore;
 use super::features::{Place, Sight};
 use super::present::By;
-use super::samples::Fate;
 use super::settings::OrderState;
 use crate::OrderBy;
 
@@ -164,39 +162,10 @@ impl HazardCore {
             && (self.ended_at_fit == 0 || is_grown || is_old)
     }
 
-    /// Fits the model to what has been seen up to now.
-    pub(super) fn refit(&mut self, now_s: f64) {
-        let half_life = self.settings.half_life.map(|half| half.as_secs_f64());
-        let weight = |at_s: f64| match half_life {
-            Some(half) if half > 0.0 => (-(now_s - at_s).max(0.0) / half).exp2() as f32,
-            _ => 1.0,
-        };
-        let trials: Vec<Trial> = self
-            .samples
-            .list
-            .iter()
-            .filter_map(|sample| {
-                let (length_s, ended) = match sample.fate {
-                    Fate::Open => ((now_s - sample.at_s) as f32, false),
-                    Fate::Ended => (sample.length_s, true),
-                    Fate::Censored => (sample.length_s, false),
-                };
-                let trial = Trial::new(sample.row, length_s, ended, weight(sample.at_s));
-                (trial.survived > 0 || trial.ended).then_some(trial)
-            })
-            .collect();
-        if let Some(model) = fit(&trials, self.settings.seed.wrapping_add(self.fits)) {
-            self.model = Some(model);
-            self.drift.refitted();
-        }
-        self.mark_fitted(now_s);
-        self.rank_taken();
-    }
-
     /// The model is as of a moment.
-    pub(super) fn mark_fitted(&mut self, now_s: f64) {
+    pub(super) fn mark_fitted(&mut self, now_s: f64, ended: u64) {
         self.fits += 1;
-        self.ended_at_fit = self.ended;
+        self.ended_at_fit = ended;
         self.fitted_s = now_s;
     }
 

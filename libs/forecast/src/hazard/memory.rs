@@ -12,7 +12,7 @@ use super::samples::Fate;
 use super::settings::{HazardSettings, OrderState};
 use crate::joint::Links;
 use crate::saved::{ModelError, open, seal};
-use crate::{Evidence, Nodes, OrderBy};
+use crate::{Evidence, Nodes, OrderBy, Saver};
 
 /// Version of what is saved: grows with every change of features, stretches or fields.
 const VERSION: u16 = 2;
@@ -35,8 +35,18 @@ struct Memory {
 
 impl Hazard {
     pub(super) fn seal(&self) -> Option<Vec<u8>> {
+        seal("hazard", VERSION, &self.memory())
+    }
+
+    /// What is to be saved, copied, and written by whoever calls.
+    pub(super) fn sealer(&self) -> Saver {
+        let memory = self.memory();
+        Box::new(move || seal("hazard", VERSION, &memory))
+    }
+
+    fn memory(&self) -> Memory {
         let core = &self.core;
-        let memory = Memory {
+        Memory {
             order: core.settings.order.clone(),
             state: core.state,
             given: core.given,
@@ -62,8 +72,7 @@ impl Hazard {
                     (sample.row, sample.at_s, sample.length_s, ended)
                 })
                 .collect(),
-        };
-        seal("hazard", VERSION, &memory)
+        }
     }
 
     /// Takes up what was learnt. If the order is set otherwise now, the evidence for the old one
@@ -112,7 +121,7 @@ impl HazardCore {
         self.samples.restore(memory.samples);
         if memory.model.is_some() {
             self.rank_taken();
-            self.mark_fitted(memory.fitted_s);
+            self.mark_fitted(memory.fitted_s, memory.ended);
         }
         self.model = memory.model;
         if memory.order == self.settings.order {

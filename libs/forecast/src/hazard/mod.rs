@@ -16,8 +16,10 @@ mod named;
 mod present;
 mod samples;
 mod settings;
+mod task;
 
 pub use self::core::{HazardCore, View};
 pub use curves::GRID_S;
 pub use named::Hazard;
 pub use settings::{HazardSettings, Oddities, OrderReport, OrderState};
+pub use task::{FitTask, Fits, Fitted};

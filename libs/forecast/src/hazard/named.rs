@@ -7,7 +7,7 @@ use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, Timestamp};
 use super::core::HazardCore;
 use super::curves::{GRID, GRID_S};
 use super::settings::{HazardSettings, Oddities, OrderReport};
-use crate::{Forecasts, Joint, Learning, Nodes, Predictor};
+use crate::{FitTask, Fits, Fitted, Forecasts, Joint, Learning, Nodes, Predictor, Report, Saver};
 
 /// What is told within so many seconds is one event: some schedulers tell of a job node by node.
 const ONE_EVENT_S: f64 = 1.0;
@@ -131,8 +131,32 @@ impl Predictor for Hazard {
         self.core.lose(number, last_seen.unix_seconds());
     }
 
+    fn report(&self) -> Report {
+        Report {
+            order: Some(self.core.order()),
+            oddities: self.core.oddities(),
+            fits: self.core.fits(),
+        }
+    }
+
+    fn set_fits(&mut self, fits: Fits) {
+        self.core.set_fits(fits);
+    }
+
+    fn fit_task(&mut self) -> Option<FitTask> {
+        self.core.fit_task()
+    }
+
+    fn install(&mut self, fitted: Option<Fitted>) {
+        self.core.install(fitted);
+    }
+
     fn save(&self) -> Option<Vec<u8>> {
         self.seal()
+    }
+
+    fn saver(&self) -> Option<Saver> {
+        Some(self.sealer())
     }
 
     fn freeze(&mut self) {

@@ -83,7 +83,7 @@ impl HazardCore {
     pub fn install(&mut self, fitted: Option<Fitted>) {
         self.is_fitting = false;
         match fitted {
-            Some(fitted) if fitted.now_s <= self.now_s => {
+            Some(fitted) if fitted.now_s <= self.now_s && fitted.now_s >= self.fitted_s => {
                 if let Some(model) = fitted.model {
                     self.model = Some(model);
                     self.drift.refitted();
@@ -91,7 +91,8 @@ impl HazardCore {
                 self.mark_fitted(fitted.now_s, fitted.ended);
                 self.rank_taken();
             }
-            // Time was set back meanwhile: it would be a model of the future.
+            // Time was set back meanwhile, so that it would be a model of the future; or a newer
+            // one was fitted.
             Some(_) => {}
             None => self.mark_fitted(self.now_s, self.ended),
         }

@@ -114,7 +114,6 @@ impl Config {
             ("bus.connect_limit", self.bus.connect_limit),
             ("bus.request_limit", self.bus.request_limit),
             ("ingest.snapshot_every", self.ingest.snapshot_every),
-            ("forecast.constant", self.forecast.constant),
             ("planner.horizon", self.planner.horizon),
             ("planner.time_limit", self.planner.time_limit),
             ("control.renew_every", self.control.renew_every),
@@ -125,6 +124,7 @@ impl Config {
         ] {
             check(span.as_ms() > 0, key, span.to_string(), positive)?;
         }
+        self.forecast.check()?;
         let gap = self.planner.gap;
         check(
             (0.0..1.0).contains(&gap),

@@ -2,12 +2,14 @@
 //! default; lengths of time are written `120s`, `15m`. Secrets come from files or from the
 //! environment, never from this file.
 
+mod forecast;
 mod load;
 mod sections;
 mod text;
 
+pub use forecast::{Forecast, NodeOrder, Predictor};
 pub use load::ConfigError;
 pub use sections::{
-    Agent, BusSettings, Cluster, Config, Control, Forecast, Http, Ingest, LogFormat, Planner,
-    Predictor, Recording, RecordingPace, Telemetry,
+    Agent, BusSettings, Cluster, Config, Control, Http, Ingest, LogFormat, Planner, Recording,
+    RecordingPace, Telemetry,
 };

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use lacuna_model::{ClusterId, NodeChoice, NodeId, Policy, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::forecast::Forecast;
 use super::text;
 
 /// The whole configuration.
@@ -232,41 +233,6 @@ pub struct Recording {
 
 fn one() -> f64 {
     1.0
-}
-
-/// Which predictor of remaining hole length.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Predictor {
-    /// Every hole stays open for the same time.
-    Constant,
-    /// A survival curve by age, learnt online (Kaplan-Meier).
-    #[default]
-    Survival,
-}
-
-/// How remaining hole lengths are predicted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Forecast {
-    /// Which predictor.
-    pub predictor: Predictor,
-    /// The length that the constant predictor says.
-    #[serde(with = "text::span")]
-    pub constant: Span,
-    /// The pool is published at most this often; zero: at every event.
-    #[serde(with = "text::span")]
-    pub publish_every: Span,
-}
-
-impl Default for Forecast {
-    fn default() -> Self {
-        Self {
-            predictor: Predictor::default(),
-            constant: Span::from_secs(120),
-            publish_every: Span::from_ms(10),
-        }
-    }
 }
 
 /// How plans are made.

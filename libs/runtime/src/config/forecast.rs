@@ -1,0 +1,184 @@
+//! The section of the forecast service.
+
+use std::path::PathBuf;
+
+use lacuna_model::Span;
+use serde::{Deserialize, Serialize};
+
+use super::load::ConfigError;
+use super::text;
+
+/// Which predictor of remaining hole length.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Predictor {
+    /// Every hole stays open for the same time.
+    Constant,
+    /// Every hole stays open for as long again as it is old.
+    Persistence,
+    /// A survival curve by age, learnt online (Kaplan-Meier).
+    Survival,
+    /// A hazard by age, place in the scheduler's order and more, learnt online; says which holes
+    /// end together.
+    #[default]
+    Hazard,
+}
+
+/// Where the order comes from in which the scheduler takes nodes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeOrder {
+    /// Whichever what was taken bears out: names forwards, names backwards, or estimated from
+    /// what was taken; none while none is significant.
+    #[default]
+    Learnt,
+    /// Names, with numbers in them as numbers.
+    Names,
+    /// `order_file` lists the nodes, first taken first, one name a line.
+    List,
+    /// `order_file` gives each node a weight, lowest taken first: name and weight on a line.
+    Weights,
+    /// There is none.
+    None,
+}
+
+impl NodeOrder {
+    /// Whether it stands in a file.
+    #[must_use]
+    pub const fn needs_file(self) -> bool {
+        matches!(self, Self::List | Self::Weights)
+    }
+}
+
+/// How remaining hole lengths are predicted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Forecast {
+    /// Which predictor.
+    pub predictor: Predictor,
+    /// The length that the constant predictor says, and the others while they are young.
+    #[serde(with = "text::span")]
+    pub constant: Span,
+    /// Where the hazard's order of nodes comes from.
+    pub order: NodeOrder,
+    /// The file of an order that is a list or weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order_file: Option<PathBuf>,
+    /// Whether planned jobs and reservations that the scheduler tells of are heeded.
+    pub hints: bool,
+    /// Where what was learnt is saved, in a folder for each cluster; nowhere if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_dir: Option<PathBuf>,
+    /// It is saved this often, and at the end.
+    #[serde(with = "text::span")]
+    pub save_every: Span,
+    /// The pool is published at most this often; zero: at every event.
+    #[serde(with = "text::span")]
+    pub publish_every: Span,
+    /// So many holes whose forecasts are scored must have ended within the window of scores
+    /// before a predictor may be called adrift.
+    pub drift_ended: u32,
+    /// Probabilities may be off by so much on average before their predictor is called adrift.
+    pub drift_bias: f64,
+    /// Whether the survival curve by age takes over while the predictor is adrift and beyond
+    /// doubt worse than the curve. Never in lock step.
+    pub fallback: bool,
+}
+
+impl Default for Forecast {
+    fn default() -> Self {
+        Self {
+            predictor: Predictor::default(),
+            constant: Span::from_secs(120),
+            order: NodeOrder::default(),
+            order_file: None,
+            hints: true,
+            model_dir: None,
+            save_every: Span::from_secs(300),
+            publish_every: Span::from_ms(10),
+            drift_ended: 200,
+            drift_bias: 0.1,
+            fallback: true,
+        }
+    }
+}
+
+impl Forecast {
+    /// Checks what the types do not say.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let refuse = |key, value: String, expected| {
+            Err(ConfigError::Value {
+                key,
+                value,
+                expected,
+            })
+        };
+        let positive = "a length of time above zero, as in 10s";
+        for (key, span) in [
+            ("forecast.constant", self.constant),
+            ("forecast.save_every", self.save_every),
+        ] {
+            if span <= Span::ZERO {
+                return refuse(key, span.to_string(), positive);
+            }
+        }
+        if !(self.drift_bias > 0.0 && self.drift_bias < 1.0) {
+            let expected = "a probability between 0 and 1, as in 0.1";
+            return refuse("forecast.drift_bias", self.drift_bias.to_string(), expected);
+        }
+        if self.drift_ended == 0 {
+            return refuse("forecast.drift_ended", "0".to_owned(), "1 or more");
+        }
+        match (&self.order_file, self.order.needs_file()) {
+            (None, true) => refuse(
+                "forecast.order_file",
+                "absent".to_owned(),
+                "the file that forecast.order = \"list\" or \"weights\" is read from",
+            ),
+            (Some(file), false) => refuse(
+                "forecast.order_file",
+                file.display().to_string(),
+                "no file, unless forecast.order is \"list\" or \"weights\"",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::Config;
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        let refused = |text: &str| {
+            let text = format!("[forecast]\n{text}\n");
+            let config = Config::parse(&text, Path::new("lacuna.toml")).unwrap();
+            config.check().unwrap_err().to_string()
+        };
+        for (text, key) in [
+            ("order = \"list\"", "order_file is absent"),
+            ("order_file = \"x\"", "order_file is x"),
+            ("save_every = \"0s\"", "save_every is 0"),
+            ("drift_bias = 1.5", "drift_bias is 1.5"),
+            ("drift_ended = 0", "drift_ended is 0"),
+        ] {
+            let error = refused(text);
+            assert!(error.contains(&format!("forecast.{key}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn all_of_it_prints_and_reads_back() {
+        let text = "[forecast]\npredictor = \"persistence\"\norder = \"weights\"\n\
+                    order_file = \"/etc/weights\"\nmodel_dir = \"/var/lib/models\"\n\
+                    save_every = \"1m\"\nhints = false\nfallback = false\n";
+        let config = Config::parse(text, Path::new("x")).unwrap();
+        config.check().unwrap();
+        let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
+        assert_eq!(again, config);
+        assert_eq!(config.forecast.save_every.as_ms(), 60_000);
+    }
+}

@@ -1,0 +1,104 @@
+//! What 10,000 present holes cost the service at each publication, with a learnt hazard: the
+//! forecasts, the pool that holds them, and its encoding; and what it costs, beside a fit, to
+//! take the fit's task out, to put its model in, and to copy what is saved.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "the machine of the tests is used, which may panic"
+)]
+
+#[path = "../tests/machine/mod.rs"]
+mod machine;
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use lacuna_forecast::{Choice, FitTask, Predictor};
+use lacuna_forecast_service::{Forecaster, Models, Place, Wanted};
+use lacuna_model::{EventKind, NodeEvent, Span};
+use lacuna_wire::codec::encode;
+
+use machine::{Machine, node};
+
+const NODES: usize = 10_000;
+
+/// A machine that has given back all of its nodes after a few days, and the newest fit's task.
+fn learnt() -> (Machine, Forecaster, Option<FitTask>) {
+    let mut machine = Machine::new(1, NODES, 1_600_000_000);
+    machine.pace_s = 300;
+    let wanted = Wanted::of(Choice::hazard(120.0)).beside(Choice::survival(120.0));
+    let mut forecaster = Forecaster::new(Models::new(wanted));
+    let mut newest = None;
+    for _ in 0..1500 {
+        for event in machine.step() {
+            forecaster.event(&event, "");
+        }
+        forecaster.set_lock_step(false);
+        forecaster.pool(machine.at());
+        if let Some(task) = forecaster.fit_task() {
+            newest = Some(task.clone());
+            forecaster.install(Some(task.run()));
+        }
+    }
+    let idle: Vec<_> = forecaster.pool(machine.at()).pool.holes;
+    let mut seq = machine.seq;
+    for number in 0..NODES {
+        let node = node(number);
+        if idle.iter().all(|hole| hole.hole.node != node) {
+            seq += 1;
+            forecaster.event(
+                &NodeEvent {
+                    seq,
+                    // Released in groups of a hundred.
+                    at: machine.at() + Span::from_secs(number as i64 / 100),
+                    kind: EventKind::NodeIdle { node },
+                },
+                "",
+            );
+        }
+    }
+    machine.now += 600;
+    (machine, forecaster, newest)
+}
+
+fn pool(criterion: &mut Criterion) {
+    let (machine, mut forecaster, task) = learnt();
+    let at = machine.at();
+    let state = forecaster.pool(at);
+    let curves = state.pool.forecasts.len();
+    println!(
+        "{} holes, {curves} curves, {}, {} fits",
+        state.pool.holes.len(),
+        state.predictor,
+        forecaster.models().report().fits
+    );
+    criterion.bench_function("10,000 holes: forecasts and pool", |bencher| {
+        bencher.iter(|| forecaster.pool(at).pool.holes.len());
+    });
+    // Once a minute the rival forecasts too, and both are scored.
+    let mut later = at;
+    criterion.bench_function("10,000 holes: forecasts, pool and scores", |bencher| {
+        bencher.iter(|| {
+            later = later + Span::from_secs(60);
+            forecaster.pool(later).pool.holes.len()
+        });
+    });
+    let bytes = encode(&state).map_or(0, |bytes| bytes.len());
+    println!("a message of {bytes} bytes");
+    criterion.bench_function("10,000 holes: encoding", |bencher| {
+        bencher.iter(|| encode(&state).map_or(0, |bytes| bytes.len()));
+    });
+    let saver = || forecaster.models().predictor(Place::First)?.saver();
+    criterion.bench_function("copying what is saved", |bencher| {
+        bencher.iter_batched(|| (), |()| saver(), BatchSize::PerIteration);
+    });
+    if let Some(task) = task {
+        let mut group = criterion.benchmark_group("fit");
+        group.sample_size(10);
+        group.bench_function("elsewhere", |bencher| {
+            bencher.iter_batched(|| task.clone(), FitTask::run, BatchSize::PerIteration);
+        });
+        group.finish();
+    }
+}
+
+criterion_group!(benches, pool);
+criterion_main!(benches);

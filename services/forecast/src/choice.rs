@@ -1,0 +1,196 @@
+//! From the configuration to predictors.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use lacuna_forecast::{Choice, Limits, OrderBy};
+use lacuna_runtime::config::{Forecast, NodeOrder, Predictor};
+
+/// What is wanted of the service, as its core needs it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    /// Who forecasts.
+    pub first: Choice,
+    /// Who is scored beside it and may take over.
+    pub rival: Option<Choice>,
+    /// Whether the rival takes over when it must; it is scored in any case.
+    pub fallback: bool,
+    /// When the first is called adrift.
+    pub limits: Limits,
+    /// Whether announced ends are heeded.
+    pub hints: bool,
+}
+
+impl Wanted {
+    /// A predictor alone, with the usual limits.
+    #[must_use]
+    pub fn of(first: Choice) -> Self {
+        let usual = Forecast::default();
+        Self {
+            first,
+            rival: None,
+            fallback: usual.fallback,
+            limits: limits(&usual),
+            hints: usual.hints,
+        }
+    }
+
+    /// With a rival.
+    #[must_use]
+    pub fn beside(self, rival: Choice) -> Self {
+        Self {
+            rival: Some(rival),
+            ..self
+        }
+    }
+
+    /// What the configuration asks for; reads the file of the order if there is one.
+    ///
+    /// # Errors
+    /// [`OrderError`] with file and line.
+    pub fn from_config(config: &Forecast) -> Result<Self, OrderError> {
+        let seconds = config.constant.as_secs_f64();
+        let by_age = Choice::survival(seconds);
+        let (first, rival) = match config.predictor {
+            // Who asks for these knows that they learn nothing, and gets nothing else.
+            Predictor::Constant => (Choice::Constant { length_s: seconds }, None),
+            Predictor::Persistence => (Choice::Persistence, None),
+            Predictor::Survival => (by_age, None),
+            Predictor::Hazard => {
+                let order = order(config)?;
+                let hazard = match Choice::hazard(seconds) {
+                    Choice::Hazard {
+                        fallback_s,
+                        half_life_days,
+                        ..
+                    } => Choice::Hazard {
+                        fallback_s,
+                        half_life_days,
+                        order,
+                    },
+                    other => other,
+                };
+                (hazard, Some(by_age))
+            }
+        };
+        Ok(Self {
+            first,
+            rival,
+            fallback: config.fallback,
+            limits: limits(config),
+            hints: config.hints,
+        })
+    }
+}
+
+fn limits(config: &Forecast) -> Limits {
+    Limits {
+        ended: f64::from(config.drift_ended),
+        off: config.drift_bias,
+    }
+}
+
+/// Why the file of an order cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    /// It cannot be read.
+    #[error("cannot read the order of nodes {path}: {source}", path = path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line is not what was expected.
+    #[error("{path}:{line}: {text:?}: expected {expected}", path = path.display())]
+    Line {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// What it says.
+        text: String,
+        /// What would have been accepted.
+        expected: &'static str,
+    },
+    /// It names no node.
+    #[error("the order of nodes {path} names no node", path = path.display())]
+    Empty {
+        /// Which file.
+        path: PathBuf,
+    },
+}
+
+fn order(config: &Forecast) -> Result<OrderBy, OrderError> {
+    let path = config.order_file.as_deref().unwrap_or(Path::new(""));
+    Ok(match config.order {
+        NodeOrder::Learnt => OrderBy::Learnt,
+        NodeOrder::Names => OrderBy::Names,
+        NodeOrder::None => OrderBy::None,
+        NodeOrder::List => OrderBy::List(list(path)?),
+        NodeOrder::Weights => OrderBy::Weights(weights(path)?),
+    })
+}
+
+/// The lines that say something: number, and text without comment.
+fn lines(path: &Path) -> Result<Vec<(usize, String)>, OrderError> {
+    let text = std::fs::read_to_string(path).map_err(|source| OrderError::Read {
+        path: path.to_owned(),
+        source,
+    })?;
+    let lines: Vec<(usize, String)> = (1..)
+        .zip(text.lines())
+        .map(|(number, line)| {
+            let said = line.split('#').next().unwrap_or_default().trim();
+            (number, said.to_owned())
+        })
+        .filter(|(_, said)| !said.is_empty())
+        .collect();
+    if lines.is_empty() {
+        return Err(OrderError::Empty {
+            path: path.to_owned(),
+        });
+    }
+    Ok(lines)
+}
+
+fn list(path: &Path) -> Result<Vec<String>, OrderError> {
+    let expected = "one name of a node a line, once";
+    let mut list: Vec<String> = Vec::new();
+    let mut seen = std::collections::BTreeSet::new();
+    for (line, name) in lines(path)? {
+        if name.split_whitespace().count() != 1 || !seen.insert(name.clone()) {
+            return Err(refuse(path, line, name, expected));
+        }
+        list.push(name);
+    }
+    Ok(list)
+}
+
+fn weights(path: &Path) -> Result<BTreeMap<String, f64>, OrderError> {
+    let expected = "the name of a node and its weight, a number, once for each node";
+    let mut weights = BTreeMap::new();
+    for (line, text) in lines(path)? {
+        let mut words = text.split_whitespace();
+        let weight = match (words.next(), words.next(), words.next()) {
+            (Some(name), Some(weight), None) => weight.parse().ok().map(|number| (name, number)),
+            _ => None,
+        };
+        match weight.filter(|(_, weight): &(&str, f64)| weight.is_finite()) {
+            Some((name, weight)) if !weights.contains_key(name) => {
+                weights.insert(name.to_owned(), weight);
+            }
+            _ => return Err(refuse(path, line, text, expected)),
+        }
+    }
+    Ok(weights)
+}
+
+fn refuse(path: &Path, line: usize, text: String, expected: &'static str) -> OrderError {
+    OrderError::Line {
+        path: path.to_owned(),
+        line,
+        text,
+        expected,
+    }
+}

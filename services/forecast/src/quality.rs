@@ -1,0 +1,270 @@
+//! Metrics of the predictors: how good they are, what they rest on, what became of their models.
+
+use lacuna_forecast::{Adrift, Certainty, HORIZONS_S, OrderState};
+use lacuna_runtime::metrics::{Registry, counter, counters, float_gauge, gauge, gauges, histogram};
+use prometheus::{Error, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge};
+
+use crate::{Duty, Forecaster, Place};
+
+/// Upper bounds for the time of a fit, seconds.
+const FIT_BOUNDS: [f64; 8] = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0];
+
+/// What may become of a saved model.
+const OUTCOMES: [&str; 10] = [
+    "restored",
+    "absent",
+    "unreadable",
+    "damaged",
+    "other_version",
+    "other_predictor",
+    "foreign",
+    "ahead",
+    "saved",
+    "not_saved",
+];
+
+const STATES: [(OrderState, &str); 4] = [
+    (OrderState::Given, "given"),
+    (OrderState::Reversed, "reversed"),
+    (OrderState::Taken, "taken"),
+    (OrderState::Released, "none"),
+];
+
+const KINDS: [(Certainty, &str); 2] = [(Certainty::Hard, "reserved"), (Certainty::Soft, "planned")];
+
+/// Metrics of the predictors.
+#[derive(Debug, Clone)]
+pub struct Quality {
+    skill: GaugeVec,
+    brier: GaugeVec,
+    bias: GaugeVec,
+    answered: IntCounterVec,
+    concordance: Gauge,
+    drift: GaugeVec,
+    fallback: IntGauge,
+    order: GaugeVec,
+    order_place: Gauge,
+    order_z: Gauge,
+    order_events: IntGauge,
+    hints: IntGauge,
+    hints_ended: IntCounterVec,
+    hint_reliability: GaugeVec,
+    oddities: IntCounterVec,
+    fits: IntCounter,
+    /// Time of a fit, which no forecast waits for.
+    pub fit_seconds: Histogram,
+    /// Fits that came to grief.
+    pub fits_failed: IntCounter,
+    /// What became of saved models, by outcome.
+    pub models: IntCounterVec,
+    /// 1 from the refusal of a saved model until a new one has been saved.
+    pub model_refused: IntGauge,
+}
+
+/// A counter that follows a total which others keep. When the total is smaller than before, its
+/// keeper has begun anew.
+fn follow(counter: &IntCounter, total: u64) {
+    let shown = counter.get();
+    counter.inc_by(total.saturating_sub(shown));
+}
+
+impl Quality {
+    /// Registers all.
+    ///
+    /// # Errors
+    /// If a name is taken.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        let by_horizon =
+            |name: &str, help: &str| gauges(registry, name, help, &["horizon_seconds"]);
+        let quality = Self {
+            skill: by_horizon(
+                "lacuna_forecast_brier_skill",
+                "1 less the Brier score over that of a constant, over the last hours, by horizon",
+            )?,
+            brier: by_horizon(
+                "lacuna_forecast_brier_score",
+                "mean square of forecast less outcome, over the last hours, by horizon",
+            )?,
+            bias: by_horizon(
+                "lacuna_forecast_bias",
+                "mean probability of open less the share that was, over the last hours, by horizon",
+            )?,
+            answered: counters(
+                registry,
+                "lacuna_forecast_answers_total",
+                "forecasts whose outcome is known, by horizon",
+                &["horizon_seconds"],
+            )?,
+            concordance: float_gauge(
+                registry,
+                "lacuna_forecast_concordance",
+                "share of pairs of holes present together whose order of ends was forecast, over the last hours; .5 is chance",
+            )?,
+            drift: gauges(
+                registry,
+                "lacuna_forecast_drift",
+                "1 while the predictor is adrift, by what is wrong",
+                &["cause"],
+            )?,
+            fallback: gauge(
+                registry,
+                "lacuna_forecast_fallback",
+                "1 while another predictor forecasts because the one that is wanted is adrift",
+            )?,
+            order: gauges(
+                registry,
+                "lacuna_forecast_order",
+                "1 for what the order of nodes rests on",
+                &["state"],
+            )?,
+            order_place: float_gauge(
+                registry,
+                "lacuna_forecast_order_place",
+                "mean place of taken nodes among idle ones in the order, 0 the front; .5 is no order",
+            )?,
+            order_z: float_gauge(
+                registry,
+                "lacuna_forecast_order_z",
+                "standard errors by which the mean place lies before .5; 4 make an order",
+            )?,
+            order_events: gauge(
+                registry,
+                "lacuna_forecast_order_events",
+                "leave events that bear witness to the order",
+            )?,
+            hints: gauge(
+                registry,
+                "lacuna_forecast_hints",
+                "ends of present holes that are announced",
+            )?,
+            hints_ended: counters(
+                registry,
+                "lacuna_forecast_hints_total",
+                "announced ends, by kind and by whether they came true",
+                &["kind", "outcome"],
+            )?,
+            hint_reliability: gauges(
+                registry,
+                "lacuna_forecast_hint_reliability",
+                "probability that an announced end comes true, as learnt, by kind",
+                &["kind"],
+            )?,
+            oddities: counters(
+                registry,
+                "lacuna_forecast_oddities_total",
+                "what came in that should not have, by kind",
+                &["kind"],
+            )?,
+            fits: counter(
+                registry,
+                "lacuna_forecast_fits_total",
+                "models fitted and put to work",
+            )?,
+            fit_seconds: histogram(
+                registry,
+                "lacuna_forecast_fit_seconds",
+                "time of fitting a model, for which no forecast waits",
+                &FIT_BOUNDS,
+            )?,
+            fits_failed: counter(
+                registry,
+                "lacuna_forecast_fits_failed_total",
+                "fits that came to grief, after which the old model stayed",
+            )?,
+            models: counters(
+                registry,
+                "lacuna_forecast_models_total",
+                "saved models, by what became of them",
+                &["outcome"],
+            )?,
+            model_refused: gauge(
+                registry,
+                "lacuna_forecast_model_refused",
+                "1 from the refusal of a saved model until a new one has been saved",
+            )?,
+        };
+        for outcome in OUTCOMES {
+            quality.models.with_label_values(&[outcome]);
+        }
+        Ok(quality)
+    }
+
+    /// Brings all up to date.
+    pub fn update(&self, forecaster: &Forecaster) {
+        let models = forecaster.models();
+        let calibration = models.calibration();
+        for (score, horizon) in calibration.scores().iter().zip(HORIZONS_S) {
+            let horizon = horizon.to_string();
+            let show = |gauges: &GaugeVec, value: Option<f64>| {
+                let gauge = gauges.with_label_values(&[&horizon]);
+                gauge.set(value.unwrap_or(0.0));
+            };
+            show(&self.skill, score.skill());
+            show(&self.brier, score.brier());
+            show(&self.bias, score.in_the_large());
+            let answered = self.answered.with_label_values(&[&horizon]);
+            follow(&answered, score.answered);
+        }
+        self.concordance
+            .set(calibration.concordance().unwrap_or(0.5));
+        for (cause, is_it) in [
+            (
+                "skill",
+                matches!(models.adrift(), Some(Adrift::Skill { .. })),
+            ),
+            (
+                "calibration",
+                matches!(models.adrift(), Some(Adrift::Calibration { .. })),
+            ),
+        ] {
+            let gauge = self.drift.with_label_values(&[cause]);
+            gauge.set(f64::from(u8::from(is_it)));
+        }
+        self.fallback.set(i64::from(models.duty() == Duty::Rival));
+        self.show_report(forecaster);
+        if let Some(first) = models.predictor(Place::First) {
+            self.hints
+                .set(i64::try_from(first.announced_ends()).unwrap_or(i64::MAX));
+            for (certainty, kind) in KINDS {
+                let record = first.record(certainty);
+                let ended = |outcome| self.hints_ended.with_label_values(&[kind, outcome]);
+                follow(&ended("came_true"), record.came_true);
+                follow(&ended("proved_false"), record.proved_false);
+                let gauge = self.hint_reliability.with_label_values(&[kind]);
+                gauge.set(record.reliability());
+            }
+        }
+    }
+
+    fn show_report(&self, forecaster: &Forecaster) {
+        let report = forecaster.models().report();
+        follow(&self.fits, report.fits);
+        for (state, name) in STATES {
+            let is_it = report.order.is_some_and(|order| order.state == state);
+            let gauge = self.order.with_label_values(&[name]);
+            gauge.set(f64::from(u8::from(is_it)));
+        }
+        let evidence = report.order.map(|order| match order.state {
+            OrderState::Taken => order.taken,
+            _ => order.given,
+        });
+        let evidence = evidence.unwrap_or_default();
+        self.order_place.set(evidence.mean().unwrap_or(0.5));
+        self.order_z.set(evidence.z().unwrap_or(0.0));
+        self.order_events
+            .set(i64::try_from(evidence.events()).unwrap_or(i64::MAX));
+        let odd = forecaster.odd();
+        let of_predictor = report.oddities;
+        for (kind, total) in [
+            ("negative_hole", odd.negative_holes),
+            ("clock_back", odd.clock_back),
+            ("disorder", odd.disorder),
+            ("unknown_end", of_predictor.unknown_end),
+            ("reopened", of_predictor.reopened),
+            ("unordered", of_predictor.unordered),
+            ("order_contradicted", of_predictor.contradicted),
+        ] {
+            follow(&self.oddities.with_label_values(&[kind]), total);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What is done beside the forecasting and on other threads: models are fitted, saved and, at the
+//! start, restored.
+
+use lacuna_forecast::{Fitted, Predictor};
+use lacuna_model::Span;
+use lacuna_runtime::{HealthCheck, Stopwatch};
+use tokio::task::JoinHandle;
+
+use crate::models::Place;
+use crate::quality::Quality;
+use crate::store::{Found, Situation, Store};
+use crate::{Forecaster, Models, Upto};
+
+/// The fit that is under way.
+#[derive(Debug, Default)]
+pub(crate) struct Fitting {
+    under_way: Option<JoinHandle<(Fitted, f64)>>,
+}
+
+impl Fitting {
+    /// Starts a fit if one is due and none is under way.
+    pub(crate) fn start(&mut self, forecaster: &mut Forecaster) {
+        if self.under_way.is_none()
+            && let Some(task) = forecaster.fit_task()
+        {
+            self.under_way = Some(tokio::task::spawn_blocking(move || {
+                let stopwatch = Stopwatch::start();
+                let fitted = task.run();
+                (fitted, stopwatch.seconds())
+            }));
+        }
+    }
+
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// The end of the fit: the model and the seconds it took, or nothing if it came to grief.
+    /// Waits for ever if none is under way; dropped while it waits, nothing is lost.
+    pub(crate) async fn ended(&mut self) -> Option<(Fitted, f64)> {
+        let Some(under_way) = &mut self.under_way else {
+            return std::future::pending().await;
+        };
+        let ended = under_way.await;
+        self.under_way = None;
+        ended
+            .inspect_err(|error| tracing::error!(%error, "the fit failed, the old model stays"))
+            .ok()
+    }
+}
+
+/// Saves the models, and restores them.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    store: Store,
+    every: Span,
+    last: Stopwatch,
+    saving: Option<JoinHandle<()>>,
+    quality: Quality,
+    health: HealthCheck,
+}
+
+const PLACES: [Place; 2] = [Place::First, Place::Rival];
+
+impl Keeper {
+    pub(crate) fn new(store: Store, every: Span, quality: Quality, health: HealthCheck) -> Self {
+        health.ok();
+        Self {
+            store,
+            every,
+            last: Stopwatch::start(),
+            saving: None,
+            quality,
+            health,
+        }
+    }
+
+    /// Takes up what was saved. What cannot be taken up is said loudly, put aside and left: the
+    /// service begins anew with that predictor.
+    pub(crate) fn restore(&self, models: &mut Models, situation: &Situation) {
+        for place in PLACES {
+            let Some(name) = models.predictor(place).map(Predictor::name) else {
+                continue;
+            };
+            let found = match self.store.load(name, situation) {
+                Ok(Some(found)) => found,
+                Ok(None) => {
+                    self.count("absent");
+                    continue;
+                }
+                Err(refused) => {
+                    self.refuse(name, refused.word(), &refused.to_string());
+                    continue;
+                }
+            };
+            match models.restore(place, &found.model, found.upto) {
+                Ok(()) => {
+                    self.count("restored");
+                    tracing::info!(
+                        predictor = name,
+                        upto_seq = found.upto.seq,
+                        upto_s = found.upto.at.unix_seconds(),
+                        bytes = found.model.len(),
+                        "model restored"
+                    );
+                }
+                Err(source) => {
+                    let path = self.store.path(name);
+                    let refused = crate::Refused::Model { path, source };
+                    self.refuse(name, refused.word(), &refused.to_string());
+                }
+            }
+        }
+    }
+
+    fn refuse(&self, name: &str, word: &str, why: &str) {
+        self.count(word);
+        self.quality.model_refused.set(1);
+        let aside = match self.store.put_aside(name) {
+            Ok(aside) => aside.display().to_string(),
+            Err(error) => format!("nowhere: {error}"),
+        };
+        tracing::error!(
+            predictor = name,
+            reason = why,
+            put_aside = aside,
+            "the saved model is refused, learning begins anew"
+        );
+        self.health
+            .ok_but(format!("learning began anew: {why}; put aside: {aside}"));
+    }
+
+    fn count(&self, outcome: &str) {
+        self.quality.models.with_label_values(&[outcome]).inc();
+    }
+
+    /// Saves the models if it is time.
+    pub(crate) fn save_if_due(&mut self, forecaster: &Forecaster, situation: &Situation) {
+        let is_busy = self.saving.as_ref().is_some_and(|it| !it.is_finished());
+        if self.last.span() >= self.every && !is_busy {
+            self.save(forecaster, situation);
+        }
+    }
+
+    /// Waits until what is being saved is on the disk.
+    pub(crate) async fn wait(&mut self) {
+        if let Some(saving) = self.saving.take()
+            && let Err(error) = saving.await
+        {
+            tracing::error!(%error, "saving a model failed");
+        }
+    }
+
+    /// Begins to save the models. Only the copying is done here.
+    pub(crate) fn save(&mut self, forecaster: &Forecaster, situation: &Situation) {
+        self.last = Stopwatch::start();
+        let Some(upto) = forecaster.upto() else {
+            // The past has not been read to its end: what is on the disk knows more.
+            return;
+        };
+        let models = forecaster.models();
+        let mut writers = Vec::new();
+        for place in PLACES {
+            if let Some(predictor) = models.predictor(place)
+                && let Some(saver) = predictor.saver()
+            {
+                writers.push((predictor.name(), saver));
+            }
+        }
+        let (store, situation) = (self.store.clone(), situation.clone());
+        let (quality, health) = (self.quality.clone(), self.health.clone());
+        self.saving = Some(tokio::task::spawn_blocking(move || {
+            let all = writers.into_iter();
+            let outcomes = all.map(|(name, saver)| write(&store, &situation, name, upto, saver()));
+            let failed: Vec<String> = outcomes.filter_map(Result::err).collect();
+            let outcome = quality.models.with_label_values(&[if failed.is_empty() {
+                "saved"
+            } else {
+                "not_saved"
+            }]);
+            outcome.inc();
+            if failed.is_empty() {
+                quality.model_refused.set(0);
+                health.ok();
+            } else {
+                let reason = failed.join("; ");
+                tracing::error!(reason, "models are not saved");
+                health.ok_but(format!("models are not saved: {reason}"));
+            }
+        }));
+    }
+}
+
+fn write(
+    store: &Store,
+    situation: &Situation,
+    name: &'static str,
+    upto: Upto,
+    model: Option<Vec<u8>>,
+) -> Result<(), String> {
+    let Some(model) = model else {
+        return Err(format!("{name} cannot be written"));
+    };
+    let bytes = model.len();
+    store
+        .save(name, situation, &Found { model, upto })
+        .map_err(|error| format!("{}: {error}", store.path(name).display()))?;
+    tracing::debug!(predictor = name, bytes, "model saved");
+    Ok(())
+}
