@@ -1,14 +1,16 @@
 //! How long the programme over patterns takes, by size, and how far its answers are from the
-//! bound: medians and the 99th of a hundred seeded instances of each size, HiGHS solving each.
+//! bound: medians and the 99th of a hundred seeded instances of each size, HiGHS solving each;
+//! the dynamic programme beside it, which the programme starts from, as it does in service.
 //!
-//! `cargo bench --bench patterns [-- INSTANCES [NAME [LIMIT_S]]]`
+//! `cargo bench --bench patterns [-- INSTANCES [NAME [LIMIT_S [CLASSES]]]]`
 
 use std::time::{Duration, Instant};
 
 use lacuna_planner::instance::Size;
-use lacuna_planner::patterns::{Options, Patterns, Shape, Situation, Source, instance, solve};
+use lacuna_planner::joint::{Joint, Settings};
+use lacuna_planner::patterns::{Options, Shape, Situation, Source, decide, instance};
 
-const SIZES: [(u32, u32, u32); 7] = [
+const SIZES: [(u32, u32, u32); 8] = [
     (5, 200, 8),
     (10, 1_024, 16),
     (10, 4_734, 16),
@@ -16,6 +18,7 @@ const SIZES: [(u32, u32, u32); 7] = [
     (35, 4_734, 16),
     (35, 4_734, 64),
     (100, 10_000, 16),
+    (100, 10_000, 64),
 ];
 
 fn shapes() -> impl Iterator<Item = Shape> {
@@ -23,7 +26,7 @@ fn shapes() -> impl Iterator<Item = Shape> {
         [Situation::Event, Situation::Storm, Situation::Start].map(|situation| Shape {
             size: Size::of(trainers, nodes),
             classes,
-            scenarios: 16,
+            scenarios: 32,
             situation,
         })
     })
@@ -45,10 +48,10 @@ fn main() {
     let count: u64 = given.next().and_then(|n| n.parse().ok()).unwrap_or(100);
     let only = given.next();
     let limit: f64 = given.next().and_then(|n| n.parse().ok()).unwrap_or(2.0);
+    let classes: Option<usize> = given.next().and_then(|n| n.parse().ok());
     println!(
-        "{:<20} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>6} {:>7} {:>6} {:>5} | {:>7} {:>7} {:>7} {:>7} | above keep",
+        "{:<20} {:>9} {:>8} {:>8} {:>8} {:>8} {:>6} {:>7} {:>6} {:>5} | {:>6} {:>6} {:>6} {:>6} | {:>7} {:>8} {:>8}",
         "trainers x nodes",
-        "patterns",
         "median ms",
         "p90",
         "p99",
@@ -61,7 +64,10 @@ fn main() {
         "price",
         "lp",
         "round",
-        "milp"
+        "milp",
+        "dp ms",
+        "dp gap",
+        "dp p99",
     );
     let start = Instant::now();
     let stopwatch = || start.elapsed().as_secs_f64();
@@ -72,24 +78,33 @@ fn main() {
         {
             continue;
         }
-        let (mut times, mut gaps, mut gains) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut rounds, mut columns, mut patterns) = (0, 0, 0);
+        let (mut times, mut gaps) = (Vec::new(), Vec::new());
+        let (mut dp_times, mut dp_gaps) = (Vec::new(), Vec::new());
+        let (mut rounds, mut columns) = (0, 0);
         let (mut within, mut highs) = (0, 0);
         let mut parts = [0.0; 4];
         for seed in 0..count {
-            let Some(mut runs) = instance(shape, seed) else {
+            let Some(instance) = instance(shape, seed) else {
                 continue;
             };
-            let capacity = runs.capacity().to_vec();
-            let options = Options {
+            let request = instance.request();
+            let settings = Settings::default();
+            let mut options = Options {
                 time_limit: Duration::from_secs_f64(limit),
                 ..Options::new(&stopwatch)
             };
-            let Ok(answer) = solve(&mut runs, &capacity, &[], &options) else {
-                continue;
-            };
-            times.push(answer.seconds.total * 1e3);
+            if let Some(classes) = classes {
+                options.classes = classes;
+            }
+            let before = stopwatch();
+            let warm = Joint::new(settings).decide(&request);
+            let between = stopwatch();
+            let plans = [warm.owners.as_slice()];
+            let (best, answer) = decide(&request, &settings, warm.salvage, &plans, &options);
+            times.push((stopwatch() - between) * 1e3);
             gaps.push(answer.gap());
+            dp_times.push((between - before) * 1e3);
+            dp_gaps.push((answer.bound - warm.worth).max(0.0) / best.worth);
             rounds += answer.rounds;
             columns += answer.columns;
             within += usize::from(answer.gap() <= 1e-3);
@@ -104,21 +119,15 @@ fn main() {
             for (sum, part) in parts.iter_mut().zip(of) {
                 *sum += part * 1e3;
             }
-            let keep: f64 = (0..runs.trainers()).map(|j| runs.keep(j).value).sum();
-            gains.push(answer.objective / keep - 1.0);
-            patterns += (0..runs.trainers())
-                .map(|j| runs.patterns(j))
-                .sum::<usize>();
         }
         let solved = times.len().max(1);
-        times.sort_by(f64::total_cmp);
-        gaps.sort_by(f64::total_cmp);
-        gains.sort_by(f64::total_cmp);
+        for list in [&mut times, &mut gaps, &mut dp_times, &mut dp_gaps] {
+            list.sort_by(f64::total_cmp);
+        }
         let [price, lp, round, milp] = parts.map(|part| part / solved as f64);
         println!(
-            "{:<20} {:>9} {:>9.1} {:>9.1} {:>9.1} {:>8.1e} {:>8.1e} {:>6} {:>7} {:>6} {:>5} | {:>7.1} {:>7.1} {:>7.1} {:>7.1} | {:.3}",
+            "{:<20} {:>9.1} {:>8.1} {:>8.1} {:>8.1e} {:>8.1e} {:>6} {:>7} {:>6} {:>5} | {:>6.1} {:>6.1} {:>6.1} {:>6.1} | {:>7.1} {:>8.1e} {:>8.1e}",
             shape.to_string(),
-            patterns / solved,
             quantile(&times, 50),
             quantile(&times, 90),
             quantile(&times, 99),
@@ -132,7 +141,9 @@ fn main() {
             lp,
             round,
             milp,
-            quantile(&gains, 50),
+            quantile(&dp_times, 50),
+            quantile(&dp_gaps, 50),
+            quantile(&dp_gaps, 99),
         );
     }
 }

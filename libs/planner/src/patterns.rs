@@ -49,20 +49,19 @@
 //! more than the bound.
 
 mod answer;
+mod cells;
 mod column;
-mod enumerate;
+mod decide;
+mod family;
 mod incumbent;
 mod instance;
 mod master;
-mod profile;
-mod runs;
+mod place;
 mod solve;
-mod table;
-mod tag;
+mod takers;
 
 pub use answer::{Answer, Error, Options, Seconds, Source};
 pub use column::{Column, Patterns};
-pub use instance::{Shape, Situation, instance};
-pub use runs::{Charges, Runs, RunsError, Trainer};
+pub use decide::decide;
+pub use instance::{Instance, Shape, Situation, instance};
 pub use solve::solve;
-pub use tag::{Pattern, Run};

@@ -23,13 +23,13 @@ impl Member<'_> {
     }
 
     /// Rate on so many nodes, objective units per second.
-    pub(super) fn rate(&self, nodes: u32) -> f64 {
+    pub(crate) fn rate(&self, nodes: u32) -> f64 {
         self.item.value.get(nodes as usize).copied().unwrap_or(0.0)
     }
 
     /// Charge for holding `nodes` from now on, if a change must be worth `hysteresis` times its
     /// cost.
-    pub(super) fn charge(&self, nodes: u32, hysteresis: f64) -> f64 {
+    pub(crate) fn charge(&self, nodes: u32, hysteresis: f64) -> f64 {
         if self.is_loose() {
             // A hit has been paid for already, a start has not.
             let starts = !self.hit && nodes > 0;

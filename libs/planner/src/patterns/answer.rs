@@ -21,6 +21,9 @@ pub struct Options<'a> {
     pub rounds: u32,
     /// Most nodes of the solver's tree for the programme.
     pub tree_nodes: u32,
+    /// Most classes of free nodes. Fewer are faster; where more than like nodes have to share
+    /// one, values are too low and the bound is none, as [`Answer::lost_s`] says.
+    pub classes: usize,
     /// Seconds since any fixed moment.
     pub stopwatch: &'a dyn Fn() -> f64,
 }
@@ -31,10 +34,11 @@ impl<'a> Options<'a> {
     pub const fn new(stopwatch: &'a dyn Fn() -> f64) -> Self {
         Self {
             gap: 1e-3,
-            time_limit: Duration::from_secs(5),
+            time_limit: Duration::from_millis(250),
             max_columns: 20_000,
             rounds: 60,
             tree_nodes: 200,
+            classes: 64,
             stopwatch,
         }
     }
@@ -48,6 +52,7 @@ impl std::fmt::Debug for Options<'_> {
             .field("max_columns", &self.max_columns)
             .field("rounds", &self.rounds)
             .field("tree_nodes", &self.tree_nodes)
+            .field("classes", &self.classes)
             .finish_non_exhaustive()
     }
 }
@@ -108,11 +113,32 @@ pub struct Answer {
     pub relaxation: f64,
     /// The prices at which the bound was found, objective units a node, by class.
     pub prices: Vec<f64>,
+    /// Seconds by which nodes outlive the first of their class, mean over free nodes and
+    /// scenarios: what classes lose. 0 if only like nodes share one; then values are exact.
+    pub lost_s: f64,
     /// Where the time went.
     pub seconds: Seconds,
 }
 
 impl Answer {
+    /// Nothing was found, and nothing is known.
+    pub(crate) fn failed() -> Self {
+        Self {
+            chosen: Vec::new(),
+            objective: f64::NAN,
+            bound: f64::INFINITY,
+            outcome: Outcome::Failed,
+            source: Source::Keep,
+            columns: 0,
+            rounds: 0,
+            converged: false,
+            relaxation: f64::NAN,
+            prices: Vec::new(),
+            lost_s: 0.0,
+            seconds: Seconds::default(),
+        }
+    }
+
     /// Distance from objective to bound over the objective.
     #[must_use]
     pub fn gap(&self) -> f64 {

@@ -1,14 +1,15 @@
 //! Seeded instances for measurement: an event in a pool of which much is held.
 //!
-//! Classes are runs in the order of the scheduler, of random sizes; those in front leave
-//! earlier, and neighbours often together. At first nothing runs; the other situations follow
-//! from an answer to that. The factor of the costs is 1, 5 or 10 times the published ones.
+//! Nodes stand in classes of like nodes, in the order of the scheduler, of random sizes; those in
+//! front leave earlier, and neighbours often together. At first nothing runs; the other situations
+//! follow from a plan for that. The factor of the costs is 1, 5 or 10 times the published ones.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::Item;
 use crate::instance::{Size, networks, scarce};
-use crate::patterns::{Charges, Options, Runs, Trainer, solve};
+use crate::joint::{Joint, Request, Scenarios, Settings};
 
 /// What has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +28,7 @@ pub enum Situation {
 pub struct Shape {
     /// Trainers and nodes.
     pub size: Size,
-    /// Classes of nodes.
+    /// Classes of like nodes.
     pub classes: u32,
     /// Scenarios of when they leave.
     pub scenarios: u32,
@@ -46,8 +47,32 @@ impl std::fmt::Display for Shape {
     }
 }
 
-/// Forward-looking time, seconds.
-const HORIZON_S: f64 = 600.0;
+/// A request with what it refers to.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    /// The trainers.
+    pub trainers: Vec<Item>,
+    /// Whether each was hit.
+    pub hit: Vec<bool>,
+    /// Whose each node is.
+    pub owners: Vec<Option<u32>>,
+    /// When nodes leave.
+    pub scenarios: Scenarios,
+}
+
+impl Instance {
+    /// It as a request; starts are free.
+    #[must_use]
+    pub fn request(&self) -> Request<'_> {
+        Request {
+            trainers: &self.trainers,
+            hit: &self.hit,
+            start_s: &[],
+            owners: &self.owners,
+            scenarios: &self.scenarios,
+        }
+    }
+}
 
 /// Random parts of a total, none below 0, by exponential weights: a random cut.
 fn parts(total: u32, count: u32, rng: &mut ChaCha8Rng) -> Vec<u32> {
@@ -88,90 +113,87 @@ fn scenario(classes: u32, rng: &mut ChaCha8Rng) -> Vec<f64> {
         .collect()
 }
 
-/// A pool before anybody holds nodes.
+/// A pool in classes.
 struct World {
-    free: Vec<u32>,
+    /// Owners by class.
+    nodes: Vec<Vec<Option<u32>>>,
+    /// By scenario, when each class leaves.
     leaves: Vec<Vec<f64>>,
-    trainers: Vec<Trainer>,
-    /// Seconds at the present rate that growing and shrinking cost.
-    costs: Vec<(f64, f64)>,
+    trainers: Vec<Item>,
+    hit: Vec<bool>,
 }
 
 impl World {
     fn new(shape: Shape, seed: u64, rng: &mut ChaCha8Rng) -> Option<Self> {
-        let problem = scarce(shape.size, &networks(1), seed);
         let classes = shape.classes.max(1);
         let factor = [1.0, 5.0, 10.0].get(rng.random_range(0..3)).copied()?;
-        let trainers = problem.trainers.iter().map(|item| Trainer {
-            held: Vec::new(),
-            rates: item.value.clone(),
-            stall_s: factor * item.down_s,
-            charges: Charges {
-                grow: 0.0,
-                shrink: 0.0,
-                any: Some(0.0),
-            },
-        });
-        let costs = problem.trainers.iter();
+        let mut trainers = scarce(shape.size, &networks(1), seed).trainers;
+        for item in &mut trainers {
+            item.up_s *= factor;
+            item.down_s *= factor;
+            (item.current, item.rate_now) = (0, 0.0);
+        }
+        let sizes = parts(shape.size.nodes, classes, rng);
         Some(Self {
-            free: parts(shape.size.nodes, classes, rng),
+            nodes: sizes.iter().map(|&n| vec![None; n as usize]).collect(),
             leaves: (0..shape.scenarios.max(1))
                 .map(|_| scenario(classes, rng))
                 .collect(),
-            trainers: trainers.collect(),
-            costs: costs
-                .map(|item| (factor * item.up_s, factor * item.down_s))
-                .collect(),
+            hit: vec![false; trainers.len()],
+            trainers,
         })
     }
 
-    fn runs(&self) -> Option<Runs> {
-        let (free, leaves) = (self.free.clone(), self.leaves.clone());
-        Runs::new(HORIZON_S, free, leaves, self.trainers.clone()).ok()
+    fn instance(&self) -> Instance {
+        let owners: Vec<Option<u32>> = self.nodes.iter().flatten().copied().collect();
+        let scenario = |leaves: &Vec<f64>| -> Vec<f64> {
+            let classes = self.nodes.iter().zip(leaves);
+            classes
+                .flat_map(|(nodes, &leave)| std::iter::repeat_n(leave, nodes.len()))
+                .collect()
+        };
+        let leave = self.leaves.iter().flat_map(scenario).collect();
+        Instance {
+            trainers: self.trainers.clone(),
+            hit: self.hit.clone(),
+            scenarios: Scenarios::new(owners.len(), leave),
+            owners,
+        }
     }
 
-    /// Carries out an answer, good but not the best.
-    fn settle(&mut self) -> Option<()> {
-        let mut runs = self.runs()?;
-        let options = Options {
-            gap: 0.03,
-            ..Options::new(&|| 0.0)
-        };
-        let answer = solve(&mut runs, &self.free, &[], &options).ok()?;
-        for (trainer, column) in self.trainers.iter_mut().zip(answer.chosen) {
-            for (k, n) in column.take {
-                let n = u32::try_from(n).ok()?;
-                trainer.held.push((k, n));
-                let free = self.free.get_mut(k as usize)?;
-                *free = free.checked_sub(n)?;
-            }
+    /// Carries out a good plan.
+    fn settle(&mut self) {
+        let instance = self.instance();
+        let plan = Joint::new(Settings::default()).decide(&instance.request());
+        let mut owners = plan.owners.into_iter();
+        for node in self.nodes.iter_mut().flatten() {
+            *node = owners.next().flatten();
         }
-        Some(())
     }
 
     /// The classes in front leave, and new nodes come in so many places.
     fn change(&mut self, leave: u32, new: u32, places: u32, rng: &mut ChaCha8Rng) {
-        for free in self.free.iter_mut().take(leave as usize) {
-            *free = 0;
+        self.hit.fill(false);
+        for nodes in self.nodes.iter_mut().take(leave as usize) {
+            for owner in nodes.drain(..).flatten() {
+                if let Some(hit) = self.hit.get_mut(owner as usize) {
+                    *hit = true;
+                }
+            }
         }
-        let (mut left, classes) = (new, self.free.len());
+        let (mut left, classes) = (new, self.nodes.len());
         for place in 0..places {
             let part = if place + 1 == places { left } else { left / 2 };
-            if let Some(free) = self.free.get_mut(rng.random_range(0..classes)) {
-                *free = free.saturating_add(part);
+            if let Some(nodes) = self.nodes.get_mut(rng.random_range(0..classes)) {
+                nodes.extend(std::iter::repeat_n(None, part as usize));
             }
             left -= part;
         }
-        for (trainer, &(up, down)) in self.trainers.iter_mut().zip(&self.costs) {
-            let before = trainer.held.len();
-            trainer.held.retain(|h| h.0 >= leave);
-            let hit = trainer.held.len() < before || trainer.held.is_empty();
-            let rate = trainer.rate_now();
-            trainer.charges = Charges {
-                grow: if hit { 0.0 } else { up * rate },
-                shrink: if hit { 0.0 } else { down * rate },
-                any: hit.then_some(0.0),
-            };
+        for (j, item) in (0_u32..).zip(&mut self.trainers) {
+            let held = self.nodes.iter().flatten().filter(|&&o| o == Some(j));
+            item.current = held.count() as u32;
+            let rate = item.value.get(item.current as usize).copied();
+            item.rate_now = rate.unwrap_or(0.0);
         }
         // Time has passed, and forecasts have moved.
         for scenario in &mut self.leaves {
@@ -183,23 +205,23 @@ impl World {
 
 /// An instance of this shape, the same for a seed; nothing if the shape makes none.
 #[must_use]
-pub fn instance(shape: Shape, seed: u64) -> Option<Runs> {
+pub fn instance(shape: Shape, seed: u64) -> Option<Instance> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut world = World::new(shape, seed, &mut rng)?;
     let share = |share: f64| (f64::from(shape.size.nodes) * share) as u32;
     match shape.situation {
         Situation::Start => {}
         Situation::Event => {
-            world.settle()?;
+            world.settle();
             let new = share(rng.random_range(0.02..0.08));
             let places = rng.random_range(1..4);
             world.change(1, new, places, &mut rng);
         }
         Situation::Storm => {
-            world.settle()?;
+            world.settle();
             let new = share(rng.random_range(0.2..0.4));
             world.change(shape.classes / 4, new, shape.classes / 2, &mut rng);
         }
     }
-    world.runs()
+    Some(world.instance())
 }

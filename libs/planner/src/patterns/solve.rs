@@ -28,16 +28,16 @@ const EXCHANGES: usize = 4;
 const SEED: u64 = 1;
 
 /// Chooses a pattern for each trainer so that their values sum to the most while no more than
-/// `capacity[k]` nodes of class k are taken. `warm` are columns to begin with: the last plan's,
-/// worth what they are now. Never worse than keeping for all, nor than the warm columns if
-/// they fit together. Blocks for the time limit at most (plus a little).
+/// `capacity[k]` nodes of class k are taken. `warm` are plans to begin with, columns each; a
+/// trainer without one keeps. Never worse than keeping for all, nor than a warm plan whose
+/// columns fit together. Blocks for the time limit at most (plus a little).
 ///
 /// # Errors
 /// [`Error`] when patterns make no sense; a solver that fails is no error, but an outcome.
 pub fn solve(
     patterns: &mut dyn Patterns,
     capacity: &[u32],
-    warm: &[Column],
+    warm: &[Vec<Column>],
     options: &Options<'_>,
 ) -> Result<Answer, Error> {
     let mut work = Work {
@@ -124,20 +124,23 @@ impl Work<'_> {
     }
 
     /// What there is before any work: keeping for all, or the warm columns.
-    fn floor(&mut self, warm: &[Column]) -> Result<Best, Error> {
+    fn floor(&mut self, warm: &[Vec<Column>]) -> Result<Best, Error> {
         let choice = Choice::keep(&self.columns, self.trainers, self.capacity);
         let mut best = Best {
             objective: choice.objective(),
             source: Source::Keep,
             choice,
         };
-        for column in warm {
-            self.columns.check(column, None)?;
-            self.columns.add(column.clone());
+        let keep = best.choice.clone();
+        for plan in warm {
+            for column in plan {
+                self.columns.check(column, None)?;
+                self.columns.add(column.clone());
+            }
+            let mut choice = keep.clone();
+            choice.lay(plan.iter());
+            best.heed(choice, Source::Warm);
         }
-        let mut choice = best.choice.clone();
-        choice.lay(warm.iter());
-        best.heed(choice, Source::Warm);
         Ok(best)
     }
 
@@ -397,6 +400,7 @@ impl Work<'_> {
             converged: self.converged,
             relaxation: relaxed.map_or(f64::NAN, |relaxed| relaxed.objective),
             prices: self.at,
+            lost_s: 0.0,
             seconds: self.seconds,
         }
     }
