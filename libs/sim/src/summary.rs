@@ -52,6 +52,13 @@ pub struct Verified {
     pub disagreements: u64,
     /// How many the MILP solver did not prove optimal within its time.
     pub unproven: u64,
+    /// How far plans by forecasts were from the bound of the programme over patterns, relatively:
+    /// the mean, and 99 % were no further.
+    #[serde(default)]
+    pub mean_gap: f64,
+    /// See [`mean_gap`](Self::mean_gap).
+    #[serde(default)]
+    pub p99_gap: f64,
 }
 
 /// Where the nodes that left stood among the idle ones, in some order of nodes: 0 is its front, 1

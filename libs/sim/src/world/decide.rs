@@ -6,7 +6,7 @@ use lacuna_model::{Outcome, Policy};
 use lacuna_planner::counts::{self, MilpOptions};
 use lacuna_planner::equal_share::{self, AtMinimum};
 use lacuna_planner::joint::{Assignment, Joint, Request};
-use lacuna_planner::{Problem, Sizes, dp, fair};
+use lacuna_planner::{Problem, Sizes, dp, fair, patterns};
 
 use crate::{Decision, Model, Settings, SimError, SolveTimes, Verified};
 
@@ -40,6 +40,8 @@ pub(crate) struct Decider<'a, 's> {
     pub(crate) unproven: u64,
     /// What comparing the two exact methods gave.
     pub(crate) verified: Option<Verified>,
+    /// How far plans by forecasts were from the bound, where that was compared; sorted.
+    gaps: Vec<f64>,
 }
 
 /// Two exact methods agree if their objectives differ by no more than this, relatively.
@@ -68,6 +70,7 @@ impl<'a, 's> Decider<'a, 's> {
             unproven: 0,
             milp: MilpOptions::default(),
             verified: settings.verify.then(Verified::default),
+            gaps: Vec::new(),
         }
     }
 
@@ -131,11 +134,67 @@ impl<'a, 's> Decider<'a, 's> {
     /// None yet.
     pub(crate) fn decide_jointly(&mut self, request: &Request<'_>) -> Result<Assignment, SimError> {
         let before = (self.stopwatch)();
-        let assignment = self.joint.decide(request);
+        let mut assignment = self.joint.decide(request);
+        let with_patterns = self.policy == Policy::MilpPatterns;
+        let options = patterns::Options::new(self.stopwatch);
+        let answer = with_patterns.then(|| self.by_patterns(request, &assignment, &options));
         self.seconds = (self.stopwatch)() - before;
         self.times.add(self.seconds);
-        self.count(assignment.proposal.name());
+        if self.verify {
+            self.compare_jointly(request, &assignment);
+        }
+        if let Some((better, answer)) = answer {
+            self.unproven += u64::from(answer.outcome != Outcome::Optimal);
+            self.count(match answer.source {
+                patterns::Source::Keep => "keep",
+                patterns::Source::Warm => "segments",
+                patterns::Source::Rounding => "rounding",
+                patterns::Source::Highs => "highs",
+            });
+            assignment = better;
+        } else {
+            self.count(assignment.proposal.name());
+        }
         Ok(assignment)
+    }
+
+    /// The programme over patterns, started from what the dynamic programme found.
+    fn by_patterns(
+        &self,
+        request: &Request<'_>,
+        warm: &Assignment,
+        options: &patterns::Options<'_>,
+    ) -> (Assignment, patterns::Answer) {
+        let settings = self.joint.settings();
+        let plans = [warm.owners.as_slice()];
+        patterns::decide(request, settings, warm.salvage, &plans, options)
+    }
+
+    /// Holds the dynamic programme's plan against the programme over patterns and its bound, with
+    /// classes so fine that they hold like nodes alone.
+    fn compare_jointly(&mut self, request: &Request<'_>, assignment: &Assignment) {
+        let options = patterns::Options {
+            classes: usize::MAX,
+            time_limit: VERIFY_LIMIT,
+            ..patterns::Options::new(self.stopwatch)
+        };
+        let (better, answer) = self.by_patterns(request, assignment, &options);
+        let short = better.worth - assignment.worth;
+        let size = better.worth.abs().max(1.0);
+        let gap = (answer.bound - assignment.worth).max(0.0) / size;
+        let place = self.gaps.partition_point(|&other| other <= gap);
+        self.gaps.insert(place, gap);
+        let count = self.gaps.len();
+        let last = (count * 99).div_ceil(100).saturating_sub(1);
+        let verified = self.verified.get_or_insert_default();
+        verified.decisions += 1;
+        verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
+        verified.worst_difference = verified.worst_difference.max(short / size);
+        // The programme starts from that plan: if its own is worth less, one of the two has
+        // valued it wrongly or given away what it may not.
+        verified.disagreements += u64::from(short < -AGREEMENT * size);
+        verified.mean_gap += (gap - verified.mean_gap) / count as f64;
+        verified.p99_gap = self.gaps.get(last).copied().unwrap_or(0.0);
     }
 
     /// Checks and shows sizes that were decided with their nodes.
