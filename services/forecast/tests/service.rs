@@ -1,46 +1,14 @@
 //! The service as a process, with a nats-server of its own.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+mod process;
 
-use lacuna_model::{ClusterId, EventKind, NodeEvent, Timestamp};
-use lacuna_runtime::{Bus, Follow, Received, Start};
+use lacuna_model::{EventKind, NodeEvent, Timestamp};
+use lacuna_runtime::{Bus, Start};
 use lacuna_testkit::{TestNats, connect, events, hole};
 use lacuna_wire::address;
-use lacuna_wire::msg::{Clock, Pace, PoolState};
 
-struct Service(Child);
-
-impl Service {
-    fn start(nats: &TestNats) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_lacuna-forecast"))
-            .args(["--nats", &nats.url(), "--cluster", "t"])
-            .args(["--listen", "127.0.0.1:0"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        Self(child)
-    }
-}
-
-impl Drop for Service {
-    /// `kill -9`.
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn cluster() -> ClusterId {
-    ClusterId::new("t").unwrap()
-}
-
-async fn send(bus: &Bus, event: &NodeEvent, correlation: &str) {
-    let subject = address::event(&cluster());
-    bus.store(&subject, event, correlation).await.unwrap();
-}
+use process::{Service, cluster, lock_step, names, pool, send, slow, tick};
 
 async fn send_snapshot(bus: &Bus, seq: u64, when: i64, names: &[(&str, i64)]) {
     let idle = names
@@ -54,63 +22,6 @@ async fn send_snapshot(bus: &Bus, seq: u64, when: i64, names: &[(&str, i64)]) {
     };
     let subject = address::snapshot(&cluster());
     bus.store(&subject, &snapshot, "").await.unwrap();
-}
-
-async fn tick(bus: &Bus, clock: Clock) {
-    bus.store(&address::clock(&cluster()), &clock, "")
-        .await
-        .unwrap();
-}
-
-fn lock_step(step: u64, now: i64, events_upto: u64, complete: bool) -> Clock {
-    Clock {
-        now: Timestamp::from_unix(now),
-        pace: Pace::LockStep,
-        step,
-        events_upto,
-        complete,
-        ended: false,
-        recording: String::new(),
-    }
-}
-
-/// Recorded time that hardly moves.
-fn slow(now: i64) -> Clock {
-    Clock {
-        pace: Pace::Scaled {
-            rate: 1e-6,
-            wall_at: lacuna_runtime::clock::wall(),
-        },
-        ..lock_step(0, now, 0, false)
-    }
-}
-
-/// The first pool for which `wanted` holds, within ten seconds.
-async fn pool(
-    pools: &mut Follow<PoolState>,
-    wanted: impl Fn(&PoolState) -> bool,
-) -> Received<PoolState> {
-    let found = async {
-        loop {
-            let pool = pools.next().await.unwrap();
-            if wanted(&pool.message) {
-                return pool;
-            }
-        }
-    };
-    match tokio::time::timeout(Duration::from_secs(10), found).await {
-        Ok(pool) => pool,
-        Err(_) => panic!("no such pool came within ten seconds"),
-    }
-}
-
-fn names(state: &PoolState) -> Vec<&str> {
-    state
-        .pool
-        .holes
-        .iter()
-        .map(|pooled| pooled.hole.node.as_str())
-        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
