@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lacuna_model::{NodeChoice, Policy, Timestamp};
 use lacuna_runtime::Config;
-use lacuna_runtime::config::{Recording, RecordingPace};
+use lacuna_runtime::config::{PlannerPolicy, Recording, RecordingPace};
 use lacuna_sim::{Hooks, Settings, Trace, replay};
 use lacuna_testkit::data_dir;
 
@@ -52,7 +52,7 @@ async fn services_and_replay_do_the_same_work() {
         start: Some(START),
         end: Some(END),
     });
-    config.planner.policy = Policy::Dp;
+    config.planner.policy = PlannerPolicy::Dp;
     config.planner.node_choice = NodeChoice::Together;
     let mut cluster = Cluster::new(config).await;
     for service in SERVICES {

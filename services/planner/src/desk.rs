@@ -1,7 +1,7 @@
 //! The desk: the newest pool and the newest trainers lie on it; it says when a plan is due,
 //! and whether a plan is worth publishing.
 
-use lacuna_model::{Allocation, Generation, Plan, Pool};
+use lacuna_model::{Allocation, Generation, Plan, Pool, Span};
 use lacuna_runtime::Stopwatch;
 use lacuna_wire::msg::{PoolState, TrainersState};
 
@@ -28,6 +28,8 @@ pub struct Task {
     pub correlation: String,
     /// Runs since the newest of the inputs came.
     pub newest: Stopwatch,
+    /// Whether the pool came so long ago that nobody may grow on its word.
+    pub stale: bool,
 }
 
 /// An input with its correlation id and its arrival.
@@ -55,14 +57,21 @@ pub struct Desk {
     generation: Generation,
     published: Option<Published>,
     mode: Mode,
+    /// A pool that came longer ago than this is stale.
+    stale_after: Span,
+    /// Whether the newest task was given a stale pool: the next one is to be planned, whether
+    /// it differs or not.
+    doubted: bool,
 }
 
 impl Desk {
-    /// An empty desk; plans are numbered after `generation`.
+    /// An empty desk; plans are numbered after `generation`, and a pool that came longer ago
+    /// than `stale_after` is stale (never in lock step, where everybody waits for it).
     #[must_use]
-    pub fn new(generation: Generation) -> Self {
+    pub fn new(generation: Generation, stale_after: Span) -> Self {
         Self {
             generation,
+            stale_after,
             ..Self::default()
         }
     }
@@ -113,7 +122,7 @@ impl Desk {
             correlation: correlation.to_owned(),
             arrived,
         });
-        if !same {
+        if !same || std::mem::take(&mut self.doubted) {
             self.changed.get_or_insert(arrived);
         }
     }
@@ -161,6 +170,9 @@ impl Desk {
         } else {
             (&trainers.correlation, &pool.correlation, trainers.arrived)
         };
+        let stale =
+            self.mode == Mode::Free && pool.arrived.seconds() > self.stale_after.as_secs_f64();
+        self.doubted = stale;
         // A change without an event behind it (a submission) leaves the older cause.
         let correlation = if first.is_empty() { second } else { first };
         Some(Task {
@@ -169,6 +181,7 @@ impl Desk {
             generation: self.generation,
             correlation: correlation.clone(),
             newest,
+            stale,
         })
     }
 
@@ -215,13 +228,17 @@ mod tests {
         }
     }
 
+    fn desk(generation: u64) -> Desk {
+        Desk::new(Generation(generation), Span::from_secs(30))
+    }
+
     fn now() -> Stopwatch {
         Stopwatch::start()
     }
 
     #[test]
     fn a_task_needs_both_states_and_takes_the_newest() {
-        let mut desk = Desk::new(Generation(7));
+        let mut desk = desk(7);
         desk.take_pool(pools(1, 10, &["a"]), "e1", now());
         assert!(desk.waiting().is_none() && desk.next_task().is_none());
         desk.take_trainers(trainers(1, 10), "e0", now());
@@ -236,7 +253,7 @@ mod tests {
 
     #[test]
     fn what_changes_nothing_or_is_older_asks_for_no_plan() {
-        let mut desk = Desk::new(Generation(0));
+        let mut desk = desk(0);
         desk.take_pool(pools(5, 50, &["a"]), "", now());
         desk.take_trainers(trainers(3, 50), "", now());
         desk.next_task().unwrap();
@@ -255,7 +272,7 @@ mod tests {
 
     #[test]
     fn an_unchanged_plan_is_published_only_in_lock_step_or_for_changed_trainers() {
-        let mut desk = Desk::new(Generation(0));
+        let mut desk = desk(0);
         let mut planner = lacuna_planner::Planner::new(lacuna_planner::Settings::default());
         let plan = planner.plan(
             &pool(1, 1, &["a"]),
@@ -269,5 +286,27 @@ mod tests {
         assert!(desk.worth_publishing(&plan, 2));
         desk.set_mode(Mode::LockStep);
         assert!(desk.worth_publishing(&plan, 1));
+    }
+
+    #[test]
+    fn a_pool_that_came_long_ago_is_stale_and_the_next_one_is_planned_at_once() {
+        let mut desk = Desk::new(Generation(0), Span::from_ms(20));
+        desk.take_pool(pools(5, 50, &["a"]), "", now());
+        desk.take_trainers(trainers(1, 50), "", now());
+        assert!(!desk.next_task().unwrap().stale);
+        std::thread::sleep(std::time::Duration::from_millis(40));
+        desk.take_trainers(trainers(2, 51), "", now());
+        assert!(desk.next_task().unwrap().stale);
+        // In lock step everybody waits for the pool, however long.
+        desk.set_mode(Mode::LockStep);
+        desk.again();
+        assert!(!desk.next_task().unwrap().stale);
+        desk.set_mode(Mode::Free);
+        desk.again();
+        assert!(desk.next_task().unwrap().stale);
+        // The same pool again: only it is new.
+        desk.take_pool(pools(5, 52, &["a"]), "", now());
+        assert!(desk.waiting().is_some());
+        assert!(!desk.next_task().unwrap().stale);
     }
 }

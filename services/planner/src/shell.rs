@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use lacuna_model::{Generation, Span};
-use lacuna_planner::Settings;
 use lacuna_planner::counts::MilpOptions;
+use lacuna_planner::{Settings, foresight, joint};
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::config::Planner as PlannerSettings;
+use lacuna_runtime::config::{Planner as PlannerSettings, PlannerPolicy};
 use lacuna_runtime::{Context, Misconfigured, NoArgs, Running, ServiceError, Start};
 use lacuna_wire::address;
 use lacuna_wire::msg::PlanState;
@@ -41,7 +41,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let wall = u64::try_from(wall().unix_ms()).unwrap_or_default();
     let generation = Generation(last.max(wall));
     tracing::info!(generation = generation.0, policy = ?settings.policy, "planning");
-    let mut desk = Desk::new(generation);
+    let mut desk = Desk::new(generation, settings.stale_after);
     let mut solver = Solver::start(core)?;
     let mut pools = ctx
         .bus
@@ -200,7 +200,17 @@ fn core_settings(settings: &PlannerSettings) -> Result<Settings, Misconfigured> 
     })?;
     Ok(Settings {
         objective,
-        policy: settings.policy,
+        policy: settings.policy.policy(),
+        prefer_forecast: settings.policy == PlannerPolicy::Auto,
+        foresight: foresight::Settings {
+            joint: joint::Settings {
+                horizon_s: settings.foresight.horizon.as_secs_f64(),
+                hysteresis: settings.foresight.hysteresis,
+                repool: settings.foresight.repool,
+                refuse: settings.foresight.refuse,
+            },
+            scenarios: settings.foresight.scenarios,
+        },
         node_choice: settings.node_choice,
         horizon: settings.horizon,
         milp: MilpOptions {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use lacuna_model::Plan;
 use lacuna_planner::check::{Context, Violation, check};
 use lacuna_planner::objective::ObjectiveError;
-use lacuna_planner::{Planner, Settings};
+use lacuna_planner::{Input, Planner, Settings};
 use lacuna_runtime::{ServiceError, Stopwatch};
 use tokio::sync::mpsc;
 
@@ -92,7 +92,13 @@ impl Solver {
 fn solve(planner: &mut Planner, task: Task, told: &mut BTreeSet<String>) -> Solved {
     let watch = Stopwatch::start();
     let (pool, state) = (&task.pool, &task.trainers);
-    let plan = planner.plan(pool, &state.trainers, &state.unusable, task.generation);
+    let plan = planner.plan_of(&Input {
+        pool,
+        trainers: &state.trainers,
+        unusable: &state.unusable,
+        generation: task.generation,
+        stale: task.stale,
+    });
     let seconds = watch.seconds();
     let context = Context {
         pool,

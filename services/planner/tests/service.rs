@@ -10,7 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lacuna_model::{ClusterId, Generation, Timestamp};
+use lacuna_model::{
+    ClusterId, Forecast, ForecastPoint, Generation, Joint, OrderSource, Outcome, Timestamp,
+};
 use lacuna_planner_service::{Metrics, run};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{
@@ -151,6 +153,73 @@ async fn in_lock_step_every_pool_and_every_version_gets_a_plan() {
             }
         }
     }
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let mut plans = bus
+        .follow(&address::plan(&cluster()), Start::New)
+        .await
+        .unwrap();
+    let (stop, running) = start(&nats).await;
+    // Two holes end soon, two late, and the trainer was hit while it held the former.
+    let mut state = PoolState {
+        pool: pool(3, 3, &["a", "b", "c", "d"]),
+        predictor: "hazard".to_owned(),
+    };
+    let ends_at = |s: f64| Forecast {
+        points: [(s, 1.0), (s + 1.0, 0.0)]
+            .map(|(after_s, open)| ForecastPoint { after_s, open })
+            .to_vec(),
+    };
+    state.pool.forecasts = vec![ends_at(30.0), ends_at(5_000.0)];
+    for (at, hole) in state.pool.holes.iter_mut().enumerate() {
+        hole.forecast = u32::from(at >= 2);
+    }
+    state.pool.joint = Some(Joint {
+        order: vec![0, 1, 2, 3],
+        link: vec![0.9, 0.1, 0.9], typical_s: None });
+    let mut trainer = record(spec("t", 2), 1, &["a", "b"]);
+    trainer.hit_at = Some(Timestamp::from_unix(3));
+    let trainers = TrainersState {
+        version: 1,
+        as_of: Timestamp::from_unix(3),
+        trainers: vec![trainer],
+        unusable: vec![],
+    };
+    bus.store(&address::trainers(&cluster()), &trainers, "")
+        .await
+        .unwrap();
+    bus.store(&address::pool(&cluster()), &state, "event-3")
+        .await
+        .unwrap();
+    let plan = next(&mut plans).await.message.plan;
+    assert_eq!(plan.report.solve.solver, "segments");
+    let names: Vec<&str> = plan.allocations[0]
+        .nodes
+        .iter()
+        .map(|n| n.as_str())
+        .collect();
+    assert_eq!(names, ["c", "d"]);
+    assert_eq!(plan.repooled, [spec("t", 2).id]);
+    let report = plan.report.forecast.unwrap();
+    assert_eq!(report.order, OrderSource::Scheduler);
+    assert!(report.doubts.is_empty() && report.trainers[0].hit);
+    assert_eq!(report.class_of.len(), 4);
+    // The predictor is changed for one that does not say it.
+    state.pool.joint = None;
+    state.pool.seq = 4;
+    state.pool.holes.pop();
+    bus.store(&address::pool(&cluster()), &state, "event-4")
+        .await
+        .unwrap();
+    let plan = next(&mut plans).await.message.plan;
+    assert!(plan.report.forecast.is_none() && plan.repooled.is_empty());
+    assert_eq!(plan.report.solve.outcome, Outcome::Optimal);
     stop.cancel();
     running.await.unwrap();
 }

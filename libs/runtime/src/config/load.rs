@@ -114,8 +114,6 @@ impl Config {
             ("bus.connect_limit", self.bus.connect_limit),
             ("bus.request_limit", self.bus.request_limit),
             ("ingest.snapshot_every", self.ingest.snapshot_every),
-            ("planner.horizon", self.planner.horizon),
-            ("planner.time_limit", self.planner.time_limit),
             ("control.renew_every", self.control.renew_every),
             ("control.reconcile_every", self.control.reconcile_every),
             ("control.silent_after", self.control.silent_after),
@@ -125,13 +123,7 @@ impl Config {
             check(span.as_ms() > 0, key, span.to_string(), positive)?;
         }
         self.forecast.check()?;
-        let gap = self.planner.gap;
-        check(
-            (0.0..1.0).contains(&gap),
-            "planner.gap",
-            gap.to_string(),
-            "a number from 0 to below 1",
-        )?;
+        self.planner.check()?;
         check(
             self.control.max_parallel > 0,
             "control.max_parallel",

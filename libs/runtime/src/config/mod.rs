@@ -4,12 +4,14 @@
 
 mod forecast;
 mod load;
+mod planner;
 mod sections;
 mod text;
 
 pub use forecast::{Forecast, NodeOrder, Predictor};
 pub use load::ConfigError;
+pub use planner::{Foresight, Planner, PlannerPolicy};
 pub use sections::{
-    Agent, BusSettings, Cluster, Config, Control, Http, Ingest, LogFormat, Planner, Recording,
+    Agent, BusSettings, Cluster, Config, Control, Http, Ingest, LogFormat, Recording,
     RecordingPace, Telemetry,
 };

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use lacuna_model::{ClusterId, NodeChoice, NodeId, Policy, Span, Timestamp};
+use lacuna_model::{ClusterId, NodeId, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::forecast::Forecast;
+use super::planner::Planner;
 use super::text;
 
 /// The whole configuration.
@@ -233,53 +234,6 @@ pub struct Recording {
 
 fn one() -> f64 {
     1.0
-}
-
-/// How plans are made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Planner {
-    /// How sizes are chosen.
-    pub policy: Policy,
-    /// What is maximised: `as-given`, `throughput`, `scaling-efficiency`, `weighted`,
-    /// `deadline`, `least-attained`, `fair`, or an expression. The planner checks it.
-    pub objective: String,
-    /// Over how long a time gains are counted.
-    #[serde(with = "text::span")]
-    pub horizon: Span,
-    /// Changes that come within this time of the first are planned together.
-    #[serde(with = "text::span")]
-    pub debounce: Span,
-    /// Relative gap at which the solver may stop.
-    pub gap: f64,
-    /// Time at which the solver must stop.
-    #[serde(with = "text::span")]
-    pub time_limit: Span,
-    /// Which of several equal nodes a trainer gets.
-    pub node_choice: NodeChoice,
-    /// Seed of random choices.
-    pub seed: u64,
-    /// Whether short cuts that provably keep the optimum may be taken.
-    pub shortcuts: bool,
-    /// Where a plan that fails its check is saved; nowhere if absent.
-    pub rejected_dir: Option<PathBuf>,
-}
-
-impl Default for Planner {
-    fn default() -> Self {
-        Self {
-            policy: Policy::default(),
-            objective: "as-given".to_owned(),
-            horizon: Span::from_secs(120),
-            debounce: Span::from_ms(10),
-            gap: 0.0,
-            time_limit: Span::from_secs(2),
-            node_choice: NodeChoice::default(),
-            seed: 1,
-            shortcuts: true,
-            rejected_dir: None,
-        }
-    }
 }
 
 /// How trainers are admitted and leases kept.
