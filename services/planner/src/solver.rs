@@ -2,6 +2,7 @@
 //! that the next task is always the newest.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use lacuna_model::Plan;
 use lacuna_planner::check::{Context, Violation, check};
@@ -43,7 +44,7 @@ impl Solver {
     pub fn start(settings: Settings) -> Result<Self, ServiceError> {
         let (tasks, inbox) = std::sync::mpsc::channel::<Task>();
         let (outbox, solved) = mpsc::unbounded_channel();
-        let mut planner = Planner::new(settings);
+        let mut planner = Planner::new(settings).timed_by(seconds);
         let mut told = BTreeSet::new();
         std::thread::Builder::new()
             .name("solver".to_owned())
@@ -87,6 +88,12 @@ impl Solver {
         self.busy = false;
         solved.ok_or_else(|| "the solver thread has died".into())
     }
+}
+
+/// Seconds since this was first asked.
+fn seconds() -> f64 {
+    static START: OnceLock<Stopwatch> = OnceLock::new();
+    START.get_or_init(Stopwatch::start).seconds()
 }
 
 fn solve(planner: &mut Planner, task: Task, told: &mut BTreeSet<String>) -> Solved {
