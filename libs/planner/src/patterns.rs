@@ -1,23 +1,23 @@
-//! The allocation over patterns of nodes, as a mixed-integer programme with column generation.
+//! The joint allocation as a mixed-integer programme over patterns, with column generation.
 //!
-//! What a trainer gains depends on which nodes it holds together, since a departure stalls all
-//! of its nodes: no sum over nodes. So whole node sets are the columns. Nodes are put into
-//! classes: runs, in the order in which the scheduler takes nodes, that leave together in all
-//! scenarios. A pattern says how many nodes of each class a trainer takes or gives back.
+//! The problem is that of [`crate::joint`], and so is the value of a node set: what a trainer
+//! gains depends on which nodes it holds together, since a departure stalls all of them; no sum
+//! over nodes. So whole node sets are the columns. [`decide`] goes all the way from a request to
+//! owners; [`solve`] takes any [`Patterns`].
 //!
-//! **Sets.** Trainers j. Classes k. For each j its patterns P_j: keep what it has; shrink to n,
-//! giving back from the front of the order; grow by n from a run of adjacent classes; and, if
-//! it may take any node set (it was hit by a departure, or has no nodes), any n from such a
-//! run. [`Runs`] enumerates them.
+//! **Sets.** Trainers j. Classes k of free nodes (those of loose trainers are free): neighbours in
+//! the order that leave together in all scenarios, or, where those are too many, that lose least
+//! by being thought to. For each j its patterns P_j: keep what it has (a loose trainer: nothing);
+//! if bound, shrink to n, giving back from the front of the order, or grow by a run of adjacent
+//! free nodes; if loose, any run, or what a departure has left to it. A run is at least one node
+//! of each of some adjacent classes, since others may have the rest of them.
 //!
 //! **Constants.** `cap_k` free nodes of class k. `a_jpk` nodes of class k that pattern p of j
-//! takes more than j holds now; negative where it gives back. `v_jp` its value, whatever makes
-//! it up; in [`Runs`], with the scenarios s, the nodes `n_s(t)` alive at t, the rate P_j, the
-//! horizon H and the moments t at which at least one of its nodes leaves,
-//!
-//! `v = mean over s of [ integral over H of P_j(n_s(t)) dt - R sum over t of P_j(n_s(t-)) ] - c`
-//!
-//! with R the seconds that a departure stalls and c the charge of the change made now.
+//! takes; negative where it gives back. `v_jp` its value: V of [`crate::joint`] less the charge
+//! for the change, `O (A - R B) + k (C - n A)` with the rate O on the n nodes held then, A the
+//! mean time until the first hit, B the probability of one, C the mean node-seconds of the nodes,
+//! R the stall of a hit and k the salvage. A and B depend on the first and last class alone: one
+//! table serves all loose trainers, and each bound one that might grow has its own.
 //!
 //! **Variables.** `x_jp` in {0, 1}: j gets pattern p.
 //!
@@ -31,7 +31,9 @@
 //! **Column generation.** Few columns of the many matter. The relaxation over those at hand
 //! gives u_j, the price of C1, and `w_k >= 0`, the price of a node of class k. A pattern with
 //! `v_jp - sum_k w_k a_jpk > u_j` would raise its optimum; the best of each trainer are added
-//! until there are none. At any prices w >= 0
+//! until there are none. For given end classes and size the best run takes one node of
+//! each class between and the others where one is worth most less its price, so all runs of the
+//! same ends are priced in one pass; loose trainers that are alike are priced once. At any prices w >= 0
 //!
 //! `L(w) = sum_k w_k cap_k + sum_j max_p (v_jp - sum_k w_k a_jpk)`
 //!
@@ -42,11 +44,14 @@
 //! 1997); the relaxation's own are used as soon as the mixture finds nothing new.
 //!
 //! **Then** HiGHS solves the programme over the columns at hand, started from the best answer
-//! known: the last plan's, or one rounded from the relaxation, improved trainer by trainer and
-//! pair by pair. The gap that is reported is the one to the bound over all patterns that are
-//! priced. [`Runs`] prices runs that begin with a whole class or quarters of it and end with any
-//! count; an answer may use runs over what others leave of a class, too, so it can even be worth
-//! more than the bound.
+//! known: a plan that was given, such as that of the dynamic programme, or one rounded from the
+//! relaxation, improved trainer by trainer and pair by pair. Counts by class become nodes, and
+//! the plan is judged by the very nodes; the best plan that was given stands where it is better.
+//!
+//! **What the bound is on.** Patterns as above, where classes hold like nodes alone
+//! ([`Answer::lost_s`] is 0). A given plan may hold other sets (bound trainers of the dynamic
+//! programme grow into whatever is left over), and so be worth more. Classes of unlike nodes are
+//! taken to leave with their first node: values are too low, and the bound with them.
 
 mod answer;
 mod cells;

@@ -37,7 +37,7 @@ impl<'a> Options<'a> {
             time_limit: Duration::from_millis(250),
             max_columns: 20_000,
             rounds: 60,
-            tree_nodes: 200,
+            tree_nodes: 10,
             classes: 64,
             stopwatch,
         }

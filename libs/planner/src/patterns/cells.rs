@@ -7,9 +7,11 @@ use crate::joint::Scenarios;
 pub(crate) struct Cells {
     /// Places of the free nodes, ascending.
     pub(crate) free: Vec<usize>,
-    /// Where each cell begins in `free`, and the end of the last.
+    /// Where each cell begins in `free`, and the end of the last; cells hold at least one node.
     pub(crate) begin: Vec<usize>,
-    /// By place of the order: the cell to which a node of it would come if it were free.
+    /// By place of the order: the class of a node. Cells come first; then come the gaps before
+    /// each cell and behind the last, for nodes of bound trainers: those are in no run, but a plan
+    /// may have one give them back and another take them.
     pub(crate) of: Vec<u32>,
     /// By cell and then scenario: seconds until the first of its nodes leaves, within the horizon.
     pub(crate) leave: Vec<f64>,
@@ -92,54 +94,66 @@ impl Cells {
         } else {
             0.0
         };
-        if groups.is_empty() {
-            // Somewhere nodes that are given back must go.
-            cells.begin.push(0);
-            cells.leave.resize(count, 0.0);
-            cells.stay.push(0.0);
-        }
-        cells.place();
+        cells.place(scenarios, horizon_s);
         cells
     }
 
-    /// Finds the cell of every place: that of the next free node, or the last.
-    fn place(&mut self) {
-        let last = self.count().saturating_sub(1) as u32;
-        let mut next = 0;
-        let mut cell = 0_u32;
-        for (place, of) in self.of.iter_mut().enumerate() {
+    /// Finds the class of every place: its cell if it is free, else the gap before the next cell.
+    /// A node in the middle of a cell of nodes just like it is as good as one of them.
+    fn place(&mut self, scenarios: &Scenarios, horizon_s: f64) {
+        let cells = self.count() as u32;
+        let mut of = std::mem::take(&mut self.of);
+        let (mut next, mut cell) = (0, 0_u32);
+        for (place, of) in of.iter_mut().enumerate() {
             while self.free.get(next).is_some_and(|&free| free < place) {
                 next += 1;
             }
-            while self
-                .begin
-                .get(cell as usize + 1)
-                .is_some_and(|&end| end <= next)
-                && cell < last
-            {
+            let end = |cell: u32| self.begin.get(cell as usize + 1).copied();
+            while end(cell).is_some_and(|end| end <= next) {
                 cell += 1;
             }
-            *of = cell;
+            let is_like = |cell: u32| {
+                let leave = self.leave(cell as usize).iter().enumerate();
+                let at = |s: usize| scenarios.leave(s).get(place).copied();
+                cell < cells
+                    && leave
+                        .into_iter()
+                        .all(|(s, &leave)| at(s).is_some_and(|at| at.min(horizon_s) == leave))
+            };
+            *of = match cell.checked_sub(1) {
+                _ if self.free.get(next) == Some(&place) => cell,
+                _ if self.lost_s == 0.0 && is_like(cell) => cell,
+                Some(before) if self.lost_s == 0.0 && is_like(before) => before,
+                _ => cells.saturating_add(cell),
+            };
         }
+        self.of = of;
     }
 
-    /// How many cells there are; at least 1.
+    /// How many cells there are.
     pub(crate) fn count(&self) -> usize {
         self.stay.len()
     }
 
-    /// Free nodes by cell.
-    pub(crate) fn capacity(&self) -> Vec<u32> {
-        let ends = self.begin.iter().zip(self.begin.iter().skip(1));
-        ends.map(|(begin, end)| (end - begin) as u32).collect()
+    /// How many classes there are: cells and gaps.
+    pub(crate) fn classes(&self) -> usize {
+        2 * self.count() + 1
     }
 
-    /// How many nodes of each cell these places are, cells ascending.
+    /// Free nodes by class.
+    pub(crate) fn capacity(&self) -> Vec<u32> {
+        let ends = self.begin.iter().zip(self.begin.iter().skip(1));
+        let mut free: Vec<u32> = ends.map(|(begin, end)| (end - begin) as u32).collect();
+        free.resize(self.classes(), 0);
+        free
+    }
+
+    /// How many nodes of each class these places are, classes ascending.
     pub(crate) fn counts(&self, places: impl IntoIterator<Item = usize>) -> Vec<(u32, i32)> {
-        let mut counts = vec![0_i32; self.count()];
+        let mut counts = vec![0_i32; self.classes()];
         for place in places {
-            let cell = self.of.get(place).map(|&cell| cell as usize);
-            if let Some(count) = cell.and_then(|cell| counts.get_mut(cell)) {
+            let class = self.of.get(place).map(|&class| class as usize);
+            if let Some(count) = class.and_then(|class| counts.get_mut(class)) {
                 *count += 1;
             }
         }

@@ -72,6 +72,12 @@ pub trait Patterns {
         let _ = (j, free, price, out);
     }
 
+    /// Adds to `out` patterns of trainer `j` whose reduced value is at least `floor`, the best
+    /// `most` or so: what an answer can be made of that is better than one at hand.
+    fn near(&mut self, j: usize, price: &[f64], floor: f64, most: usize, out: &mut Vec<Column>) {
+        let _ = (j, price, floor, most, out);
+    }
+
     /// Whether [`Patterns::price`] always finds the best of all patterns. If not, no bound is
     /// claimed.
     fn is_exact(&self) -> bool {

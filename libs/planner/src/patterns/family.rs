@@ -132,8 +132,16 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// How many patterns a trainer has that hold a free node or fewer of its own, at least: runs
-    /// with a whole cell at one end.
+    /// How a trainer takes runs, if it does.
+    fn taker(&self, j: usize) -> Option<(&Taker, &Hits)> {
+        match &self.own.get(j)?.takes {
+            Takes::Never => None,
+            Takes::Kind(kind) => self.kinds.get(*kind).map(|kind| (&kind.taker, &self.hits)),
+            Takes::Beside(with) => Some((&with.0, &with.1)),
+        }
+    }
+
+    /// The best runs of a taker, as columns of nobody.
     fn offers(
         cells: &Cells,
         taker: &Taker,
@@ -148,28 +156,17 @@ impl<'a> Family<'a> {
         best.sort_by(|a, b| b.0.total_cmp(&a.0));
         best.truncate(OFFERS);
         best.into_iter()
-            .map(|(_, run)| Column {
-                trainer: 0,
-                take: taken(run, available),
-                value: taker.worth(run, available, cells, hits),
-                tag: Deed::Run.tag(),
+            .map(|(_, run)| {
+                let (take, value) = taker.carry_out(run, available, price, cells, hits);
+                Column {
+                    trainer: 0,
+                    take,
+                    value,
+                    tag: Deed::Run.tag(),
+                }
             })
             .collect()
     }
-}
-
-/// What a run takes of each cell.
-fn taken(run: Run, available: &[i64]) -> Vec<(u32, i32)> {
-    let of = |k: usize| {
-        let all = available.get(k).copied().unwrap_or(0) as usize;
-        let nodes = match k {
-            _ if k == run.first => run.of_first,
-            _ if k == run.last => run.of_last,
-            _ => all,
-        };
-        (k as u32, nodes as i32)
-    };
-    (run.first..=run.last).map(of).collect()
 }
 
 /// Whether two loose trainers gain the same by everything.
@@ -326,14 +323,32 @@ impl Patterns for Family<'_> {
         out.extend(best.cloned());
     }
 
+    fn near(&mut self, j: usize, price: &[f64], floor: f64, most: usize, out: &mut Vec<Column>) {
+        let Some((taker, hits)) = self.taker(j) else {
+            return;
+        };
+        let mut near: Vec<(f64, Run)> = Vec::new();
+        taker.near(&self.all, price, self.cells, hits, floor, |reduced, run| {
+            near.push((reduced, run));
+        });
+        near.sort_by(|a, b| b.0.total_cmp(&a.0));
+        near.truncate(most);
+        out.extend(near.into_iter().map(|(_, run)| {
+            let (take, value) = taker.carry_out(run, &self.all, price, self.cells, hits);
+            Column {
+                trainer: j as u32,
+                take,
+                value,
+                tag: Deed::Run.tag(),
+            }
+        }));
+        let own = self.own.get(j).into_iter().flat_map(|own| &own.fixed);
+        out.extend(own.filter(|column| column.reduced(price) >= floor).cloned());
+    }
+
     fn fit(&mut self, j: usize, free: &[i64], price: &[f64], out: &mut Vec<Column>) {
         let Some(own) = self.own.get(j) else { return };
-        let with = match &own.takes {
-            Takes::Never => None,
-            Takes::Kind(kind) => self.kinds.get(*kind).map(|kind| (&kind.taker, &self.hits)),
-            Takes::Beside(with) => Some((&with.0, &with.1)),
-        };
-        if let Some((taker, hits)) = with {
+        if let Some((taker, hits)) = self.taker(j) {
             let offers = Self::offers(self.cells, taker, hits, free, price);
             out.extend(of(j, &offers));
         }

@@ -194,6 +194,8 @@ pub(crate) struct Master {
     trainers: usize,
     classes: usize,
     unit: f64,
+    /// Whether the solver failed, other than by running out of time.
+    pub(crate) failed: bool,
 }
 
 impl Master {
@@ -207,6 +209,7 @@ impl Master {
             trainers,
             classes: capacity.len(),
             unit,
+            failed: false,
         }
     }
 
@@ -226,6 +229,7 @@ impl Master {
     pub(crate) fn solve(&mut self, time_limit: Duration) -> Option<Prices> {
         let vertex = self.linear.solve(time_limit);
         if vertex.outcome != milp::Outcome::Optimal {
+            self.failed |= vertex.outcome != milp::Outcome::NoIncumbent;
             return None;
         }
         let (trainer, class) = vertex.duals.split_at_checked(self.trainers)?;

@@ -61,7 +61,7 @@ pub(crate) fn place(
         let last = column.take.last().map_or(cell, |&(k, _)| k);
         (first >= cell, last > cell, first, column.trainer)
     };
-    let mut vacant: Vec<Vec<usize>> = vec![Vec::new(); cells.count()];
+    let mut vacant: Vec<Vec<usize>> = vec![Vec::new(); cells.classes()];
     for (place, (owner, &cell)) in owners.iter().zip(&cells.of).enumerate() {
         if owner.is_none()
             && let Some(vacant) = vacant.get_mut(cell as usize)

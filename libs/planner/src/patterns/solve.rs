@@ -18,6 +18,12 @@ const LARGEST: f64 = 1e4;
 /// How far prices lie towards those of the best bound so far.
 const SMOOTHING: f64 = 0.5;
 
+/// How many columns that may be part of a better answer are added for the programme.
+const NEAR: usize = 200;
+
+/// How many columns the programme has at most, about.
+const MOST: usize = 500;
+
 /// In how many ways the relaxation is rounded.
 const ROUNDINGS: usize = 8;
 
@@ -184,13 +190,10 @@ impl Work<'_> {
             return None;
         }
         let before = self.now();
-        let relaxed = if master.follow(&self.columns) {
-            master.solve(left)
-        } else {
-            None
-        };
+        let followed = master.follow(&self.columns);
+        let relaxed = if followed { master.solve(left) } else { None };
         self.seconds.relaxation += self.now() - before;
-        self.failed |= relaxed.is_none() && !self.left().is_zero();
+        self.failed |= !followed || master.failed;
         relaxed
     }
 
@@ -324,6 +327,22 @@ impl Work<'_> {
         for column in &best.choice.chosen {
             self.columns.add(column.clone());
         }
+        // A column whose reduced value falls short of its trainer's best by more than bound and
+        // best answer are apart cannot be part of a better answer.
+        let slack = self.bound - best.objective;
+        let slack = slack + 1e-9 * self.bound.abs();
+        if slack.is_finite() && gap(best.objective, self.bound) > self.options.gap {
+            let most = NEAR / self.trainers.max(1) + 1;
+            for (j, top) in self.tops.iter().enumerate() {
+                let mut near = Vec::new();
+                self.patterns
+                    .near(j, &self.at, top - slack, most, &mut near);
+                for column in near {
+                    self.columns.check(&column, Some(j))?;
+                    self.columns.add(column);
+                }
+            }
+        }
         let largest = self.columns.all.iter().map(|c| c.value.abs());
         let largest = largest.fold(0.0, f64::max);
         let unit = if largest > 0.0 {
@@ -346,15 +365,15 @@ impl Work<'_> {
                 start.push(at);
             }
         }
-        // A column whose reduced value falls short of its trainer's best by more than bound and
-        // best answer are apart cannot be part of a better answer.
-        let slack = self.bound - best.objective;
-        let slack = slack + 1e-9 * self.bound.abs();
-        let wanted = |column: &Column| {
+        let short = |column: &Column| {
             let top = self.tops.get(column.trainer as usize);
-            let near = top.is_none_or(|top| column.reduced(&self.at) >= top - slack);
-            near || chosen(column)
+            top.map_or(0.0, |top| top - column.reduced(&self.at))
         };
+        // And of those the solver gets no more than it can take in before long.
+        let mut shorts: Vec<f64> = self.columns.all.iter().map(short).collect();
+        shorts.sort_by(f64::total_cmp);
+        let slack = shorts.get(MOST).map_or(slack, |&most| slack.min(most));
+        let wanted = |column: &Column| short(column) <= slack || chosen(column);
         let limits = milp::Options {
             time_limit: left,
             gap: self.options.gap,

@@ -1,10 +1,10 @@
 //! Who may take a run of free nodes, and which run is best at given prices.
 //!
-//! With the free nodes in cells of like nodes, a run is `p` nodes of its first cell, all of those
-//! between and `q` of its last. When its first node leaves depends on first and last cell alone:
-//! one table for all loose trainers, and one for each bound trainer, whose own nodes count too.
-//! For a fixed size the value is linear in `p`, so the best run has all or one of its first cell
-//! or all or one of its last.
+//! With the free nodes in cells of like nodes, a run is at least one node of each of some
+//! adjacent cells. When its first node leaves depends on first and last cell alone: one table for
+//! all loose trainers, and one for each bound trainer, whose own nodes count too. What further
+//! nodes add is then linear, so for given ends and size the best run takes them of the cells
+//! where one is worth most less its price.
 
 #![expect(
     clippy::indexing_slicing,
@@ -14,17 +14,13 @@
 use crate::joint::{Member, Settings};
 use crate::patterns::cells::Cells;
 
-/// A run of free nodes.
+/// A run of free nodes: at least one of each cell from the first to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// First cell.
     pub(crate) first: usize,
-    /// Last cell; not before the first.
     pub(crate) last: usize,
-    /// Nodes of the first cell.
-    pub(crate) of_first: usize,
-    /// Nodes of the last cell; 0 if that is the first.
-    pub(crate) of_last: usize,
+    /// Nodes in all.
+    pub(crate) nodes: usize,
 }
 
 /// Seconds until the first hit and its probability, by first cell and cells.
@@ -40,11 +36,7 @@ impl Hits {
         let rows = (0..cells.count()).map(|first| {
             let mut until = held.to_vec();
             let mut row = Vec::new();
-            let mut between = 0;
-            for last in first..cells.count() {
-                if last > first && between + 2 > most {
-                    break;
-                }
+            for last in first..cells.count().min(first + most) {
                 let (mut sum, mut hits) = (0.0, 0.0);
                 for (until, &leave) in until.iter_mut().zip(cells.leave(last)) {
                     *until = until.min(leave);
@@ -52,9 +44,6 @@ impl Hits {
                     hits += if *until < horizon_s { 1.0 } else { 0.0 };
                 }
                 row.push((sum / count, hits / count));
-                if last > first {
-                    between += cells.begin[last + 1] - cells.begin[last];
-                }
             }
             row
         });
@@ -112,16 +101,39 @@ impl Taker {
             + self.fixed[taken]
     }
 
-    /// What a run is worth, if there is such a run.
-    pub(crate) fn worth(&self, run: Run, available: &[i64], cells: &Cells, hits: &Hits) -> f64 {
-        let between: Vec<usize> = (run.first + 1..run.last).collect();
-        let all = |k: &usize| available[*k].max(0) as usize;
-        let taken = run.of_first + run.of_last + between.iter().map(all).sum::<usize>();
-        let stays = between.iter().map(|k| all(k) as f64 * cells.stay[*k]);
-        let stay_s = run.of_first as f64 * cells.stay[run.first]
-            + run.of_last as f64 * cells.stay[run.last]
-            + stays.sum::<f64>();
-        self.value(taken, hits.rows[run.first][run.last - run.first], stay_s)
+    /// What a run takes of each cell, best at these prices, and what it is worth.
+    pub(crate) fn carry_out(
+        &self,
+        run: Run,
+        available: &[i64],
+        price: &[f64],
+        cells: &Cells,
+        hits: &Hits,
+    ) -> (Vec<(u32, i32)>, f64) {
+        let mut take: Vec<(u32, i32)> = (run.first..=run.last).map(|k| (k as u32, 1)).collect();
+        let mut left = run.nodes - take.len();
+        for k in self.order(run.first, run.last, price, cells) {
+            let more = (available[k].max(1) as usize - 1).min(left);
+            take[k - run.first].1 += more as i32;
+            left -= more;
+        }
+        let stay = |&(k, n): &(u32, i32)| f64::from(n) * cells.stay[k as usize];
+        let stay_s: f64 = take.iter().map(stay).sum();
+        let hits = hits.rows[run.first][run.last - run.first];
+        (take, self.value(run.nodes, hits, stay_s))
+    }
+
+    /// What a node of a cell adds less its price, beside size and hits.
+    fn node(&self, cell: usize, price: &[f64], cells: &Cells) -> f64 {
+        self.salvage * cells.stay[cell] - price[cell]
+    }
+
+    /// Cells, the one first of which a further node is worth most.
+    fn order(&self, first: usize, last: usize, price: &[f64], cells: &Cells) -> Vec<usize> {
+        let node = |k: usize| self.node(k, price, cells);
+        let mut order: Vec<usize> = (first..=last).collect();
+        order.sort_by(|&a, &b| node(b).total_cmp(&node(a)).then(a.cmp(&b)));
+        order
     }
 
     /// Shows the best runs over `available` nodes of each cell at these prices, at most one for
@@ -134,97 +146,157 @@ impl Taker {
         hits: &Hits,
         mut show: impl FnMut(f64, Run),
     ) {
+        let mut best: Option<(f64, Run)> = None;
+        self.lines(available, price, cells, hits, |line| {
+            if let Some((value, _)) = best
+                && let Some((_, run)) = best
+                && run.first != line.first
+            {
+                show(value, run);
+                best = None;
+            }
+            let bar = best.map_or(f64::NEG_INFINITY, |(value, _)| value);
+            let (value, further) = self.scan(&line);
+            if value > bar {
+                best = Some((value, line.run(further)));
+            }
+        });
+        if let Some((value, run)) = best {
+            show(value, run);
+        }
+    }
+
+    /// Shows all runs worth at least `floor` at these prices, the best for given ends and size.
+    pub(crate) fn near(
+        &self,
+        available: &[i64],
+        price: &[f64],
+        cells: &Cells,
+        hits: &Hits,
+        floor: f64,
+        mut show: impl FnMut(f64, Run),
+    ) {
+        self.lines(available, price, cells, hits, |line| {
+            if self.scan(&line).0 < floor {
+                return;
+            }
+            for further in line.sizes(self) {
+                let own = line.base + further as f64 * line.each;
+                let value = self.value(line.before + further, line.hits, 0.0) + own;
+                if value >= floor {
+                    show(value, line.run(further));
+                }
+            }
+        });
+    }
+
+    /// Shows all runs line by line, by first cell.
+    fn lines(
+        &self,
+        available: &[i64],
+        price: &[f64],
+        cells: &Cells,
+        hits: &Hits,
+        mut show: impl FnMut(Line),
+    ) {
         if self.least > self.most {
             return;
         }
-        let node = |k: usize| self.salvage * cells.stay[k] - price[k];
+        let mut order: Vec<(f64, usize)> = Vec::new();
         for (first, row) in hits.rows.iter().enumerate() {
-            let of_first = available[first].max(0) as usize;
-            if of_first == 0 {
-                continue;
-            }
-            let mut best = (f64::NEG_INFINITY, None);
-            let mut heed = |(value, taken): (f64, usize), run: &dyn Fn(usize) -> Run| {
-                if value > best.0 {
-                    best = (value, Some(run(taken)));
-                }
-            };
-            let single = self.scan(row[0], 0, of_first, 0.0, node(first));
-            heed(single, &|p| Run {
-                first,
-                last: first,
-                of_first: p,
-                of_last: 0,
-            });
-            let (mut between, mut paid) = (0, 0.0);
-            for (step, &hits) in row.iter().enumerate().skip(1) {
+            order.clear();
+            let mut base = 0.0;
+            for (step, &hits) in row.iter().enumerate().take(self.most) {
                 let last = first + step;
-                let of_last = available[last].max(0) as usize;
-                if of_last == 0 {
+                if available[last] <= 0 {
                     break;
                 }
-                let run = |p: usize, q: usize| Run {
+                let each = self.node(last, price, cells);
+                base += each;
+                // As in `order`: the more valuable first, of equals the first.
+                let at = order.partition_point(|other| other.0 >= each);
+                order.insert(at, (each, last));
+                let mut line = Line {
+                    hits,
+                    before: step + 1,
+                    from: 0,
+                    further: 0,
+                    base,
+                    each: 0.0,
                     first,
                     last,
-                    of_first: p,
-                    of_last: q,
                 };
-                for (at, p) in [of_first, 1].into_iter().enumerate() {
-                    if at > 0 && of_first == 1 {
+                show(line);
+                line.from = 1;
+                for &(each, cell) in &order {
+                    line.further = available[cell] as usize - 1;
+                    line.each = each;
+                    if line.further > 0 {
+                        show(line);
+                    }
+                    line.before += line.further;
+                    line.base += line.further as f64 * each;
+                    if line.before >= self.most {
                         break;
                     }
-                    let base = p as f64 * node(first) + paid;
-                    let found = self.scan(hits, p + between, of_last, base, node(last));
-                    heed(found, &|q| run(p, q));
                 }
-                for (at, q) in [of_last, 1].into_iter().enumerate() {
-                    if of_first <= 2 || (at > 0 && of_last == 1) {
-                        break;
-                    }
-                    let base = q as f64 * node(last) + paid;
-                    let found = self.scan(hits, q + between, of_first, base, node(first));
-                    heed(found, &|p| run(p, q));
-                }
-                between += of_last;
-                paid += of_last as f64 * node(last);
-                if between + 2 > self.most {
-                    break;
-                }
-            }
-            if let (value, Some(run)) = best {
-                show(value, run);
             }
         }
     }
 
-    /// The best count 1..=`further` of further nodes, each worth `each`, beside `before` nodes
-    /// that are worth `base`.
-    fn scan(
-        &self,
-        hits: (f64, f64),
-        before: usize,
-        further: usize,
-        base: f64,
-        each: f64,
-    ) -> (f64, usize) {
-        let from = (before + 1).max(self.least);
-        let until = (before + further).min(self.most);
+    /// The best count of further nodes of a line.
+    fn scan(&self, line: &Line) -> (f64, usize) {
         let mut best = (f64::NEG_INFINITY, 0);
-        if from > until {
+        let sizes = line.sizes(self);
+        if sizes.is_empty() {
             return best;
         }
-        let factors = self.second[from..=until]
+        let (from, until) = (line.before + sizes.start, line.before + sizes.end);
+        let factors = self.second[from..until]
             .iter()
-            .zip(&self.hit[from..=until])
-            .zip(&self.fixed[from..=until]);
-        let mut own = base + (from - before) as f64 * each;
+            .zip(&self.hit[from..until])
+            .zip(&self.fixed[from..until]);
+        let mut own = line.base + sizes.start as f64 * line.each;
         for (at, ((second, hit), fixed)) in factors.enumerate() {
-            let value = second * hits.0 - hit * hits.1 + fixed + own;
+            let value = second * line.hits.0 - hit * line.hits.1 + fixed + own;
             if value > best.0 {
-                best = (value, from + at - before);
+                best = (value, sizes.start + at);
             }
-            own += each;
+            own += line.each;
         }
         best
+    }
+}
+
+/// Runs with the same ends that differ in how many nodes they have of one cell.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    hits: (f64, f64),
+    /// Nodes beside those.
+    before: usize,
+    /// Fewest and most of those.
+    from: usize,
+    further: usize,
+    /// What the nodes beside are worth, and each further one, less their prices.
+    base: f64,
+    each: f64,
+    first: usize,
+    last: usize,
+}
+
+impl Line {
+    /// Further nodes that make a size which the taker can have.
+    fn sizes(&self, taker: &Taker) -> std::ops::Range<usize> {
+        let from = taker.least.saturating_sub(self.before).max(self.from);
+        let until = (taker.most + 1).saturating_sub(self.before);
+        from..until.min(self.further + 1)
+    }
+
+    fn run(&self, further: usize) -> Run {
+        Run {
+            first: self.first,
+            last: self.last,
+            nodes: self.before + further,
+        }
     }
 }
