@@ -1,13 +1,14 @@
 //! What 10,000 present holes cost the service at each publication, with a learnt hazard: the
-//! forecasts, the pool that holds them, and its encoding; and what it costs, beside a fit, to
-//! take the fit's task out, to put its model in, and to copy what is saved.
+//! forecasts, the pool that holds them, and its encoding; and how long forecasts wait for what is
+//! done beside them: a fit and the saving of models (only what is copied and put in counts).
 
 #![expect(
     clippy::indexing_slicing,
     reason = "the machine of the tests is used, which may panic"
 )]
 
-#[path = "../tests/machine/mod.rs"]
+#[expect(dead_code, reason = "only some of it is needed")]
+#[path = "../tests/all/machine.rs"]
 mod machine;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
@@ -97,6 +98,14 @@ fn pool(criterion: &mut Criterion) {
             bencher.iter_batched(|| task.clone(), FitTask::run, BatchSize::PerIteration);
         });
         group.finish();
+        let fitted = task.run();
+        criterion.bench_function("putting in a fitted model", |bencher| {
+            bencher.iter_batched(
+                || Some(fitted.clone()),
+                |fitted| forecaster.install(fitted),
+                BatchSize::PerIteration,
+            );
+        });
     }
 }
 

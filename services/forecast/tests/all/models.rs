@@ -5,14 +5,12 @@
     reason = "a test may panic"
 )]
 
-mod machine;
-
 use lacuna_forecast::{Choice, Hinted, Learning, Predictor};
 use lacuna_forecast_service::{Duty, Forecaster, Models, News, Place, Ready, Wanted};
 use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_wire::msg::PoolState;
 
-use machine::{Machine, node};
+use crate::machine::{Machine, node};
 
 const START: i64 = 1_600_000_000;
 

@@ -1,9 +1,5 @@
 //! A machine that takes idle nodes from the front, as events.
-#![expect(
-    clippy::unwrap_used,
-    dead_code,
-    reason = "a test may panic and need only some"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, Timestamp};
 use rand::seq::SliceRandom;

@@ -1,9 +1,6 @@
 //! What the service keeps, hears and says of itself, with a nats-server of its own.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod machine;
-mod process;
-
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,8 +10,8 @@ use lacuna_testkit::{TestNats, connect};
 use lacuna_wire::address;
 use lacuna_wire::msg::PoolState;
 
-use machine::{Machine, node};
-use process::{Service, cluster, pool, send, slow, tick};
+use crate::machine::{Machine, node};
+use crate::process::{Service, cluster, pool, send, slow, tick};
 
 const START: i64 = 1_600_000_000;
 

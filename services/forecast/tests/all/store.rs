@@ -5,8 +5,6 @@
     reason = "a test may panic"
 )]
 
-mod machine;
-
 use std::path::Path;
 
 use lacuna_forecast::{Choice, ModelError};
@@ -15,7 +13,7 @@ use lacuna_forecast_service::{
 };
 use lacuna_model::{ClusterId, Span, Timestamp};
 
-use machine::Machine;
+use crate::machine::Machine;
 
 fn situation(now: i64) -> Situation {
     Situation {

@@ -1,10 +1,5 @@
 //! The service as a process, and the bus beside it.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    dead_code,
-    reason = "a test may panic and need only some"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,14 +1,12 @@
 //! The service as a process, with a nats-server of its own.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod process;
-
 use lacuna_model::{EventKind, NodeEvent, Timestamp};
 use lacuna_runtime::{Bus, Start};
 use lacuna_testkit::{TestNats, connect, events, hole};
 use lacuna_wire::address;
 
-use process::{Service, cluster, lock_step, names, pool, send, slow, tick};
+use crate::process::{Service, cluster, lock_step, names, pool, send, slow, tick};
 
 async fn send_snapshot(bus: &Bus, seq: u64, when: i64, names: &[(&str, i64)]) {
     let idle = names

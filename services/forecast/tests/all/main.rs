@@ -1,0 +1,10 @@
+//! The core of the service, its store, and the service as a process.
+
+mod forecaster;
+mod live;
+mod machine;
+mod models;
+mod process;
+mod service;
+mod store;
+mod summit;
