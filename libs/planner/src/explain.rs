@@ -48,6 +48,13 @@ fn of_node(plan: &Plan, id: &NodeId, verdict: &HoleVerdict) -> String {
     }
 }
 
+/// How a plan by forecasts looked ahead, what it doubts, and which holes it refuses: lines, none
+/// for any other plan.
+#[must_use]
+pub fn forecast(plan: &Plan) -> String {
+    forecast::heading(plan)
+}
+
 /// The whole plan: how it was found, then each trainer.
 #[must_use]
 pub fn plan(plan: &Plan) -> String {

@@ -12,7 +12,7 @@ use crate::counts::{self, MilpOptions};
 use crate::objective::{Objective, ObjectiveError};
 use crate::translate::{Tables, Translated, translate};
 use crate::worths::{Worths, users};
-use crate::{Problem, Sizes, choose, dp, equal_share, fair, foresight, verdict};
+use crate::{Problem, Sizes, choose, dp, equal_share, fair, foresight, patterns, verdict};
 
 /// Whether flaws of the published code are reproduced, for comparison with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,6 +87,18 @@ pub struct Planner {
     programme: dp::Solver,
     tables: Tables,
     worths: Worths,
+    stopwatch: Seconds,
+}
+
+/// Seconds since any fixed moment.
+#[derive(Debug, Clone, Copy)]
+struct Seconds(fn() -> f64);
+
+impl Default for Seconds {
+    /// Stands still.
+    fn default() -> Self {
+        Self(|| 0.0)
+    }
 }
 
 impl Planner {
@@ -98,6 +110,14 @@ impl Planner {
             settings,
             ..Self::default()
         }
+    }
+
+    /// With a stopwatch (seconds since any fixed moment), by which solves over patterns keep to
+    /// their time limit. Without one they end by their numbers of columns and rounds alone.
+    #[must_use]
+    pub fn timed_by(mut self, stopwatch: fn() -> f64) -> Self {
+        self.stopwatch = Seconds(stopwatch);
+        self
     }
 
     /// Its settings.
@@ -189,6 +209,13 @@ impl Planner {
         // The number of the newest event goes into the seed, and nothing that a second plan of
         // the same pool would not know.
         let seed = self.settings.seed ^ pool.seq.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut options = patterns::Options {
+            time_limit: self.settings.milp.time_limit,
+            ..patterns::Options::new(&self.stopwatch.0)
+        };
+        if self.settings.milp.gap > 0.0 {
+            options.gap = self.settings.milp.gap;
+        }
         let foreseen = foresight::plan(&foresight::Asked {
             case,
             pool,
@@ -196,7 +223,7 @@ impl Planner {
             settings: self.settings.foresight,
             seed,
             doubt: input.stale.then_some(Doubt::StalePool),
-            fell_back: None,
+            patterns: (self.settings.policy == Policy::MilpPatterns).then_some(options),
         });
         Plan {
             generation: input.generation,

@@ -5,9 +5,9 @@ use lacuna_model::{
     TrainerRecord,
 };
 
-use crate::Item;
 use crate::joint::{Assignment, Curves, Joint, Outlook, Request, Scenarios};
 use crate::translate::Translated;
+use crate::{Item, patterns};
 
 use super::reasons::{Reasons, Weighed};
 use super::verdicts;
@@ -67,7 +67,7 @@ fn stand(asked: &Asked<'_>, doubt: Doubt) -> Foreseen {
         salvage: 0.0,
         order: OrderSource::Expectation,
         proposal: "standing".to_owned(),
-        doubts: fallen_back(asked).chain([doubt]).collect(),
+        doubts: vec![doubt],
         classes: Vec::new(),
         class_of: vec![None; asked.pool.holes.len()],
         trainers: nobody.trainers,
@@ -86,11 +86,6 @@ fn stand(asked: &Asked<'_>, doubt: Doubt) -> Foreseen {
         solve,
         report,
     }
-}
-
-fn fallen_back(asked: &Asked<'_>) -> impl Iterator<Item = Doubt> + use<> {
-    let why = asked.fell_back.clone();
-    why.map(|why| Doubt::FellBack { why }).into_iter()
 }
 
 /// Allocates what is in view.
@@ -151,31 +146,63 @@ fn allocate(asked: &Asked<'_>, view: View) -> Foreseen {
         owners: &before,
         scenarios: &scenarios,
     };
-    let assignment = assign(asked, &request);
+    let answer = assign(asked, &request);
     let mut owners = standing(case);
-    for (&slot, owner) in view.slots.iter().zip(&assignment.owners) {
+    for (&slot, owner) in view.slots.iter().zip(&answer.assignment.owners) {
         let owner = owner.and_then(|j| taking.get(j as usize).copied());
         if let Some(place) = owners.get_mut(slot as usize) {
             *place = owner;
         }
     }
-    word(
-        asked,
-        &view,
-        &request,
-        &assignment,
-        &scenarios,
-        &taking,
-        owners,
-    )
+    word(asked, &view, &request, answer, &scenarios, &taking, owners)
+}
+
+/// An allocation, and how it was found.
+struct Answer {
+    assignment: Assignment,
+    outcome: Outcome,
+    solver: &'static str,
+    /// What won, by name.
+    proposal: &'static str,
+    fell_back: Option<Doubt>,
 }
 
 /// Allocates twice, so that what a free node-second is worth is taken from a plan of this very
-/// input.
-fn assign(asked: &Asked<'_>, request: &Request<'_>) -> Assignment {
+/// input; then by patterns, if that is asked for.
+fn assign(asked: &Asked<'_>, request: &Request<'_>) -> Answer {
     let mut joint = Joint::new(asked.settings.joint);
     let _ = joint.decide(request);
-    joint.decide(request)
+    let assignment = joint.decide(request);
+    let by_segments = |assignment: Assignment, fell_back: Option<Doubt>| Answer {
+        outcome: Outcome::Found,
+        solver: "segments",
+        proposal: assignment.proposal.name(),
+        assignment,
+        fell_back,
+    };
+    let Some(options) = &asked.patterns else {
+        return by_segments(assignment, None);
+    };
+    let plans = [assignment.owners.as_slice()];
+    let salvage = assignment.salvage;
+    let (better, answer) = patterns::decide(request, joint.settings(), salvage, &plans, options);
+    if answer.outcome == Outcome::Failed {
+        let why = "the programme over patterns failed, and the dynamic programme was heeded";
+        let why = why.to_owned();
+        return by_segments(assignment, Some(Doubt::FellBack { why }));
+    }
+    Answer {
+        assignment: better,
+        outcome: answer.outcome,
+        solver: "patterns",
+        proposal: match answer.source {
+            patterns::Source::Keep => "keep",
+            patterns::Source::Warm => "segments",
+            patterns::Source::Rounding => "rounding",
+            patterns::Source::Highs => "highs",
+        },
+        fell_back: None,
+    }
 }
 
 /// Says why.
@@ -183,11 +210,12 @@ fn word(
     asked: &Asked<'_>,
     view: &View,
     request: &Request<'_>,
-    assignment: &Assignment,
+    answer: Answer,
     scenarios: &Scenarios,
     taking: &[u32],
     owners: Vec<Option<u32>>,
 ) -> Foreseen {
+    let assignment = &answer.assignment;
     let reasons = Reasons::new(&Weighed {
         asked,
         view,
@@ -204,8 +232,12 @@ fn word(
         scenarios: scenarios.count() as u32,
         salvage: assignment.salvage,
         order: view.source,
-        proposal: assignment.proposal.name().to_owned(),
-        doubts: fallen_back(asked).chain(view.doubts.clone()).collect(),
+        proposal: answer.proposal.to_owned(),
+        doubts: answer
+            .fell_back
+            .into_iter()
+            .chain(view.doubts.clone())
+            .collect(),
         classes: reasons.classes,
         class_of: reasons.class_of,
         trainers: reasons.trainers,
@@ -221,9 +253,9 @@ fn word(
         repooled: repooled(asked, taking, request, &owners),
         owners,
         solve: Solve {
-            outcome: Outcome::Found,
-            objective: assignment.worth,
-            solver: "segments".to_owned(),
+            outcome: answer.outcome,
+            objective: answer.assignment.worth,
+            solver: answer.solver.to_owned(),
             shortcut: None,
         },
         report,

@@ -2,7 +2,8 @@
 //!
 //! [`view`] puts the usable holes in order and leaves out what is in doubt; scenarios are drawn
 //! from their forecasts, with a seed that follows from the number of the pool's newest event;
-//! [`crate::joint`] allocates; [`reasons`] says why.
+//! [`crate::joint`] allocates, and [`crate::patterns`] betters that if it is asked to; [`reasons`]
+//! says why.
 //!
 //! **The same input gives the same plan.** What a free node-second is worth is learnt by
 //! [`crate::joint`] from what it planned before. Here it learns from two plans of the same
@@ -24,8 +25,8 @@ use lacuna_model::{Doubt, ForecastReport, HoleVerdict, NodeId, Pool, Solve, Trai
 use lacuna_model::{TrainerRecord, TrainerVerdict};
 use serde::{Deserialize, Serialize};
 
-use crate::joint;
 use crate::translate::Translated;
+use crate::{joint, patterns};
 
 pub(crate) use decide::plan;
 
@@ -57,8 +58,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) seed: u64,
     /// What is known beforehand to forbid any growth.
     pub(crate) doubt: Option<Doubt>,
-    /// Why something else was done than was asked for, if so.
-    pub(crate) fell_back: Option<String>,
+    /// How the programme over patterns is bounded, if it is to be solved.
+    pub(crate) patterns: Option<patterns::Options<'a>>,
 }
 
 /// What comes of it, by slots and trainers of the case.
