@@ -189,7 +189,7 @@ pub fn replay(
         &mut watch("replay", recording, hooks.progress),
     )?;
     let tally = world.tally;
-    let order = world.order();
+    let (order, oddities) = (world.order(), world.oddities());
     let mut history = world.take_history();
     let times = std::mem::take(&mut decider.times);
     let shortcuts = std::mem::take(&mut decider.shortcuts);
@@ -249,6 +249,7 @@ pub fn replay(
         wall_seconds: 0.0,
         peak_rss_bytes: 0,
         order,
+        oddities,
         settings: settings.clone(),
     };
     Ok(Replayed {

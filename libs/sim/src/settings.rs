@@ -102,8 +102,15 @@ pub struct Forecasting {
     pub scenarios: u32,
     /// Whether holes that end together are forecast together.
     pub together: bool,
+    /// Whether what the scheduler itself says of present holes is heard.
+    #[serde(default = "yes")]
+    pub hints: bool,
     /// How the allocation weighs things.
     pub joint: JointSettings,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Default for Forecasting {
@@ -112,6 +119,7 @@ impl Default for Forecasting {
             order: OrderBy::Learnt,
             scenarios: 32,
             together: true,
+            hints: true,
             joint: JointSettings::default(),
         }
     }

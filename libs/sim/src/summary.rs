@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_forecast::{Evidence, OrderReport, OrderState};
+use lacuna_forecast::{Evidence, Oddities, OrderReport, OrderState};
 use lacuna_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -178,6 +178,9 @@ pub struct Summary {
     /// Whether the scheduler takes nodes in an order; only if the policy forecasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderFound>,
+    /// What the recording told that cannot be, by kind; only if the policy forecasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oddities: Option<Oddities>,
     /// What was asked for.
     pub settings: Settings,
 }

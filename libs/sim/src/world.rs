@@ -6,6 +6,7 @@ mod jointly;
 mod kinds;
 mod member;
 mod pool;
+mod promises;
 mod recorder;
 mod run;
 mod seer;

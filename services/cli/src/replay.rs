@@ -16,7 +16,9 @@ use lacuna_runtime::clock::Stopwatch;
 use lacuna_schedlog::read_trainers;
 use lacuna_sim::pool_stats::PoolOptions;
 use lacuna_sim::report::{Source, from_replay, render};
-use lacuna_sim::{Decision, History, Hooks, Recording, Replayed, Settings, SimError, replay};
+use lacuna_sim::{
+    Decision, History, Hooks, Lookahead, Recording, Replayed, Settings, SimError, replay,
+};
 
 use crate::error::{CliError, Result};
 use crate::log::{Bar, Facts, Input, Kind, load, unreadable};
@@ -41,10 +43,15 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let given = given.transpose().map_err(unreadable)?;
     let submitted = given.iter().flatten().map(|trainer| trainer.submit).min();
     let mut bar = Bar::new(args.json);
+    let mut log = args.log.clone();
+    // Who knows all ends needs nobody's beliefs.
+    log.outlook = settings.policy.forecasts()
+        && settings.forecast.hints
+        && settings.lookahead != Lookahead::All;
     let Input {
         mut facts,
         recording,
-    } = load(&args.log, submitted, &mut bar)?;
+    } = load(&log, submitted, &mut bar)?;
     let recording = recording.as_ref();
     let trainers = match given {
         Some(trainers) => trainers,

@@ -48,6 +48,6 @@ mod segments;
 mod worth;
 
 pub use decide::{Assignment, Joint, Proposal, Request, Settings};
-pub use outlook::{Curves, Outlook};
+pub use outlook::{Curves, Outlook, Promise};
 pub use scenarios::Scenarios;
 pub use worth::{Member, worth};

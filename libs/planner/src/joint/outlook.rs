@@ -47,6 +47,26 @@ pub struct Outlook<'a> {
     pub complete_s: f64,
 }
 
+/// What the scheduler says of when it wants a node, and how often such words came true.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Promise {
+    /// Seconds from now at which it wants the node; infinite if it says nothing.
+    pub at_s: f64,
+    /// Probability that the node leaves before that, other than by a little.
+    pub early: f64,
+    /// Probability that the node leaves then.
+    pub kept: f64,
+}
+
+impl Promise {
+    /// Nothing is said.
+    pub const NONE: Self = Self {
+        at_s: f64::INFINITY,
+        early: 0.0,
+        kept: 0.0,
+    };
+}
+
 /// How like the fates of neighbouring runs are: the correlation of the normal deviates behind
 /// their leave times. A scheduler that takes from the front comes to a node not before those in
 /// front of it. Any value from 0.3 to 0.9 gives results that differ less than seeds do.
@@ -59,12 +79,24 @@ impl Outlook<'_> {
     /// copula), which leaves every run its own distribution.
     #[must_use]
     pub fn draw(&self, scenarios: u32, seed: u64) -> Scenarios {
+        self.draw_promised(&[], scenarios, seed)
+    }
+
+    /// As [`draw`](Self::draw), where the scheduler has said of some nodes when it wants them;
+    /// `promised` is in the same order and may be shorter. In each scenario a promise is kept,
+    /// or the node leaves before or after it by its curve, with the probabilities that belong to
+    /// it. Nodes that stand together and are promised for one moment are wanted for one job and
+    /// share their fate. What is known goes before what is promised, and a promise for a time in
+    /// which nobody leaves who is not known to is none.
+    #[must_use]
+    pub fn draw_promised(&self, promised: &[Promise], scenarios: u32, seed: u64) -> Scenarios {
         let nodes = self.curve.len();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut leave = Vec::with_capacity(nodes * scenarios as usize);
         for _ in 0..scenarios {
             let mut z = normal(&mut rng);
             let mut at = 0;
+            let mut last: Option<(f64, f64)> = None;
             while at < nodes {
                 let mut end = at + 1;
                 while end < nodes {
@@ -78,13 +110,49 @@ impl Outlook<'_> {
                 let time = self.leave_s(middle, below(z));
                 for node in at..end {
                     let known = self.known.get(node).copied().unwrap_or(f64::INFINITY);
-                    leave.push(if known.is_finite() { known } else { time });
+                    if known.is_finite() {
+                        leave.push(known);
+                        continue;
+                    }
+                    let promise = promised.get(node).filter(|promise| {
+                        promise.at_s.is_finite() && promise.at_s > self.complete_s
+                    });
+                    leave.push(match (promise, last) {
+                        (None, _) => time,
+                        (Some(promise), Some((of, time))) if of == promise.at_s => time,
+                        (Some(promise), _) => {
+                            let time = self.fate_s(node, promise, &mut rng);
+                            last = Some((promise.at_s, time));
+                            time
+                        }
+                    });
                 }
                 z = KINSHIP * z + (1.0 - KINSHIP * KINSHIP).sqrt() * normal(&mut rng);
                 at = end;
             }
         }
         Scenarios::new(nodes, leave)
+    }
+
+    /// When a promised node leaves in one scenario.
+    fn fate_s(&self, node: usize, promise: &Promise, rng: &mut impl Rng) -> f64 {
+        let curve = self.curve.get(node).copied().unwrap_or(0);
+        let (which, share): (f64, f64) = (rng.random(), rng.random());
+        let open = |at_s: f64| self.curves.open_after(curve, at_s).clamp(0.0, 1.0);
+        let from = if self.complete_s > 0.0 {
+            open(self.complete_s)
+        } else {
+            1.0
+        };
+        let then = open(promise.at_s).min(from);
+        let at = |open: f64| self.curves.quantile(curve, open);
+        if which < promise.early {
+            at(from - share * (from - then)).clamp(self.complete_s, promise.at_s)
+        } else if which < promise.early + promise.kept {
+            promise.at_s
+        } else {
+            at(then * share).max(promise.at_s)
+        }
     }
 
     /// When a hole leaves if a share `open` of its like outlive it, given that it does not leave
@@ -163,6 +231,45 @@ mod tests {
         assert!((mean(0) - 150.0).abs() < 6.0, "{}", mean(0));
         assert!((mean(3) - 150.0).abs() < 6.0, "{}", mean(3));
         assert!((0..4000).all(|s| drawn.leave(s)[1] == 7.0 && drawn.leave(s)[0] >= 50.0));
+    }
+
+    #[test]
+    fn promises_are_kept_as_often_as_they_were() {
+        let curve = [0; 5];
+        let said = |at_s| Promise {
+            at_s,
+            early: 0.2,
+            kept: 0.5,
+        };
+        let known = [
+            9.0,
+            f64::INFINITY,
+            f64::INFINITY,
+            f64::INFINITY,
+            f64::INFINITY,
+        ];
+        let promised = [said(60.0), said(60.0), said(60.0), said(5.0), Promise::NONE];
+        let outlook = outlook(&curve, &[], &known, 10.0);
+        let drawn = outlook.draw_promised(&promised, 4000, 3);
+        let share = |is: &dyn Fn(&[f64]) -> bool| {
+            (0..4000).filter(|&s| is(drawn.leave(s))).count() as f64 / 4000.0
+        };
+        let near = |share: f64, expected: f64| (share - expected).abs() < 0.03;
+        // What is known goes before what is promised.
+        assert_eq!(share(&|leave| leave[0] == 9.0), 1.0);
+        assert!(near(share(&|leave| leave[1] == 60.0), 0.5));
+        assert!(near(share(&|leave| leave[1] < 60.0), 0.2));
+        assert_eq!(share(&|leave| leave[1] == leave[2]), 1.0);
+        assert_eq!(share(&|leave| leave[1] >= 10.0), 1.0);
+        // Nobody leaves at 5 s who is not known to; so that was no promise.
+        assert_eq!(share(&|leave| leave[3] >= 10.0), 1.0);
+        assert!(near(share(&|leave| leave[3] > 110.0), (-1.0_f64).exp()));
+        // Those that were not asked for leave as ever.
+        assert!(near(share(&|leave| leave[4] > 110.0), (-1.0_f64).exp()));
+        assert_eq!(
+            outlook.draw(50, 3),
+            outlook.draw_promised(&[Promise::NONE; 5], 50, 3)
+        );
     }
 
     #[test]

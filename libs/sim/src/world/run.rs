@@ -35,7 +35,7 @@ pub(crate) struct World<'a> {
     pub(super) problem: Problem,
     pub(super) rng: ChaCha8Rng,
     /// Who forecasts, if the policy asks for it.
-    pub(super) seer: Option<Seer>,
+    pub(super) seer: Option<Seer<'a>>,
     pub(super) service: Service,
     pub(crate) tally: Tally,
     pub(super) days: Days,

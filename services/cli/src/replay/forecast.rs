@@ -35,6 +35,9 @@ pub(super) struct ForecastArgs {
     /// Holes are forecast one by one, not together
     #[arg(long)]
     no_groups: bool,
+    /// What the simulated scheduler itself says of when it wants nodes is not heard
+    #[arg(long)]
+    no_hints: bool,
 }
 
 impl ForecastArgs {
@@ -47,6 +50,7 @@ impl ForecastArgs {
             order: order(&self.order)?,
             scenarios: self.scenarios,
             together: !self.no_groups,
+            hints: !self.no_hints,
             ..Forecasting::default()
         };
         settings.joint.horizon_s = self.forecast_horizon;
