@@ -136,7 +136,11 @@ impl<'a, 's> Decider<'a, 's> {
         let before = (self.stopwatch)();
         let mut assignment = self.joint.decide(request);
         let with_patterns = self.policy == Policy::MilpPatterns;
-        let options = patterns::Options::new(self.stopwatch);
+        // A replay is the same on every machine: work bounds a solve long before this does.
+        let options = patterns::Options {
+            time_limit: VERIFY_LIMIT,
+            ..patterns::Options::new(self.stopwatch)
+        };
         let answer = with_patterns.then(|| self.by_patterns(request, &assignment, &options));
         self.seconds = (self.stopwatch)() - before;
         self.times.add(self.seconds);
