@@ -28,6 +28,7 @@ mod predictor;
 pub mod saved;
 pub mod skill;
 mod survival;
+mod typical;
 
 pub use bins::Bins;
 pub use calibration::{Adrift, Alarm, Calibration, HORIZONS_S, Limits, Score};
@@ -45,3 +46,4 @@ pub use persistence::Persistence;
 pub use predictor::{Forecasts, Learning, Predictor, Report, Saver};
 pub use saved::ModelError;
 pub use survival::{Settings, Survival};
+pub use typical::Typical;

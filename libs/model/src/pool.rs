@@ -108,6 +108,10 @@ pub struct Joint {
     /// For each position in `order` but the last: probability that the hole there and its
     /// successor end in the same event.
     pub link: Vec<f32>,
+    /// Median length of the holes that ended of late, seconds: how far it makes sense to look
+    /// ahead on this machine. Nothing while too few have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typical_s: Option<f64>,
 }
 
 /// All present holes at one moment.

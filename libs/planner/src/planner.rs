@@ -209,6 +209,12 @@ impl Planner {
         // The number of the newest event goes into the seed, and nothing that a second plan of
         // the same pool would not know.
         let seed = self.settings.seed ^ pool.seq.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let typical_s = pool.joint.as_ref().and_then(|joint| joint.typical_s);
+        let most = self.settings.foresight;
+        let settings = foresight::Settings {
+            joint: most.joint.reach(&case.problem.trainers, typical_s),
+            ..most
+        };
         let mut options = patterns::Options {
             time_limit: self.settings.milp.time_limit,
             ..patterns::Options::new(&self.stopwatch.0)
@@ -220,7 +226,7 @@ impl Planner {
             case,
             pool,
             trainers,
-            settings: self.settings.foresight,
+            settings,
             seed,
             doubt: input.stale.then_some(Doubt::StalePool),
             patterns: (self.settings.policy == Policy::MilpPatterns).then_some(options),

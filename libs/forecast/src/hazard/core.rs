@@ -10,7 +10,7 @@ use super::settings::{HazardSettings, Oddities, OrderReport, OrderState};
 use super::task::Fits;
 use crate::joint::Links;
 use crate::order::Taken;
-use crate::{Evidence, Learning, Nodes, OrderBy};
+use crate::{Evidence, Learning, Nodes, OrderBy, Typical};
 
 /// A clock that goes back by more than this tells of another time, not of a disorder.
 const ANOTHER_TIME_S: f64 = 3600.0;
@@ -90,6 +90,7 @@ pub struct HazardCore {
     pub(super) present: Present,
     pub(super) samples: Samples,
     pub(super) links: Links,
+    pub(super) typical: Typical,
     pub(super) given: Evidence,
     pub(super) by_taken: Evidence,
     pub(super) taken: Taken,
@@ -129,6 +130,7 @@ impl HazardCore {
             present: Present::new(nodes),
             samples: Samples::new(settings.samples, remembered, settings.seed),
             links: Links::default(),
+            typical: Typical::default(),
             given: Evidence::default(),
             by_taken: Evidence::default(),
             taken,
@@ -261,6 +263,12 @@ impl HazardCore {
         slot.is_present.then_some(slot.since_s)
     }
 
+    /// Median length of the holes that ended of late, seconds, once enough have.
+    #[must_use]
+    pub fn typical_s(&self) -> Option<f64> {
+        self.typical.median_s()
+    }
+
     /// How much has been learnt.
     #[must_use]
     pub fn learning(&self) -> Learning {
@@ -338,6 +346,7 @@ impl HazardCore {
         self.ended += self.present.leaving.len() as u64;
         for &node in &self.present.leaving {
             self.samples.settle(node, now_s, Fate::Ended);
+            self.typical.add(now_s - self.present.slot(node).since_s);
         }
         self.present.remove_marked();
         if self.learns && self.given.events().is_multiple_of(RECONSIDERED) {

@@ -12,10 +12,10 @@ use super::samples::Fate;
 use super::settings::{HazardSettings, OrderState};
 use crate::joint::Links;
 use crate::saved::{ModelError, open, seal};
-use crate::{Evidence, Nodes, OrderBy, Saver};
+use crate::{Evidence, Nodes, OrderBy, Saver, Typical};
 
 /// Version of what is saved: grows with every change of features, stretches or fields.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 #[derive(Serialize, Deserialize)]
 struct Memory {
@@ -24,6 +24,7 @@ struct Memory {
     given: Evidence,
     by_taken: Evidence,
     links: Links,
+    typical: Typical,
     model: Option<Model>,
     ended: u64,
     fitted_s: f64,
@@ -52,6 +53,7 @@ impl Hazard {
             given: core.given,
             by_taken: core.by_taken,
             links: core.links,
+            typical: core.typical.clone(),
             model: core.model.clone(),
             ended: core.ended,
             fitted_s: core.fitted_s,
@@ -117,6 +119,7 @@ impl HazardCore {
             self.taken.set(node, (taken.max(0.0), expected.max(0.0)));
         }
         self.links = memory.links;
+        self.typical = memory.typical;
         self.ended = memory.ended;
         self.samples.restore(memory.samples);
         if memory.model.is_some() {

@@ -226,7 +226,11 @@ impl Predictor for Hazard {
         Forecasts {
             forecasts,
             index,
-            joint: Some(Joint { order, link }),
+            joint: Some(Joint {
+                order,
+                link,
+                typical_s: core.typical_s(),
+            }),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::worth::{Member, worth};
 /// How the joint allocation weighs things.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// How far it looks ahead, H, seconds.
+    /// How far it looks ahead at most, H, seconds; see [`Settings::reach`].
     pub horizon_s: f64,
     /// A change must be worth so many times its cost.
     pub hysteresis: f64,
@@ -26,10 +26,37 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            horizon_s: 600.0,
+            horizon_s: 1800.0,
             hysteresis: 2.0,
             repool: true,
             refuse: true,
+        }
+    }
+}
+
+/// A look ahead of so many times what growing and shrinking again costs: BFTrainer's T of 120 s
+/// for trainers that lose 18 s and 12 s.
+const CHANGES: f64 = 4.0;
+
+/// How long holes are taken to last while that is not known, seconds.
+const UNKNOWN_S: f64 = 600.0;
+
+/// The shortest look ahead, seconds: about what pollers of schedulers see.
+const SHORTEST_S: f64 = 60.0;
+
+impl Settings {
+    /// The same for these trainers on a machine whose holes typically last `typical_s`: it looks
+    /// no further ahead than the horizon, than four times what growing and shrinking cost these
+    /// trainers on average (a change that pays has paid by then, and will be thought over before),
+    /// and than half of the holes last (beyond, the pool is another).
+    #[must_use]
+    pub fn reach(&self, trainers: &[Item], typical_s: Option<f64>) -> Self {
+        let costs: f64 = trainers.iter().map(|item| item.up_s + item.down_s).sum();
+        let cost = costs / trainers.len().max(1) as f64;
+        let reach = (CHANGES * cost).min(typical_s.unwrap_or(UNKNOWN_S));
+        Self {
+            horizon_s: self.horizon_s.min(reach.max(SHORTEST_S)),
+            ..*self
         }
     }
 }
@@ -117,6 +144,12 @@ impl Joint {
             settings,
             ..Self::default()
         }
+    }
+
+    /// From now on looks as far ahead as makes sense for these trainers on a machine with such
+    /// holes; see [`Settings::reach`]. `most` are the settings that it was made with.
+    pub fn adapt(&mut self, most: &Settings, trainers: &[Item], typical_s: Option<f64>) {
+        self.settings = most.reach(trainers, typical_s);
     }
 
     /// How things are weighed.

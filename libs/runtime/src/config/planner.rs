@@ -45,7 +45,8 @@ impl PlannerPolicy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Foresight {
-    /// How far a plan by forecasts looks ahead.
+    /// How far a plan by forecasts looks ahead at most: never further than four times what a
+    /// change costs the trainers, and than half of the holes last.
     #[serde(with = "text::span")]
     pub horizon: Span,
     /// A change must be worth so many times its cost.
@@ -61,7 +62,7 @@ pub struct Foresight {
 impl Default for Foresight {
     fn default() -> Self {
         Self {
-            horizon: Span::from_secs(600),
+            horizon: Span::from_secs(1800),
             hysteresis: 2.0,
             scenarios: 32,
             repool: true,

@@ -117,6 +117,7 @@ mod tests {
         let joint = Joint {
             order: vec![2, 0, 3, 1],
             link: vec![1.0, 0.5, 0.25],
+            typical_s: None,
         };
         pairs.ask(1, &[0, 1, 2, 3], &joint);
         pairs.leave(&[2, 0]);
@@ -136,6 +137,7 @@ mod tests {
         let joint = Joint {
             order: vec![0, 9],
             link: vec![0.5, 0.5],
+            typical_s: None,
         };
         pairs.ask(0, &[0, 1], &joint);
         pairs.leave(&[0, 7]);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use lacuna_model::{Outcome, Policy};
 use lacuna_planner::counts::{self, MilpOptions};
 use lacuna_planner::equal_share::{self, AtMinimum};
-use lacuna_planner::joint::{Assignment, Joint, Request};
-use lacuna_planner::{Problem, Sizes, dp, fair, patterns};
+use lacuna_planner::joint::{Assignment, Joint, Request, Settings as JointSettings};
+use lacuna_planner::{Item, Problem, Sizes, dp, fair, patterns};
 
 use crate::{Decision, Model, Settings, SimError, SolveTimes, Verified};
 
@@ -126,6 +126,17 @@ impl<'a, 's> Decider<'a, 's> {
             });
         }
         Ok(sizes)
+    }
+
+    /// How far ahead it makes sense to look for these trainers, seconds, from now on.
+    pub(crate) fn adapt(
+        &mut self,
+        most: &JointSettings,
+        trainers: &[Item],
+        typical_s: Option<f64>,
+    ) -> f64 {
+        self.joint.adapt(most, trainers, typical_s);
+        self.joint.settings().horizon_s
     }
 
     /// Decides by forecasts which trainer gets which node.

@@ -19,13 +19,15 @@ impl World<'_> {
         let Some(seer) = &mut self.seer else {
             return Ok(());
         };
-        let scenarios = seer.look(self.tally.now_s, ends);
         self.problem.nodes = self.pool.len();
         self.problem.max_change = None;
         self.problem.trainers.clear();
         let items = self.active.iter();
         let items = items.map(|m| m.kind.running_item(m.nodes, m.tables.as_ref()));
         self.problem.trainers.extend(items);
+        let most = &self.settings.forecast.joint;
+        let horizon_s = decider.adapt(most, &self.problem.trainers, seer.typical_s());
+        let scenarios = seer.look(self.tally.now_s, ends, horizon_s);
         let charges = self.settings.charge_starts;
         let start_s = |item: &lacuna_planner::Item| if charges { item.up_s } else { 0.0 };
         let start_s: Vec<f64> = self.problem.trainers.iter().map(start_s).collect();

@@ -199,6 +199,11 @@ impl<'a> Seer<'a> {
         oddities
     }
 
+    /// Median length of the holes that ended of late, seconds, once enough have.
+    pub(crate) fn typical_s(&self) -> Option<f64> {
+        self.core.typical_s()
+    }
+
     /// Puts the present nodes into the order in which they are expected to leave, and draws
     /// scenarios. `ends` are the ends that the look-ahead reveals, seconds since the start;
     /// decisions look `horizon_s` ahead.

@@ -20,8 +20,9 @@ pub(super) struct ForecastArgs {
     /// Futures drawn for each decision
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     scenarios: u32,
-    /// How far a forecasting policy looks ahead, seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600.0)]
+    /// How far a forecasting policy looks ahead at most, seconds: no further than four times what a
+    /// change costs, and than half of the holes last
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800.0)]
     forecast_horizon: f64,
     /// A change must be worth so many times its cost
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0)]
@@ -69,8 +70,7 @@ fn order(text: &str) -> Result<OrderBy> {
         "none" => OrderBy::None,
         file => {
             let path = PathBuf::from(file);
-            let text =
-                std::fs::read_to_string(&path).map_err(|e| file_error("read", &path, &e))?;
+            let text = std::fs::read_to_string(&path).map_err(|e| file_error("read", &path, &e))?;
             OrderBy::List(text.split_whitespace().map(str::to_owned).collect())
         }
     })
