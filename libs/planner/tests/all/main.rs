@@ -14,6 +14,7 @@ mod fair;
 mod file;
 mod foresight;
 mod groups;
+mod joint;
 mod language;
 mod objectives;
 mod oracles;
