@@ -2,11 +2,6 @@
 //! forecasts, the pool that holds them, and its encoding; and how long forecasts wait for what is
 //! done beside them: a fit and the saving of models (only what is copied and put in counts).
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "the machine of the tests is used, which may panic"
-)]
-
 #[expect(dead_code, reason = "only some of it is needed")]
 #[path = "../tests/all/machine.rs"]
 mod machine;

@@ -1,5 +1,9 @@
 //! A machine that takes idle nodes from the front, as events.
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 
 use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, Timestamp};
 use rand::seq::SliceRandom;

@@ -1,5 +1,6 @@
 //! The core of the service, its store, and the service as a process.
 
+mod choice;
 mod forecaster;
 mod live;
 mod machine;

@@ -1,9 +1,5 @@
 //! Who forecasts: fits beside the forecasting, models taken up again, and who takes over.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use lacuna_forecast::{Choice, Hinted, Learning, Predictor};
 use lacuna_forecast_service::{Duty, Forecaster, Models, News, Place, Ready, Wanted};

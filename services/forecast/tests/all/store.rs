@@ -1,9 +1,5 @@
 //! Saved models: what is taken up, what is refused, and why.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
 
