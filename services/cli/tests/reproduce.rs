@@ -1,4 +1,5 @@
-//! `lacuna reproduce bftrainer`: the published table again, and what is said without the data.
+//! `lacuna reproduce`: the published table again, what a forecast is worth, and what is said
+//! without the data.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -113,4 +114,142 @@ fn published_rows_are_reproduced() {
     assert_eq!(judged, 5);
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("<svg") && page.contains("costs x 5"));
+}
+
+fn forecast(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lacuna"))
+        .env_remove("LACUNA_DATA")
+        .args(["reproduce", "forecast"])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// Eight nodes that come and go: the first four leave together every quarter of an hour, the
+/// others every hour.
+fn holes() -> String {
+    let mut text = "node,idle_from,idle_until,censored\n".to_owned();
+    for node in 0..8 {
+        let every = if node < 4 { 900 } else { 3600 };
+        for hole in 0..(86_400 / every) {
+            let from = 1_000_000_000 + hole * every;
+            let until = from + every - 60;
+            text.push_str(&format!("n{node:02},{from},{until},0\n"));
+        }
+    }
+    text
+}
+
+#[test]
+fn any_log_is_compared_and_each_cell_names_its_command() {
+    let root = tempfile::tempdir().unwrap();
+    let log = root.path().join("holes.csv");
+    std::fs::write(&log, holes()).unwrap();
+    let log = log.to_str().unwrap();
+    let of = |more: &[&str]| {
+        let columns = "bftrainer,forecast,no-order,clairvoyant,forecast-charged";
+        let first = ["--log", log, "--costs", "5", "--columns", columns];
+        forecast(&[&first[..], more].concat())
+    };
+    let output = of(&["--seeds", "2", "--json", "--", "--from", "1000040000"]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["failed"], 0, "{value}");
+    let all_met = value["goals_met"] == value["goals"];
+    assert_eq!(output.status.code(), Some(i32::from(!all_met)), "{value}");
+    let case = &value["cases"][0];
+    assert_eq!(case["case"], "holes.csv, x5");
+    assert!(case["known"].is_null() && case["order_in_words"].is_string());
+    assert_eq!(case["bounds_differ"], false);
+    let columns = case["columns"].as_array().unwrap();
+    let of = |name: &str, figure: &str| {
+        let column = columns.iter().find(|column| column["column"] == name);
+        column.unwrap()[figure].clone()
+    };
+    let share = |name: &str| of(name, "share_of_zero_cost_bound").as_f64().unwrap();
+    assert_eq!(columns.len(), 5);
+    for column in columns {
+        let command = column["command"].as_str().unwrap();
+        assert!(command.starts_with("replay ") && command.contains("--cost-scale 5"));
+        assert!(command.contains("--from 1000040000"), "{command}");
+        assert!(column["spread"].is_array(), "{column}");
+    }
+    // Who knows the ends keeps more than who does not look.
+    assert!(share("clairvoyant") > share("bftrainer"), "{value}");
+    assert!(share("forecast-charged") <= share("forecast"), "{value}");
+    assert!(
+        of("forecast-charged", "command")
+            .as_str()
+            .unwrap()
+            .contains("--charge-starts")
+    );
+}
+
+#[test]
+fn what_fails_is_said_in_table_page_and_exit_code() {
+    let root = tempfile::tempdir().unwrap();
+    let log = root.path().join("holes.csv");
+    std::fs::write(&log, "not a recording\n").unwrap();
+    let (table, page) = (root.path().join("t.md"), root.path().join("t.html"));
+    let output = forecast(&[
+        "--log",
+        log.to_str().unwrap(),
+        "--costs",
+        "1",
+        "--columns",
+        "bftrainer",
+        "--out",
+        table.to_str().unwrap(),
+        "--report",
+        page.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("0 replays, 1 failed"), "{said}");
+    let table = std::fs::read_to_string(table).unwrap();
+    assert!(table.contains("## Not run to the end"), "{table}");
+    assert!(
+        std::fs::read_to_string(page)
+            .unwrap()
+            .contains("holes.csv, x1")
+    );
+    for wrong in [
+        &["--columns", "oracle"][..],
+        &["--quick", "--costs", "5"],
+        &["--trainers", "t.jsonl"],
+    ] {
+        assert_eq!(forecast(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+    let nowhere = ["--data", root.path().to_str().unwrap(), "--json"];
+    let output = forecast(&nowhere);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["error"]["code"], "L0017");
+    let odd = ["--log", "x", "--costs", "-1"];
+    assert_ne!(forecast(&odd).status.code(), Some(0));
+}
+
+#[test]
+fn bftrainer_and_clairvoyance_are_as_measured_before() {
+    let Some(data) = data() else {
+        return;
+    };
+    let columns = "bftrainer,clairvoyant";
+    let output = forecast(&[
+        "--quick",
+        "--data",
+        data.to_str().unwrap(),
+        "--columns",
+        columns,
+        "--json",
+    ]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let case = &value["cases"][0];
+    let share = |at: usize| {
+        case["columns"][at]["share_of_zero_cost_bound"]
+            .as_f64()
+            .unwrap()
+    };
+    let known = |name: &str| case["known"][name].as_f64().unwrap();
+    println!("{} {}", share(0), share(1));
+    assert!((share(0) - known("bftrainer")).abs() <= 0.01, "{value}");
+    assert!(share(1) >= known("clairvoyant") - 0.0005, "{value}");
 }

@@ -13,6 +13,12 @@ use super::svg::{escape, value};
 pub struct Comparison {
     /// Heading.
     pub title: String,
+    /// What stands below it; how many figures agree, if empty.
+    #[serde(default)]
+    pub subtitle: String,
+    /// What stands beside ours, in a few words; what was published, if empty.
+    #[serde(default)]
+    pub beside: String,
     /// The groups, in the order of the page.
     pub groups: Vec<Group>,
     /// Remarks at the end of the page, one paragraph each.
@@ -122,14 +128,22 @@ pub fn render_comparison(comparison: &Comparison) -> String {
             Agreement::Open => {}
         }
     }
-    let subtitle = if judged > 0 {
+    let subtitle = if !comparison.subtitle.is_empty() {
+        comparison.subtitle.clone()
+    } else if judged > 0 {
         format!("{agree} of {judged} figures agree with what was published, within its tolerance")
     } else {
         "nothing published to compare with".to_owned()
     };
+    let beside = match comparison.beside.as_str() {
+        "" => "published, with the tolerance as a whisker",
+        beside => beside,
+    };
+    let beside = escape(beside);
+    let legend = format!("<i class='dot'></i>ours <i class='published'></i>{beside}");
     let mut body = String::new();
     for group in &comparison.groups {
-        one(&mut body, group);
+        one(&mut body, group, &legend);
     }
     for note in &comparison.notes {
         let _ = write!(body, "<p class='note'>{}</p>", escape(note));
@@ -142,7 +156,7 @@ fn all(comparison: &Comparison) -> impl Iterator<Item = &ComparedFigure> {
     rows.flat_map(|row| &row.figures)
 }
 
-fn one(out: &mut String, group: &Group) {
+fn one(out: &mut String, group: &Group, legend: &str) {
     let mut content = String::from("<div class='pair'>");
     for name in group.names() {
         let _ = write!(
@@ -153,13 +167,7 @@ fn one(out: &mut String, group: &Group) {
         );
     }
     content.push_str("</div>");
-    shell::section(
-        out,
-        &group.title,
-        "<i class='dot'></i>ours <i class='published'></i>published, with the tolerance as a whisker",
-        &content,
-        &table(group).html(),
-    );
+    shell::section(out, &group.title, legend, &content, &table(group).html());
 }
 
 /// Ours, published and difference of each figure, a line for each row.

@@ -166,6 +166,7 @@ fn a_comparison_marks_what_agrees_and_what_does_not() {
             },
         ],
         notes: vec!["a note".to_owned()],
+        ..Comparison::default()
     };
     let figures: Vec<Agreement> = comparison
         .groups

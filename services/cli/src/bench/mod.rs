@@ -3,6 +3,7 @@
 mod bus;
 mod data;
 mod echo;
+mod forecast_plan;
 mod latency;
 mod parse;
 mod replay;
@@ -21,6 +22,8 @@ pub(crate) enum BenchCommand {
     Bus(bus::BusArgs),
     /// The allocation problem: dynamic programme, HiGHS, and the published formulation
     Solve(solve::SolveBenchArgs),
+    /// Decisions by forecasts: dynamic programme, and HiGHS over patterns
+    ForecastPlan(forecast_plan::ForecastPlanArgs),
     /// Replays: events a second
     Replay(replay::ReplayBenchArgs),
     /// Reading logs: MB a second
@@ -35,6 +38,7 @@ pub(crate) async fn run(command: BenchCommand) -> Result<()> {
     match command {
         BenchCommand::Bus(args) => bus::run(args).await,
         BenchCommand::Solve(args) => solve::run(&args).await,
+        BenchCommand::ForecastPlan(args) => forecast_plan::run(&args),
         BenchCommand::Replay(args) => replay::run(&args),
         BenchCommand::Parse(args) => parse::run(&args),
     }

@@ -1,5 +1,6 @@
 //! The arguments of `lacuna reproduce`, and the command itself.
 
+use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
@@ -7,6 +8,7 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::data::folder;
+use super::forecast::{self, ForecastTableArgs};
 use super::page::page;
 use super::published::{GROUPS, rows};
 use super::row::Row;
@@ -20,6 +22,8 @@ use crate::output::{JsonArg, print, print_json};
 pub(crate) enum ReproduceCommand {
     /// The evaluation of BFTrainer (arXiv 2106.12091)
     Bftrainer(BftrainerArgs),
+    /// What forecasts of holes are worth, beside BFTrainer's policy and knowing the future
+    Forecast(ForecastTableArgs),
 }
 
 /// Arguments of `reproduce bftrainer`.
@@ -75,32 +79,25 @@ fn group_names() -> Vec<&'static str> {
 pub(crate) fn run(command: &ReproduceCommand) -> Result<()> {
     match command {
         ReproduceCommand::Bftrainer(args) => bftrainer(args),
+        ReproduceCommand::Forecast(args) => forecast::run(args),
     }
 }
 
 fn bftrainer(args: &BftrainerArgs) -> Result<()> {
     let variable = std::env::var_os("LACUNA_DATA").map(PathBuf::from);
     let folder = folder(args.data.as_deref(), variable)?;
-    let program = std::env::current_exe()
-        .map_err(|e| CliError::failed(format!("cannot tell which program this is: {e}")))?;
-    let jobs = match args.jobs {
-        Some(jobs) => usize::from(jobs),
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
     let wanted = |row: &Row| {
         (args.only.is_empty() || args.only.iter().any(|only| only == row.group))
             && (row.quick || !args.quick)
     };
     let chosen: Vec<Row> = rows(&folder).into_iter().filter(wanted).collect();
     let count = args.seeds.unwrap_or(if args.quick { 1 } else { 5 });
-    let seeds: Vec<u64> = (0..u64::from(count))
-        .map(|more| args.seed.saturating_add(more))
-        .collect();
+    let seeds = seeds(args.seed, count);
     let luck = luck(&seeds);
     let runner = Runner {
-        program: program.into_os_string(),
-        jobs,
-        seeds: seeds.clone(),
+        program: program()?,
+        jobs: args.jobs.map_or_else(default_jobs, usize::from),
+        seeds,
     };
     let bar = bar(args.json.json);
     let done = runner.run(chosen, &mut |ended, all| {
@@ -129,12 +126,30 @@ fn bftrainer(args: &BftrainerArgs) -> Result<()> {
     Ok(())
 }
 
+/// This program, to be run again.
+pub(super) fn program() -> Result<OsString> {
+    std::env::current_exe()
+        .map(PathBuf::into_os_string)
+        .map_err(|e| CliError::failed(format!("cannot tell which program this is: {e}")))
+}
+
+/// How many rows are run at a time if nothing is said.
+pub(super) fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// So many seeds from the first on.
+pub(super) fn seeds(first: u64, count: u16) -> Vec<u64> {
+    let seeds = (0..u64::from(count)).map(|more| first.saturating_add(more));
+    seeds.collect()
+}
+
 /// What is to be said of the seeds.
-fn luck(seeds: &[u64]) -> String {
+pub(super) fn luck(seeds: &[u64]) -> String {
     match seeds {
         [first, .., last] => format!(
-            "Figures are medians of {} runs, with the seeds {first} to {last}; the column of seeds \
-             shows the least and the largest of the first figure.",
+            "Figures are medians of {} runs, with the seeds {first} to {last}; the least and the largest \
+             are shown with the seeds.",
             seeds.len()
         ),
         _ => format!("Seed {}.", seeds.first().copied().unwrap_or_default()),
@@ -142,7 +157,7 @@ fn luck(seeds: &[u64]) -> String {
 }
 
 /// A bar on a terminal, nothing elsewhere.
-fn bar(json: bool) -> ProgressBar {
+pub(super) fn bar(json: bool) -> ProgressBar {
     if json || !std::io::stderr().is_terminal() {
         return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     }

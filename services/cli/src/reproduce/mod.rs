@@ -1,4 +1,5 @@
-//! `lacuna reproduce`: every published figure again, on the recording that it was made from.
+//! `lacuna reproduce`: every published figure again, on the recording that it was made from; and
+//! what Lacuna adds to it.
 //!
 //! `published` is the table of what was published; each of its rows is one run of `lacuna`
 //! itself, so that a row can be repeated by hand and rows use all cores. `table` and `page`
@@ -6,6 +7,7 @@
 
 mod args;
 mod data;
+mod forecast;
 mod page;
 mod published;
 mod row;

@@ -36,6 +36,7 @@ fn comparison(rows: &[Done], seeds: &str) -> Comparison {
             .filter(|group| !group.rows.is_empty())
             .collect(),
         notes: notes(rows, seeds),
+        ..Comparison::default()
     }
 }
 

@@ -140,7 +140,7 @@ fn one(rows: &[&Done]) -> String {
 }
 
 /// A Markdown table: the first line is the heading, the first column words, the others numbers.
-fn aligned(lines: &[Vec<String>]) -> String {
+pub(super) fn aligned(lines: &[Vec<String>]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = lines.iter().filter_map(|line| line.get(column));

@@ -1,0 +1,203 @@
+//! The policies that are compared.
+
+/// What a column is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// What Lacuna started from.
+    Start,
+    /// What it does now.
+    Now,
+    /// That with one ingredient switched off.
+    Without,
+    /// The same problem, solved in another way; slow, so only if it is asked for.
+    Solver,
+    /// That with the true future revealed so far ahead.
+    Ahead,
+    /// With the whole future.
+    Bound,
+    /// With starts charged, beside the same without.
+    Charged,
+}
+
+/// One policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Column {
+    /// Its name, for `--columns` and in JSON.
+    pub(super) name: &'static str,
+    /// Its heading.
+    pub(super) title: &'static str,
+    /// What it is there for.
+    pub(super) purpose: Purpose,
+    /// Its arguments of `lacuna replay`.
+    pub(super) arguments: &'static [&'static str],
+}
+
+/// BFTrainer's policy.
+pub(super) const BFTRAINER: &str = "bftrainer";
+/// Lacuna's.
+pub(super) const FORECAST: &str = "forecast";
+/// With a quarter of an hour revealed.
+pub(super) const AHEAD_15M: &str = "lookahead-15m";
+/// With all revealed.
+pub(super) const CLAIRVOYANT: &str = "clairvoyant";
+/// Without the order.
+pub(super) const NO_ORDER: &str = "no-order";
+/// BFTrainer's policy with starts charged.
+pub(super) const BFTRAINER_CHARGED: &str = "bftrainer-charged";
+/// Lacuna's with starts charged.
+pub(super) const FORECAST_CHARGED: &str = "forecast-charged";
+
+/// All columns, in the order in which they are shown.
+pub(super) const COLUMNS: [Column; 13] = [
+    column(
+        BFTRAINER,
+        "BFTrainer",
+        Purpose::Start,
+        &["--policy", "dp", "--horizon", "120s", "--nodes", "random"],
+    ),
+    column(
+        FORECAST,
+        "forecast",
+        Purpose::Now,
+        &["--policy", "forecast"],
+    ),
+    column(
+        NO_ORDER,
+        "no order",
+        Purpose::Without,
+        &["--policy", "forecast", "--order", "none"],
+    ),
+    column(
+        "no-groups",
+        "no groups",
+        Purpose::Without,
+        &["--policy", "forecast", "--no-groups"],
+    ),
+    column(
+        "no-repool",
+        "no re-pool",
+        Purpose::Without,
+        &["--policy", "forecast", "--no-repool"],
+    ),
+    column(
+        "no-refusal",
+        "no refusal",
+        Purpose::Without,
+        &["--policy", "forecast", "--no-refusal"],
+    ),
+    column(
+        "no-hysteresis",
+        "hysteresis 1",
+        Purpose::Without,
+        &["--policy", "forecast", "--hysteresis", "1"],
+    ),
+    column(
+        "milp-patterns",
+        "milp-patterns",
+        Purpose::Solver,
+        &["--policy", "milp-patterns"],
+    ),
+    column(
+        "lookahead-5m",
+        "5 min ahead",
+        Purpose::Ahead,
+        &["--policy", "forecast", "--lookahead", "5m"],
+    ),
+    column(
+        AHEAD_15M,
+        "15 min ahead",
+        Purpose::Ahead,
+        &["--policy", "forecast", "--lookahead", "15m"],
+    ),
+    column(
+        CLAIRVOYANT,
+        "clairvoyant",
+        Purpose::Bound,
+        &["--policy", "clairvoyant"],
+    ),
+    column(
+        BFTRAINER_CHARGED,
+        "BFTrainer, starts charged",
+        Purpose::Charged,
+        &[
+            "--policy",
+            "dp",
+            "--horizon",
+            "120s",
+            "--nodes",
+            "random",
+            "--charge-starts",
+        ],
+    ),
+    column(
+        FORECAST_CHARGED,
+        "forecast, starts charged",
+        Purpose::Charged,
+        &["--policy", "forecast", "--charge-starts"],
+    ),
+];
+
+const fn column(
+    name: &'static str,
+    title: &'static str,
+    purpose: Purpose,
+    arguments: &'static [&'static str],
+) -> Column {
+    Column {
+        name,
+        title,
+        purpose,
+        arguments,
+    }
+}
+
+/// The names of all columns.
+pub(super) fn names() -> Vec<&'static str> {
+    COLUMNS.iter().map(|column| column.name).collect()
+}
+
+/// Those that are run if nothing is said: on the recording with known figures all but those with
+/// starts charged, elsewhere the ones that say what a forecast could bring there.
+pub(super) fn chosen(asked: &[String], elsewhere: bool, charged: bool) -> Vec<Column> {
+    let by_default = |column: &Column| match column.purpose {
+        Purpose::Start | Purpose::Now | Purpose::Ahead | Purpose::Bound => true,
+        Purpose::Without => !elsewhere || column.name == NO_ORDER,
+        Purpose::Solver => false,
+        Purpose::Charged => elsewhere && !charged,
+    };
+    let wanted = |column: &Column| match asked {
+        [] => by_default(column),
+        asked => asked.iter().any(|name| name == column.name),
+    };
+    COLUMNS.into_iter().filter(wanted).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(asked: &[&str], elsewhere: bool, charged: bool) -> Vec<&'static str> {
+        let asked: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
+        let columns = chosen(&asked, elsewhere, charged);
+        columns.iter().map(|column| column.name).collect()
+    }
+
+    #[test]
+    fn columns_are_those_that_answer_the_question() {
+        assert_eq!(of(&[], false, false).len(), 10);
+        assert!(!of(&[], false, false).contains(&FORECAST_CHARGED));
+        let elsewhere = of(&[], true, false);
+        assert!(elsewhere.contains(&FORECAST_CHARGED) && elsewhere.contains(&NO_ORDER));
+        assert!(!elsewhere.contains(&"no-groups"));
+        // All are charged, so none need be charged besides.
+        assert!(!of(&[], true, true).contains(&FORECAST_CHARGED));
+        assert_eq!(
+            of(&["clairvoyant", "no-groups"], true, false),
+            ["no-groups", "clairvoyant"]
+        );
+        let mut names = names();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), COLUMNS.len());
+    }
+}

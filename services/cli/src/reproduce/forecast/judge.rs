@@ -1,0 +1,161 @@
+//! What is reached of what was aimed at.
+
+use super::column::{AHEAD_15M, BFTRAINER, CLAIRVOYANT, FORECAST};
+use super::known::Known;
+use super::measure::Measure;
+
+/// Which way a goal is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By at least so much, at the three digits in which shares are given.
+    AtLeast,
+    /// By at most so much.
+    AtMost,
+}
+
+/// One goal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Goal {
+    /// Its name, short.
+    pub(super) name: &'static str,
+    /// What is aimed at, in words.
+    pub(super) what: &'static str,
+    /// What came out; nothing if that failed.
+    pub(super) ours: Option<f64>,
+    /// What is aimed at.
+    pub(super) wanted: f64,
+    /// Which way.
+    pub(super) way: Way,
+}
+
+impl Goal {
+    /// Whether it is met. What failed does not meet it.
+    pub(super) fn is_met(&self) -> bool {
+        let digits = |share: f64| (share * 1000.0).round();
+        self.ours.is_some_and(|ours| match self.way {
+            Way::AtLeast => digits(ours) >= digits(self.wanted),
+            Way::AtMost => ours <= self.wanted,
+        })
+    }
+}
+
+/// A figure of one column of the case.
+type Figures<'a> = dyn Fn(&str, Measure) -> Option<f64> + 'a;
+
+/// The goals of a case, as far as their columns were run: `figure` gives the figures of its
+/// columns.
+pub(super) fn goals(known: Option<&Known>, figure: &Figures<'_>) -> Vec<Goal> {
+    let share = |name| figure(name, Measure::Share);
+    let mut goals = Vec::new();
+    let mut least = |name, what, column, wanted: Option<f64>| {
+        if let Some(wanted) = wanted {
+            goals.push(Goal {
+                name,
+                what,
+                ours: share(column),
+                wanted,
+                way: Way::AtLeast,
+            });
+        }
+    };
+    let of = |field: fn(&Known) -> Option<f64>| known.and_then(field);
+    least(
+        "best",
+        "forecast: no less than the best that was measured without look-ahead",
+        FORECAST,
+        of(|known| Some(known.best)),
+    );
+    least(
+        "goal",
+        "forecast: the goal",
+        FORECAST,
+        of(|known| known.goal),
+    );
+    least(
+        "15 min",
+        "15 minutes ahead: the goal",
+        AHEAD_15M,
+        of(|known| known.goal_15m),
+    );
+    least(
+        "bound",
+        "clairvoyant: no less than was measured",
+        CLAIRVOYANT,
+        of(|known| Some(known.clairvoyant)),
+    );
+    least(
+        "BFTrainer",
+        "forecast: no less than BFTrainer's policy",
+        FORECAST,
+        share(BFTRAINER),
+    );
+    for (name, what, measure) in [
+        (
+            "rescales",
+            "rescales an hour: no more than BFTrainer's policy",
+            Measure::Rescales,
+        ),
+        (
+            "stops",
+            "rescales an hour that stop a trainer: no more than BFTrainer's policy",
+            Measure::Stops,
+        ),
+    ] {
+        if let Some(wanted) = figure(BFTRAINER, measure) {
+            goals.push(Goal {
+                name,
+                what,
+                ours: figure(FORECAST, measure),
+                wanted,
+                way: Way::AtMost,
+            });
+        }
+    }
+    goals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::known;
+    use super::*;
+
+    fn judged(known: Option<&Known>, share: f64, rescales: f64) -> Vec<(&'static str, bool)> {
+        let figure = |name: &str, measure| match measure {
+            Measure::Share => Some(if name == FORECAST { share } else { 0.85 }),
+            Measure::Stops => None,
+            _ => Some(if name == FORECAST { rescales } else { 20.0 }),
+        };
+        let goals = goals(known, &figure);
+        goals
+            .iter()
+            .map(|goal| (goal.name, goal.is_met()))
+            .collect()
+    }
+
+    #[test]
+    fn each_goal_is_judged_by_itself() {
+        let known = known::of(1024, 10, 5.0);
+        let expected = [
+            ("best", true),
+            ("goal", false),
+            ("15 min", false),
+            ("bound", false),
+            ("BFTrainer", true),
+            ("rescales", false),
+        ];
+        assert_eq!(judged(known, 0.8894, 20.5), expected);
+        // .8896 is .890 in three digits, as goals are given.
+        assert_eq!(judged(known, 0.8896, 20.0)[1], ("goal", true));
+        let expected = [("BFTrainer", false), ("rescales", true)];
+        assert_eq!(judged(None, 0.84, 20.0), expected);
+    }
+
+    #[test]
+    fn what_failed_meets_no_goal() {
+        let figure = |name: &str, _| (name == BFTRAINER).then_some(0.5);
+        let goals = goals(None, &figure);
+        assert_eq!(goals.len(), 3);
+        assert!(goals.iter().all(|goal| !goal.is_met()));
+        assert!(super::goals(None, &|_, _| None).is_empty());
+    }
+}

@@ -1,0 +1,110 @@
+//! What was measured before on the Summit recording, and what was aimed at.
+//!
+//! Source: an independent replayer on the same recording (from Unix 1613347732, endless `hpo-1000`,
+//! exact dynamic programme for the sizes); shares of the zero-cost bound. `best` is the best of
+//! three ways without look-ahead: the scheduler's order; the order with re-pooling; a risk
+//! model. Its clairvoyant column is the best heuristic that was found and no proven optimum. The
+//! figures hold in the published accounting, in which starts are free.
+
+/// The figures of one case.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Known {
+    /// The first so many nodes.
+    pub(super) nodes: u32,
+    /// Trainers in parallel.
+    pub(super) parallel: u32,
+    /// Factor on the costs.
+    pub(super) cost: f64,
+    /// BFTrainer's policy, T = 120 s, nodes at random.
+    pub(super) bftrainer: f64,
+    /// The best that was reached without look-ahead.
+    pub(super) best: f64,
+    /// Knowing every hole's end.
+    pub(super) clairvoyant: f64,
+    /// What was aimed at without look-ahead.
+    pub(super) goal: Option<f64>,
+    /// What was aimed at with 15 minutes of it.
+    pub(super) goal_15m: Option<f64>,
+}
+
+/// Where the figures come from, in words.
+pub(super) const SOURCE: &str = "measured earlier on the same recording by an independent replayer";
+
+const KNOWN: [Known; 9] = [
+    known((1024, 10, 1.0), [0.966, 0.972, 0.974], [None, None]),
+    known(
+        (1024, 10, 5.0),
+        [0.856, 0.886, 0.910],
+        [Some(0.89), Some(0.905)],
+    ),
+    known(
+        (1024, 10, 10.0),
+        [0.728, 0.791, 0.852],
+        [Some(0.80), Some(0.845)],
+    ),
+    known((4734, 10, 1.0), [0.940, 0.974, 0.976], [None, None]),
+    known((4734, 10, 5.0), [0.772, 0.880, 0.915], [Some(0.885), None]),
+    known((4734, 10, 10.0), [0.604, 0.772, 0.856], [Some(0.78), None]),
+    known((4734, 35, 1.0), [0.966, 0.978, 0.980], [None, None]),
+    known(
+        (4734, 35, 5.0),
+        [0.852, 0.903, 0.924],
+        [Some(0.908), Some(0.918)],
+    ),
+    known(
+        (4734, 35, 10.0),
+        [0.720, 0.821, 0.869],
+        [Some(0.83), Some(0.86)],
+    ),
+];
+
+const fn known(
+    (nodes, parallel, cost): (u32, u32, f64),
+    [bftrainer, best, clairvoyant]: [f64; 3],
+    [goal, goal_15m]: [Option<f64>; 2],
+) -> Known {
+    Known {
+        nodes,
+        parallel,
+        cost,
+        bftrainer,
+        best,
+        clairvoyant,
+        goal,
+        goal_15m,
+    }
+}
+
+/// The pools and numbers of trainers of which something is known.
+pub(super) fn pairs() -> Vec<(u32, u32)> {
+    let mut pairs: Vec<(u32, u32)> = KNOWN.iter().map(|k| (k.nodes, k.parallel)).collect();
+    pairs.dedup();
+    pairs
+}
+
+/// What is known of a case.
+pub(super) fn of(nodes: u32, parallel: u32, cost: f64) -> Option<&'static Known> {
+    let same = |known: &&Known| {
+        (known.nodes, known.parallel) == (nodes, parallel) && (known.cost - cost).abs() < 1e-9
+    };
+    KNOWN.iter().find(same)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_are_in_the_order_of_what_is_known() {
+        assert_eq!(pairs(), [(1024, 10), (4734, 10), (4734, 35)]);
+        for known in &KNOWN {
+            assert_eq!(of(known.nodes, known.parallel, known.cost), Some(known));
+            assert!(known.bftrainer < known.best && known.best < known.clairvoyant);
+            // Knowing more is worth more, and a goal is above what was reached.
+            let goal = known.goal.unwrap_or(known.best);
+            let ahead = known.goal_15m.unwrap_or(goal);
+            assert!(known.best <= goal && goal <= ahead && ahead < known.clairvoyant);
+        }
+        assert_eq!(of(1024, 35, 5.0), None);
+    }
+}
