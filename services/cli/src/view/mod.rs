@@ -13,9 +13,10 @@ pub(crate) use trainers::{may_retry, trainer_facts, trainer_row, trainer_rows, t
 #[cfg(test)]
 pub(crate) mod tests {
     use lacuna_model::{
-        Allocation, Generation, HoleVerdict, Launch, NodeId, Outcome, Phase, Plan, PlanReport,
-        RescaleCost, RunId, ScalingCurve, Solve, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
-        TrainerVerdict, Verdict, Work,
+        Allocation, ForecastReport, Generation, HoleClass, HoleVerdict, Launch, More, NodeId,
+        Offer, OrderSource, Outcome, Phase, Plan, PlanReport, RescaleCost, RunId, ScalingCurve,
+        Solve, Timestamp, TrainerId, TrainerReason, TrainerRecord, TrainerSpec, TrainerVerdict,
+        Verdict, Work,
     };
     use lacuna_wire::msg::PlanState;
 
@@ -132,5 +133,65 @@ pub(crate) mod tests {
             runs: Vec::new(),
             latency_s: 0.0123,
         }
+    }
+
+    /// The same plan as if it had been made by forecasts.
+    pub(crate) fn foreseen_state() -> PlanState {
+        let mut state = plan_state();
+        let plan = &mut state.plan;
+        let name = |t: &str| TrainerId::new(t).unwrap();
+        let node = |n: &str| NodeId::new(n).unwrap();
+        plan.report.solve = Solve {
+            outcome: Outcome::Found,
+            objective: 1_234_567.0,
+            solver: "segments".into(),
+            shortcut: None,
+        };
+        plan.repooled = vec![name("a")];
+        let offer = Offer {
+            trainer: name("c"),
+            nodes: 1,
+            within_s: 20.0,
+            ends: 0.4,
+            gain: 310.0,
+            cost: 700.0,
+        };
+        let reason = |kept, gained, lost, more| TrainerReason {
+            hit: false,
+            kept,
+            gained,
+            lost,
+            stay_s: 480.0,
+            until_s: 450.0,
+            ends: 0.25,
+            worth: 90_000.0,
+            cost: 0.0,
+            more,
+        };
+        plan.report.forecast = Some(Box::new(ForecastReport {
+            horizon_s: 600.0,
+            hysteresis: 2.0,
+            scenarios: 32,
+            salvage: 90.0,
+            order: OrderSource::Scheduler,
+            proposal: "present".into(),
+            doubts: Vec::new(),
+            classes: vec![HoleClass {
+                holes: 1,
+                first: node("n4"),
+                last: node("n4"),
+                verdict: HoleVerdict::NotWorthIt,
+                stay_s: 45.0,
+                offer: Some(offer.clone()),
+            }],
+            class_of: vec![None, None, None, Some(0)],
+            trainers: vec![
+                reason(1, 1, 0, More::Maximum),
+                reason(0, 0, 2, More::Shrinks),
+                reason(1, 0, 0, More::NotWorthIt(offer)),
+                reason(0, 0, 0, More::NoneLeft),
+            ],
+        }));
+        state
     }
 }

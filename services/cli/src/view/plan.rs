@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use lacuna_model::{HoleVerdict, Outcome, Plan, TrainerVerdict, Verdict};
+use lacuna_model::{HoleVerdict, More, Outcome, Plan, TrainerVerdict, Verdict};
 use lacuna_wire::msg::PlanState;
 
 use crate::output::{iso, latency, short};
@@ -38,6 +38,12 @@ pub(crate) struct PlanView {
     pub(crate) trainers: Vec<Value>,
     /// The nodes of each trainer.
     pub(crate) allocations: Value,
+    /// Trainers that restart on other nodes, having been hit by a departure.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) repooled: Vec<String>,
+    /// The numbers behind a plan by forecasts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) forecast: Option<Value>,
 }
 
 fn outcome(of: Outcome) -> (String, Option<f64>) {
@@ -84,6 +90,8 @@ pub(crate) fn plan_view(state: &PlanState) -> PlanView {
         nodes_used: plan.allocations.iter().map(|a| a.nodes.len()).sum(),
         trainers: plan.report.trainers.iter().map(verdict_json).collect(),
         allocations: Value::Object(allocations),
+        repooled: plan.repooled.iter().map(ToString::to_string).collect(),
+        forecast: plan.report.forecast.as_deref().map(|report| json!(report)),
     }
 }
 
@@ -125,6 +133,21 @@ fn reason(verdict: &Verdict) -> String {
     }
 }
 
+/// What is expected of the nodes of the trainer at this place, if the plan was made by forecasts.
+fn foreseen(plan: &Plan, at: usize) -> String {
+    let Some(report) = plan.report.forecast.as_deref() else {
+        return String::new();
+    };
+    match report.trainers.get(at) {
+        Some(reason) if reason.more == More::Doubt => "; in doubt".to_owned(),
+        Some(reason) if reason.kept + reason.gained > 0 => format!(
+            "; the first node leaves after {:.0} s, one within {:.0} s with probability {:.2}",
+            reason.until_s, report.horizon_s, reason.ends
+        ),
+        _ => String::new(),
+    }
+}
+
 /// The plan as a heading of facts and a table of decisions.
 #[must_use]
 pub(crate) fn plan_table(state: &PlanState) -> String {
@@ -154,12 +177,14 @@ pub(crate) fn plan_table(state: &PlanState) -> String {
             format!("{} of {} holes used", view.nodes_used, view.holes),
         ),
     ]);
+    let head = format!("{head}{}", lacuna_planner::explain::forecast(&state.plan));
     let rows: Vec<Vec<String>> = state
         .plan
         .report
         .trainers
         .iter()
-        .map(|v| {
+        .enumerate()
+        .map(|(at, v)| {
             let change = i64::from(v.after) - i64::from(v.before);
             vec![
                 v.trainer.to_string(),
@@ -170,7 +195,7 @@ pub(crate) fn plan_table(state: &PlanState) -> String {
                 } else {
                     format!("{change:+}")
                 },
-                reason(&v.verdict),
+                format!("{}{}", reason(&v.verdict), foreseen(&state.plan, at)),
             ]
         })
         .collect();
@@ -190,12 +215,10 @@ pub(crate) fn plan_table(state: &PlanState) -> String {
 /// What the plan says of a trainer or a node of this name, as data; none if it says nothing.
 #[must_use]
 pub(crate) fn explain_json(plan: &Plan, name: &str) -> Option<Value> {
-    let trainer = plan
-        .report
-        .trainers
-        .iter()
-        .find(|v| v.trainer.as_str() == name);
-    if let Some(v) = trainer {
+    let forecast = plan.report.forecast.as_deref();
+    let mut trainers = plan.report.trainers.iter().enumerate();
+    let trainer = trainers.find(|(_, v)| v.trainer.as_str() == name);
+    if let Some((at, v)) = trainer {
         let nodes = plan
             .allocations
             .iter()
@@ -208,10 +231,19 @@ pub(crate) fn explain_json(plan: &Plan, name: &str) -> Option<Value> {
                 json!(nodes.cloned().unwrap_or_default()),
             );
             map.insert("generation".to_owned(), json!(plan.generation.0));
+            if let Some(report) = forecast {
+                map.insert(
+                    "repooled".to_owned(),
+                    json!(plan.repooled.contains(&v.trainer)),
+                );
+                map.insert("reason".to_owned(), json!(report.trainers.get(at)));
+                map.insert("doubts".to_owned(), json!(report.doubts));
+            }
         }
         return Some(value);
     }
-    let (node, verdict) = plan.report.holes.iter().find(|(n, _)| n.as_str() == name)?;
+    let mut holes = plan.report.holes.iter().enumerate();
+    let (at, (node, verdict)) = holes.find(|(_, (n, _))| n.as_str() == name)?;
     let (what, who) = match verdict {
         HoleVerdict::Kept { trainer } => ("kept", Some(trainer)),
         HoleVerdict::Assigned { trainer } => ("assigned", Some(trainer)),
@@ -219,18 +251,25 @@ pub(crate) fn explain_json(plan: &Plan, name: &str) -> Option<Value> {
         HoleVerdict::NotWorthIt => ("not_worth_it", None),
         HoleVerdict::Unusable => ("unusable", None),
     };
-    Some(json!({
+    let mut value = json!({
         "node": node.as_str(),
         "verdict": what,
         "trainer": who.map(|t| t.as_str()),
         "generation": plan.generation.0,
-    }))
+    });
+    if let (Value::Object(map), Some(report)) = (&mut value, forecast) {
+        let class = report.class_of.get(at).copied().flatten();
+        let class = class.and_then(|class| report.classes.get(class as usize));
+        map.insert("class".to_owned(), json!(class));
+        map.insert("doubts".to_owned(), json!(report.doubts));
+    }
+    Some(value)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::tests::plan_state;
+    use crate::view::tests::{foreseen_state, plan_state};
 
     #[test]
     fn a_plan_reads_as_a_table_of_decisions() {
@@ -249,5 +288,27 @@ mod tests {
         );
         assert_eq!(explain_json(&plan, "b").unwrap()["nodes"], json!([]));
         assert_eq!(explain_json(&plan, "nobody"), None);
+    }
+
+    #[test]
+    fn a_plan_by_forecasts_shows_its_numbers() {
+        let state = foreseen_state();
+        insta::assert_snapshot!(plan_table(&state));
+        let plan = &state.plan;
+        let refused = explain_json(plan, "n4").unwrap();
+        assert_eq!(refused["class"]["stay_s"], 45.0);
+        assert_eq!(refused["class"]["offer"]["gain"], 310.0);
+        let a = explain_json(plan, "a").unwrap();
+        assert_eq!(
+            (&a["repooled"], &a["reason"]["ends"]),
+            (&json!(true), &json!(0.25))
+        );
+        assert_eq!(plan_view(&state).forecast.unwrap()["scenarios"], 32);
+        assert_eq!(
+            lacuna_planner::explain::node(plan, &plan.report.holes[3].0).unwrap(),
+            "hole n4: refused: expected to stay 45 s of the next 600 s, ends within the 20 s that \
+             a change of c takes with probability 0.40; 1 node for it would bring 310 and cost \
+             700, and would have to bring 2 times that"
+        );
     }
 }
