@@ -20,6 +20,8 @@ pub(super) struct Goal {
     pub(super) name: &'static str,
     /// What is aimed at, in words.
     pub(super) what: &'static str,
+    /// Whose figure it is of.
+    pub(super) column: &'static str,
     /// What came out; nothing if that failed.
     pub(super) ours: Option<f64>,
     /// What is aimed at.
@@ -42,8 +44,7 @@ impl Goal {
 /// A figure of one column of the case.
 type Figures<'a> = dyn Fn(&str, Measure) -> Option<f64> + 'a;
 
-/// The goals of a case, as far as their columns were run: `figure` gives the figures of its
-/// columns.
+/// The goals of a case: `figure` gives the figures of its columns.
 pub(super) fn goals(known: Option<&Known>, figure: &Figures<'_>) -> Vec<Goal> {
     let share = |name| figure(name, Measure::Share);
     let mut goals = Vec::new();
@@ -52,6 +53,7 @@ pub(super) fn goals(known: Option<&Known>, figure: &Figures<'_>) -> Vec<Goal> {
             goals.push(Goal {
                 name,
                 what,
+                column,
                 ours: share(column),
                 wanted,
                 way: Way::AtLeast,
@@ -105,6 +107,7 @@ pub(super) fn goals(known: Option<&Known>, figure: &Figures<'_>) -> Vec<Goal> {
             goals.push(Goal {
                 name,
                 what,
+                column: FORECAST,
                 ours: figure(FORECAST, measure),
                 wanted,
                 way: Way::AtMost,

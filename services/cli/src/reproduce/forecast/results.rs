@@ -47,10 +47,12 @@ impl Results {
         self.columns.iter().any(|column| column.name == name)
     }
 
-    /// What is judged of a case.
+    /// What is judged of a case, as far as the columns were run.
     pub(super) fn goals(&self, case: usize) -> Vec<Goal> {
         let known = self.cases.get(case).and_then(|case| case.known);
-        judge::goals(known, &|name, measure| self.median(case, name, measure))
+        let mut goals = judge::goals(known, &|name, measure| self.median(case, name, measure));
+        goals.retain(|goal| self.has(goal.column));
+        goals
     }
 
     /// All that is judged.
@@ -197,6 +199,19 @@ pub(super) mod tests {
         );
         assert!(!results.is_good());
         assert!(results.verdict().ends_with("; 19 replays, 1 failed"));
+    }
+
+    #[test]
+    fn only_what_was_run_is_judged() {
+        let mut results = alike();
+        results.columns.truncate(1);
+        results.cells.truncate(1);
+        results.cases.truncate(1);
+        assert!(results.goals(0).is_empty());
+        assert_eq!(
+            results.verdict(),
+            "0 of 0 goals are met; 1 replays, 0 failed"
+        );
     }
 
     #[test]
