@@ -224,6 +224,7 @@ fn case(seed: u64, most_nodes: usize, most_trainers: usize, loose_only: bool) ->
     Case {
         scenarios: Scenarios::new(nodes, leave),
         settings: Settings {
+            horizon_s: 600.0,
             hysteresis: [1.0, 2.0][rng.random_range(0..2_usize)],
             ..Settings::default()
         },

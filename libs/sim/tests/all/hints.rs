@@ -16,11 +16,11 @@ use crate::common::data;
 
 /// A job of a log: submission, nodes, true length and walltime in seconds.
 #[derive(Debug, Clone, Copy)]
-struct Job {
-    submit: i64,
-    nodes: u32,
-    runtime: i64,
-    walltime: i64,
+pub(crate) struct Job {
+    pub(crate) submit: i64,
+    pub(crate) nodes: u32,
+    pub(crate) runtime: i64,
+    pub(crate) walltime: i64,
 }
 
 const fn job(submit: i64, nodes: u32, runtime: i64, walltime: i64) -> Job {
@@ -33,7 +33,7 @@ const fn job(submit: i64, nodes: u32, runtime: i64, walltime: i64) -> Job {
 }
 
 /// Writes a log; second 0 is Unix second 1000.
-fn write(path: &Path, jobs: &[Job]) {
+pub(crate) fn write(path: &Path, jobs: &[Job]) {
     let mut text = "; Version: 2.2\n; UnixStartTime: 1000\n".to_owned();
     for (number, job) in (1..).zip(jobs) {
         let Job {
@@ -170,7 +170,7 @@ fn seeded() -> ProptestConfig {
     }
 }
 
-fn jobs() -> impl Strategy<Value = Vec<Job>> {
+pub(crate) fn jobs() -> impl Strategy<Value = Vec<Job>> {
     let one = (0_i64..400, 1_u32..9, 0_i64..200, 1_i64..200);
     let one =
         one.prop_map(|(submit, nodes, runtime, walltime)| job(submit, nodes, runtime, walltime));
@@ -268,7 +268,7 @@ fn without_walltimes_the_scheduler_knows_what_nobody_can_and_that_is_said() {
 }
 
 /// When each job starts and ends.
-fn true_ends(machine: &Machine, jobs: &[Job]) -> Vec<(i64, i64)> {
+pub(crate) fn true_ends(machine: &Machine, jobs: &[Job]) -> Vec<(i64, i64)> {
     let jobs: Vec<lacuna_timeline::batch::BatchJob> = (0..)
         .zip(jobs)
         .map(|(id, job)| lacuna_timeline::batch::BatchJob {

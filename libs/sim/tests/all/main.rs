@@ -7,11 +7,13 @@
 )]
 
 mod common;
+mod forecast_policy;
 mod foresight;
 mod hand;
 mod hints;
 mod hostile;
 mod idle_share;
+mod leak;
 mod objectives;
 mod pool_stats;
 mod published;

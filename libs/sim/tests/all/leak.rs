@@ -1,0 +1,427 @@
+//! Nothing of the future shows in a decision: recordings that are alike up to a moment get the
+//! same decisions up to it, node by node, whatever comes after it.
+
+use std::collections::{BTreeMap, HashSet};
+
+use lacuna_forecast::OrderBy;
+use lacuna_model::{HoleRecord, Policy, Span, Timestamp, TrainerSpec};
+use lacuna_schedlog::{JobRecord, Log, Reading, Window};
+use lacuna_sim::{
+    Decision, GanttWindow, History, Hooks, Lookahead, Recording, Settings, Simulated, Simulation,
+    Trace, replay,
+};
+use lacuna_timeline::batch::{Backfill, Machine};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tempfile::TempDir;
+
+use crate::common::{Summit, data, hole, trainer};
+use crate::hints::{Job, jobs, true_ends, write};
+
+/// All that was decided before a moment: every answer of the planner, bit by bit, and by node
+/// name who trained on it from when to when.
+#[derive(Debug, PartialEq, Default)]
+struct Decided {
+    answers: Vec<(u64, Vec<u32>, Vec<u32>, Vec<u32>, u64)>,
+    nodes: BTreeMap<String, Vec<(u64, u64, Option<u32>)>>,
+}
+
+impl Decided {
+    /// How many of its answers gave nodes to somebody.
+    fn giving(&self) -> usize {
+        let gives = |counts: &Vec<u32>| counts.iter().any(|&n| n > 0);
+        self.answers
+            .iter()
+            .filter(|answer| gives(&answer.3))
+            .count()
+    }
+
+    /// Who trained on which node, without the planner's own figures.
+    fn nodes_differ(&self, other: &Self) -> bool {
+        self.nodes != other.nodes
+    }
+}
+
+/// Replays and gives what was decided before `until_s`.
+fn decided(
+    recording: &dyn Recording,
+    trainers: &[TrainerSpec],
+    settings: &Settings,
+    until_s: f64,
+) -> Decided {
+    // With endless trainers that end at the next event every event is a step.
+    let mut steps = recording.steps().unwrap();
+    let mut events = 0;
+    let end_s = until_s.min(recording.length_s());
+    while steps.next().unwrap().is_some_and(|step| step.at_s < end_s) {
+        events += 1;
+    }
+    let settings = Settings {
+        endless: true,
+        gantt: Some(GanttWindow {
+            from_s: 0.0,
+            until_s,
+            nodes: u32::MAX,
+        }),
+        ..settings.clone()
+    };
+    let mut answers = Vec::new();
+    let mut save = |decision: &Decision<'_>| {
+        if decision.event < events {
+            let held = decision.problem.trainers.iter().map(|item| item.current);
+            answers.push((
+                decision.event,
+                decision.lives.to_vec(),
+                held.collect(),
+                decision.sizes.counts.clone(),
+                decision.sizes.objective.to_bits(),
+            ));
+        }
+    };
+    let mut progress = |_| {};
+    let mut hooks = Hooks {
+        save: Some(&mut save),
+        ..Hooks::new(&|| 0.0, &mut progress)
+    };
+    let history = Some(History::default());
+    let replayed = replay(recording, trainers, &settings, history, &mut hooks).unwrap();
+    let gantt = replayed.history.unwrap().gantt.unwrap();
+    let rows = gantt.rows.into_iter().map(|row| {
+        let segments = row.segments.iter();
+        let bits = segments.map(|s| (s.from_s.to_bits(), s.until_s.to_bits(), s.trainer));
+        (row.name, bits.collect())
+    });
+    assert_eq!(answers.len() as u64, events);
+    Decided {
+        nodes: rows.collect(),
+        answers,
+    }
+}
+
+/// A machine whose scheduler takes nodes in an order, mostly: jobs of a few sizes come and go.
+/// Some nodes are there early and not late, others late and not early.
+fn busy(seed: u64, until: i64) -> Vec<HoleRecord> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let nodes = 40_u32;
+    let mut idle: BTreeMap<u32, i64> = (0..nodes / 2).map(|node| (node, 0)).collect();
+    let mut jobs: Vec<(i64, Vec<u32>)> = vec![(50, (nodes / 2..nodes).collect())];
+    let mut holes = Vec::new();
+    let mut now = 0;
+    while now < until {
+        now += rng.random_range(5..60);
+        let (over, on): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|&(end, _)| end <= now);
+        jobs = on;
+        for (_, nodes) in over {
+            let (keep, rest) = nodes.split_at(nodes.len() / 3);
+            idle.extend(keep.iter().chain(rest).map(|&node| (node, now)));
+        }
+        let size = [1, 2, 4, 8, 16][rng.random_range(0..5_usize)];
+        if idle.len() >= size {
+            let skip = rng.random_range(0..3).min(idle.len() - size);
+            let taken: Vec<u32> = idle.keys().copied().skip(skip).take(size).collect();
+            for node in &taken {
+                let from = idle.remove(node).unwrap();
+                if now > from {
+                    holes.push(hole(*node, from, now));
+                }
+            }
+            jobs.push((now + rng.random_range(20..900), taken));
+        }
+    }
+    holes.extend(
+        idle.into_iter()
+            .filter(|&(_, from)| from < until)
+            .map(|(n, from)| hole(n, from, until)),
+    );
+    holes.sort_by_key(|hole| (hole.from, hole.node.clone()));
+    holes
+}
+
+/// The holes of `before` until `cut`; those open then end at any moment after it, and then come
+/// other holes, of nodes that nobody has seen, too.
+fn other_future(before: &[HoleRecord], cut: i64, until: i64, seed: u64) -> Vec<HoleRecord> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let at = Timestamp::from_unix(cut);
+    let mut holes: Vec<HoleRecord> = before.iter().filter(|h| h.from < at).cloned().collect();
+    for hole in &mut holes {
+        if hole.until >= at {
+            hole.until = Timestamp::from_unix(cut + rng.random_range(1..=60));
+        }
+    }
+    let later = busy(seed, until - cut - 100)
+        .into_iter()
+        .map(|hole| HoleRecord {
+            from: hole.from + Span::from_secs(cut + 100),
+            until: hole.until + Span::from_secs(cut + 100),
+            ..hole
+        });
+    holes.extend(later);
+    // Nobody has seen these. Their names come before and among all others.
+    for number in [-3_i64, 7, 99] {
+        let name = format!("a{}", number.unsigned_abs());
+        holes.push(crate::common::hole_of(&name, cut + 70, cut + 400));
+        holes.push(hole(
+            1000 + number.unsigned_abs() as u32,
+            cut + 80,
+            cut + 300,
+        ));
+    }
+    holes
+}
+
+/// The recording ends at `cut`.
+fn cut_off(before: &[HoleRecord], cut: i64) -> Vec<HoleRecord> {
+    let at = Timestamp::from_unix(cut);
+    let early = before.iter().filter(|hole| hole.from < at).cloned();
+    early
+        .map(|hole| HoleRecord {
+            censored: hole.until > at,
+            until: hole.until.min(at),
+            ..hole
+        })
+        .collect()
+}
+
+fn trace(holes: &[HoleRecord], start: i64, end: i64) -> Trace {
+    let at = Timestamp::from_unix;
+    Trace::new(holes, None, at(start), Some(at(end))).with_past(holes, None)
+}
+
+fn settings(lookahead: Lookahead, order: &OrderBy) -> Settings {
+    let mut settings = Settings {
+        policy: Policy::Forecast,
+        max_parallel: 4,
+        cost_scale: 30.0,
+        lookahead,
+        ..Settings::default()
+    };
+    settings.forecast.order = order.clone();
+    settings
+}
+
+fn trainers() -> Vec<TrainerSpec> {
+    (0..3).map(|number| trainer(number, 12, 1e5)).collect()
+}
+
+#[test]
+fn decisions_before_a_cut_do_not_depend_on_what_comes_after_it() {
+    let (start, cut, end) = (4_000_i64, 6_000_i64, 7_500_i64);
+    let list = OrderBy::List((0..40).map(|n| format!("n{}", 39 - n)).collect());
+    let mut peeked = [0; 2];
+    for seed in 1..=4_u64 {
+        println!("seed {seed}");
+        let whole = busy(seed, end);
+        let variants = [
+            (cut_off(&whole, cut), cut),
+            (other_future(&whole, cut, end, seed + 100), end),
+            (other_future(&whole, cut, end, seed + 200), end),
+        ];
+        let early = HashSet::<_>::from_iter(whole.iter().map(|hole| &hole.node)).len();
+        assert!(early > 30);
+        let order = [OrderBy::Learnt, OrderBy::Names, OrderBy::None, list.clone()];
+        let order = &order[seed as usize % 4];
+        let of = |holes: &[HoleRecord], end: i64, lookahead: Lookahead, until: f64| {
+            let settings = settings(lookahead, order);
+            decided(&trace(holes, start, end), &trainers(), &settings, until)
+        };
+        for ahead in [0.0, 300.0] {
+            let lookahead = Lookahead::Seconds(ahead);
+            let until = (cut - start) as f64 - ahead;
+            let expected = of(&whole, end, lookahead, until);
+            assert!(expected.giving() > 15, "{}", expected.giving());
+            for (holes, end) in &variants {
+                assert_eq!(
+                    of(holes, *end, lookahead, until),
+                    expected,
+                    "{ahead} s ahead"
+                );
+            }
+        }
+        // And this can tell: whoever looks beyond the cut decides otherwise before it.
+        let until = (cut - start) as f64;
+        for (peek, lookahead) in [Lookahead::All, Lookahead::Seconds(600.0)]
+            .into_iter()
+            .enumerate()
+        {
+            let (one, two) = (&variants[1].0, &variants[2].0);
+            let one = of(one, end, lookahead, until);
+            peeked[peek] += u32::from(one.nodes_differ(&of(two, end, lookahead, until)));
+        }
+    }
+    println!("of 4 recordings, peeking showed in {peeked:?}");
+    assert!(peeked.iter().all(|&seen| seen >= 3), "{peeked:?}");
+}
+
+#[test]
+fn on_the_recorded_machine_too() {
+    let Some(summit) = Summit::at_hand() else {
+        return;
+    };
+    // The second day; the first is to learn from.
+    let start = Summit::START + 86_400;
+    let (cut, end) = (start + 3 * 3600, start + 5 * 3600);
+    let nodes = summit.nodes(256);
+    let kept = summit.holes.records.iter();
+    let last = Timestamp::from_unix(end);
+    let whole: Vec<HoleRecord> = kept
+        .filter(|hole| nodes.contains(&hole.node) && hole.from < last)
+        .map(|hole| HoleRecord {
+            until: hole.until.min(last),
+            ..hole.clone()
+        })
+        .collect();
+    let list = summit.trainers("hpo-1000");
+    let variants = [
+        (cut_off(&whole, cut), cut),
+        (other_future(&whole, cut, end, 3), end),
+    ];
+    for ahead in [0.0, 900.0] {
+        let of = |holes: &[HoleRecord], end: i64| {
+            let settings = Settings {
+                max_parallel: 10,
+                cost_scale: 5.0,
+                ..settings(Lookahead::Seconds(ahead), &OrderBy::Learnt)
+            };
+            let until = (cut - start) as f64 - ahead;
+            decided(&trace(holes, start, end), &list, &settings, until)
+        };
+        let expected = of(&whole, end);
+        assert!(expected.giving() > 25, "{}", expected.giving());
+        for (holes, end) in &variants {
+            assert!(of(holes, *end) == expected, "{ahead} s ahead");
+        }
+    }
+}
+
+/// Jobs that are alike until second `cut`: what runs then goes on for another time, and later
+/// submissions are others.
+fn other_jobs(machine: &Machine, jobs: &[Job], others: &[Job], cut: i64, seed: u64) -> Vec<Job> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let ends = true_ends(machine, jobs);
+    let early = jobs.iter().zip(ends).filter(|(job, _)| job.submit < cut);
+    let mut changed: Vec<Job> = early
+        .map(|(&job, (began, end))| Job {
+            runtime: if began >= cut {
+                rng.random_range(1..400)
+            } else if end >= cut {
+                cut - began + rng.random_range(1..400)
+            } else {
+                job.runtime
+            },
+            ..job
+        })
+        .collect();
+    changed.extend(others.iter().map(|&job| Job {
+        submit: job.submit + cut,
+        ..job
+    }));
+    changed
+}
+
+fn simulated(machine: &Machine, jobs: &[Job], window: (i64, i64), folder: &TempDir) -> Simulated {
+    let path = folder.path().join("log.swf");
+    write(&path, jobs);
+    let second = |at: i64| Some(Timestamp::from_unix(1000 + at));
+    let simulation = Simulation {
+        window: Window {
+            start: second(window.0),
+            end: second(window.1),
+        },
+        outlook: true,
+        ..Simulation::default()
+    };
+    let reading = Reading::default();
+    Simulated::survey(&path, &reading, machine.clone(), simulation, &mut |_| {}).unwrap()
+}
+
+const SEED: u64 = 20_261_122;
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 100,
+        rng_seed: RngSeed::Fixed(SEED),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn nor_do_they_where_a_simulated_scheduler_gives_hints(
+        jobs in jobs(), others in jobs(), cut in 150_i64..350, ahead in 0_i64..60,
+        conservative in any::<bool>(), seed in any::<u64>(),
+    ) {
+        let backfill = if conservative { Backfill::Conservative } else { Backfill::Easy };
+        let machine = Machine { backfill, ..Machine::new(8) };
+        let first = jobs[0].submit;
+        prop_assume!(first + ahead < cut);
+        let of = |jobs: &[Job]| {
+            let folder = TempDir::new().unwrap();
+            // The log goes on for long enough, whatever is in it.
+            let last = Job { submit: cut + 300, nodes: 1, runtime: 1, walltime: 1 };
+            let jobs = [jobs, &[last]].concat();
+            let recording = simulated(&machine, &jobs, (first, cut + 200), &folder);
+            let settings = settings(Lookahead::Seconds(ahead as f64), &OrderBy::Learnt);
+            decided(&recording, &trainers(), &settings, (cut - first - ahead) as f64)
+        };
+        let changed = other_jobs(&machine, &jobs, &others, cut, seed);
+        prop_assert_eq!(of(&jobs), of(&changed));
+    }
+}
+
+#[test]
+fn nor_on_theta_with_the_simulator_s_hints() {
+    let Some(path) = data("theta-2022/theta_2022.swf.gz") else {
+        return;
+    };
+    let Log::Jobs(mut log) = Log::open(&path, &Reading::default()).unwrap() else {
+        panic!("Theta's log is one of jobs");
+    };
+    let (mut record, mut all) = (JobRecord::default(), Vec::new());
+    while all.len() < 1_000 && log.read(&mut record).unwrap() {
+        if let (Some(submit), Some(start), Some(end)) = (record.submit, record.start, record.end) {
+            let seconds = |from: Timestamp, until: Timestamp| until.since(from).as_ms() / 1000;
+            let runtime = seconds(start, end);
+            let asked = record
+                .walltime
+                .map_or(runtime, |walltime| walltime.as_ms() / 1000);
+            all.push((submit.unix_ms() / 1000, record.nodes, runtime, asked));
+        }
+    }
+    all.sort_unstable();
+    let zero = all[0].0;
+    let jobs: Vec<Job> = all
+        .into_iter()
+        .map(|(submit, nodes, runtime, walltime)| Job {
+            submit: submit - zero,
+            nodes,
+            runtime,
+            walltime,
+        })
+        .collect();
+    let machine = Machine {
+        backfill: Backfill::Easy,
+        ..Machine::new(4392)
+    };
+    let cut = jobs[600].submit;
+    let mut others = jobs[700..].to_vec();
+    others
+        .iter_mut()
+        .for_each(|job| job.submit -= jobs[700].submit);
+    let until = cut + 5 * 86_400;
+    let of = |jobs: &[Job], hints: bool| {
+        let folder = TempDir::new().unwrap();
+        let recording = simulated(&machine, jobs, (0, until), &folder);
+        let mut settings = settings(Lookahead::Seconds(0.0), &OrderBy::Learnt);
+        settings.forecast.hints = hints;
+        settings.cost_scale = 20.0;
+        let trainers: Vec<_> = (0..10).map(|n| trainer(n, 400, 1e7)).collect();
+        decided(&recording, &trainers, &settings, cut as f64)
+    };
+    let expected = of(&jobs, true);
+    assert!(expected.giving() > 200, "{}", expected.giving());
+    let changed = other_jobs(&machine, &jobs, &others, cut, 5);
+    assert!(of(&changed, true) == expected);
+    // The hints are heard.
+    assert!(of(&jobs, false).nodes_differ(&expected));
+}
