@@ -86,6 +86,8 @@ pub enum Proposal {
     Short,
     /// Optimal without a forecast over half of the horizon.
     Long,
+    /// Everybody keeps exactly what they have: the floor.
+    Keep,
 }
 
 impl Proposal {
@@ -98,12 +100,13 @@ impl Proposal {
             Self::Present => "present",
             Self::Short => "short",
             Self::Long => "long",
+            Self::Keep => "keep",
         }
     }
 
     fn share(self) -> Option<f64> {
         match self {
-            Self::Present => None,
+            Self::Present | Self::Keep => None,
             Self::Short => Some(0.2),
             Self::Long => Some(0.5),
         }
@@ -178,7 +181,13 @@ impl Joint {
     pub fn decide(&mut self, request: &Request<'_>) -> Assignment {
         let salvage = self.salvage(request.trainers);
         let members = self.members(request);
-        let mut best: Option<Assignment> = None;
+        let mut best = Assignment {
+            owners: kept(&members, request.owners),
+            worth: 0.0,
+            proposal: Proposal::Keep,
+            salvage,
+        };
+        best.worth = self.judge(&members, request, &best.owners, salvage);
         let mut tried: Vec<Vec<u32>> = Vec::new();
         for proposal in Proposal::ALL {
             let sizes = self.guide(proposal, &members, request.owners.len());
@@ -188,21 +197,15 @@ impl Joint {
             let owners = self.carry_out(&members, request, &sizes, salvage);
             let worth = self.judge(&members, request, &owners, salvage);
             tried.push(sizes);
-            if best.as_ref().is_none_or(|best| worth > best.worth) {
-                best = Some(Assignment {
+            if worth > best.worth {
+                best = Assignment {
                     owners,
                     worth,
                     proposal,
                     salvage,
-                });
+                };
             }
         }
-        let best = best.unwrap_or_else(|| Assignment {
-            owners: vec![None; request.owners.len()],
-            worth: 0.0,
-            proposal: Proposal::Present,
-            salvage,
-        });
         self.learn(request.scenarios, &best);
         best
     }
@@ -335,6 +338,26 @@ impl Joint {
         self.earned.0 = self.earned.0 * (1.0 - FORGOTTEN) + plan.worth;
         self.earned.1 = self.earned.1 * (1.0 - FORGOTTEN) + node_s;
     }
+}
+
+/// Whose each node stays if nobody changes anything: strangers, and trainers that have fewer or
+/// more nodes than they can run on, keep none.
+fn kept(members: &[Member<'_>], owners: &[Option<u32>]) -> Vec<Option<u32>> {
+    let mut held = vec![0_u32; members.len()];
+    for j in owners.iter().flatten() {
+        if let Some(count) = held.get_mut(*j as usize) {
+            *count += 1;
+        }
+    }
+    let stays = |j: u32| {
+        let member = members.get(j as usize);
+        let count = held.get(j as usize).copied().unwrap_or(0);
+        member.is_some_and(|member| member.item.is_size(count))
+    };
+    owners
+        .iter()
+        .map(|owner| owner.filter(|&j| stays(j)))
+        .collect()
 }
 
 /// Gives what nobody has to trainers that run and have room, the largest first.
