@@ -142,7 +142,7 @@ impl HazardCore {
             model: None,
             ended: 0,
             ended_at_fit: 0,
-            fitted_s: 0.0,
+            fitted_s: f64::NEG_INFINITY,
             fits: 0,
             now_s: 0.0,
             has_begun: false,

@@ -92,10 +92,11 @@ impl<'a> Seer<'a> {
             known: Vec::new(),
             promised: Vec::new(),
         };
-        // Who knows the future need not learn from the past.
-        if lookahead != Lookahead::All
-            && let Some(mut past) = recording.past()?
-        {
+        if lookahead == Lookahead::All {
+            // Who knows the future need not learn from the past but how long holes last.
+            seer.core.freeze();
+        }
+        if let Some(mut past) = recording.past()? {
             while let Some(step) = past.next()? {
                 seer.watch(&step);
             }
