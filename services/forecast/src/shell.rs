@@ -257,6 +257,8 @@ impl Shell {
         let state = self.forecaster.pool(as_of);
         self.metrics.forecast_seconds.observe(stopwatch.seconds());
         self.tell();
+        // What the forecast has taken in and scored is shown before anybody can ask for it.
+        self.counts = self.metrics.update(&self.forecaster, &self.counts);
         let correlation = self.forecaster.correlation();
         let sent = ctx
             .bus

@@ -232,6 +232,9 @@ async fn no_pool_waits_for_a_fit() {
         worst.as_millis()
     );
     assert!(fits >= 2.0 && mean > 0.0);
-    // On a busy machine one or two are slow for other reasons.
-    assert!(forecasts - quick <= 2.0, "{quick} of {forecasts}");
+    // Forecasts that waited would be as many as fits; a busy machine makes some slow by itself.
+    assert!(
+        (forecasts - quick) * 2.0 <= fits,
+        "{quick} of {forecasts}, {fits} fits"
+    );
 }
