@@ -110,6 +110,23 @@ fn an_order_that_the_log_contradicts_is_given_up_and_counted() {
 }
 
 #[test]
+fn times_before_zero_teach_as_much_as_any_others() {
+    println!("seed {SEED}");
+    let log = machine(Takes::Front, 3000);
+    let fits = |shift: f64| {
+        let mut core = HazardCore::new(Nodes::numbered(NODES), settings(OrderBy::Names));
+        for (now, closed, opened) in &log {
+            let opened: Vec<(u32, f64)> = opened.iter().map(|&(n, at)| (n, at + shift)).collect();
+            core.step(now + shift, closed, &opened);
+        }
+        core.fits()
+    };
+    let after_zero = fits(0.0);
+    assert!((1..100).contains(&after_zero), "{after_zero}");
+    assert_eq!(fits(-1e6), after_zero);
+}
+
+#[test]
 fn who_stands_in_front_is_forecast_to_leave_first() {
     for takes in [Takes::Front, Takes::End, Takes::Scrambled] {
         let mut core = learnt(takes, OrderBy::Learnt);
