@@ -127,7 +127,7 @@ fn busy(seed: u64, until: i64) -> Vec<HoleRecord> {
                     holes.push(hole(*node, from, now));
                 }
             }
-            jobs.push((now + rng.random_range(20..900), taken));
+            jobs.push((now + rng.random_range(20..250), taken));
         }
     }
     holes.extend(
@@ -147,14 +147,14 @@ fn other_future(before: &[HoleRecord], cut: i64, until: i64, seed: u64) -> Vec<H
     let mut holes: Vec<HoleRecord> = before.iter().filter(|h| h.from < at).cloned().collect();
     for hole in &mut holes {
         if hole.until >= at {
-            hole.until = Timestamp::from_unix(cut + rng.random_range(1..=60));
+            hole.until = Timestamp::from_unix(cut + rng.random_range(1..=600));
         }
     }
-    let later = busy(seed, until - cut - 100)
+    let later = busy(seed, until - cut - 700)
         .into_iter()
         .map(|hole| HoleRecord {
-            from: hole.from + Span::from_secs(cut + 100),
-            until: hole.until + Span::from_secs(cut + 100),
+            from: hole.from + Span::from_secs(cut + 700),
+            until: hole.until + Span::from_secs(cut + 700),
             ..hole
         });
     holes.extend(later);
@@ -202,7 +202,7 @@ fn settings(lookahead: Lookahead, order: &OrderBy) -> Settings {
 }
 
 fn trainers() -> Vec<TrainerSpec> {
-    (0..3).map(|number| trainer(number, 12, 1e5)).collect()
+    (0..3).map(|number| trainer(number, 6, 1e5)).collect()
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn decisions_before_a_cut_do_not_depend_on_what_comes_after_it() {
             let lookahead = Lookahead::Seconds(ahead);
             let until = (cut - start) as f64 - ahead;
             let expected = of(&whole, end, lookahead, until);
-            assert!(expected.giving() > 15, "{}", expected.giving());
+            assert!(expected.giving() > 30, "{}", expected.giving());
             for (holes, end) in &variants {
                 assert_eq!(
                     of(holes, *end, lookahead, until),
@@ -245,13 +245,12 @@ fn decisions_before_a_cut_do_not_depend_on_what_comes_after_it() {
             .into_iter()
             .enumerate()
         {
-            let (one, two) = (&variants[1].0, &variants[2].0);
-            let one = of(one, end, lookahead, until);
-            peeked[peek] += u32::from(one.nodes_differ(&of(two, end, lookahead, until)));
+            let [one, two] = [&whole, &variants[1].0].map(|h| of(h, end, lookahead, until));
+            peeked[peek] += u32::from(one.nodes_differ(&two));
         }
     }
     println!("of 4 recordings, peeking showed in {peeked:?}");
-    assert!(peeked.iter().all(|&seen| seen >= 3), "{peeked:?}");
+    assert!(peeked.iter().all(|&seen| seen >= 2), "{peeked:?}");
 }
 
 #[test]
@@ -259,10 +258,10 @@ fn on_the_recorded_machine_too() {
     let Some(summit) = Summit::at_hand() else {
         return;
     };
-    // The second day; the first is to learn from.
-    let start = Summit::START + 86_400;
-    let (cut, end) = (start + 3 * 3600, start + 5 * 3600);
-    let nodes = summit.nodes(256);
+    // The first hours are to learn from.
+    let start = Summit::START + 8 * 3600;
+    let (cut, end) = (start + 6 * 3600, start + 7 * 3600);
+    let nodes = summit.nodes(512);
     let kept = summit.holes.records.iter();
     let last = Timestamp::from_unix(end);
     let whole: Vec<HoleRecord> = kept
@@ -288,7 +287,7 @@ fn on_the_recorded_machine_too() {
             decided(&trace(holes, start, end), &list, &settings, until)
         };
         let expected = of(&whole, end);
-        assert!(expected.giving() > 25, "{}", expected.giving());
+        assert!(expected.giving() > 20, "{}", expected.giving());
         for (holes, end) in &variants {
             assert!(of(holes, *end) == expected, "{ahead} s ahead");
         }
@@ -378,7 +377,7 @@ fn nor_on_theta_with_the_simulator_s_hints() {
         panic!("Theta's log is one of jobs");
     };
     let (mut record, mut all) = (JobRecord::default(), Vec::new());
-    while all.len() < 1_000 && log.read(&mut record).unwrap() {
+    while all.len() < 600 && log.read(&mut record).unwrap() {
         if let (Some(submit), Some(start), Some(end)) = (record.submit, record.start, record.end) {
             let seconds = |from: Timestamp, until: Timestamp| until.since(from).as_ms() / 1000;
             let runtime = seconds(start, end);
@@ -403,11 +402,11 @@ fn nor_on_theta_with_the_simulator_s_hints() {
         backfill: Backfill::Easy,
         ..Machine::new(4392)
     };
-    let cut = jobs[600].submit;
-    let mut others = jobs[700..].to_vec();
+    let cut = jobs[350].submit;
+    let mut others = jobs[450..].to_vec();
     others
         .iter_mut()
-        .for_each(|job| job.submit -= jobs[700].submit);
+        .for_each(|job| job.submit -= jobs[450].submit);
     let until = cut + 5 * 86_400;
     let of = |jobs: &[Job], hints: bool| {
         let folder = TempDir::new().unwrap();
@@ -419,7 +418,7 @@ fn nor_on_theta_with_the_simulator_s_hints() {
         decided(&recording, &trainers, &settings, cut as f64)
     };
     let expected = of(&jobs, true);
-    assert!(expected.giving() > 200, "{}", expected.giving());
+    assert!(expected.giving() > 100, "{}", expected.giving());
     let changed = other_jobs(&machine, &jobs, &others, cut, 5);
     assert!(of(&changed, true) == expected);
     // The hints are heard.
