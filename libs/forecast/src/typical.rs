@@ -33,10 +33,18 @@ impl Default for Typical {
 impl Typical {
     /// A hole ended that was open so many seconds. What is no length counts as none.
     pub fn add(&mut self, length_s: f64) {
-        let length_s = if length_s > FIRST_S { length_s } else { FIRST_S };
+        let length_s = if length_s > FIRST_S {
+            length_s
+        } else {
+            FIRST_S
+        };
         let bin = ((length_s / FIRST_S).ln() / RATIO.ln()).ceil();
         let last = self.bins.len().saturating_sub(1);
-        let bin = if bin < last as f64 { bin as usize } else { last };
+        let bin = if bin < last as f64 {
+            bin as usize
+        } else {
+            last
+        };
         if let Some(weight) = self.bins.get_mut(bin) {
             *weight += self.unit;
         }
