@@ -20,12 +20,18 @@ use tempfile::TempDir;
 use crate::common::{Summit, data, hole, trainer};
 use crate::hints::{Job, jobs, true_ends, write};
 
+/// An answer: the event, the trainers, what they had and what they get, and what that is worth.
+type Answer = (u64, Vec<u32>, Vec<u32>, Vec<u32>, u64);
+
+/// From when to when, in bits, who trained.
+type Stretch = (u64, u64, Option<u32>);
+
 /// All that was decided before a moment: every answer of the planner, bit by bit, and by node
 /// name who trained on it from when to when.
 #[derive(Debug, PartialEq, Default)]
 struct Decided {
-    answers: Vec<(u64, Vec<u32>, Vec<u32>, Vec<u32>, u64)>,
-    nodes: BTreeMap<String, Vec<(u64, u64, Option<u32>)>>,
+    answers: Vec<Answer>,
+    nodes: BTreeMap<String, Vec<Stretch>>,
 }
 
 impl Decided {
