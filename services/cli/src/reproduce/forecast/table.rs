@@ -103,6 +103,23 @@ fn hourly(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"))
 }
 
+/// A heading, and what is known under it.
+type KnownColumn = (&'static str, fn(&Known) -> Option<f64>);
+
+/// What is known beside a column.
+fn known(column: &str) -> &'static [KnownColumn] {
+    match column {
+        BFTRAINER => &[("before", |known| Some(known.bftrainer))],
+        FORECAST => &[
+            ("before", |known| Some(known.best)),
+            ("goal", |known| known.goal),
+        ],
+        AHEAD_15M => &[("goal", |known| known.goal_15m)],
+        CLAIRVOYANT => &[("before", |known| Some(known.clairvoyant))],
+        _ => &[],
+    }
+}
+
 /// What was run and what is known, side by side.
 fn shares(results: &Results) -> Vec<Vec<String>> {
     let any_known = results.cases.iter().any(|case| case.known.is_some());
@@ -115,17 +132,6 @@ fn shares(results: &Results) -> Vec<Vec<String>> {
         !own || (!any_known && column.purpose == Purpose::Without)
     };
     let columns: Vec<&Column> = results.columns.iter().filter(shown).collect();
-    let known: fn(&str) -> &'static [(&'static str, fn(&Known) -> Option<f64>)] = |name| match name
-    {
-        BFTRAINER => &[("before", |known| Some(known.bftrainer))],
-        FORECAST => &[
-            ("before", |known| Some(known.best)),
-            ("goal", |known| known.goal),
-        ],
-        AHEAD_15M => &[("goal", |known| known.goal_15m)],
-        CLAIRVOYANT => &[("before", |known| Some(known.clairvoyant))],
-        _ => &[],
-    };
     let mut first = heading(["case"]);
     for column in &columns {
         first.push(column.title.to_owned());
