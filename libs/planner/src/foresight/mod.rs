@@ -1,8 +1,8 @@
 //! Plans by forecasts: from a pool that says how long its holes stay to who gets which.
 //!
-//! [`view`] puts the usable holes in order and leaves out what is in doubt; scenarios are drawn
+//! `view` puts the usable holes in order and leaves out what is in doubt; scenarios are drawn
 //! from their forecasts, with a seed that follows from the number of the pool's newest event;
-//! [`crate::joint`] allocates, and [`crate::patterns`] betters that if it is asked to; [`reasons`]
+//! [`crate::joint`] allocates, and [`crate::patterns`] betters that if it is asked to; `reasons`
 //! says why.
 //!
 //! **The same input gives the same plan.** What a free node-second is worth is learnt by

@@ -29,8 +29,8 @@
 //! rate, and a change must be worth `hysteresis` times its cost: a plan is reconsidered at every
 //! event, and what does not pay clearly now may pay for nothing in a minute.
 //!
-//! **Method.** [`segments`] cuts the ordered free nodes into consecutive segments, one for each
-//! loose trainer, or leaves nodes out, exactly, by dynamic programming. [`growth`] then lets
+//! **Method.** `segments` cuts the ordered free nodes into consecutive segments, one for each
+//! loose trainer, or leaves nodes out, exactly, by dynamic programming. `growth` then lets
 //! bound trainers grow into what is left as long as that pays. Sizes of bound trainers are
 //! *guided*: several proposals (change nothing; the sizes that are optimal without a forecast
 //! over a short and a longer time, by [`crate::dp`]) are carried out in this way, and the best
