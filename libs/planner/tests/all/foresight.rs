@@ -1,8 +1,8 @@
-//! Plans by forecasts: translation, order, refused holes, explanations, doubt.
+//! Plans by forecasts: translation, order, refused holes, explanations.
 
 use lacuna_model::{
-    Doubt, Forecast, ForecastPoint, Generation, HoleVerdict, Joint, More, NodeChoice, OrderSource,
-    Outcome, Plan, Policy, TrainerId, Verdict,
+    Forecast, ForecastPoint, Generation, HoleVerdict, Joint, More, OrderSource, Outcome, Plan,
+    Policy, TrainerId, Verdict,
 };
 use lacuna_planner::check::check;
 use lacuna_planner::{Input, Planner, Settings, explain, foresight};
@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::language::{Case, NOW, case, node};
 
-fn points(points: &[(f64, f64)]) -> Forecast {
+pub(crate) fn points(points: &[(f64, f64)]) -> Forecast {
     let points = points
         .iter()
         .map(|&(after_s, open)| ForecastPoint { after_s, open });
@@ -22,12 +22,12 @@ fn points(points: &[(f64, f64)]) -> Forecast {
 }
 
 /// A hole that ends within a millisecond after `s` seconds.
-fn ends_at(s: f64) -> Forecast {
+pub(crate) fn ends_at(s: f64) -> Forecast {
     points(&[(s, 1.0), (s + 0.001, 0.0)])
 }
 
 /// Gives the holes of a case these forecasts, and joins them in the order of their names.
-fn foreseen(mut case: Case, forecasts: &[Forecast], links: Option<f32>) -> Case {
+pub(crate) fn foreseen(mut case: Case, forecasts: &[Forecast], links: Option<f32>) -> Case {
     let holes = case.pool.holes.len();
     assert_eq!(holes, forecasts.len());
     case.pool.forecasts = forecasts.to_vec();
@@ -42,7 +42,7 @@ fn foreseen(mut case: Case, forecasts: &[Forecast], links: Option<f32>) -> Case 
     case
 }
 
-fn settings(repool: bool) -> Settings {
+pub(crate) fn settings(repool: bool) -> Settings {
     let mut foresight = foresight::Settings::default();
     foresight.joint.repool = repool;
     // So short that no look ahead is shorter, whatever the trainers cost.
@@ -54,11 +54,11 @@ fn settings(repool: bool) -> Settings {
     }
 }
 
-fn plan(case: &Case) -> Plan {
+pub(crate) fn plan(case: &Case) -> Plan {
     plan_with(case, &settings(true), false)
 }
 
-fn plan_with(case: &Case, settings: &Settings, stale: bool) -> Plan {
+pub(crate) fn plan_with(case: &Case, settings: &Settings, stale: bool) -> Plan {
     let mut planner = Planner::new(settings.clone());
     let plan = planner.plan_of(&Input {
         pool: &case.pool,
@@ -71,19 +71,19 @@ fn plan_with(case: &Case, settings: &Settings, stale: bool) -> Plan {
     plan
 }
 
-fn nodes_of(plan: &Plan, name: &str) -> Vec<String> {
+pub(crate) fn nodes_of(plan: &Plan, name: &str) -> Vec<String> {
     let of = |a: &&lacuna_model::Allocation| a.trainer.as_str() == name;
     let found = plan.allocations.iter().find(of);
     let nodes = found.map(|a| a.nodes.iter().map(ToString::to_string).collect());
     nodes.unwrap_or_default()
 }
 
-fn report(plan: &Plan) -> &lacuna_model::ForecastReport {
+pub(crate) fn report(plan: &Plan) -> &lacuna_model::ForecastReport {
     plan.report.forecast.as_deref().expect("made by forecasts")
 }
 
 /// Bad luck for whoever guesses: two trainers, holes that stay short, and holes that stay long.
-fn short_and_long() -> Case {
+pub(crate) fn short_and_long() -> Case {
     let case = case()
         .hole(6, "5m")
         .trainer("costly")
@@ -300,7 +300,7 @@ fn a_trainer_that_was_hit_may_take_other_nodes_and_others_may_not() {
 }
 
 /// A case with forecasts of all kinds, some trainers hit, and an order that is not that of names.
-fn messy(rng: &mut ChaCha8Rng) -> Case {
+pub(crate) fn messy(rng: &mut ChaCha8Rng) -> Case {
     let mut case = crate::planner::messy(rng);
     let holes = case.pool.holes.len();
     case.pool.forecasts = (0..rng.random_range(1..6))
@@ -377,197 +377,4 @@ fn every_plan_by_forecasts_is_sound_and_comes_out_the_same_again() {
     }
     println!("{repooled} re-pooled, {refused} classes refused, {grown} grown");
     assert!(repooled > 50 && refused > 5 && grown > 200);
-}
-
-/// Whether somebody has a node that it had not.
-fn grows(case: &Case, plan: &Plan) -> bool {
-    plan.allocations.iter().any(|a| {
-        let record = case.trainers.iter().find(|r| r.spec.id == a.trainer);
-        let had = &record.unwrap().nodes;
-        a.nodes.iter().any(|n| !had.contains(n))
-    })
-}
-
-#[test]
-fn on_doubt_nobody_grows() {
-    let seed = 91;
-    println!("seed {seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut would = 0;
-    for _ in 0..100 {
-        let sure = messy(&mut rng);
-        would += u32::from(grows(&sure, &plan(&sure)));
-        let stale = plan_with(&sure, &settings(true), true);
-        let mut no_forecast = sure.clone();
-        no_forecast.pool.forecasts.clear();
-        let mut empty = sure.clone();
-        empty.pool.forecasts.fill(Forecast::default());
-        let mut broken = vec![no_forecast, empty];
-        let holes = sure.pool.holes.len() as u32;
-        let orders: [(Vec<u32>, f32); 4] = [
-            ((0..holes + 1).collect(), 0.5),
-            ((0..holes).map(|_| 0).collect(), 0.5),
-            ((1..holes + 1).collect(), 0.5),
-            ((0..holes).collect(), f32::NAN),
-        ];
-        for (order, link) in orders {
-            let mut case = sure.clone();
-            let link = vec![link; order.len().saturating_sub(1)];
-            case.pool.joint = Some(Joint {
-                order,
-                link,
-                typical_s: None,
-            });
-            broken.push(case);
-        }
-        let of = |case: &Case| (case.clone(), plan(case));
-        let plans = broken.iter().map(of).chain([(sure.clone(), stale)]);
-        for (case, plan) in plans.filter(|_| holes > 1) {
-            assert!(!grows(&case, &plan), "{plan:#?}");
-            assert!(plan.repooled.is_empty());
-            let doubts = &report(&plan).doubts;
-            assert_eq!(doubts.len(), 1);
-            assert!(explain::plan(&plan).contains("in doubt: "));
-            // What is sound stands.
-            for verdict in &plan.report.trainers {
-                let record = case.trainers.iter().find(|r| r.spec.id == verdict.trainer);
-                let min = record.unwrap().spec.min_nodes;
-                let stands = if verdict.before < min {
-                    0
-                } else {
-                    verdict.before
-                };
-                assert_eq!(verdict.after, stands);
-            }
-        }
-    }
-    assert!(would > 50, "cases in which nobody would grow prove nothing");
-}
-
-#[test]
-fn a_stale_pool_lets_nobody_grow_whatever_the_policy() {
-    let case = case().hole(4, "5m").trainer("a").nodes(1..=4).holds([0, 1]);
-    for policy in [Policy::Milp, Policy::Dp, Policy::EqualShare] {
-        assert_eq!(
-            case.plan(policy, NodeChoice::Together).allocations[0]
-                .nodes
-                .len(),
-            4
-        );
-        let settings = Settings {
-            policy,
-            ..Settings::default()
-        };
-        let plan = plan_with(&case, &settings, true);
-        assert_eq!(nodes_of(&plan, "a"), ["a00", "a01"]);
-        assert_eq!(report(&plan).doubts, [Doubt::StalePool]);
-    }
-}
-
-#[test]
-fn a_hole_whose_forecast_is_broken_goes_to_nobody_new_and_its_trainer_keeps_what_it_has() {
-    let bad = [
-        points(&[]),
-        points(&[(10.0, 0.5), (10.0, 0.2)]),
-        points(&[(10.0, 0.5), (20.0, 0.6)]),
-        points(&[(-1.0, 1.0)]),
-        points(&[(f64::NAN, 1.0)]),
-        points(&[(10.0, f64::NAN)]),
-        points(&[(10.0, 1.5)]),
-        // It says that the hole has ended, and it is there: the hint was wrong.
-        points(&[(0.0, 0.0)]),
-    ];
-    for bad in bad {
-        let case = case()
-            .hole(6, "5m")
-            .trainer("doubtful")
-            .nodes(1..=6)
-            .costs(1.0, 1.0)
-            .holds([0, 1])
-            .trainer("sure")
-            .nodes(1..=6)
-            .costs(1.0, 1.0)
-            .holds([2]);
-        let good = ends_at(10_000.0);
-        let mut forecasts = vec![good; 6];
-        forecasts[1] = bad.clone();
-        forecasts[3] = bad;
-        let plan = plan(&foreseen(case, &forecasts, Some(0.5)));
-        assert_eq!(nodes_of(&plan, "doubtful"), ["a00", "a01"]);
-        assert_eq!(nodes_of(&plan, "sure"), ["a02", "a04", "a05"]);
-        assert_eq!(report(&plan).doubts, [Doubt::BrokenForecasts { holes: 2 }]);
-        assert_eq!(
-            explain::node(&plan, &node(3)).unwrap(),
-            "hole a03: nobody new takes it: the forecast of 2 holes is missing or broken: who \
-             has such a hole keeps what it has"
-        );
-    }
-}
-
-#[test]
-fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts_if_that_is_preferred() {
-    let preferring = Settings {
-        policy: Policy::Milp,
-        prefer_forecast: true,
-        ..Settings::default()
-    };
-    let mut case = short_and_long();
-    let plan = plan_with(&case, &preferring, false);
-    assert_eq!(plan.report.solve.solver, "segments");
-    let never = Settings {
-        prefer_forecast: false,
-        ..preferring.clone()
-    };
-    assert!(plan_with(&case, &never, false).report.forecast.is_none());
-    // A constant predictor says nothing of that.
-    case.pool.joint = None;
-    case.pool.forecasts = vec![ends_at(120.0); 6];
-    let plan = plan_with(&case, &preferring, false);
-    assert_eq!(plan.report.solve.outcome, Outcome::Optimal);
-    assert!(plan.report.forecast.is_none());
-}
-
-#[test]
-fn a_constant_forecast_neither_refuses_nor_churns() {
-    // Every hole is said to last just as long as the planner looks ahead.
-    let case = case()
-        .hole(8, "5m")
-        .trainer("a")
-        .nodes(1..=4)
-        .trainer("b")
-        .nodes(1..=4);
-    let case = foreseen(case, &vec![ends_at(120.0); 8], None);
-    let first = plan(&case);
-    assert_eq!(nodes_of(&first, "a").len() + nodes_of(&first, "b").len(), 8);
-    let after = case.after(&first);
-    assert_eq!(plan(&after).allocations, first.allocations);
-}
-
-#[test]
-fn the_report_of_a_large_pool_is_small() {
-    let seed = 5;
-    println!("seed {seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut case = case().hole(10_000, "5m");
-    for j in 0..20 {
-        case = case.trainer(&format!("t{j}")).nodes(1..=64);
-    }
-    let forecasts: Vec<Forecast> = (0..50)
-        .map(|k| points(&[(f64::from(k) * 20.0 + 5.0, 0.5), (2_000.0, 0.1)]))
-        .collect();
-    case.pool.forecasts = forecasts;
-    for hole in &mut case.pool.holes {
-        hole.forecast = rng.random_range(0..50);
-    }
-    case.pool
-        .holes
-        .sort_by(|a, b| a.hole.node.cmp(&b.hole.node));
-    let plan = plan(&case);
-    let report = report(&plan);
-    assert!(
-        report.classes.len() <= 8 * (2 * 20 + 1),
-        "{}",
-        report.classes.len()
-    );
-    assert!(explain::plan(&plan).lines().count() < 100);
 }
