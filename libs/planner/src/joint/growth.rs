@@ -56,12 +56,8 @@ pub(super) fn grow(
         }
         candidates.retain(|candidate| candidate.best.is_some());
         let gain = |c: &Candidate| c.best.map_or(f64::NEG_INFINITY, |(gain, _)| gain);
-        let first = (0..candidates.len()).max_by(|&a, &b| {
-            let (a, b) = (candidates.get(a), candidates.get(b));
-            a.map(gain)
-                .unwrap_or(0.0)
-                .total_cmp(&b.map(gain).unwrap_or(0.0))
-        });
+        let ranked = candidates.iter().map(gain).enumerate();
+        let first = ranked.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at);
         let Some(winner) = first.map(|at| candidates.swap_remove(at)) else {
             return;
         };

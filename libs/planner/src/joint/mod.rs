@@ -34,7 +34,8 @@
 //! bound trainers grow into what is left as long as that pays. Sizes of bound trainers are
 //! *guided*: several proposals (change nothing; the sizes that are optimal without a forecast
 //! over a short and a longer time, by [`crate::dp`]) are carried out in this way, and the best
-//! by V is taken. Refusing a hole is an answer like any other.
+//! by V is taken, or everything kept if nothing is better. Refusing a hole is an answer like any
+//! other.
 //!
 //! [`crate::patterns`] is the same problem as a mixed-integer programme with a bound.
 //!

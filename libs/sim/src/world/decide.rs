@@ -140,10 +140,7 @@ impl<'a, 's> Decider<'a, 's> {
     }
 
     /// Decides by forecasts which trainer gets which node.
-    ///
-    /// # Errors
-    /// None yet.
-    pub(crate) fn decide_jointly(&mut self, request: &Request<'_>) -> Result<Assignment, SimError> {
+    pub(crate) fn decide_jointly(&mut self, request: &Request<'_>) -> Assignment {
         let before = (self.stopwatch)();
         let mut assignment = self.joint.decide(request);
         let with_patterns = self.policy == Policy::MilpPatterns;
@@ -170,7 +167,7 @@ impl<'a, 's> Decider<'a, 's> {
         } else {
             self.count(assignment.proposal.name());
         }
-        Ok(assignment)
+        assignment
     }
 
     /// The programme over patterns, started from what the dynamic programme found.

@@ -40,7 +40,7 @@ impl World<'_> {
             owners: &owners,
             scenarios: &scenarios,
         };
-        let assignment = decider.decide_jointly(&request)?;
+        let assignment = decider.decide_jointly(&request);
         let mut counts = vec![0_u32; self.active.len()];
         for (&node, (old, new)) in seer.order.iter().zip(owners.iter().zip(&assignment.owners)) {
             if let Some(count) = new.and_then(|j| counts.get_mut(j as usize)) {
