@@ -316,7 +316,7 @@ fn segments_for_loose_trainers_are_the_best_consecutive_ones() {
 fn the_whole_decision_is_near_the_best_of_all() {
     let seed = 43;
     println!("seeds {seed}000 and on");
-    let (mut gaps, mut kept, mut hit) = (Gaps::default(), Gaps::default(), Gaps::default());
+    let (mut gaps, mut kept) = (Gaps::default(), Gaps::default());
     for round in 0..1000 {
         let case = case(seed * 1000 + round, 6, 3, false);
         let mut joint = Joint::new(case.settings);
@@ -332,11 +332,7 @@ fn the_whole_decision_is_near_the_best_of_all() {
         // Nobody does anything: those that run keep what they have, if they may.
         if case.wrong(&case.owners).is_none() {
             let keeping = case.judge(&case.owners, answer.salvage);
-            // A trainer that was hit and may take any segment may have scattered nodes already,
-            // which no segment is; without one nothing is ever lost against keeping all.
-            let any_hit = (0..case.trainers.len()).any(|j| case.member(j).hit);
-            let cases = if any_hit { &mut hit } else { &mut kept };
-            cases.0.push((keeping - found) / best.abs().max(1.0));
+            kept.0.push((keeping - found) / best.abs().max(1.0));
         }
     }
     let (mean, p95, worst, exact) = gaps.figures();
@@ -344,16 +340,13 @@ fn the_whole_decision_is_near_the_best_of_all() {
         "gap to the best of all: mean {mean:.4} p95 {p95:.4} worst {worst:.4}, none in {exact:.3}"
     );
     let (_, _, worse, _) = kept.figures();
-    let (_, p95, hurt, _) = hit.figures();
     println!(
-        "keeping all is better by at most {worse:.5} in {} cases, and where somebody was hit by \
-         {hurt:.4} (p95 {p95:.4}) in {}",
-        kept.0.len(),
-        hit.0.len()
+        "keeping all is better by at most {worse:.5} in {} cases",
+        kept.0.len()
     );
     assert!(mean < 0.01, "{mean}");
     assert!(worse < 1e-6, "{worse}");
-    assert!(p95 <= 0.0 && hurt < 0.1, "{p95} {hurt}");
+    assert!(kept.0.len() > 100, "{}", kept.0.len());
 }
 
 proptest! {
