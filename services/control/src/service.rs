@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use lacuna_model::{AgentStatus, NodeEvent, Progress, Span, Timestamp, TrainerId};
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_runtime::{Context, Follow, NoArgs, Received, Running, ServiceError, Start};
+use lacuna_runtime::{
+    Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
+};
 use lacuna_trainer::Now;
 use lacuna_trainer::book::{Book, Effect, Input, Refusal};
 use lacuna_wire::address;
@@ -34,7 +36,11 @@ pub fn run(ctx: Context, _: NoArgs) -> Running {
 
 async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let metrics = Metrics::new(&ctx.registry)?;
-    Control::start(ctx, metrics).await?.live().await
+    // Whoever sees the first state of the trainers may ask at once, so control listens before.
+    let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
+    let asked = ctx.bus.subscribe(&address::requests(&ctx.cluster)).await?;
+    let control = Control::start(ctx, metrics).await?;
+    control.live(agents, asked).await
 }
 
 struct Control {
@@ -111,10 +117,12 @@ impl Control {
         Ok((commands, reply))
     }
 
-    async fn live(mut self) -> Result<(), ServiceError> {
+    async fn live(
+        mut self,
+        mut agents: Subscription<AgentStatus>,
+        mut asked: Subscription<Request>,
+    ) -> Result<(), ServiceError> {
         let (bus, cluster) = (self.ctx.bus.clone(), self.ctx.cluster.clone());
-        let mut agents = bus.subscribe(&address::agents(&cluster)).await?;
-        let mut asked = bus.subscribe(&address::requests(&cluster)).await?;
         let mut clocks = bus.follow(&address::clock(&cluster), Start::Last).await?;
         let mut events = bus
             .follow(&address::event(&cluster), Start::Newest(LOOK_BACK))
