@@ -92,3 +92,21 @@ logs: ## follow the containers' logs; ARGS names a service
 .PHONY: base-image
 base-image: ## make the base image with debootstrap, for places without a container registry
 	@deploy/up.sh base-image
+
+NODES ?= 4
+
+.PHONY: slurm-up
+slurm-up: ## a real Slurm cluster in containers, Lacuna's binaries beside it (Docker); NODES=4
+	@integration-tests/slurm/bed.py up --nodes $(NODES) $(ARGS)
+
+.PHONY: slurm-down
+slurm-down: ## stop the Slurm cluster and forget it
+	@integration-tests/slurm/bed.py down
+
+.PHONY: slurm-measure
+slurm-measure: ## what a batch job waits for fillers, on the cluster of slurm-up; ARGS=--help
+	@integration-tests/slurm/bed.py measure $(ARGS)
+
+.PHONY: test-slurm
+test-slurm: ## end-to-end tests on a real Slurm cluster; SKIPPED where Docker cannot run
+	@integration-tests/slurm/test.py $(ARGS)
