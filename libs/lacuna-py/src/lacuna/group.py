@@ -1,0 +1,299 @@
+"""One process group: how members meet, sum, and part.
+
+A group is built from the public interface of torch.distributed on a store that lives elsewhere,
+under the prefix ``<trainer>/<run>/<attempt>``. Things found out the hard way:
+
+* Before the group is built, members meet by keys in the store. So nobody enters
+  ``init_process_group``, which cannot be called off, for somebody who never comes.
+* Nothing here raises for a peer that is gone; failures are returned as text. An exception's
+  traceback keeps the old group's sockets open, and then the peers wait for a timeout.
+* Operations are waited for in small portions, so that one with a paused peer can be abandoned
+  when a newer run leaves that peer out. The abandoned group is kept by a thread of its own,
+  since its destructor waits for the operation.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Callable, Optional, Union
+
+import torch
+import torch.distributed as dist
+
+from .messages import Membership, endpoint
+from .network import choose_interface
+
+log = logging.getLogger("lacuna")
+
+#: Seconds between two looks at who has come.
+POLL = 0.002
+#: Seconds between two attempts to reach a store that does not answer.
+RETRY = 0.1
+#: An operation is waited for in portions of this many seconds.
+PORTION = 0.02
+#: The last barrier is not worth more than this many seconds.
+FAREWELL = 0.2
+
+#: Asked again and again while waiting; a text is the reason to give up.
+Watch = Callable[[], Optional[str]]
+
+
+@dataclass
+class Rendezvous:
+    """The way to the store; the connection is kept from one run to the next."""
+
+    _endpoint: str = ""
+    _store: Any = None
+    #: Keys that this process has seen used, as (prefix, world size, own rank).
+    _used: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def store(self, where: str, watch: Watch) -> tuple[Any, Optional[str]]:
+        """The store, as soon as it answers; or the reason to give up."""
+        if self._store is not None and self._endpoint == where:
+            return self._store, None
+        host, port = endpoint(where)
+        warned = False
+        while True:
+            reason = watch()
+            if reason is not None:
+                return None, reason
+            # PyTorch's own attempts cannot be called off: first see whether anybody is there.
+            error = _probe(host, port)
+            if error is None:
+                try:
+                    self._store = dist.TCPStore(
+                        host,
+                        port,
+                        is_master=False,
+                        wait_for_workers=False,
+                        timeout=timedelta(seconds=5),
+                    )
+                    self._endpoint = where
+                    choose_interface(host, port)
+                    return self._store, None
+                except (RuntimeError, OSError) as failure:
+                    error = str(failure)
+            if not warned:
+                log.warning("the store at %s does not answer: %s", where, error)
+                warned = True
+            time.sleep(RETRY)
+
+    def drop(self) -> None:
+        """The connection is broken; the next use makes a new one."""
+        self._store = None
+
+    def meet(
+        self, prefix: str, run: Membership, card: dict[str, Any], watch: Watch
+    ) -> Union[list[dict[str, Any]], str]:
+        """Shows the own card and waits for those of all members; or the reason to give up."""
+        key = f"{prefix}/card/{{}}".format
+        cards: dict[int, dict[str, Any]] = {}
+        self._used.append((prefix, run.world_size, run.rank))
+
+        def look(store: Any, first: bool) -> bool:
+            if first:
+                store.set(key(run.rank), json.dumps(card))
+            for rank in range(run.world_size):
+                if rank not in cards:
+                    text = _peek(store, key(rank))
+                    if text is None:
+                        return False
+                    cards[rank] = json.loads(text)
+            return True
+
+        reason = self._poll(run.store, look, watch)
+        return [cards[rank] for rank in range(run.world_size)] if reason is None else reason
+
+    def announce(self, prefix: str, where: str, watch: Watch) -> Optional[str]:
+        """Says that the state is at hand; or the reason to give up."""
+
+        def set_key(store: Any, first: bool) -> bool:
+            store.set(f"{prefix}/loaded", "yes")
+            return True
+
+        return self._poll(where, set_key, watch)
+
+    def await_announced(self, prefix: str, where: str, watch: Watch) -> Optional[str]:
+        """Waits for :meth:`announce` of another member; or the reason to give up."""
+        return self._poll(
+            where, lambda store, first: _peek(store, f"{prefix}/loaded") is not None, watch
+        )
+
+    def _poll(self, where: str, look: Callable[[Any, bool], bool], watch: Watch) -> Optional[str]:
+        """Looks every few milliseconds, on a new connection if the store fails.
+
+        ``look`` hears whether the connection is new to it: a store that was started anew has
+        forgotten all. Returns the reason to give up, None if ``look`` has found what it wants.
+        """
+        while True:
+            store, reason = self.store(where, watch)
+            if reason is not None:
+                return reason
+            first = True
+            try:
+                while not look(store, first):
+                    first = False
+                    reason = watch()
+                    if reason is not None:
+                        return reason
+                    time.sleep(POLL)
+                return None
+            except (RuntimeError, OSError) as failure:
+                log.warning("the store failed, it is tried again: %s", failure)
+            self.drop()
+
+    def tidy(self, prefix: str) -> None:
+        """Deletes the keys of earlier groups than ``prefix``, beside the training."""
+        old = [used for used in self._used if used[0] != prefix]
+        self._used = [used for used in self._used if used[0] == prefix]
+        store = self._store
+        if not old or store is None:
+            return
+
+        def delete() -> None:
+            try:
+                for key in _keys(old):
+                    store.delete_key(key)
+            except (RuntimeError, OSError) as failure:
+                log.debug("old keys stay in the store: %s", failure)
+
+        threading.Thread(target=delete, name="lacuna-tidy", daemon=True).start()
+
+
+def _peek(store: Any, key: str) -> Optional[bytes]:
+    """The value of a key, or None, without waiting for it as ``get`` would.
+
+    A comparison with a value that no key has sets nothing; for a key that is not there, the
+    store answers with the value compared with.
+    """
+    value = store.compare_set(key, "?", "?")
+    return None if value == b"?" else value
+
+
+def _keys(used: list[tuple[str, int, int]]) -> list[str]:
+    """All keys of a group as gloo of PyTorch 1.13 names them, and those of the meeting.
+
+    Rank 0 deletes those of all ranks; the others their own, for the case that rank 0 was the
+    one that left. Another version's names stay: some hundred bytes for each member of a run.
+    """
+    keys = []
+    for prefix, world_size, own in used:
+        keys += [f"{prefix}/loaded", f"{prefix}/store_based_barrier_key:1"]
+        keys += [f"{prefix}/0/0/SEQ_NUM_STORE_KEY"]
+        for rank in range(world_size) if own == 0 else [own]:
+            keys += [f"{prefix}/card/{rank}", f"{prefix}/0/0/rank_{rank}", f"{prefix}/0/0/{rank}"]
+    return keys
+
+
+class Group:
+    """The members that train together now; of one member, no process group is needed."""
+
+    def __init__(self, rank: int, world_size: int) -> None:
+        self.rank = rank
+        self.world_size = world_size
+        self._abandoned: Any = None
+
+    @classmethod
+    def form(
+        cls, store: Any, prefix: str, run: Membership, timeout: float, backend: str
+    ) -> Union["Group", str]:
+        """Builds the process group of members that have met; or why it could not be built."""
+        if run.world_size == 1:
+            return cls(run.rank, 1)
+        try:
+            dist.init_process_group(
+                backend,
+                store=dist.PrefixStore(prefix, store),
+                rank=run.rank,
+                world_size=run.world_size,
+                timeout=timedelta(seconds=timeout),
+            )
+            return cls(run.rank, run.world_size)
+        except (RuntimeError, OSError, ValueError) as failure:
+            text = str(failure)
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        return f"the group could not be built: {text}"
+
+    @classmethod
+    def adopted(cls) -> "Group":
+        """The process group that exists already (``torchrun``)."""
+        return cls(dist.get_rank(), dist.get_world_size())
+
+    def sum(self, tensor: torch.Tensor, watch: Watch) -> Optional[str]:
+        """Sums a tensor over all members, in place; the reason if it failed."""
+        if self.world_size == 1:
+            return None
+        return self._do(lambda: dist.all_reduce(tensor, async_op=True), watch)
+
+    def broadcast(self, tensor: torch.Tensor, source: int, watch: Watch) -> Optional[str]:
+        """Copies a tensor from one member to all, in place; the reason if it failed."""
+        if self.world_size == 1:
+            return None
+        return self._do(lambda: dist.broadcast(tensor, source, async_op=True), watch)
+
+    def part(self) -> bool:
+        """Ends a group at a boundary that all have agreed on. True if all were there to see it.
+
+        The barrier lets everybody read the last sum before the first socket closes.
+        """
+        if self.world_size == 1:
+            return True
+        end = time.monotonic() + FAREWELL
+        failure = self.sum(
+            torch.zeros(1), lambda: "time is up" if time.monotonic() > end else None
+        )
+        self.close()
+        return failure is None
+
+    def close(self) -> None:
+        """Closes the sockets, so that peers that wait for this member wait no more."""
+        if self.world_size == 1 or not dist.is_initialized():
+            return
+        work, self._abandoned = self._abandoned, None
+        if work is None:
+            dist.destroy_process_group()
+            return
+        kept = [dist.group.WORLD, work]
+        dist.destroy_process_group()
+        threading.Thread(target=_outlast, args=(kept,), name="lacuna-old", daemon=True).start()
+        del work, kept
+
+    def _do(self, begin: Callable[[], Any], watch: Watch) -> Optional[str]:
+        try:
+            work = begin()
+        except (RuntimeError, OSError, ValueError) as failure:
+            return str(failure)
+        while True:
+            try:
+                work.wait(timedelta(seconds=PORTION))
+                return None
+            except RuntimeError as failure:
+                if work.is_completed():
+                    return str(failure)
+            reason = watch()
+            if reason is not None:
+                self._abandoned = work
+                return reason
+
+
+def _outlast(kept: list[Any]) -> None:
+    """Holds an abandoned group until its operation has ended by its own timeout."""
+    work = kept[1]
+    while not work.is_completed():
+        time.sleep(0.05)
+    kept.clear()
+
+
+def _probe(host: str, port: int) -> Optional[str]:
+    try:
+        with socket.create_connection((host, port), timeout=1.0):
+            return None
+    except OSError as error:
+        return str(error)

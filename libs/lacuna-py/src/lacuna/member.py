@@ -1,0 +1,206 @@
+"""How a program comes to its group: alone, under torchrun, or told by the agent (``regroup``)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Callable, Optional, Union
+
+import torch.distributed as dist
+
+from .group import Group, Rendezvous, Watch
+from .link import Link
+from .messages import Membership
+
+log = logging.getLogger("lacuna")
+
+#: A run that broke, and that no newer one follows in this many seconds, is tried again: perhaps
+#: nobody is gone, and only a connection was lost.
+PATIENCE = 2.0
+#: A newer run that leaves out a peer gives the present step at least this many seconds to end.
+GRACE = 0.25
+#: Silence in a group is never borne longer than this many seconds.
+LONGEST_TIMEOUT = 600.0
+
+#: What a member shows the others; see :meth:`lacuna.run.Elastic._card`.
+Card = dict[str, Any]
+
+
+@dataclass
+class Formed:
+    """A group that stands, and what its members have shown."""
+
+    group: Group
+    #: Number of the run; 0 outside of ``regroup``.
+    run: int
+    #: Names this group, different from all before.
+    name: str
+    cards: list[Card]
+
+
+#: Called when nobody has state: loads the newest checkpoint at the member that has it.
+Load = Callable[[list[Card], int], None]
+
+
+def newest(cards: list[Card]) -> Optional[int]:
+    """The rank with the newest state, the lowest of equals; None if nobody has any."""
+    held = [rank for rank, card in enumerate(cards) if card["state"] is not None]
+    return max(held, key=lambda rank: (cards[rank]["state"], -rank)) if held else None
+
+
+def loader(cards: list[Card]) -> int:
+    """The rank that sees the newest checkpoint, the lowest of equals."""
+    return max(range(len(cards)), key=lambda rank: (cards[rank]["saved"], -rank))
+
+
+class Alone:
+    """One process, no group."""
+
+    kind = "alone"
+
+    def form(self, card: Callable[[], Card], load: Load) -> Optional[Formed]:
+        cards = [card()]
+        if newest(cards) is None:
+            load(cards, 0)
+        return Formed(Group(0, 1), 0, "alone", cards)
+
+    def moving(self) -> bool:
+        return False
+
+    def watch(self, step_seconds: float) -> Watch:
+        return lambda: None
+
+
+class Torchrun:
+    """The process group that torchrun's environment describes; it never changes."""
+
+    kind = "torchrun"
+
+    def __init__(self, backend: str, timeout: float) -> None:
+        self._backend = backend
+        self._timeout = timeout
+
+    def form(self, card: Callable[[], Card], load: Load) -> Optional[Formed]:
+        if not dist.is_initialized():
+            dist.init_process_group(self._backend, timeout=timedelta(seconds=self._timeout))
+        group = Group.adopted()
+        cards: list[Any] = [None] * group.world_size
+        dist.all_gather_object(cards, card())
+        if newest(cards) is None:
+            load(cards, group.rank)
+        return Formed(group, 0, os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), cards)
+
+    def moving(self) -> bool:
+        return False
+
+    def watch(self, step_seconds: float) -> Watch:
+        return lambda: None
+
+
+class Regroup:
+    """Runs that the agent tells of; each is a new group of the same processes."""
+
+    kind = "regroup"
+
+    def __init__(self, link: Link, trainer: str, backend: str) -> None:
+        self._link = link
+        self._trainer = trainer
+        self._backend = backend
+        self._rendezvous = Rendezvous()
+        self._run: Optional[Membership] = None
+        self._attempt = 0
+
+    def moving(self) -> bool:
+        """Whether a newer run is known than the present one."""
+        told = self._link.newest
+        return told is not None and (self._run is None or told.run > self._run.run)
+
+    def watch(self, step_seconds: float) -> Watch:
+        """Gives a step up when a newer run has left out one of its members.
+
+        One that only leaves comes to the boundary first; so the step has the time that steps
+        take before it is given up.
+        """
+        grace = max(GRACE, 2.0 * step_seconds)
+
+        def look() -> Optional[str]:
+            told, run = self._link.newest, self._run
+            if told is None or run is None or told.run <= run.run:
+                return None
+            if set(run.members) <= set(told.members) or self._link.newest_age < grace:
+                return None
+            return f"run {told.run} goes on without a member that does not answer"
+
+        return look
+
+    def form(self, card: Callable[[], Card], load: Load) -> Optional[Formed]:
+        """Waits for a newer run, meets its members, builds the group. None: told to leave."""
+        while True:
+            run = self._next()
+            if run is None:
+                return None
+            formed = self._try(run, card(), load)
+            if isinstance(formed, Formed):
+                return formed
+            log.info("run %d, attempt %d: %s", run.run, self._attempt, formed)
+
+    def _next(self) -> Optional[Membership]:
+        """The run to try next: a newer one, else after some patience the same one again."""
+        link = self._link
+        timeout = None if self._run is None else PATIENCE
+        while not link.wait(lambda: link.leaving is not None or self.moving(), timeout):
+            if self._run is not None and self._run == link.newest:
+                self._attempt += 1
+                return self._run
+        if link.leaving is not None:
+            return None
+        self._run, self._attempt = link.newest, 0
+        return self._run
+
+    def _try(self, run: Membership, card: Card, load: Load) -> Union[Formed, str]:
+        prefix = f"{self._trainer}/{run.run}/{self._attempt}"
+        if run.world_size == 1:
+            if card["state"] is None:
+                load([card], 0)
+            return Formed(Group(0, 1), run.run, prefix, [card])
+
+        def superseded() -> Optional[str]:
+            if self._link.leaving is not None:
+                return "told to leave"
+            return "a newer run is known" if self.moving() else None
+
+        cards = self._rendezvous.meet(prefix, run, card, superseded)
+        if isinstance(cards, str):
+            return cards
+        if newest(cards) is None:
+            # A checkpoint may take longer to read than a collective may take: it is read before
+            # there is a group.
+            load(cards, run.rank)
+            rendezvous = self._rendezvous
+            mine = loader(cards) == run.rank
+            tell = rendezvous.announce if mine else rendezvous.await_announced
+            reason = tell(prefix, run.store, superseded)
+            if reason is not None:
+                return reason
+        store, reason = self._rendezvous.store(run.store, superseded)
+        if reason is not None:
+            return reason
+        timeout = max(float(c["timeout"]) for c in cards) * 2.0**self._attempt
+        group = Group.form(store, prefix, run, min(timeout, LONGEST_TIMEOUT), self._backend)
+        if isinstance(group, str):
+            self._rendezvous.drop()
+            return group
+        self._rendezvous.tidy(prefix)
+        return Formed(group, run.run, prefix, cards)
+
+
+def from_environment(link: Link, backend: str, timeout: float) -> Union[Alone, Torchrun, Regroup]:
+    """Which of the three the environment asks for."""
+    if os.environ.get("LACUNA_SOCKET"):
+        return Regroup(link, os.environ.get("LACUNA_TRAINER") or "trainer", backend)
+    if "RANK" in os.environ and "WORLD_SIZE" in os.environ and "MASTER_ADDR" in os.environ:
+        return Torchrun(backend, max(timeout, 30.0))
+    return Alone()
+

@@ -1,0 +1,121 @@
+"""What agent and program say to each other: JSON, one object a line.
+
+Program to agent::
+
+    {"say":"hello","pid":123,"version":1}
+    {"say":"ready"}
+    {"say":"alive"}
+    {"say":"progress","run":7,"base":1200.0,"samples":64.0,"step":21,"world_size":3,
+     "loss":0.4,"checkpoint":"/path or null","saved":1200.0,"t":1700000000.0}
+
+Agent to program::
+
+    {"tell":"run","run":7,"rank":0,"members":["n1","n2"],"store":"host:29400",
+     "samples_before":1200.0}
+    {"tell":"leave","deadline":1700000000.5}
+
+Unknown kinds and unknown fields are ignored, so that either side can be the newer one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+#: Version of this protocol, said in ``hello``.
+VERSION = 1
+
+#: The program has left because it was told to (EX_TEMPFAIL of sysexits.h).
+EXIT_LEFT = 75
+
+
+@dataclass(frozen=True)
+class Membership:
+    """One run: who trains together. The greatest ``run`` is the newest."""
+
+    run: int
+    rank: int
+    members: tuple[str, ...]
+    #: ``host:port`` of the store; may be empty if there is one member only.
+    store: str
+    #: Samples that Lacuna's books have counted before this run.
+    samples_before: float
+
+    @property
+    def world_size(self) -> int:
+        return len(self.members)
+
+
+@dataclass(frozen=True)
+class Leave:
+    """Leave at the next step boundary; at ``deadline`` (Unix seconds) the process ends."""
+
+    deadline: Optional[float]
+    reason: str
+
+
+Told = Union[Membership, Leave]
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """One line. Numbers that JSON has no words for (NaN, infinity) become null."""
+    clean = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in message.items()
+    }
+    return json.dumps(clean, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def decode(line: bytes) -> Optional[Told]:
+    """What a line of the agent says; None for a kind that this version does not know.
+
+    Raises ValueError if the line is damaged.
+    """
+    try:
+        value = json.loads(line)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    kind = value.get("tell")
+    if kind == "run":
+        return _membership(value)
+    if kind == "leave":
+        deadline = value.get("deadline")
+        if deadline is not None and not _is_number(deadline):
+            raise ValueError("'deadline' is no number")
+        return Leave(None if deadline is None else float(deadline), "told by the agent")
+    return None
+
+
+def _membership(value: dict[str, Any]) -> Membership:
+    run, rank, members = value.get("run"), value.get("rank"), value.get("members")
+    if not _is_count(run) or not _is_count(rank):
+        raise ValueError("'run' and 'rank' must be whole numbers")
+    if not isinstance(members, list) or not all(isinstance(m, str) for m in members):
+        raise ValueError("'members' must be a list of names")
+    if rank >= len(members):
+        raise ValueError(f"rank {rank} is outside of {len(members)} members")
+    before = value.get("samples_before", 0.0)
+    store = value.get("store") or ""
+    if not _is_number(before) or not isinstance(store, str):
+        raise ValueError("'samples_before' must be a number and 'store' a text")
+    return Membership(run, rank, tuple(members), store, float(before))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def endpoint(text: str) -> tuple[str, int]:
+    """Splits ``host:port`` (``[::1]:port`` for IPv6). Raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError(f"store {text!r} is not 'host:port'")
+    return host.strip("[]"), int(port)

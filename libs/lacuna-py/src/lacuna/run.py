@@ -1,0 +1,468 @@
+"""The training loop's side: batches out, losses in, and everything elastic in between."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import sys
+import time
+from types import TracebackType
+from typing import Any, Callable, Iterator, Mapping, Optional, Type, Union
+
+import torch
+from torch import nn
+
+from .checkpoint import Checkpoints
+from .data import fetch
+from .gradients import Gradients, Vote
+from .group import Group
+from .link import Link, leave_now
+from .member import Card, Formed, from_environment, loader, newest
+from .order import Order, Position, Share, mixed
+from .policy import BatchPolicy, checked
+from .progress import Reporter, Span
+from .state import Parts, Stateful, broadcast, frozen
+
+log = logging.getLogger("lacuna")
+
+
+def elastic(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *,
+    scheduler: Optional[Any] = None,
+    batch: Union[int, BatchPolicy] = 32,
+    seed: int = 0,
+    checkpoint_every: Optional[int] = None,
+    checkpoint_seconds: Optional[float] = 60.0,
+    checkpoint_dir: Optional[str] = None,
+    keep: int = 3,
+    state: Optional[Mapping[str, Stateful]] = None,
+    clip_norm: Optional[float] = None,
+    before_step: Optional[Callable[[], None]] = None,
+    reseed: bool = True,
+    timeout: float = 5.0,
+    backend: str = "gloo",
+) -> "Elastic":
+    """Makes a training loop elastic: ``with lacuna.elastic(model, optimizer, ...) as run:``.
+
+    ``batch``: samples of a step of the whole group (cut into shares), or a
+    :class:`~lacuna.policy.BatchPolicy`. ``scheduler``: stepped once a step. ``seed``: the data's
+    order and, with ``reseed``, the random numbers of each step follow from it.
+    ``checkpoint_every`` steps or ``checkpoint_seconds``, whichever comes first, into
+    ``checkpoint_dir`` (default: ``LACUNA_CHECKPOINT_DIR``; without either there are none);
+    ``keep`` of them stay. ``state``: further things with a ``state_dict``, by name. ``clip_norm``
+    and ``before_step`` act on the averaged gradients. ``timeout``: seconds of silence in a
+    collective after which a peer is taken for lost; it grows with the steps' duration.
+
+    Raises ValueError for settings that make no sense and ConnectionError if ``LACUNA_SOCKET`` is
+    set and no agent answers there.
+    """
+    return Elastic(
+        Parts(model, optimizer, scheduler, dict(state or {})),
+        policy=checked(batch),
+        seed=seed,
+        checkpoint_every=checkpoint_every,
+        checkpoint_seconds=checkpoint_seconds,
+        checkpoint_dir=checkpoint_dir or os.environ.get("LACUNA_CHECKPOINT_DIR"),
+        keep=keep,
+        clip_norm=clip_norm,
+        before_step=before_step,
+        reseed=reseed,
+        timeout=timeout,
+        backend=backend,
+    )
+
+
+class Elastic:
+    """A training run whose members may change between any two steps. Made by :func:`elastic`.
+
+    What counts as done: a step is applied by a member if its sums have arrived there; then the
+    member's state is one step newer. If the group breaks while some have applied a step and
+    others have not, the newest state is broadcast to all, so the step counts once; if nobody has
+    applied it, the next group does it again with the same samples.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        *,
+        policy: BatchPolicy,
+        seed: int,
+        checkpoint_every: Optional[int],
+        checkpoint_seconds: Optional[float],
+        checkpoint_dir: Optional[str],
+        keep: int,
+        clip_norm: Optional[float],
+        before_step: Optional[Callable[[], None]],
+        reseed: bool,
+        timeout: float,
+        backend: str,
+    ) -> None:
+        self._parts = parts
+        self._policy = policy
+        self._seed = seed
+        self._every = checkpoint_every
+        self._seconds = checkpoint_seconds
+        self._checkpoints = Checkpoints(checkpoint_dir, keep) if checkpoint_dir else None
+        self._clip_norm = clip_norm
+        self._before_step = before_step
+        self._reseed = reseed
+        self._timeout = timeout
+        parameters = [p for group in parts.optimizer.param_groups for p in group["params"]]
+        self._gradients = Gradients(parameters, parts.model)
+        total = os.environ.get("LACUNA_SAMPLES_TOTAL")
+        self._total = float(total) if total else None
+        self._link = Link(
+            os.environ.get("LACUNA_SOCKET") or None, os.environ.get("LACUNA_DEADLINE_FILE")
+        )
+        self._membership = from_environment(self._link, backend, timeout)
+        file = None if self._membership.kind == "regroup" else "LACUNA_PROGRESS_FILE"
+        self._reporter = Reporter(self._link, os.environ.get(file) if file else None)
+        self._group: Optional[Group] = None
+        self._span = Span(0, 1, 0)
+        self._position = Position()
+        self._has_state = False
+        self._lineage = ""
+        self._order: Optional[Order] = None
+        self._share: Optional[Share] = None
+        self._loss: Optional[float] = None
+        self._last_step = 0.0
+        self._step_seconds = 0.0
+        self._saved_step = 0
+        self._saved_at = time.monotonic()
+
+    # What a program may want to know.
+
+    @property
+    def rank(self) -> int:
+        """This member's place in the present group."""
+        return 0 if self._group is None else self._group.rank
+
+    @property
+    def world_size(self) -> int:
+        """How many members the present group has."""
+        return 1 if self._group is None else self._group.world_size
+
+    @property
+    def steps_done(self) -> int:
+        """Optimiser steps since the trainer's beginning."""
+        return self._position.step
+
+    @property
+    def samples(self) -> int:
+        """Samples used since the trainer's beginning, by all members."""
+        return self._position.samples
+
+    @property
+    def epoch(self) -> int:
+        """Epochs completed."""
+        return self._position.epoch
+
+    @property
+    def loss(self) -> Optional[float]:
+        """Mean loss of the last step over the whole group's batch."""
+        return self._loss
+
+    @property
+    def run_id(self) -> int:
+        """Number of the present run; 0 outside of ``regroup``."""
+        return self._span.run
+
+    @property
+    def checkpoint_failures(self) -> int:
+        """Checkpoints that could not be written here."""
+        return 0 if self._checkpoints is None else self._checkpoints.failures
+
+    # The loop.
+
+    def __enter__(self) -> "Elastic":
+        self._link.idle = True
+        self._link.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if self._group is not None:
+            if error is None:
+                self._finish()
+            else:
+                # Peers see at once that this member is gone.
+                self._group.close()
+                self._group = None
+        if self._checkpoints is not None:
+            self._checkpoints.settle()
+        self._link.flush()
+        self._link.close()
+
+    def steps(
+        self,
+        data: Any,
+        *,
+        epochs: Optional[int] = None,
+        shuffle: bool = True,
+        collate: Optional[Callable[[list[Any]], Any]] = None,
+    ) -> Iterator[Any]:
+        """This member's part of each batch, until ``epochs`` or all of Lacuna's samples are done.
+
+        ``data``: a tensor, a tuple of tensors of the same length, or anything with a length and
+        items (a ``Dataset``), put together by ``collate`` (default: PyTorch's).
+        """
+        length, get = fetch(data, collate)
+        for indices in self.shares(length, epochs=epochs, shuffle=shuffle):
+            yield get(indices)
+
+    def shares(
+        self, length: int, *, epochs: Optional[int] = None, shuffle: bool = True
+    ) -> Iterator[torch.Tensor]:
+        """Like :meth:`steps`, but gives the indices (int64) of this member's samples."""
+        self._order = Order(length, self._seed, shuffle)
+        while True:
+            if self._group is None:
+                self._regroup()
+            left = None if self._total is None else self._total - self._position.samples
+            if (epochs is not None and self._position.epoch >= epochs) or (
+                left is not None and left <= 0.0
+            ):
+                self._finish()
+                return
+            batch = self._policy.batch_of(self.world_size)
+            share = self._order.share(self._position, self.rank, self.world_size, batch, left)
+            self._share = share
+            self._gradients.begin()
+            if self._reseed:
+                _seed_all(mixed(self._seed, "step", self._position.step, self.rank))
+            if share.indices.numel() == 0:
+                self._gradients.forget()
+                self.step()
+            else:
+                yield share.indices
+            if self._share is not None:
+                raise RuntimeError("each batch needs one call of run.step(loss)")
+
+    def step(self, loss: Optional[Union[torch.Tensor, float]] = None) -> bool:
+        """In place of ``optimizer.step()``, after ``loss.backward()``.
+
+        ``loss`` must be the mean over this member's samples. True if the step was applied; False
+        if the group broke, and then the same samples come again.
+        """
+        share, group = self._share, self._group
+        if share is None or group is None:
+            raise RuntimeError("run.step() belongs to a batch of run.steps()")
+        self._share = None
+        leaving = self._link.leaving is not None
+        value = None if loss is None else float(loss)
+        vote = Vote(float(self._membership.moving()), float(leaving), value)
+        if group.world_size > 1:
+            watch = self._membership.watch(self._step_seconds)
+            agreed, failure = self._gradients.average(
+                share.indices.numel() / share.batch, vote, lambda t: group.sum(t, watch)
+            )
+            if agreed is None:
+                self._gradients.undo()
+                self._broke(failure)
+                return False
+            vote = agreed
+        self._apply(share, group.world_size)
+        self._loss = vote.loss
+        self._after(group, vote)
+        return True
+
+    def _apply(self, share: Share, world_size: int) -> None:
+        optimizer = self._parts.optimizer
+        if self._clip_norm is not None:
+            params = [p for g in optimizer.param_groups for p in g["params"]]
+            nn.utils.clip_grad_norm_(params, self._clip_norm)
+        if self._before_step is not None:
+            self._before_step()
+        factor = self._policy.factor(world_size)
+        # The factor is not left in place: schedulers compute the next rate from the present one.
+        rates = [g["lr"] for g in optimizer.param_groups]
+        if factor != 1.0:
+            for group, rate in zip(optimizer.param_groups, rates):
+                group["lr"] = rate * factor
+        optimizer.step()
+        if factor != 1.0:
+            for group, rate in zip(optimizer.param_groups, rates):
+                group["lr"] = rate
+        if self._parts.scheduler is not None:
+            self._parts.scheduler.step()
+        length = share.batch if self._order is None else self._order.length
+        self._position.advance(share.batch, length)
+
+    def _after(self, group: Group, vote: Vote) -> None:
+        now = time.monotonic()
+        if self._last_step > 0.0:
+            # The longest step of late: forgotten slowly, learnt at once.
+            self._step_seconds = max(now - self._last_step, 0.98 * self._step_seconds)
+        self._last_step = now
+        boundary = vote.moving > 0.0 or vote.leaving > 0.0
+        if group.rank == 0:
+            self._checkpoint_if_due(now)
+            self._report(last=boundary)
+        if not boundary:
+            return
+        if self._membership.kind == "torchrun":
+            # Torchrun knows one membership for a process's life: all leave, all come back.
+            self._leave(save=group.rank == 0)
+        everybody = vote.leaving >= group.world_size
+        group.part()
+        self._group = None
+        if self._link.leaving is not None:
+            self._leave(save=everybody and group.rank == 0)
+
+    # Groups.
+
+    def _card(self) -> Card:
+        """What the others must know of this member before the group is built."""
+        saved = None
+        if not self._has_state and self._checkpoints is not None:
+            saved = self._checkpoints.look()
+        length = 0 if self._order is None else self._order.length
+        return {
+            "state": [self._position.samples, self._position.step] if self._has_state else None,
+            "lineage": self._lineage,
+            "saved": -1 if saved is None else saved.samples,
+            "timeout": max(self._timeout, 4.0 * self._step_seconds),
+            "plan": f"{length}:{self._seed}:{self._policy.text()}",
+        }
+
+    def _load(self, cards: list[Card], rank: int) -> None:
+        """Nobody has state: the member with the newest checkpoint reads it."""
+        if loader(cards) == rank and self._checkpoints is not None:
+            state, saved = self._checkpoints.load()
+            if state is not None and saved is not None:
+                self._position = self._parts.put(state)
+                self._saved_step = saved.step
+
+    def _regroup(self) -> None:
+        """Comes back with a group whose members have the same state, or not at all."""
+        self._link.say({"say": "ready"})
+        self._link.idle = False
+        while self._group is None:
+            formed = self._membership.form(self._card, self._load)
+            if formed is None:
+                # Perhaps all others leave as well, one after the other: nothing may be lost.
+                self._leave(save=self._has_state)
+                continue
+            failure = self._agree(formed)
+            if failure is not None:
+                log.info("run %d: %s", formed.run, failure)
+                formed.group.close()
+                continue
+            self._group = formed.group
+            self._span = Span(formed.run, formed.group.world_size, self._position.samples)
+            self._last_step = 0.0
+            self._saved_at = time.monotonic()
+            if self._checkpoints is not None and formed.group.rank == 0:
+                self._checkpoints.look()
+            self._report(last=True)
+
+    def _agree(self, formed: Formed) -> Optional[str]:
+        """Brings all members to the newest state; the reason if the group broke meanwhile."""
+        group, cards = formed.group, formed.cards
+        held = newest(cards)
+        source = loader(cards) if held is None else held
+        if cards[source]["plan"] != cards[group.rank]["plan"]:
+            raise RuntimeError(
+                f"this member's length:seed:batch is {cards[group.rank]['plan']}, "
+                f"that of the group is {cards[source]['plan']}"
+            )
+        same = [(card["state"], card["lineage"]) for card in cards]
+        if held is None or any(one != same[source] for one in same):
+            mine = group.rank == source
+            state = self._parts.take(self._position) if mine else None
+            watch = self._membership.watch(self._step_seconds)
+            state, failure = broadcast(group, source, state, watch)
+            if failure is not None or state is None:
+                return failure or "no state came"
+            if held is None or same[group.rank] != same[source]:
+                if not mine:
+                    self._position = self._parts.put(state)
+        self._has_state = True
+        self._lineage = formed.name
+        return None
+
+    def _broke(self, reason: str) -> None:
+        """The group lost a member in the middle of a step, which was not applied here."""
+        group, self._group = self._group, None
+        if group is None:
+            return
+        log.info("run %d broke at step %d: %s", self._span.run, self._position.step, reason)
+        group.close()
+        if group.rank == 0:
+            self._group = None
+            self._report(last=True, rank=0)
+        if self._membership.kind == "torchrun":
+            self._rescue(group.rank)
+        self._last_step = 0.0
+
+    def _rescue(self, rank: int) -> None:
+        """Torchrun starts all processes anew: the state is saved by one that still has it."""
+        if rank == 1:
+            # Rank 0 may be the one that is gone. Two checkpoints of a step do no harm.
+            time.sleep(0.2)
+        if rank <= 1:
+            self._save_now()
+        self._link.flush()
+        leave_now(1)
+
+    # Reports and checkpoints, of rank 0.
+
+    def _report(self, last: bool = False, rank: Optional[int] = None) -> None:
+        if (self.rank if rank is None else rank) == 0:
+            saved = None if self._checkpoints is None else self._checkpoints.newest
+            self._reporter.report(self._span, self._position, self._loss, saved, last)
+
+    def _checkpoint_if_due(self, now: float) -> None:
+        if self._checkpoints is None or self._checkpoints.busy:
+            return
+        due = self._every is not None and self._position.step - self._saved_step >= self._every
+        if self._seconds is not None and now - self._saved_at >= self._seconds:
+            due = True
+        if due:
+            self._saved_step, self._saved_at = self._position.step, now
+            self._checkpoints.save_beside(frozen(self._parts.take(self._position)))
+
+    def _save_now(self) -> None:
+        """Saves before leaving, unless this state is saved already."""
+        if self._checkpoints is None:
+            return
+        self._checkpoints.settle()
+        saved = self._checkpoints.look()
+        if saved is None or saved.samples < self._position.samples:
+            self._checkpoints.save(self._parts.take(self._position))
+
+    def _finish(self) -> None:
+        """The program's own end: the state is saved, and the last word is said."""
+        group, self._group = self._group, None
+        if group is None:
+            return
+        together = group.part()
+        if group.rank == 0 or not together:
+            self._save_now()
+        self._report(last=True, rank=group.rank)
+        self._link.flush()
+        self._link.idle = True
+
+    def _leave(self, save: bool) -> None:
+        """Ends the process as it was told to."""
+        if save:
+            self._save_now()
+            self._report(last=True, rank=0)
+        self._link.flush()
+        leave_now()
+
+
+def _seed_all(seed: int) -> None:
+    """A step's random numbers follow from the seed, the step and the rank alone."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed & 0xFFFFFFFF)

@@ -1,0 +1,188 @@
+"""The training state: taken from a model, put into one, carried to other members.
+
+Tensors travel as they are, several in one buffer; what is around them (numbers, names, the
+nesting) goes before them in one small message.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import asdict, dataclass
+from typing import Any, Callable, Mapping, Optional, Protocol
+
+import torch
+from torch import nn
+
+from .group import Group, Watch
+from .order import Position
+
+#: Tensors are broadcast in buffers of about this many bytes.
+BUFFER = 32 << 20
+
+
+class Stateful(Protocol):
+    """Anything with a state: optimisers, schedulers, moving averages of weights."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: Any) -> Any: ...
+
+
+@dataclass
+class Parts:
+    """What has state in a training program."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    scheduler: Optional[Stateful]
+    extra: Mapping[str, Stateful]
+
+    def take(self, position: Position) -> dict[str, Any]:
+        """The whole state; its tensors are the living ones, not copies."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "extra": {name: part.state_dict() for name, part in self.extra.items()},
+            "position": asdict(position),
+        }
+
+    def put(self, state: dict[str, Any]) -> Position:
+        """Loads a state. Raises what the parts raise if it does not fit them."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scheduler is not None and state["scheduler"] is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        for name, part in self.extra.items():
+            part.load_state_dict(state["extra"][name])
+        return Position(**state["position"])
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """Stands where a tensor stood."""
+
+    index: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    device: str
+
+
+def frozen(state: Any) -> Any:
+    """A copy on the CPU that later training steps do not change."""
+    if isinstance(state, torch.Tensor):
+        return state.detach().to("cpu", copy=True)
+    return _mapped(state, frozen)
+
+
+def _mapped(value: Any, each: Callable[[Any], Any]) -> Any:
+    if isinstance(value, dict):
+        changed = copy.copy(value)
+        for key, part in value.items():
+            changed[key] = each(part)
+        return changed
+    if isinstance(value, list):
+        return [each(part) for part in value]
+    if type(value) is tuple:
+        return tuple(each(part) for part in value)
+    return value
+
+
+def broadcast(
+    group: Group, source: int, state: Optional[dict[str, Any]], watch: Watch
+) -> tuple[Optional[dict[str, Any]], Optional[str]]:
+    """Carries the source's state to all members: (state, None), or (None, why not).
+
+    The source gives its state, the others None. Members trust each other, as they do in
+    torch.distributed's own collectives of objects.
+    """
+    tensors: list[torch.Tensor] = []
+    skeleton = b""
+    if group.rank == source:
+
+        def out(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                tensors.append(value.detach())
+                return _Slot(len(tensors) - 1, value.dtype, tuple(value.shape), str(value.device))
+            return _mapped(value, out)
+
+        skeleton = pickle.dumps(out(state))
+    size = torch.tensor([len(skeleton)], dtype=torch.long)
+    failure = group.broadcast(size, source, watch)
+    if failure is not None:
+        return None, failure
+    text = (
+        torch.frombuffer(bytearray(skeleton), dtype=torch.uint8)
+        if group.rank == source
+        else torch.empty(int(size), dtype=torch.uint8)
+    )
+    failure = group.broadcast(text, source, watch)
+    if failure is not None:
+        return None, failure
+    nested = pickle.loads(bytes(text.tolist())) if group.rank != source else None
+    slots = _slots(nested) if nested is not None else []
+    sizes = [t.numel() * t.element_size() for t in tensors] if tensors else _sizes(slots)
+    received: list[torch.Tensor] = list(tensors)
+    for begin, end in _runs(sizes):
+        total = sum(sizes[begin:end])
+        if group.rank == source:
+            flat = torch.cat([_bytes(t) for t in tensors[begin:end]])
+        else:
+            flat = torch.empty(total, dtype=torch.uint8)
+        failure = group.broadcast(flat, source, watch) if total > 0 else None
+        if failure is not None:
+            return None, failure
+        if group.rank != source:
+            at = 0
+            for slot, length in zip(slots[begin:end], sizes[begin:end]):
+                part = flat[at : at + length].clone()
+                received.append(part.view(slot.dtype).view(slot.shape))
+                at += length
+    if group.rank == source:
+        return state, None
+
+    def back(value: Any) -> Any:
+        return received[value.index] if isinstance(value, _Slot) else _mapped(value, back)
+
+    return back(nested), None
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to("cpu").contiguous().reshape(-1).view(torch.uint8)
+
+
+def _slots(nested: Any) -> list[_Slot]:
+    found: list[_Slot] = []
+
+    def look(value: Any) -> Any:
+        if isinstance(value, _Slot):
+            found.append(value)
+            return value
+        return _mapped(value, look)
+
+    look(nested)
+    return sorted(found, key=lambda slot: slot.index)
+
+
+def _sizes(slots: list[_Slot]) -> list[int]:
+    sizes = []
+    for slot in slots:
+        count = 1
+        for length in slot.shape:
+            count *= length
+        sizes.append(count * torch.empty(0, dtype=slot.dtype).element_size())
+    return sizes
+
+
+def _runs(sizes: list[int]) -> list[tuple[int, int]]:
+    """Cuts the tensors into buffers; a tensor that is too large has one for itself."""
+    runs, begin, total = [], 0, 0
+    for i, size in enumerate(sizes):
+        if i > begin and total + size > BUFFER:
+            runs.append((begin, i))
+            begin, total = i, 0
+        total += size
+    if begin < len(sizes):
+        runs.append((begin, len(sizes)))
+    return runs

@@ -1,0 +1,70 @@
+"""What the tests share: a cluster on this machine, and the logs of its programs."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parent / "src"
+sys.path.insert(0, str(SOURCE))
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from lacuna.loopback import Loopback  # noqa: E402
+
+
+class Cluster(Loopback):
+    """Runs ``program.py`` with some arguments on each node."""
+
+    def __init__(self, folder, *arguments, hang_after=5.0, program="program.py", **env):
+        self.logs = folder
+        env = {
+            "PYTHONPATH": str(SOURCE),
+            "PROGRAM_SEED": "3",
+            "LACUNA_CHECKPOINT_DIR": str(folder / "checkpoints"),
+            **env,
+        }
+        argv = [sys.executable, str(HERE / program), "--log", str(folder), *arguments]
+        super().__init__(argv, folder, env=env, hang_after=hang_after)
+
+    def steps(self):
+        """All steps that any member has applied: [step, loss, run, rank, time], by time."""
+        found = []
+        for path in self.logs.glob("*.steps"):
+            text = path.read_text()
+            found += [json.loads(line) for line in text.splitlines() if line.endswith("]")]
+        return sorted(found, key=lambda line: line[4])
+
+    def result(self):
+        """What rank 0 has written at its end."""
+        return json.loads((self.logs / "result.json").read_text())
+
+    def losses(self):
+        """The loss of each step; of a step that was done twice, the one that stands."""
+        newest = {}
+        for step, loss, run, _rank, _time in self.steps():
+            if step not in newest or run >= newest[step][0]:
+                newest[step] = (run, loss)
+        return {step: loss for step, (_run, loss) in newest.items()}
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Makes clusters that are gone after the test, with all of their processes."""
+    made = []
+
+    def make(*arguments, folder="run", **options):
+        path = tmp_path / folder
+        path.mkdir(exist_ok=True)
+        made.append(Cluster(path, *arguments, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+        for node in one.nodes.values():
+            with pytest.raises(ProcessLookupError):
+                os.killpg(node.process.pid, 0)

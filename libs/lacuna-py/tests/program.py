@@ -1,0 +1,90 @@
+"""The program that the tests train: its state itself counts how often each sample was used.
+
+The parameter ``used`` has one number per sample. Its gradient is minus one part of the batch for
+each sample of the batch, and its learning rate is the batch, so a step adds exactly one for each
+sample that the step used. Whatever happens to the members, the counts are part of the state.
+"""
+
+import argparse
+import json
+import os
+import time
+
+import torch
+from torch import nn
+
+import lacuna
+
+
+class Counted(nn.Module):
+    def __init__(self, samples):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+        self.used = nn.Parameter(torch.zeros(samples))
+
+    def forward(self, x):
+        return self.net(x)
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--samples", type=int, default=256)
+    options.add_argument("--epochs", type=int, default=None)
+    options.add_argument("--batch", type=int, default=16)
+    options.add_argument("--sleep", type=float, default=0.0, help="seconds of a step")
+    options.add_argument("--every", type=int, default=None, help="steps between checkpoints")
+    options.add_argument("--log", default=None, help="folder of the logs of steps")
+    options = options.parse_args()
+
+    torch.manual_seed(1)
+    data = torch.Generator().manual_seed(2)
+    x = torch.randn(options.samples, 8, generator=data)
+    y = x.pow(2).sum(1, keepdim=True) / 8
+    torch.manual_seed(os.getpid())  # Members begin with different weights: one set must win.
+    model = Counted(options.samples)
+    optimizer = torch.optim.SGD(
+        [
+            {"params": model.net.parameters(), "lr": 0.05, "momentum": 0.9},
+            {"params": [model.used], "lr": float(options.batch)},
+        ],
+        lr=0.05,
+    )
+    if "PROGRAM_SEED" in os.environ:
+        torch.manual_seed(int(os.environ["PROGRAM_SEED"]))
+        for layer in (model.net[0], model.net[2]):
+            layer.reset_parameters()
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, [lambda step: 1.0 / (1.0 + step / 500.0), lambda step: 1.0]
+    )
+    log = None
+    if options.log:
+        name = os.environ.get("LACUNA_NODE", "alone")
+        log = open(os.path.join(options.log, f"{name}.steps"), "a", buffering=1)
+    with lacuna.elastic(
+        model,
+        optimizer,
+        scheduler=scheduler,
+        batch=options.batch,
+        seed=7,
+        checkpoint_every=options.every,
+        checkpoint_seconds=None,
+        timeout=float(os.environ.get("PROGRAM_TIMEOUT", "5")),
+    ) as run:
+        for indices in run.shares(options.samples, epochs=options.epochs):
+            optimizer.zero_grad()
+            loss = (model(x[indices]) - y[indices]).pow(2).mean()
+            (loss - model.used[indices].mean()).backward()
+            if options.sleep:
+                time.sleep(options.sleep)
+            if run.step(loss) and log:
+                line = [run.steps_done, run.loss, run.run_id, run.rank, time.time()]
+                log.write(json.dumps(line) + "\n")
+    if log and run.rank == 0:
+        used = model.used.detach().tolist()
+        result = {"used": used, "steps": run.steps_done, "samples": run.samples}
+        with open(os.path.join(options.log, "result.json"), "w") as file:
+            json.dump(result, file)
+
+
+if __name__ == "__main__":
+    main()
