@@ -40,6 +40,9 @@ pub struct Assignment {
     pub since: Timestamp,
     /// Newest checkpoint known.
     pub checkpoint: Option<String>,
+    /// Where its members find each other: host and port of a `TCPStore`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
 }
 
 /// What an agent is told to do.
@@ -48,6 +51,9 @@ pub struct Assignment {
 pub enum Action {
     /// Run this membership (a later run of the same trainer replaces an earlier one).
     Run(Box<Assignment>),
+    /// Start the program of a trainer that regroups, so that a later run can take it in. The
+    /// assignment is that of the present run, of which the node is no member.
+    Prepare(Box<Assignment>),
     /// Stop what runs, and give the node back.
     Release {
         /// Why.
@@ -85,6 +91,13 @@ pub enum Activity {
         /// Which membership.
         run: RunId,
     },
+    /// The program of a trainer that regroups is started, and waits to be taken into a run.
+    Prepared {
+        /// Which trainer.
+        trainer: TrainerId,
+        /// Whether it has said that it is ready.
+        ready: bool,
+    },
     /// The program ended by itself.
     Exited {
         /// Which trainer.
@@ -112,6 +125,9 @@ pub struct AgentStatus {
     /// Why the node was last given back without a command: `dead man`, `wanted`, or nothing.
     #[serde(default)]
     pub released: Option<String>,
+    /// These are the agent's last words: nobody is there to obey until an agent speaks again.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub leaving: bool,
 }
 
 /// How far one run of a trainer has come. Cumulative within the run, so that a report that
@@ -142,4 +158,14 @@ pub struct Progress {
     /// program is killed. Nothing if it has written none in this run.
     #[serde(default)]
     pub saved: Option<f64>,
+    /// Samples since the trainer's beginning that the model had absorbed when this run began,
+    /// of a program that knows (one that regroups): that is the truth, whatever was reported
+    /// of earlier runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }

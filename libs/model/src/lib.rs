@@ -30,4 +30,4 @@ pub use plan::{
 pub use pool::{Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
 pub use time::{Span, SpanError, Timestamp};
-pub use trainer::{Launch, RescaleCost, SpecError, TrainerSpec, Work};
+pub use trainer::{Elastic, Launch, RescaleCost, SpecError, TrainerSpec, Work};

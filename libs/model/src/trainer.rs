@@ -59,7 +59,49 @@ pub enum Launch {
         /// is only assumed.
         #[serde(default, skip_serializing_if = "is_false")]
         profile: bool,
+        /// How it takes a change of its nodes.
+        #[serde(default, skip_serializing_if = "Elastic::is_restart")]
+        elastic: Elastic,
     },
+}
+
+/// How a program takes a change of its nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "by")]
+pub enum Elastic {
+    /// It is stopped and started again on the new nodes.
+    #[default]
+    Restart,
+    /// The same, and `torchrun` starts its workers and brings them together.
+    Torchrun {
+        /// Workers on each node.
+        workers_per_node: u32,
+    },
+    /// It lives on, and its members build a new process group by themselves: whoever joins is
+    /// started beforehand and taken in when it is ready.
+    Regroup,
+}
+
+impl Elastic {
+    /// Whether it is stopped and started again, without further ado.
+    #[must_use]
+    pub fn is_restart(&self) -> bool {
+        *self == Self::Restart
+    }
+}
+
+impl Launch {
+    /// Whether its programs live on when its nodes change.
+    #[must_use]
+    pub const fn regroups(&self) -> bool {
+        matches!(
+            self,
+            Self::Command {
+                elastic: Elastic::Regroup,
+                ..
+            }
+        )
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]

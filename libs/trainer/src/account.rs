@@ -9,6 +9,9 @@
 //! - A program that writes checkpoints begins again at its newest one. So when such a run ends
 //!   before the work is done, only what the checkpoint covers is added to the past: the rest
 //!   will be done again. A program without checkpoints is credited with all that it reported.
+//! - A program that regroups keeps its state over its runs, and says with each report how many
+//!   samples that state had absorbed when the run began: that replaces what was counted of
+//!   earlier runs, in both directions.
 //! - Work past the end of a trainer does not count.
 //! - A change of size costs seconds of training at the rate before the change (published
 //!   accounting of BFTrainer, arXiv 2106.12091): `rate_before * up_s` when it grows,
@@ -73,6 +76,8 @@ enum Credit {
 impl Credit {
     fn of(record: &TrainerRecord) -> Self {
         match &record.spec.launch {
+            // Its next run says what its state had absorbed.
+            launch if launch.regroups() => Self::All,
             Launch::Command {
                 checkpoint_dir: Some(_),
                 ..
@@ -215,7 +220,19 @@ impl Account {
             Work::Samples(work) => (work - record.samples_before - record.samples_run).max(0.0),
             Work::UntilExit => f64::INFINITY,
         };
+        let base = report.base.unwrap_or_default();
+        if !sane(base) {
+            return Counted::Nonsense;
+        }
         if report.run == record.run && !record.nodes.is_empty() {
+            let (known, before) = (record.samples(), record.samples_before);
+            if let Some(base) = report.base {
+                // What the model has absorbed is the truth: whatever earlier runs have still
+                // to say is in it, and what it had lost is not.
+                record.samples_before = base;
+                self.closed.clear();
+            }
+            let left = left + before - record.samples_before;
             let more = (report.samples - record.samples_run).max(0.0).min(left);
             record.samples_run += more;
             record.saved_run = record.saved_run.max(saved).min(record.samples_run);
@@ -226,6 +243,9 @@ impl Account {
                     self.owed_at = report.at;
                 }
                 note(record, report);
+            }
+            if report.base.is_some() {
+                return Counted::Samples((record.samples() - known).max(0.0));
             }
             return Counted::Samples(more);
         }

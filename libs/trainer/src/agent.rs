@@ -7,7 +7,8 @@
 //! 3. A status names the newest command that has been *obeyed*: a release is reported when
 //!    nothing runs any more.
 //! 4. Without a renewal of its lease for the dead man's time the node gives up by itself.
-//! 5. A command from before the agent's start is obeyed only when control shows that it still
+//! 5. A program that regroups lives on over the runs of its trainer: it is told of the next one.
+//! 6. A command from before the agent's start is obeyed only when control shows that it still
 //!    means it, and only if no earlier agent has begun to.
 
 use lacuna_model::{
@@ -22,12 +23,22 @@ use crate::Now;
 pub enum Effect {
     /// Start this part of a run.
     Start(Box<Assignment>),
+    /// Start the program of a trainer that regroups, to be told of a run later, and call
+    /// [`Agent::ready`] when it is.
+    Prepare(Box<Assignment>),
+    /// Tell the program, which lives, of its next run.
+    Regroup {
+        /// The run under which it was started.
+        started: RunId,
+        /// The next run.
+        assignment: Box<Assignment>,
+    },
     /// Stop the program, all of it, send its last report for a moment no later than `at`,
     /// and then call [`Agent::stopped`].
     Stop {
         /// Which trainer.
         trainer: TrainerId,
-        /// Which run.
+        /// The run under which it was started.
         run: RunId,
         /// When the run ended, in the cluster's time.
         at: Timestamp,
@@ -50,13 +61,37 @@ pub enum Effect {
 enum Then {
     Free,
     Start(Box<Assignment>),
+    Prepare(Box<Assignment>),
+}
+
+/// A program that lives.
+#[derive(Debug, Clone, PartialEq)]
+struct Program {
+    /// Its run; while it waits for its first, that of the others.
+    assignment: Box<Assignment>,
+    /// The run under which it was started: what it is called by.
+    started: RunId,
+}
+
+impl Program {
+    /// Whether it can be told of this run instead of being stopped for it.
+    fn can_join(&self, next: &Assignment) -> bool {
+        next.launch.regroups()
+            && next.trainer == self.assignment.trainer
+            && next.launch == self.assignment.launch
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum State {
     Free,
-    Running(Box<Assignment>),
-    Stopping(Box<Assignment>, Then),
+    /// Started, and member of no run yet.
+    Prepared {
+        program: Program,
+        ready: bool,
+    },
+    Running(Program),
+    Stopping(Program, Then),
     Exited {
         trainer: TrainerId,
         run: RunId,
@@ -79,7 +114,7 @@ pub struct Agent {
     /// Real time of the newest renewal.
     renewed: Timestamp,
     /// A run from before the start that control has still to stand by.
-    held: Option<Box<Assignment>>,
+    held: Option<Then>,
 }
 
 impl Agent {
@@ -108,8 +143,10 @@ impl Agent {
     #[must_use]
     pub fn running(&self) -> Option<&Assignment> {
         match &self.state {
-            State::Running(assignment) => Some(assignment),
-            State::Free | State::Stopping(..) | State::Exited { .. } => None,
+            State::Running(program) => Some(&program.assignment),
+            State::Free | State::Prepared { .. } | State::Stopping(..) | State::Exited { .. } => {
+                None
+            }
         }
     }
 
@@ -118,9 +155,13 @@ impl Agent {
     pub fn status(&self) -> AgentStatus {
         let activity = match &self.state {
             State::Free => Activity::Free,
-            State::Running(a) | State::Stopping(a, _) => Activity::Running {
-                trainer: a.trainer.clone(),
-                run: a.run,
+            State::Prepared { program, ready } => Activity::Prepared {
+                trainer: program.assignment.trainer.clone(),
+                ready: *ready,
+            },
+            State::Running(program) | State::Stopping(program, _) => Activity::Running {
+                trainer: program.assignment.trainer.clone(),
+                run: program.assignment.run,
             },
             State::Exited {
                 trainer,
@@ -140,6 +181,7 @@ impl Agent {
             seq: self.obeyed.1,
             activity,
             released: self.released.clone(),
+            leaving: false,
         }
     }
 
@@ -152,7 +194,7 @@ impl Agent {
         }
         self.taken = at;
         self.obeyed = at;
-        if matches!(command.action, Action::Run(_)) {
+        if !matches!(command.action, Action::Release { .. }) {
             self.released = Some("agent restarted".to_owned());
         }
         vec![Effect::Report(self.status())]
@@ -163,25 +205,25 @@ impl Agent {
     /// it meanwhile, or be gone: a run waits until a renewal names its epoch or the command
     /// comes again.
     pub fn hold(&mut self, command: Command, now: Now) -> Vec<Effect> {
-        match command.action {
-            Action::Release { .. } => self.command(command, now),
-            Action::Run(assignment) => {
-                let at = (command.epoch, command.seq);
-                if at > self.taken {
-                    self.taken = at;
-                    self.held = Some(assignment);
-                }
-                vec![Effect::Report(self.status())]
-            }
+        let at = (command.epoch, command.seq);
+        let held = match command.action {
+            Action::Release { .. } => return self.command(command, now),
+            Action::Run(assignment) => Then::Start(assignment),
+            Action::Prepare(assignment) => Then::Prepare(assignment),
+        };
+        if at > self.taken {
+            self.taken = at;
+            self.held = Some(held);
         }
+        vec![Effect::Report(self.status())]
     }
 
     /// Obeys what was held, now that control stands by it.
     fn begin(&mut self, now: Now) -> Vec<Effect> {
         match (self.held.take(), &self.state) {
-            (Some(assignment), State::Free) => {
+            (Some(held), State::Free) => {
                 self.renewed = now.wall;
-                self.follow(Then::Start(assignment))
+                self.follow(held)
             }
             _ => Vec::new(),
         }
@@ -210,8 +252,22 @@ impl Agent {
         match command.action {
             Action::Run(assignment) => {
                 self.renewed = now.wall;
+                if let Some(effects) = self.join(&assignment) {
+                    return effects;
+                }
                 let (since, reason) = (assignment.since, "a new run follows");
                 self.turn(Then::Start(assignment), since, reason)
+            }
+            Action::Prepare(assignment) => {
+                self.renewed = now.wall;
+                if let State::Prepared { program, .. } = &self.state
+                    && program.can_join(&assignment)
+                {
+                    self.obeyed = self.taken;
+                    return vec![Effect::Report(self.status())];
+                }
+                let (since, reason) = (now.cluster, "it is to join later");
+                self.turn(Then::Prepare(assignment), since, reason)
             }
             Action::Release { reason, at } => {
                 self.turn(Then::Free, at.unwrap_or(now.cluster), &reason)
@@ -219,14 +275,49 @@ impl Agent {
         }
     }
 
+    /// A program that lives and regroups goes on in the next run.
+    fn join(&mut self, next: &Assignment) -> Option<Vec<Effect>> {
+        let (State::Running(program) | State::Prepared { program, .. }) = &self.state else {
+            return None;
+        };
+        if !program.can_join(next) {
+            return None;
+        }
+        let started = program.started;
+        let assignment = Box::new(next.clone());
+        self.state = State::Running(Program {
+            assignment: assignment.clone(),
+            started,
+        });
+        self.obeyed = self.taken;
+        Some(vec![
+            Effect::Regroup {
+                started,
+                assignment,
+            },
+            Effect::Report(self.status()),
+        ])
+    }
+
+    /// The program that was started under this run has said that it is ready for one.
+    pub fn ready(&mut self, started: RunId) -> Vec<Effect> {
+        match &mut self.state {
+            State::Prepared { program, ready } if program.started == started && !*ready => {
+                *ready = true;
+                vec![Effect::Report(self.status())]
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Leaves what is, for what follows.
     fn turn(&mut self, then: Then, at: Timestamp, reason: &str) -> Vec<Effect> {
         match std::mem::replace(&mut self.state, State::Free) {
             State::Free | State::Exited { .. } => self.follow(then),
-            State::Running(old) => {
+            State::Running(old) | State::Prepared { program: old, .. } => {
                 let stop = Effect::Stop {
-                    trainer: old.trainer.clone(),
-                    run: old.run,
+                    trainer: old.assignment.trainer.clone(),
+                    run: old.started,
                     at,
                     reason: reason.to_owned(),
                 };
@@ -247,17 +338,31 @@ impl Agent {
             Then::Free => self.state = State::Free,
             Then::Start(assignment) => {
                 effects.push(Effect::Start(assignment.clone()));
-                self.state = State::Running(assignment);
+                let started = assignment.run;
+                self.state = State::Running(Program {
+                    assignment,
+                    started,
+                });
+            }
+            Then::Prepare(assignment) => {
+                effects.push(Effect::Prepare(assignment.clone()));
+                let started = assignment.run;
+                let program = Program {
+                    assignment,
+                    started,
+                };
+                let ready = false;
+                self.state = State::Prepared { program, ready };
             }
         }
         effects.push(Effect::Report(self.status()));
         effects
     }
 
-    /// The program has stopped, as it was told to.
+    /// The program that was started under `run` has stopped, as it was told to.
     pub fn stopped(&mut self, run: RunId) -> Vec<Effect> {
         match std::mem::replace(&mut self.state, State::Free) {
-            State::Stopping(old, then) if old.run == run => self.follow(then),
+            State::Stopping(old, then) if old.started == run => self.follow(then),
             other => {
                 self.state = other;
                 Vec::new()
@@ -265,14 +370,14 @@ impl Agent {
         }
     }
 
-    /// The program has ended by itself. While it is being stopped this is its stop.
+    /// The program that was started under `run` has ended by itself. While it is being stopped this is its stop.
     pub fn exited(&mut self, run: RunId, code: i32, reason: &str) -> Vec<Effect> {
-        if let State::Running(assignment) = &self.state
-            && assignment.run == run
+        if let State::Running(program) | State::Prepared { program, .. } = &self.state
+            && program.started == run
         {
             self.state = State::Exited {
-                trainer: assignment.trainer.clone(),
-                run,
+                trainer: program.assignment.trainer.clone(),
+                run: program.assignment.run,
                 code,
                 reason: reason.to_owned(),
             };

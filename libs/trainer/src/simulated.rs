@@ -94,6 +94,7 @@ mod tests {
             owed,
             since: Timestamp::from_unix(1000),
             checkpoint: None,
+            store: None,
         }
     }
 

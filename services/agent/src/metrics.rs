@@ -16,6 +16,7 @@ pub struct Metrics {
     exits: IntCounterVec,
     garbage: IntCounter,
     guard_kills: IntCounter,
+    hangs: IntCounter,
 }
 
 impl Metrics {
@@ -40,7 +41,15 @@ impl Metrics {
                 "lacuna_agent_commands_total",
                 "commands heard, by what became of them",
                 "outcome",
-                &["run", "release", "repeated", "refused", "recovered", "held"],
+                &[
+                    "run",
+                    "prepare",
+                    "release",
+                    "repeated",
+                    "refused",
+                    "recovered",
+                    "held",
+                ],
             )?,
             statuses: counter("lacuna_agent_statuses_total", "statuses sent")?,
             progress: counter(
@@ -51,7 +60,7 @@ impl Metrics {
                 "lacuna_agent_given_back_total",
                 "nodes given back without a command, by cause",
                 "cause",
-                &["dead man", "agent stopped"],
+                &["dead man", "agent stopped", "wanted", "alone"],
             )?,
             starts: counter("lacuna_agent_programs_started_total", "programs started")?,
             exits: labelled(
@@ -67,6 +76,10 @@ impl Metrics {
             guard_kills: counter(
                 "lacuna_agent_guard_kills_total",
                 "guards that did not end by themselves after the grace",
+            )?,
+            hangs: counter(
+                "lacuna_agent_hangs_total",
+                "programs that regroup, killed because they said nothing any more",
             )?,
         })
     }
@@ -86,6 +99,10 @@ impl Metrics {
 
     pub(crate) fn guard_killed(&self) {
         self.guard_kills.inc();
+    }
+
+    pub(crate) fn hung(&self) {
+        self.hangs.inc();
     }
 }
 

@@ -72,6 +72,8 @@ async fn serve(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
             work_dir: settings.work_dir.clone(),
             grace: settings.grace,
             poll_every: settings.report_every.min(POLL),
+            hang_after: settings.hang_after,
+            torchrun: settings.torchrun.clone(),
         },
         ctx.clock.clone(),
         metrics.clone(),

@@ -85,7 +85,7 @@ impl Shell {
         };
         let begun = match &command.action {
             // A simulated run is gone with the process that it was in.
-            Action::Run(run) => {
+            Action::Run(run) | Action::Prepare(run) => {
                 matches!(run.launch, Launch::Simulated) || self.programs.begun(&node, run)
             }
             Action::Release { .. } => true,
@@ -94,6 +94,7 @@ impl Shell {
             _ if old && begun => "recovered",
             _ if old => "held",
             Action::Run(_) => "run",
+            Action::Prepare(_) => "prepare",
             Action::Release { .. } => "release",
         };
         let effects = match (old, begun) {
@@ -106,7 +107,7 @@ impl Shell {
                 tracing::warn!(%node, epoch = epoch.0, seq, correlation, "older command refused");
                 "refused"
             }
-            [Effect::Report(status)] if !old && outcome == "run" => {
+            [Effect::Report(status)] if !old && outcome != "release" => {
                 tracing::debug!(%node, epoch = status.epoch.0, correlation, "command repeated");
                 "repeated"
             }
@@ -136,6 +137,18 @@ impl Shell {
                         }
                     }
                 }
+                Effect::Prepare(assignment) => {
+                    tracing::debug!(%node, trainer = %assignment.trainer, correlation, "prepare");
+                    self.programs.prepare(node, *assignment);
+                }
+                Effect::Regroup {
+                    started,
+                    assignment,
+                } => {
+                    tracing::debug!(%node, trainer = %assignment.trainer,
+                        run = assignment.run.0, rank = assignment.rank, correlation, "regroup");
+                    self.programs.regroup(node, started, *assignment);
+                }
                 Effect::Stop {
                     run, at, reason, ..
                 } => {
@@ -162,7 +175,12 @@ impl Shell {
                     self.tell(&progress, correlation).await;
                     continue;
                 }
+                Happened::Ready { node, run } => {
+                    let effects = self.agents.get_mut(&node).map(|a| a.ready(run));
+                    (node, effects)
+                }
                 Happened::Stopped { node, run } => {
+                    self.programs.forget(&node, run);
                     let effects = self.agents.get_mut(&node).map(|a| a.stopped(run));
                     (node, effects)
                 }

@@ -41,6 +41,8 @@ fn bench(grace_ms: i64) -> Bench {
         work_dir: dir.path().join("work"),
         grace: Span::from_ms(grace_ms),
         poll_every: Span::from_ms(20),
+        hang_after: Span::from_secs(5),
+        torchrun: Vec::new(),
     };
     let metrics = Metrics::new(&Registry::new()).unwrap();
     let launcher = Command::new(settings, ClusterClock::new(), metrics, tell);
@@ -69,6 +71,7 @@ fn shell(script: &str) -> Assignment {
             env: [("GREETING".to_owned(), "hello".to_owned())].into(),
             checkpoint_dir: Some("/ckpt".to_owned()),
             profile: false,
+            elastic: lacuna_model::Elastic::Restart,
         },
         throughput: ScalingCurve::linear(1.0, 4).unwrap(),
         rescale: RescaleCost {
@@ -80,6 +83,7 @@ fn shell(script: &str) -> Assignment {
         owed: 0.0,
         since: Timestamp::from_unix(0),
         checkpoint: Some("step-9".to_owned()),
+        store: None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lacuna_model::{
-    Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
+    Elastic, Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_planner::objective::{Expression, Objective, Worth};
 use serde::Deserialize;
@@ -74,6 +74,8 @@ struct Raw {
     #[serde(default)]
     environment: BTreeMap<String, String>,
     checkpoint_dir: Option<String>,
+    /// Workers that torchrun starts on each node.
+    workers_per_node: Option<Spanned<u32>>,
     min_nodes: Spanned<u32>,
     max_nodes: Spanned<u32>,
     scaling: Option<Spanned<Scaling>>,
@@ -322,20 +324,21 @@ impl Context<'_> {
                 .map(Span::as_secs_f64)
                 .map_err(|e| self.error(text.span().start, field, e, "write it as \"18s\""))
         };
-        // Without measurements: what the published data assume for torchrun.
-        raw.rescale.as_ref().map_or(
-            Ok(RescaleCost {
-                up_s: 18.0,
-                down_s: 12.0,
-            }),
-            |rescale| {
+        // Without measurements: what the published data assume for torchrun, and a bound on
+        // what regrouping was seen to cost.
+        let (up_s, down_s) = match raw.launcher.get_ref().as_str() {
+            "regroup" => (0.5, 0.5),
+            _ => (18.0, 12.0),
+        };
+        raw.rescale
+            .as_ref()
+            .map_or(Ok(RescaleCost { up_s, down_s }), |rescale| {
                 let rescale = rescale.get_ref();
                 Ok(RescaleCost {
                     up_s: span(&rescale.up, "rescale.up")?,
                     down_s: span(&rescale.down, "rescale.down")?,
                 })
-            },
-        )
+            })
     }
 
     fn work(&self, raw: &Raw, start: usize) -> Result<Work, SubmitError> {
@@ -363,6 +366,30 @@ impl Context<'_> {
         }
     }
 
+    /// How the program takes a change of its nodes, by its launcher.
+    fn elastic(&self, raw: &Raw) -> Result<Elastic, SubmitError> {
+        let launcher = raw.launcher.get_ref().as_str();
+        match (launcher, &raw.workers_per_node) {
+            ("torchrun", Some(workers)) if *workers.get_ref() == 0 => Err(self.error(
+                workers.span().start,
+                "workers_per_node",
+                "0",
+                "write 1 or more: one for each GPU, or 1",
+            )),
+            ("torchrun", workers) => Ok(Elastic::Torchrun {
+                workers_per_node: workers.as_ref().map_or(1, |w| *w.get_ref()),
+            }),
+            (_, Some(workers)) => Err(self.error(
+                workers.span().start,
+                "workers_per_node",
+                "only torchrun starts several workers on a node",
+                "remove it, or write launcher = \"torchrun\"",
+            )),
+            ("regroup", None) => Ok(Elastic::Regroup),
+            (_, None) => Ok(Elastic::Restart),
+        }
+    }
+
     fn launch(&self, raw: Raw, start: usize) -> Result<Launch, SubmitError> {
         match raw.launcher.get_ref().as_str() {
             "simulated" => {
@@ -384,7 +411,8 @@ impl Context<'_> {
                 }
                 Ok(Launch::Simulated)
             }
-            "command" => {
+            "command" | "torchrun" | "regroup" => {
+                let elastic = self.elastic(&raw)?;
                 let Some(program) = raw.program else {
                     return Err(self.error(
                         start,
@@ -399,13 +427,14 @@ impl Context<'_> {
                     env: raw.environment,
                     checkpoint_dir: raw.checkpoint_dir,
                     profile: raw.profile.is_some_and(Spanned::into_inner),
+                    elastic,
                 })
             }
             other => Err(self.error(
                 raw.launcher.span().start,
                 "launcher",
                 format!("{other:?} is not known"),
-                "write \"simulated\" or \"command\"",
+                "write \"simulated\", \"command\", \"torchrun\" or \"regroup\"",
             )),
         }
     }

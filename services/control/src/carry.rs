@@ -251,6 +251,10 @@ impl Hands {
                     tracing::debug!(node = %command.node, epoch = command.epoch.0, trainer = %run.trainer, run = run.run.0, correlation, "command run");
                     "run"
                 }
+                Action::Prepare(run) => {
+                    tracing::debug!(node = %command.node, epoch = command.epoch.0, trainer = %run.trainer, correlation, "command prepare");
+                    "prepare"
+                }
                 Action::Release { reason, .. } => {
                     tracing::debug!(node = %command.node, epoch = command.epoch.0, reason, correlation, "command release");
                     "release"

@@ -23,6 +23,9 @@ pub(crate) fn book(config: &Config) -> BookConfig {
         max_failures: control.max_failures,
         backoff: control.retry_after,
         quarantine: control.quarantine,
+        prepare_wait: control.prepare_wait,
+        require_agents: control.require_agents,
+        store: control.store.clone(),
         ..BookConfig::default()
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use lacuna_model::{ClusterId, NodeId, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::adapters::{Lsf, Pbs, Slurm};
 use super::forecast::Forecast;
 use super::planner::Planner;
 use super::text;
@@ -181,6 +182,12 @@ pub struct Ingest {
     pub nodes_file: Option<PathBuf>,
     /// A recorded machine to play.
     pub recording: Option<Recording>,
+    /// A living Slurm.
+    pub slurm: Option<Slurm>,
+    /// A living PBS.
+    pub pbs: Option<Pbs>,
+    /// A living LSF.
+    pub lsf: Option<Lsf>,
 }
 
 impl Default for Ingest {
@@ -191,6 +198,9 @@ impl Default for Ingest {
             max_ahead: Span::from_secs(300),
             nodes_file: None,
             recording: None,
+            slurm: None,
+            pbs: None,
+            lsf: None,
         }
     }
 }
@@ -259,6 +269,16 @@ pub struct Control {
     /// A node whose agent fails repeatedly is left alone for this time, doubled each time.
     #[serde(with = "text::span")]
     pub quarantine: Span,
+    /// A trainer that regroups waits this long for newcomers whose programs are starting; the
+    /// others train on meanwhile.
+    #[serde(with = "text::span")]
+    pub prepare_wait: Span,
+    /// Whether a node is given to nobody before its agent has spoken, as where agents come as
+    /// pilots of the main scheduler. Without it, silence is found out after `silent_after`.
+    pub require_agents: bool,
+    /// Host and port of a `TCPStore` beside control, where the members of a run find each
+    /// other (`python3 -m lacuna.store`); trainers by `torchrun` and `regroup` need one.
+    pub store: Option<String>,
 }
 
 impl Default for Control {
@@ -271,6 +291,9 @@ impl Default for Control {
             max_failures: 3,
             retry_after: Span::from_secs(10),
             quarantine: Span::from_secs(300),
+            prepare_wait: Span::from_secs(120),
+            require_agents: false,
+            store: None,
         }
     }
 }
@@ -292,6 +315,12 @@ pub struct Agent {
     /// From the request to stop until the kill.
     #[serde(with = "text::span")]
     pub grace: Span,
+    /// A program that regroups and says nothing for this long hangs, and is killed.
+    #[serde(with = "text::span")]
+    pub hang_after: Span,
+    /// What brings the workers of launcher `torchrun` together: a program and its first
+    /// arguments.
+    pub torchrun: Vec<String>,
     /// Where output and progress files live.
     pub work_dir: PathBuf,
 }
@@ -304,6 +333,8 @@ impl Default for Agent {
             dead_man: Span::from_secs(60),
             report_every: Span::from_secs(5),
             grace: Span::from_secs(20),
+            hang_after: Span::from_secs(5),
+            torchrun: vec!["torchrun".to_owned()],
             work_dir: PathBuf::from("lacuna-work"),
         }
     }

@@ -74,6 +74,7 @@ impl Book {
             target: None,
             loss: None,
             restart: None,
+            not_before: Timestamp::default(),
             up: now.wall,
             dirty: false,
         };

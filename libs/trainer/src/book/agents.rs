@@ -9,6 +9,11 @@ use crate::book::{Book, Effect, Note};
 impl Book {
     pub(crate) fn heard(&mut self, status: AgentStatus, now: Now, out: &mut Out) {
         let id = status.node.clone();
+        if status.leaving {
+            let why = status.released.as_deref().unwrap_or("no reason given");
+            self.left(&id, &format!("its agent leaves: {why}"), now, out);
+            return;
+        }
         let node = self.node(&id);
         node.heard = Some(now.wall);
         if std::mem::take(&mut node.silent) {
@@ -44,12 +49,33 @@ impl Book {
             return;
         };
         let record = &trainer.record;
+        let regroups = record.spec.launch.regroups();
         let member = record.nodes.binary_search(&id).is_ok();
+        if regroups && status.epoch == epoch {
+            match &status.activity {
+                Activity::Prepared { ready: true, .. } => self.pursue(&owner, now, out),
+                Activity::Exited {
+                    trainer,
+                    code,
+                    reason,
+                    ..
+                } if *trainer == owner => {
+                    self.member_ended(&owner, &id, (*code, reason), now, out);
+                }
+                // It gave up its part by itself, and is there.
+                Activity::Free if member => self.go_on_without(&owner, &id, now, out),
+                _ => {}
+            }
+        }
+        let Some(trainer) = self.trainers.get_mut(&owner).filter(|_| !regroups) else {
+            return;
+        };
+        let record = &trainer.record;
         if !member || status.epoch != epoch || status.seq != record.run.0 {
             return;
         }
         match status.activity {
-            Activity::Running { .. } => {}
+            Activity::Running { .. } | Activity::Prepared { .. } => {}
             Activity::Exited {
                 run, code, reason, ..
             } => {
@@ -75,7 +101,7 @@ impl Book {
     }
 
     /// The agent has given the node back.
-    fn confirmed(&mut self, id: &NodeId, now: Now, out: &mut Out) {
+    pub(crate) fn confirmed(&mut self, id: &NodeId, now: Now, out: &mut Out) {
         self.releasing.remove(id);
         let node = self.node(id);
         let Some(release) = node.release.take() else {

@@ -23,6 +23,7 @@ mod plan;
 mod pool;
 mod profile;
 mod recover;
+mod regroup;
 mod runs;
 mod settle;
 mod state;

@@ -265,7 +265,7 @@ impl Book {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
-        if !self.connected {
+        if !self.connected || now.wall < trainer.not_before {
             return;
         }
         let Some(mut target) = trainer.target.take() else {
@@ -304,8 +304,17 @@ impl Book {
             return;
         }
         if !waiting && missing.is_empty() {
+            if self.prepare(id, &mut target, now, out) {
+                self.wait_for(id, target);
+                return;
+            }
+            if target.nodes.len() <= have.len() || target.nodes.len() < min {
+                self.release_unwanted(id, "its program was not ready in time", out);
+                return;
+            }
             let nodes = target.nodes.into_iter().collect();
             self.change_run(id, nodes, target.change, now, out);
+            self.release_unwanted(id, "its program was not ready in time", out);
             if target.change == Change::Repooled {
                 self.repooled(id);
             }
@@ -316,6 +325,10 @@ impl Book {
                 self.grant(&node, id, out);
             }
         }
+        self.wait_for(id, target);
+    }
+
+    fn wait_for(&mut self, id: &TrainerId, target: Target) {
         if let Some(trainer) = self.trainers.get_mut(id) {
             trainer.target = Some(target);
         }

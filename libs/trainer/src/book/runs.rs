@@ -2,12 +2,37 @@
 
 use lacuna_model::{
     Action, Assignment, Launch, Member, NodeId, Phase, Progress, Span, Timestamp, TrainerId,
+    TrainerRecord,
 };
 
 use crate::Now;
 use crate::account::{Change, Counted, is_done};
 use crate::book::state::{Out, Restart};
 use crate::book::{Book, Note};
+
+/// What the agent of a member of the present run must know.
+pub(crate) fn assignment(
+    record: &TrainerRecord,
+    members: Vec<Member>,
+    rank: u32,
+    store: Option<String>,
+) -> Assignment {
+    Assignment {
+        trainer: record.spec.id.clone(),
+        run: record.run,
+        rank,
+        members,
+        launch: record.spec.launch.clone(),
+        throughput: record.spec.throughput.clone(),
+        rescale: record.spec.rescale,
+        work: record.spec.work,
+        samples_before: record.samples_before,
+        owed: record.run_owed,
+        since: record.run_since,
+        checkpoint: record.checkpoint.clone(),
+        store,
+    }
+}
 
 impl Book {
     /// Gives a trainer another set of nodes (sorted), whose leases it holds, for a new run.
@@ -113,21 +138,9 @@ impl Book {
             .iter()
             .enumerate()
             .map(|(rank, member)| {
-                let assignment = Assignment {
-                    trainer: id.clone(),
-                    run: record.run,
-                    rank: rank as u32,
-                    members: members.clone(),
-                    launch: record.spec.launch.clone(),
-                    throughput: record.spec.throughput.clone(),
-                    rescale: record.spec.rescale,
-                    work: record.spec.work,
-                    samples_before: record.samples_before,
-                    owed: record.run_owed,
-                    since: record.run_since,
-                    checkpoint: record.checkpoint.clone(),
-                };
-                (member.node.clone(), assignment)
+                let store = self.config.store.clone();
+                let part = assignment(record, members.clone(), rank as u32, store);
+                (member.node.clone(), part)
             })
             .collect();
         for (node, assignment) in assignments {
@@ -281,9 +294,7 @@ impl Book {
         record.reason = format!("exit code {code} on node {node}{said}");
         out.records.insert(id.clone());
         let failures = record.failures;
-        let doublings = failures.saturating_sub(1).min(16);
-        let wait = self.config.backoff.as_ms().saturating_mul(1 << doublings);
-        let wait = Span::from_ms(wait.min(self.config.backoff_max.as_ms()));
+        let wait = self.config.wait_after(failures);
         trainer.restart = Some(Restart {
             at: now.wall + wait,
             failed: true,

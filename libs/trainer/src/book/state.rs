@@ -44,6 +44,12 @@ pub struct BookConfig {
     pub quarantine: Span,
     /// How long after its end a real program's last report counts, in cluster time.
     pub last_words: Span,
+    /// A trainer that regroups waits this long for newcomers whose programs are starting.
+    pub prepare_wait: Span,
+    /// Whether a node is given to nobody before its agent has spoken.
+    pub require_agents: bool,
+    /// Where the members of a run find each other: host and port of a `TCPStore`.
+    pub store: Option<String>,
 }
 
 impl Default for BookConfig {
@@ -62,6 +68,9 @@ impl Default for BookConfig {
             node_failures: 3,
             quarantine: Span::from_secs(300),
             last_words: Span::from_secs(60),
+            prepare_wait: Span::from_secs(120),
+            require_agents: false,
+            store: None,
         }
     }
 }
@@ -190,6 +199,8 @@ pub(crate) struct Trainer {
     pub(crate) target: Option<Target>,
     pub(crate) loss: Option<Loss>,
     pub(crate) restart: Option<Restart>,
+    /// After a failure, no newcomer is started before this moment of real time.
+    pub(crate) not_before: Timestamp,
     /// Real time at which the present run began.
     pub(crate) up: Timestamp,
     /// Whether the record has changed since it was last kept.

@@ -277,6 +277,7 @@ fn late_repeated_and_mad_reports_count_nothing() {
             loss: None,
             checkpoint: None,
             saved: None,
+            base: None,
         })
     };
     w.input(report(1, 1005, 50.0));

@@ -17,7 +17,7 @@ use lacuna_trainer::{Now, simulated};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-pub(crate) use build::{node, plan, plan_of, spec, trainer};
+pub(crate) use build::{node, plan, plan_of, regrouping, spec, trainer};
 
 fn runs_of(view: &TrainersView) -> Vec<(TrainerId, RunId)> {
     view.trainers
@@ -57,6 +57,10 @@ pub(crate) struct World {
     pub(crate) agents: BTreeMap<NodeId, Agent>,
     /// What runs on each node.
     pub(crate) programs: BTreeMap<NodeId, Assignment>,
+    /// Programs that wait for their first run, by the run under which they were started.
+    pub(crate) prepared: BTreeMap<NodeId, RunId>,
+    /// The run under which each node's program was started.
+    pub(crate) started: BTreeMap<NodeId, RunId>,
     /// The newest run that was begun on each node: its file outlives the agent.
     pub(crate) begun: BTreeMap<NodeId, (Epoch, u64)>,
     /// Programs that take their time to stop.
@@ -95,6 +99,8 @@ impl World {
                 .map(|n| (node(n), Agent::new(node(n), dead_man)))
                 .collect(),
             programs: BTreeMap::new(),
+            prepared: BTreeMap::new(),
+            started: BTreeMap::new(),
             begun: BTreeMap::new(),
             stopping: Vec::new(),
             mail: VecDeque::new(),
@@ -252,8 +258,33 @@ impl World {
                 AgentEffect::Start(assignment) => {
                     let epoch = assignment.members[assignment.rank as usize].epoch;
                     self.begun.insert(id.clone(), (epoch, assignment.run.0));
+                    self.started.insert(id.clone(), assignment.run);
                     let old = self.programs.insert(id.clone(), *assignment);
                     assert!(old.is_none(), "{id} runs two programs");
+                    self.report(id, self.now.cluster);
+                }
+                AgentEffect::Prepare(assignment) => {
+                    let started = assignment.run;
+                    let epoch = self.agents[id].status().epoch;
+                    self.begun.insert(id.clone(), (epoch, started.0));
+                    let old = self.prepared.insert(id.clone(), started);
+                    assert!(
+                        old.is_none() && !self.programs.contains_key(id),
+                        "{id} runs two"
+                    );
+                    self.started.insert(id.clone(), started);
+                }
+                AgentEffect::Regroup {
+                    started,
+                    assignment,
+                } => {
+                    assert_eq!(self.started.get(id), Some(&started), "{id}");
+                    // Whoever leads no more says a last word of the run that ends.
+                    self.report(id, assignment.since);
+                    let epoch = assignment.members[assignment.rank as usize].epoch;
+                    self.begun.insert(id.clone(), (epoch, assignment.run.0));
+                    self.prepared.remove(id);
+                    self.programs.insert(id.clone(), *assignment);
                     self.report(id, self.now.cluster);
                 }
                 AgentEffect::Stop { run, at, .. } => {
@@ -272,16 +303,26 @@ impl World {
     fn stop(&mut self, id: &NodeId, run: RunId, at: Timestamp) {
         self.report(id, at);
         self.programs.remove(id);
+        self.prepared.remove(id);
         let more = self.agents.get_mut(id).unwrap().stopped(run);
         self.agent_does(id, more);
     }
 
     /// The program of a node ends by itself.
     pub(crate) fn exit(&mut self, id: &NodeId, code: i32) {
-        if let Some(program) = self.programs.remove(id) {
+        let ran = self.programs.remove(id).is_some() | self.prepared.remove(id).is_some();
+        if ran && let Some(started) = self.started.remove(id) {
             let agent = self.agents.get_mut(id).unwrap();
-            let effects = agent.exited(program.run, code, "bang");
+            let effects = agent.exited(started, code, "bang");
             self.agent_does(id, effects);
+        }
+    }
+
+    /// Every program that was started to join later says that it is ready.
+    pub(crate) fn all_ready(&mut self) {
+        for (id, started) in self.prepared.clone() {
+            let effects = self.agents.get_mut(&id).unwrap().ready(started);
+            self.agent_does(&id, effects);
         }
     }
 
@@ -302,6 +343,7 @@ impl World {
             loss: None,
             checkpoint: None,
             saved: None,
+            base: None,
         };
         let most = self
             .most

@@ -55,6 +55,7 @@ fn saving(name: &str) -> lacuna_model::TrainerSpec {
         env: std::collections::BTreeMap::new(),
         checkpoint_dir: Some("ckpt".to_owned()),
         profile: false,
+        elastic: lacuna_model::Elastic::Restart,
     };
     spec
 }
@@ -84,6 +85,7 @@ fn of_a_run_with_checkpoints_only_what_they_cover_is_credited() {
                 loss: None,
                 checkpoint: None,
                 saved,
+                base: None,
             })
         };
         w.input(said(1, 60.0, Some(60.0)));
@@ -120,6 +122,7 @@ fn of_a_run_with_checkpoints_only_what_they_cover_is_credited() {
         loss: None,
         checkpoint: None,
         saved: None,
+        base: None,
     }));
     let record = w.book.record(&trainer("a")).unwrap();
     assert_eq!((record.phase, record.samples()), (Phase::Done, 1_000.0));

@@ -18,6 +18,8 @@ mod credit;
 mod plans;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod profile;
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod regroup;
 mod repool;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod restart;

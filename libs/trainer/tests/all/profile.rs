@@ -16,6 +16,7 @@ fn unknown() -> TrainerSpec {
             env: BTreeMap::new(),
             checkpoint_dir: None,
             profile: true,
+            elastic: lacuna_model::Elastic::Restart,
         },
         ..spec("a", 1, 4, Work::UntilExit)
     }
@@ -64,6 +65,7 @@ fn report(w: &mut World, samples: f64) {
         loss: None,
         checkpoint: None,
         saved: None,
+        base: None,
     }));
 }
 

@@ -48,6 +48,7 @@ pub(crate) fn spec() -> TrainerSpec {
             env: BTreeMap::from([("A".to_owned(), "b".to_owned())]),
             checkpoint_dir: Some("/scratch/ckpt".to_owned()),
             profile: false,
+            elastic: lacuna_model::Elastic::Restart,
         },
     }
 }
@@ -219,6 +220,7 @@ pub(crate) fn commands() -> Vec<Command> {
         owed: 1.0,
         since: at(20),
         checkpoint: Some("step-9".to_owned()),
+        store: None,
     }));
     let release = Action::Release {
         reason: "plan 12".to_owned(),
@@ -252,6 +254,7 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
             seq: 2,
             activity,
             released: Some("dead man".to_owned()),
+            leaving: false,
         })
         .into()
 }
@@ -369,5 +372,6 @@ pub(crate) fn progress() -> Progress {
         loss: None,
         checkpoint: Some("step-9".to_owned()),
         saved: Some(8.0),
+        base: None,
     }
 }

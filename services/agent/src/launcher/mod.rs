@@ -1,9 +1,12 @@
 //! What trains: started, stopped, watched.
 
 mod command;
+mod environment;
 mod files;
 mod orphans;
+mod run;
 mod simulated;
+mod talk;
 
 use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
 
@@ -15,11 +18,18 @@ pub use simulated::Simulated;
 pub enum Happened {
     /// A run has come so far.
     Progress(Progress),
+    /// A program that regroups is ready to be taken into a run.
+    Ready {
+        /// On which node.
+        node: NodeId,
+        /// The run under which it was started.
+        run: RunId,
+    },
     /// The program of a run ended by itself.
     Exited {
         /// On which node.
         node: NodeId,
-        /// Which run.
+        /// The run under which it was started.
         run: RunId,
         /// Exit code, or 128 + the signal's number.
         code: i32,
@@ -30,7 +40,7 @@ pub enum Happened {
     Stopped {
         /// On which node.
         node: NodeId,
-        /// Which run.
+        /// The run under which it was started.
         run: RunId,
     },
 }

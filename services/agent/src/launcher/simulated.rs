@@ -81,6 +81,7 @@ impl Simulated {
             loss: None,
             checkpoint: None,
             saved: None,
+            base: None,
         }));
     }
 

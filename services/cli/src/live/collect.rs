@@ -352,6 +352,7 @@ mod tests {
             loss: None,
             checkpoint: None,
             saved: None,
+            base: None,
         };
         let share = |p: &Progress| live(&r, Some(p), &Totals::default()).share.unwrap();
         assert_eq!(share(&progress(4, 500_000.0)), 0.5);

@@ -50,6 +50,8 @@ pub(crate) fn node_rows(nodes: &[NodeView], now: Timestamp) -> Vec<NodeRow> {
             epoch: n.epoch.0,
             agent: n.activity.as_ref().map(|a| match a {
                 Activity::Free => "free",
+                Activity::Prepared { ready: false, .. } => "starting",
+                Activity::Prepared { ready: true, .. } => "ready",
                 Activity::Running { .. } => "running",
                 Activity::Exited { .. } => "exited",
             }),

@@ -15,6 +15,12 @@ impl World {
             let effects = self.agents.get_mut(&id).unwrap().tick(now);
             self.agent_does(&id, effects);
         }
+        for (id, started) in self.prepared.clone() {
+            if self.rng.random_bool(0.5) {
+                let effects = self.agents.get_mut(&id).unwrap().ready(started);
+                self.agent_does(&id, effects);
+            }
+        }
     }
 
     pub(crate) fn renew(&mut self) {
@@ -181,6 +187,7 @@ impl World {
     /// A node's agent dies with its program, and starts again.
     pub(crate) fn crash_agent(&mut self, id: &NodeId) {
         self.programs.remove(id);
+        self.prepared.remove(id);
         self.stopping.retain(|(node, _, _)| node != id);
         let mut agent = Agent::new(id.clone(), self.config.dead_man);
         let (begun, now) = (self.begun.get(id).copied(), self.now);
@@ -199,6 +206,7 @@ impl World {
         for _ in 0..100 {
             self.deliver(usize::MAX);
             self.pass(Span::from_secs(1));
+            self.all_ready();
             self.renew();
             self.statuses();
             self.report_all();

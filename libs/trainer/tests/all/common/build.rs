@@ -81,3 +81,15 @@ pub(crate) fn plan_of(
         },
     }
 }
+
+/// A program that lives on over its runs.
+pub(crate) fn regrouping() -> lacuna_model::Launch {
+    lacuna_model::Launch::Command {
+        program: "train".to_owned(),
+        args: Vec::new(),
+        env: std::collections::BTreeMap::new(),
+        checkpoint_dir: None,
+        profile: false,
+        elastic: lacuna_model::Elastic::Regroup,
+    }
+}

@@ -1,0 +1,223 @@
+//! Trainers whose programs live on: who joins is ready before, who dies costs nobody else.
+
+use lacuna_model::{Activity, AgentStatus, Phase, Progress, RunId, Span, Work};
+use lacuna_trainer::book::{BookConfig, Input, Note};
+
+use crate::book::{apply, world};
+use crate::common::{World, node, regrouping, spec, trainer};
+
+fn regrouper(name: &str, min: u32, max: u32) -> lacuna_model::TrainerSpec {
+    lacuna_model::TrainerSpec {
+        launch: regrouping(),
+        ..spec(name, min, max, Work::Samples(1e6))
+    }
+}
+
+/// `a` on 0 and 1, since 100 s.
+fn running() -> World {
+    let mut w = world(vec![regrouper("a", 1, 8)]);
+    (0..6).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1])]);
+    assert_eq!((w.nodes_of("a"), w.prepared.len()), (0, 2), "not ready yet");
+    w.all_ready();
+    w.deliver(usize::MAX);
+    assert_eq!((w.nodes_of("a"), w.prepared.len()), (2, 0));
+    w.pass(Span::from_secs(10));
+    w.renew();
+    w
+}
+
+fn run_of(w: &World) -> RunId {
+    w.book.record(&trainer("a")).unwrap().run
+}
+
+/// Rank 0 says how far the run has come on what base.
+fn said(w: &mut World, run: RunId, base: f64, samples: f64) {
+    w.input(Input::Progress(Progress {
+        trainer: trainer("a"),
+        run,
+        at: w.now.cluster,
+        samples,
+        owed: 0.0,
+        step: None,
+        world_size: 2,
+        loss: None,
+        checkpoint: None,
+        saved: None,
+        base: Some(base),
+    }));
+}
+
+#[test]
+fn the_others_train_on_while_a_newcomer_starts() {
+    let mut w = running();
+    let before = run_of(&w);
+    apply(&mut w, &[("a", &[0, 1, 2, 3])]);
+    assert_eq!((run_of(&w), w.nodes_of("a")), (before, 2));
+    assert_eq!(w.prepared.len(), 2);
+    assert!(matches!(
+        w.agents[&node(2)].status().activity,
+        Activity::Prepared { ready: false, .. }
+    ));
+    // One of them is not enough: a run for each would stop the others twice.
+    let started = w.prepared[&node(2)];
+    let effects = w.agents.get_mut(&node(2)).unwrap().ready(started);
+    w.agent_does(&node(2), effects);
+    w.deliver(usize::MAX);
+    assert_eq!(run_of(&w), before);
+    w.all_ready();
+    w.deliver(usize::MAX);
+    assert_eq!(w.nodes_of("a"), 4);
+    // Nobody was stopped: those that ran before run still, under their first number.
+    assert_eq!(w.programs.len(), 4);
+    assert_eq!(w.started[&node(0)], w.started[&node(1)]);
+    assert!(w.started[&node(0)] < run_of(&w));
+}
+
+#[test]
+fn who_is_not_ready_in_time_is_left_out_and_gives_its_node_back() {
+    let mut w = running();
+    apply(&mut w, &[("a", &[0, 1, 2, 3])]);
+    let started = w.prepared[&node(2)];
+    let effects = w.agents.get_mut(&node(2)).unwrap().ready(started);
+    w.agent_does(&node(2), effects);
+    w.prepared.remove(&node(3));
+    for _ in 0..13 {
+        w.pass(Span::from_secs(10));
+        w.renew();
+        w.statuses();
+        w.deliver(usize::MAX);
+        w.input(Input::Timer);
+        w.deliver(usize::MAX);
+    }
+    assert_eq!(w.nodes_of("a"), 3);
+    assert_eq!(w.leases[&node(3)].0, None);
+}
+
+#[test]
+fn a_program_that_dies_costs_its_run_that_member_alone() {
+    let mut w = running();
+    apply(&mut w, &[("a", &[0, 1, 2])]);
+    w.all_ready();
+    w.deliver(usize::MAX);
+    let before = run_of(&w);
+    w.exit(&node(1), 1);
+    w.deliver(usize::MAX);
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!(record.nodes, [node(0), node(2)]);
+    assert_eq!((record.run.0, record.failures), (before.0 + 1, 1));
+    assert_eq!(w.programs.len(), 2);
+    assert_eq!(w.leases[&node(1)].0, None);
+    // One that was told to leave has not failed.
+    w.exit(&node(2), 75);
+    w.deliver(usize::MAX);
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.nodes.len(), record.failures), (1, 1));
+}
+
+#[test]
+fn a_program_that_always_dies_at_its_start_is_given_up_and_not_started_in_a_row() {
+    let mut w = world(vec![regrouper("a", 1, 8)]);
+    (0..6).for_each(|n| w.open(n));
+    let mut starts = 0;
+    for n in 0..100 {
+        // Always another node: one where programs keep failing is left alone.
+        apply(&mut w, &[("a", &[n % 6])]);
+        if let Some(id) = w.prepared.keys().next().cloned() {
+            starts += 1;
+            w.exit(&id, 1);
+            w.deliver(usize::MAX);
+        }
+        w.pass(Span::from_secs(1));
+        w.renew();
+        w.input(Input::Timer);
+        w.deliver(usize::MAX);
+    }
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!(record.phase, Phase::Failed, "{}", record.reason);
+    assert!(
+        record.reason.contains("5 failures in a row"),
+        "{}",
+        record.reason
+    );
+    assert_eq!(starts, 5);
+    assert!(w.leases.values().all(|(owner, _)| owner.is_none()));
+}
+
+#[test]
+fn what_the_model_has_absorbed_is_the_truth() {
+    let mut w = running();
+    let first = run_of(&w);
+    said(&mut w, first, 0.0, 100.0);
+    assert_eq!(w.samples("a"), 100.0);
+    // The run ends after 130, of which the last 30 were never told: rank 0 was killed.
+    w.close(0);
+    w.deliver(usize::MAX);
+    let second = run_of(&w);
+    assert!(second > first);
+    said(&mut w, second, 130.0, 20.0);
+    assert_eq!(w.samples("a"), 150.0);
+    // What comes late of the first is in the base already.
+    said(&mut w, first, 0.0, 125.0);
+    assert_eq!(w.samples("a"), 150.0);
+    // All die; the next begins at a checkpoint of 110.
+    w.exit(&node(1), 137);
+    w.deliver(usize::MAX);
+    w.pass(Span::from_secs(30));
+    w.renew();
+    w.statuses();
+    w.deliver(usize::MAX);
+    apply(&mut w, &[("a", &[2])]);
+    w.all_ready();
+    w.deliver(usize::MAX);
+    let third = run_of(&w);
+    said(&mut w, third, 110.0, 5.0);
+    assert_eq!(w.samples("a"), 115.0);
+    said(&mut w, third, f64::NAN, 5.0);
+    assert_eq!(w.samples("a"), 115.0);
+    assert!(w.notes.iter().any(|n| matches!(n, Note::BadReport { .. })));
+}
+
+#[test]
+fn an_agent_that_leaves_costs_nobody_a_moment() {
+    let mut w = running();
+    let before = run_of(&w);
+    let last = AgentStatus {
+        activity: Activity::Free,
+        released: Some("wanted".to_owned()),
+        leaving: true,
+        ..w.agents[&node(0)].status()
+    };
+    w.input(Input::Agent(last));
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!(record.nodes, [node(1)]);
+    assert_eq!((record.run.0, record.preemptions), (before.0 + 1, 1));
+    assert_eq!(w.leases[&node(0)].0, None);
+    // The pool still lists the node, but it is nobody's until an agent speaks there.
+    let view = w.present();
+    assert_eq!(view.unusable, [node(0)]);
+    let again = w.agents[&node(0)].status();
+    w.input(Input::Agent(again));
+    assert!(w.present().unusable.is_empty());
+}
+
+#[test]
+fn where_agents_are_required_a_node_is_nobodys_before_one_has_spoken() {
+    let config = BookConfig {
+        require_agents: true,
+        ..BookConfig::default()
+    };
+    let mut w = World::new(1, 3, config);
+    w.snapshot();
+    w.input(Input::Submit {
+        trainers: vec![spec("a", 1, 8, Work::UntilExit)],
+        test_only: false,
+    });
+    (0..3).for_each(|n| w.open(n));
+    assert_eq!(w.present().unusable, [node(0), node(1), node(2)]);
+    let status = w.agents[&node(1)].status();
+    w.input(Input::Agent(status));
+    assert_eq!(w.present().unusable, [node(0), node(2)]);
+    apply(&mut w, &[("a", &[0, 1])]);
+    assert_eq!(w.nodes_of("a"), 1);
+}

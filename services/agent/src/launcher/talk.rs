@@ -1,0 +1,266 @@
+//! What an agent and a program that regroups say to each other: JSON lines over a Unix socket.
+//!
+//! | Program to agent | |
+//! |---|---|
+//! | `{"say":"hello","pid":1,"version":1}` | it is there |
+//! | `{"say":"ready"}` | its model is built: it can be taken into a run |
+//! | `{"say":"alive"}` | once a second |
+//! | `{"say":"progress","run","base","samples",...}` | from rank 0, see [`Report`] |
+//!
+//! | Agent to program | |
+//! |---|---|
+//! | `{"tell":"run","run","rank","members","store","samples_before"}` | its newest run |
+//! | `{"tell":"leave","deadline"}` | leave at the next step's end; killed at `deadline` |
+//!
+//! The socket lies in a folder that only its owner may enter, under a short path: the name of
+//! a Unix socket has room for 107 bytes.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lacuna_model::{Assignment, Timestamp};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+/// Longest line.
+const LINE: u64 = 64 << 10;
+
+/// Progress of a group, told by its rank 0.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(super) struct Report {
+    /// Which run.
+    pub(super) run: u64,
+    /// Samples since the trainer's beginning that the state had absorbed when the run began.
+    pub(super) base: f64,
+    /// Samples of this run.
+    pub(super) samples: f64,
+    /// Optimiser step.
+    #[serde(default)]
+    pub(super) step: Option<u64>,
+    /// Members of the group.
+    pub(super) world_size: u32,
+    /// Training loss.
+    #[serde(default)]
+    pub(super) loss: Option<f64>,
+    /// The newest complete checkpoint.
+    #[serde(default)]
+    pub(super) checkpoint: Option<String>,
+}
+
+/// What a program says.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "say")]
+enum Word {
+    Hello {},
+    Ready {},
+    Alive {},
+    Progress(Report),
+}
+
+/// What is worth hearing of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Said {
+    /// It can be taken into a run.
+    Ready,
+    /// A group has come so far.
+    Progress(Report),
+    /// A line that was nothing of this.
+    Garbage,
+}
+
+/// What a program is told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "tell")]
+enum Order {
+    Run {
+        run: u64,
+        rank: u32,
+        members: Vec<String>,
+        store: String,
+        samples_before: f64,
+    },
+    Leave {
+        deadline: f64,
+    },
+}
+
+/// What stands: the newest run, and whether to leave.
+#[derive(Debug, Clone, Default)]
+struct Standing {
+    run: Option<Order>,
+    leave: Option<Order>,
+}
+
+/// When a program last said anything.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LastHeard(Arc<Mutex<Option<Instant>>>);
+
+impl LastHeard {
+    /// Nothing if it never did.
+    pub(super) fn get(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, at: Instant) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+    }
+}
+
+/// The agent's end of the talk with one program.
+#[derive(Debug)]
+pub(super) struct Talk {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+    standing: watch::Sender<Standing>,
+    said: mpsc::UnboundedReceiver<Said>,
+    last: LastHeard,
+    server: tokio::task::JoinHandle<()>,
+}
+
+impl Talk {
+    /// Opens a socket.
+    ///
+    /// # Errors
+    /// If there is no place for it.
+    pub(super) fn listen() -> io::Result<Self> {
+        let dir = tempfile::Builder::new().prefix("lacuna-").tempdir()?;
+        let path = dir.path().join("s");
+        let listener = UnixListener::bind(&path)?;
+        let (standing, told) = watch::channel(Standing::default());
+        let (say, said) = mpsc::unbounded_channel();
+        let last = LastHeard::default();
+        let server = tokio::spawn(serve(listener, told, say, last.clone()));
+        Ok(Self {
+            _dir: dir,
+            path,
+            standing,
+            said,
+            last,
+            server,
+        })
+    }
+
+    /// Where the program connects.
+    pub(super) fn path(&self) -> PathBuf {
+        self.path.clone()
+    }
+
+    /// Tells it of its newest run.
+    pub(super) fn run(&self, assignment: &Assignment) {
+        let members = assignment.members.iter();
+        let order = Order::Run {
+            run: assignment.run.0,
+            rank: assignment.rank,
+            members: members.map(|m| m.node.to_string()).collect(),
+            store: assignment.store.clone().unwrap_or_default(),
+            samples_before: assignment.samples_before,
+        };
+        self.standing.send_modify(|s| s.run = Some(order));
+    }
+
+    /// Tells it to leave.
+    pub(super) fn leave(&self, deadline: Timestamp) {
+        let order = Order::Leave {
+            deadline: deadline.unix_seconds(),
+        };
+        self.standing.send_modify(|s| s.leave = Some(order));
+    }
+
+    /// What it says next.
+    pub(super) async fn next(&mut self) -> Said {
+        match self.said.recv().await {
+            Some(said) => said,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What it had said before it ended; nothing once all is read.
+    pub(super) async fn rest(&mut self) -> Option<Said> {
+        self.said.recv().await
+    }
+
+    /// When it last said anything, now and later.
+    pub(super) fn last_heard(&self) -> LastHeard {
+        self.last.clone()
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// One connection after the other: whoever connects is the program.
+async fn serve(
+    listener: UnixListener,
+    told: watch::Receiver<Standing>,
+    say: mpsc::UnboundedSender<Said>,
+    last: LastHeard,
+) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let ended = converse(stream, told.clone(), &say, &last).await;
+        if let Err(error) = ended {
+            tracing::debug!(%error, "program's connection ended");
+        }
+    }
+}
+
+async fn converse(
+    stream: UnixStream,
+    mut told: watch::Receiver<Standing>,
+    say: &mpsc::UnboundedSender<Said>,
+    last: &LastHeard,
+) -> io::Result<()> {
+    let (read, mut write) = stream.into_split();
+    let mut read = BufReader::new(read).take(LINE);
+    let mut line = Vec::new();
+    told.mark_changed();
+    loop {
+        tokio::select! {
+            // What was read so far of a line stays in `line`.
+            n = read.read_until(b'\n', &mut line) => {
+                let more = n? > 0;
+                if read.limit() > 0 && !more {
+                    return Ok(());
+                }
+                if read.limit() > 0 && line.last() != Some(&b'\n') {
+                    continue;
+                }
+                read.set_limit(LINE);
+                last.set(Instant::now());
+                if let Some(said) = understand(&line) {
+                    let _ = say.send(said);
+                }
+                line.clear();
+            }
+            changed = told.changed() => {
+                if changed.is_err() {
+                    return Ok(());
+                }
+                let standing = told.borrow_and_update().clone();
+                for order in [standing.run, standing.leave].into_iter().flatten() {
+                    let mut text = serde_json::to_vec(&order)?;
+                    text.push(b'\n');
+                    write.write_all(&text).await?;
+                }
+            }
+        }
+    }
+}
+
+fn understand(line: &[u8]) -> Option<Said> {
+    if line.iter().all(u8::is_ascii_whitespace) {
+        return None;
+    }
+    match serde_json::from_slice(line) {
+        Ok(Word::Hello {} | Word::Alive {}) => None,
+        Ok(Word::Ready {}) => Some(Said::Ready),
+        Ok(Word::Progress(report)) => Some(Said::Progress(report)),
+        Err(_) => Some(Said::Garbage),
+    }
+}
