@@ -5,6 +5,7 @@
   bed.py down               stop, and forget everything
   bed.py status             what Slurm and Lacuna's services say
   bed.py measure [...]      measure the delay of batch jobs (arguments of measure.py)
+  bed.py hooks              measure prolog and epilog with good and bad buses
   bed.py exec CMD...        run a command beside the controller
 
 Lacuna is taken from target/release and .cache/bin. LACUNA_SKIP_CARGO=1 takes it as it is there,
@@ -16,197 +17,12 @@ place cannot give what the images need.
 """
 
 import argparse
-import json
-import os
-import shutil
 import subprocess
 import sys
-import time
 
-from layout import HERE, ROOT, Layout
-
-SERVICES = ["ingest", "forecast", "planner", "control", "agent"]
-# From the start of the containers until all nodes are idle; measured: 6 s with 16 nodes, 6 s
-# with 256 in one container, on two cores.
-UP_LIMIT = 120.0
-
-
-class BedError(Exception):
-    """Why the bed does not stand, and the exit code that says of what kind it is."""
-
-    def __init__(self, code: int, text: str):
-        super().__init__(text)
-        self.code = code
-
-
-def say(text: str) -> None:
-    print(f"slurm: {text}", flush=True)
-
-
-def run(*command: str, check: bool = True, limit: float = 60.0, **more) -> subprocess.CompletedProcess:
-    """A command on this machine, its output as text, bounded in time."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, **more)
-    except FileNotFoundError:
-        raise BedError(69, f"{command[0]} is not installed") from None
-    except subprocess.TimeoutExpired:
-        raise BedError(1, f"no end after {limit:.0f} s: {' '.join(command)}") from None
-    if check and done.returncode != 0:
-        tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
-        raise BedError(1, f"{' '.join(command[:4])} ... failed ({done.returncode}): {tail}")
-    return done
-
-
-def need_docker() -> None:
-    """Says 69 where no engine answers."""
-    if shutil.which("docker") is None:
-        raise BedError(69, "docker is not installed: apt-get install docker.io docker-compose")
-    if run("docker", "info", check=False).returncode != 0:
-        raise BedError(69, "no Docker engine answers: start dockerd, or join the group docker")
-
-
-def compose_command() -> list[str]:
-    if run("docker", "compose", "version", check=False).returncode == 0:
-        return ["docker", "compose"]
-    if shutil.which("docker-compose"):
-        return ["docker-compose"]
-    raise BedError(69, "neither 'docker compose' nor docker-compose is there: apt-get install docker-compose")
-
-
-def base_image() -> str:
-    """The base image, which is pulled, or made where no registry can be reached."""
-    release = "bookworm"
-    with open("/etc/os-release", encoding="utf-8") as file:
-        facts = dict(line.rstrip().split("=", 1) for line in file if "=" in line)
-    if facts.get("ID") == "debian":
-        release = facts.get("VERSION_CODENAME", release)
-    name = os.environ.get("LACUNA_BASE_IMAGE", f"debian:{release}-slim")
-    here = run("docker", "image", "inspect", name, check=False).returncode == 0
-    if not here and run("docker", "pull", "-q", name, check=False, limit=300).returncode != 0:
-        made = run(str(ROOT / "deploy/up.sh"), "base-image", check=False, limit=300)
-        if made.returncode != 0:
-            raise BedError(made.returncode, made.stderr.strip())
-    return name
-
-
-class Bed:
-    """One cluster in containers. What it needs of the repository is copied, so that a build that
-    goes on beside it changes nothing."""
-
-    def __init__(self, layout: Layout):
-        self.layout = layout
-
-    # --- up and down
-
-    def image(self) -> None:
-        base = base_image()
-        started = time.monotonic()
-        # From standard input: the image needs no file of ours.
-        build = ["docker", "build", "-q", "--build-arg", f"BASE_IMAGE={base}", "-t", self.layout.image, "-"]
-        run(*build, limit=900, input=(HERE / "Dockerfile").read_text())
-        if time.monotonic() - started > 5:
-            say(f"image {self.layout.image} made in {time.monotonic() - started:.0f} s")
-        if run("docker", "run", "--rm", "--network", "none", self.layout.image, "true", check=False).returncode != 0:
-            raise BedError(75, "the Docker engine cannot run a container")
-
-    def stage(self) -> None:
-        """Binaries, the Python package, hooks and Slurm's configuration, where containers see them."""
-        state = self.layout.state
-        for name in ["bin", "py", "hooks", "etc", "conf"]:
-            shutil.rmtree(state / name, ignore_errors=True)
-            (state / name).mkdir(parents=True)
-        for name in ["lacuna", *(f"lacuna-{service}" for service in SERVICES)]:
-            self.copy(ROOT / "target/release" / name, state / "bin" / name)
-        self.copy(ROOT / ".cache/bin/nats-server", state / "bin/nats-server")
-        package = ROOT / "libs/lacuna-py/src/lacuna"
-        if package.is_dir():
-            shutil.copytree(package, state / "py/lacuna", ignore=shutil.ignore_patterns("__pycache__"))
-            examples = ROOT / "libs/lacuna-py/examples"
-            if examples.is_dir():
-                shutil.copytree(examples, state / "py/examples", ignore=shutil.ignore_patterns("__pycache__"))
-        for file in (ROOT / "deploy/slurm").iterdir():
-            shutil.copy2(file, state / "hooks" / file.name)
-        (state / "etc/slurm.conf").write_text(self.layout.slurm_conf())
-        (state / "conf/hook.conf").write_text(f"nats={self.layout.address(0)}:4222\n")
-        (state / "compose.json").write_text(json.dumps(self.layout.compose(), indent=1))
-        (state / "layout.json").write_text(json.dumps(vars(self.layout)))
-
-    @staticmethod
-    def copy(source, to) -> None:
-        if not source.is_file():
-            raise BedError(69, f"{source.relative_to(ROOT)} is missing: make build (and deploy/setup/setup.sh nats)")
-        shutil.copy2(source, to)
-
-    def compose(self, *arguments: str, limit: float = 180.0) -> None:
-        file = str(self.layout.state / "compose.json")
-        run(*compose_command(), "-p", self.layout.project, "-f", file, *arguments, limit=limit)
-
-    def up(self) -> float:
-        """Everything until Slurm says that all nodes are idle; the seconds that starting took."""
-        need_docker()
-        if not os.environ.get("LACUNA_SKIP_CARGO"):
-            run("deploy/setup/setup.sh", "nats", cwd=ROOT, limit=300)
-            subprocess.run(["cargo", "build", "--release", "--locked", "--workspace", "--bins"], cwd=ROOT, check=True)
-        self.image()
-        self.down()
-        self.stage()
-        started = time.monotonic()
-        try:
-            self.compose("up", "-d", "--no-build")
-            self.wait_idle(UP_LIMIT)
-        except BaseException:
-            self.down()
-            raise
-        return time.monotonic() - started
-
-    def down(self) -> None:
-        """Ends all containers of the project and forgets its volume. Nothing to do is no error."""
-        (self.layout.state / "layout.json").unlink(missing_ok=True)
-        project = f"label=com.docker.compose.project={self.layout.project}"
-        for what, remove in [
-            (["ps", "-aq"], ["rm", "-f", "-v"]),
-            (["network", "ls", "-q"], ["network", "rm"]),
-            (["volume", "ls", "-q"], ["volume", "rm"]),
-        ]:
-            found = run("docker", *what, "--filter", project).stdout.split()
-            if found:
-                run("docker", *remove, *found, check=False, limit=180)
-
-    # --- use
-
-    def docker_exec(self, container: str, *command: str, user: str = "root", **more) -> subprocess.CompletedProcess:
-        """A command in a container."""
-        return run("docker", "exec", "-u", user, container, *command, **more)
-
-    def ctl(self, *command: str, **more) -> subprocess.CompletedProcess:
-        """A command beside the controller."""
-        return self.docker_exec(self.layout.container("ctl"), *command, **more)
-
-    def states(self) -> dict[str, str]:
-        """The state of each node as sinfo names it; empty while the controller does not answer."""
-        said = self.ctl("sinfo", "-h", "-N", "-p", "batch", "-o", "%N %T", check=False)
-        return dict(line.split() for line in said.stdout.splitlines() if len(line.split()) == 2)
-
-    def wait_idle(self, limit: float) -> None:
-        """Returns when Slurm says that every node is idle."""
-        end = time.monotonic() + limit
-        while True:
-            states = self.states()
-            if len(states) == self.layout.nodes and set(states.values()) == {"idle"}:
-                return
-            if time.monotonic() > end:
-                counts = {state: list(states.values()).count(state) for state in set(states.values())}
-                raise BedError(1, f"not all of {self.layout.nodes} nodes are idle after {limit:.0f} s: {counts}")
-            time.sleep(0.25)
-
-
-def load(project: str | None = None) -> Bed:
-    """The bed that stands."""
-    layout = Layout() if project is None else Layout(project=project)
-    try:
-        return Bed(Layout(**json.loads((layout.state / "layout.json").read_text())))
-    except FileNotFoundError:
-        raise BedError(1, "no bed stands: make slurm-up") from None
+import hooks
+from cluster import Bed, BedError, load, need_docker, say
+from layout import Layout
 
 
 def inside(bed: Bed, user: str, command: list[str]) -> int:
@@ -223,7 +39,10 @@ def main() -> int:
     up.add_argument("--kill-wait", type=int, default=5, help="seconds from SIGTERM to SIGKILL (5)")
     up.add_argument("--no-hooks", action="store_true", help="without prolog and epilog")
     actions.add_parser("down", help="stop it")
-    actions.add_parser("status", help="what Slurm says")
+    actions.add_parser("status", help="what Slurm and Lacuna's services say")
+    costs = actions.add_parser("hooks", help="measure prolog and epilog with good and bad buses")
+    costs.add_argument("--repeats", type=int, default=10, help="measurements of each (10)")
+    costs.add_argument("--json", action="store_true", help="one JSON value instead of the table")
     for name, text in [("measure", "measure the delay of batch jobs"), ("exec", "run a command beside the controller")]:
         actions.add_parser(name, help=text, add_help=False, prefix_chars="\0")
     args, rest = parser.parse_known_args()
@@ -242,9 +61,11 @@ def main() -> int:
         return 0
     bed = load()
     if args.action == "status":
-        return inside(bed, "root", ["sinfo"])
+        return inside(bed, "root", ["bash", "-c", "sinfo; /bed/services.sh status"])
     if args.action == "measure":
         return inside(bed, "root", ["python3", "/bed/measure.py", *rest])
+    if args.action == "hooks":
+        return hooks.command(bed, args.repeats, args.json)
     return inside(bed, "root", rest)
 
 

@@ -13,7 +13,7 @@ import unittest
 os.environ.setdefault("LACUNA_SLURM_PROJECT", "lacuna-slurm-test")
 os.environ.setdefault("LACUNA_SLURM_SUBNET", "172.31.248.0/22")
 
-from bed import Bed, BedError  # noqa: E402
+from cluster import Bed, BedError  # noqa: E402
 from layout import Layout  # noqa: E402
 
 # Something is not there, or cannot be had here; everything else is a failure.
