@@ -271,13 +271,16 @@ class Group:
         except (RuntimeError, OSError, ValueError) as failure:
             return str(failure)
         while True:
+            # It may end between a portion's timeout and the question whether it has ended, so the
+            # answer is always that of a wait that began after the end.
+            ended = work.is_completed()
             try:
                 work.wait(timedelta(seconds=PORTION))
                 return None
             except RuntimeError as failure:
-                if work.is_completed():
+                if ended:
                     return str(failure)
-            reason = watch()
+            reason = None if work.is_completed() else watch()
             if reason is not None:
                 self._abandoned = work
                 return reason

@@ -1,0 +1,258 @@
+"""Measures what a change of members costs: ``python3 -m lacuna.bench``.
+
+A small model is trained by real processes on this machine, with a real store and real gloo
+groups; :mod:`lacuna.loopback` stands for agents and control. The stall is the longest time
+without a completed step around the change, so it contains one ordinary step. A step is lost if
+its work was thrown away: it had been applied and was done again, or a survivor had computed its
+gradients in vain.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import platform
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Callable, Optional, Sequence
+
+from .loopback import HANG_AFTER, Loopback
+
+EPILOG = """examples:
+  python3 -m lacuna.bench                          all kinds of change, ten times each
+  python3 -m lacuna.bench --kinds join,sigkill --times 20 --json
+  python3 -m lacuna.bench --nodes 6 --hidden 2048  more members, a larger model
+"""
+
+#: What is measured, and what an agent would have seen.
+KINDS = {
+    "join": "a node joins, its program was ready",
+    "leave": "a node is told to leave, control knows at once",
+    "sigterm": "a program gets SIGTERM, control hears of its exit",
+    "sigkill": "a program is killed, control hears of its exit",
+    "sigstop": "a program is paused, its agent kills it after {hang:g} s of silence",
+}
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m lacuna.bench",
+        description="Measures how long training stands still when its members change.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--kinds", default=",".join(KINDS), help="default: %(default)s")
+    parser.add_argument("--times", type=int, default=10, help="of each (default: %(default)s)")
+    parser.add_argument("--nodes", type=int, default=3, help="members (default: %(default)s)")
+    parser.add_argument("--hidden", type=int, default=256, help="width of the model")
+    parser.add_argument("--batch", type=int, default=96, help="samples of a step")
+    parser.add_argument("--hang-after", type=float, default=HANG_AFTER, metavar="SECONDS")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Prints the table; 64 for wrong arguments, 69 if PyTorch is missing."""
+    options = arguments().parse_args(argv)
+    kinds = [kind for kind in options.kinds.split(",") if kind]
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown or options.nodes < 2 or options.times < 1:
+        print(f"lacuna.bench: kinds are {', '.join(KINDS)}; nodes >= 2, times >= 1")
+        return 64
+    try:
+        import torch
+    except ImportError as error:
+        print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+        return 69
+    if options.worker:
+        return _train(options)
+    with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
+        rows = _measure(options, kinds, Path(folder))
+    host = {
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "nodes": options.nodes,
+        "hidden": options.hidden,
+        "batch": options.batch,
+    }
+    if options.json:
+        print(json.dumps({"host": host, "rows": rows}, indent=2))
+    else:
+        _print(rows, host, options.hang_after)
+    return 0
+
+
+def _measure(options: argparse.Namespace, kinds: list[str], folder: Path) -> list[dict[str, Any]]:
+    argv = [sys.executable, "-m", "lacuna.bench", "--worker"]
+    argv += ["--hidden", str(options.hidden), "--batch", str(options.batch)]
+    source = str(Path(__file__).resolve().parent.parent)
+    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
+    env = {"LACUNA_STEP_LOG": str(folder), "PYTHONPATH": path}
+    with Loopback(argv, folder, env=env, hang_after=options.hang_after) as cluster:
+        count = options.nodes
+        names = [f"n{i:04d}" for i in range(count)]
+        for name in names:
+            cluster.start(name)
+        cluster.join(*names)
+        _settle(cluster)
+
+        def spare() -> str:
+            nonlocal count
+            name = f"n{count:04d}"
+            count += 1
+            cluster.start(name)
+            cluster.wait(lambda: cluster.nodes[name].ready, 60.0, f"{name} is ready")
+            return name
+
+        rows = []
+        for kind in kinds:
+            trials = []
+            for _ in range(options.times):
+                name = spare()
+                if kind == "join":
+                    trials.append(_trial(cluster, folder, lambda: cluster.join(name)))
+                    _without(cluster, cluster.members[0])
+                    continue
+                # Alternate between rank 0, which reports, and another rank.
+                victim = cluster.members[0 if len(trials) % 2 == 0 else -1]
+                trials.append(_trial(cluster, folder, lambda: _change(cluster, kind, victim)))
+                cluster.wait_gone(victim)
+                cluster.join(name)
+                _settle(cluster)
+            rows.append(_summary(kind, trials))
+        return rows
+
+
+def _change(cluster: Loopback, kind: str, victim: str) -> None:
+    if kind == "leave":
+        cluster.leave(victim)
+    else:
+        number = {
+            "sigterm": signal.SIGTERM,
+            "sigkill": signal.SIGKILL,
+            "sigstop": signal.SIGSTOP,
+        }[kind]
+        cluster.signal(victim, number)
+
+
+def _without(cluster: Loopback, name: str) -> None:
+    cluster.leave(name)
+    cluster.wait_gone(name)
+    _settle(cluster)
+
+
+def _settle(cluster: Loopback, steps: int = 15) -> None:
+    """Waits until the newest run has done some steps."""
+    cluster.wait_together()
+    cluster.wait_step(cluster.progress[-1]["step"] + steps)
+
+
+def _trial(cluster: Loopback, folder: Path, change: Callable[[], None]) -> dict[str, Any]:
+    run = cluster.run
+    began = time.time()
+    change()
+    cluster.wait(lambda: cluster.run > run, 60.0, "control has opened a new run")
+    _settle(cluster)
+    lines = [line for line in _log(folder) if line["t"] > began - 1.0]
+    times = sorted({line["step"]: line["t"] for line in reversed(lines) if line["ok"]}.values())
+    gaps = [(b - a, a, b) for a, b in zip(times, times[1:])]
+    around = [gap for gap, _, end in gaps if end > began]
+    usual = [gap for gap, _, end in gaps if end <= began]
+    applied: dict[int, set[int]] = {}
+    for line in lines:
+        if line["ok"]:
+            applied.setdefault(line["step"], set()).add(line["run"])
+    lost = {step for step, runs in applied.items() if len(runs) > 1}
+    lost |= {line["step"] for line in lines if not line["ok"]}
+    step = statistics.median(usual) if usual else 0.0
+    return {"stall": max(around), "step": step, "lost": len(lost)}
+
+
+def _log(folder: Path) -> list[dict[str, Any]]:
+    lines = []
+    for path in folder.glob("*.steps"):
+        for line in path.read_text().splitlines():
+            if line.endswith("}"):
+                lines.append(json.loads(line))
+    return sorted(lines, key=lambda line: float(line["t"]))
+
+
+def _summary(kind: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
+    stalls = sorted(trial["stall"] for trial in trials)
+    quartiles = statistics.quantiles(stalls, n=4, method="inclusive") if len(stalls) > 1 else []
+    lost = [trial["lost"] for trial in trials]
+    return {
+        "kind": kind,
+        "times": len(trials),
+        "stall_median_s": statistics.median(stalls),
+        "stall_quartiles_s": [quartiles[0], quartiles[2]] if quartiles else None,
+        "stall_worst_s": stalls[-1],
+        "step_median_s": statistics.median(trial["step"] for trial in trials),
+        "lost_steps_median": statistics.median(lost),
+        "lost_steps_worst": max(lost),
+        "stalls_s": stalls,
+    }
+
+
+def _print(rows: list[dict[str, Any]], host: dict[str, Any], hang_after: float) -> None:
+    print(
+        f"{host['nodes']} nodes on {host['cores']} cores (load {host['load']:.1f}), "
+        f"torch {host['torch']}, hidden {host['hidden']}, batch {host['batch']}"
+    )
+    print(f"{'change':<9}{'times':>6}{'stall':>9}{'quartiles':>17}{'worst':>9}{'step':>9}", end="")
+    print(f"{'lost steps':>12}{'worst':>7}")
+    for row in rows:
+        low, high = row["stall_quartiles_s"] or (row["stall_median_s"],) * 2
+        print(
+            f"{row['kind']:<9}{row['times']:>6}{row['stall_median_s']:>7.3f} s"
+            f"{low:>8.3f}-{high:.3f} s{row['stall_worst_s']:>7.3f} s"
+            f"{row['step_median_s']:>7.3f} s{row['lost_steps_median']:>12g}"
+            f"{row['lost_steps_worst']:>7}"
+        )
+    for row in rows:
+        print(f"{row['kind']}: {KINDS[row['kind']].format(hang=hang_after)}")
+
+
+def _train(options: argparse.Namespace) -> int:
+    """The program on each node."""
+    import torch
+    from torch import nn
+
+    from .run import elastic
+
+    logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s")
+    torch.manual_seed(1)
+    width = options.hidden
+    model = nn.Sequential(
+        nn.Linear(32, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)
+    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    x = torch.randn(8192, 32)
+    y = x.sin().sum(1, keepdim=True)
+    path = os.path.join(os.environ["LACUNA_STEP_LOG"], f"{os.environ['LACUNA_NODE']}.steps")
+    with open(path, "a", buffering=1) as log, elastic(
+        model, optimizer, batch=options.batch, seed=1
+    ) as run:
+        for a, b in run.steps((x, y)):
+            optimizer.zero_grad()
+            loss = (model(a) - b).pow(2).mean()
+            loss.backward()
+            applied = run.step(loss)
+            step = run.steps_done if applied else run.steps_done + 1
+            line = {"step": step, "ok": applied, "run": run.run_id, "t": time.time()}
+            log.write(json.dumps(line) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Whatever happens to the members: every sample counts once, and the loss is that of no change."""
+
+import os
+import random
+import signal
+
+SAMPLES, EPOCHS, BATCH = 512, 60, 16
+
+
+def reference(cluster):
+    """The same training by one member that nothing happens to."""
+    c = cluster("--samples", str(SAMPLES), "--epochs", str(EPOCHS), folder="reference")
+    c.start("r1")
+    c.join("r1")
+    assert c.wait_gone("r1", 120.0) == 0
+    return c
+
+
+def test_random_changes_of_members_leave_no_trace(cluster):
+    seed = int(os.environ.get("LACUNA_TEST_SEED", "5"))
+    print(f"LACUNA_TEST_SEED={seed}")
+    dice = random.Random(seed)
+    calm = reference(cluster)
+    c = cluster(
+        *("--samples", str(SAMPLES), "--epochs", str(EPOCHS), "--sleep", "0.005"),
+        *("--every", "50"),
+        folder="changes",
+        hang_after=3.0,
+    )
+    count = 3
+    for i in range(count):
+        c.start(f"n{i}")
+    c.join("n0", "n1", "n2")
+    changes = []
+    spare = c.start("n3")
+    while len(changes) < 24:
+        run = c.run
+        c.wait_together()
+        if len(c.members) <= 1:
+            kind = "join"
+        elif len(c.members) >= 4:
+            kind = dice.choice(["leave", "sigterm", "sigkill", "sigkill"])
+        else:
+            kind = dice.choice(["join", "join", "leave", "sigterm", "sigkill", "two"])
+        if len(changes) == 11:
+            kind = "sigstop" if len(c.members) > 1 else "join"
+        victim = dice.choice(c.members)
+        if kind == "join":
+            c.join(spare.name)
+            count += 1
+            spare = c.start(f"n{count}")
+        elif kind == "leave":
+            c.leave(victim)
+        elif kind == "two":
+            # A second change before the first is over.
+            c.leave(victim)
+            if len(c.members) > 1:
+                c.signal(dice.choice(c.members), signal.SIGKILL)
+        else:
+            number = {
+                "sigterm": signal.SIGTERM,
+                "sigkill": signal.SIGKILL,
+                "sigstop": signal.SIGSTOP,
+            }[kind]
+            c.signal(victim, number)
+        changes.append(kind)
+        c.wait(lambda: c.run > run, 30.0, f"{kind} has led to a new run")
+    c.wait_together()
+    done = c.progress[-1]["samples"] + c.progress[-1]["base"]
+    print(f"changes: {' '.join(changes)}; after them {done:.0f} of {SAMPLES * EPOCHS} samples")
+    assert done < SAMPLES * EPOCHS, "the training was over before the changes were"
+    last = list(c.members)
+    c.signal(spare.name, signal.SIGTERM)
+    assert all(c.wait_gone(name, 120.0) == 0 for name in last)
+
+    result = c.result()
+    assert result["samples"] == SAMPLES * EPOCHS
+    assert [round(n, 3) for n in result["used"]] == [EPOCHS] * SAMPLES
+    steps = SAMPLES * EPOCHS // BATCH
+    assert result["steps"] == calm.result()["steps"] == steps
+    mine, wanted = c.losses(), calm.losses()
+    missing = [step for step in range(1, steps + 1) if step not in mine]
+    assert len(missing) <= len(changes), "a step can be missing only if all who did it were killed"
+    worst = max(abs(mine[s] - wanted[s]) / (1e-3 + abs(wanted[s])) for s in mine)
+    print(f"largest relative difference of the loss: {worst:.2e}")
+    assert worst < 5e-3
+    # What was reported agrees with what was done: no report goes beyond the end.
+    assert c.progress[-1]["base"] + c.progress[-1]["samples"] == SAMPLES * EPOCHS
+
+
+def test_a_batch_that_does_not_divide_is_used_whole(cluster):
+    """100 samples in batches of 16 by three members: shares of different sizes, a short last one,
+    and in the last step of an epoch (4 samples) every member has one or two."""
+    calm = cluster("--samples", "100", "--epochs", "6", folder="reference")
+    calm.start("r1")
+    calm.join("r1")
+    assert calm.wait_gone("r1", 60.0) == 0
+    c = cluster("--samples", "100", "--epochs", "6", folder="three")
+    names = ["n1", "n2", "n3"]
+    for name in names:
+        c.start(name)
+    c.join(*names)
+    assert [c.wait_gone(name, 60.0) for name in names] == [0, 0, 0]
+    assert c.result()["steps"] == calm.result()["steps"] == 6 * 7
+    mine, wanted = c.losses(), calm.losses()
+    assert max(abs(mine[s] - wanted[s]) for s in wanted) < 1e-4
+
+
+def test_more_members_than_samples_in_a_step(cluster):
+    c = cluster("--samples", "8", "--epochs", "12", "--batch", "2")
+    names = ["n1", "n2", "n3"]
+    for name in names:
+        c.start(name)
+    c.join(*names)
+    assert [c.wait_gone(name, 60.0) for name in names] == [0, 0, 0]
+    assert [round(n, 3) for n in c.result()["used"]] == [12] * 8
