@@ -404,6 +404,18 @@ impl Agent {
         self.turn(Then::Free, now.cluster, reason)
     }
 
+    /// The last words of an agent whose process ends now: nothing runs any more, and nobody is
+    /// there to obey.
+    pub fn leave(&mut self, reason: &str) -> AgentStatus {
+        self.state = State::Free;
+        self.held = None;
+        self.released = Some(reason.to_owned());
+        AgentStatus {
+            leaving: true,
+            ..self.status()
+        }
+    }
+
     /// Gives the node back by itself if its lease has not been renewed for too long.
     pub fn tick(&mut self, now: Now) -> Vec<Effect> {
         if now.since(self.renewed) < self.dead_man {

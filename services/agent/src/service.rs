@@ -25,6 +25,8 @@ const TICK: Duration = Duration::from_millis(250);
 const POLL: Span = Span::from_ms(500);
 /// Idle nodes say so this often at most.
 const IDLE_EVERY: Span = Span::from_secs(10);
+/// Programs that were killed are waited for so long.
+const KILLED: Duration = Duration::from_secs(1);
 /// At shutdown, programs are waited for so long; their guards end them in any case.
 const PATIENCE: Duration = Duration::from_secs(8);
 
@@ -37,6 +39,10 @@ pub struct AgentArgs {
     /// Play every node that a command comes for (demonstrations)
     #[arg(long, conflicts_with = "nodes")]
     all_nodes: bool,
+    /// Run as a pilot, a job of the main scheduler: at SIGTERM kill what runs and be gone at
+    /// once, and end when control has been silent for the dead man's time
+    #[arg(long, requires = "nodes")]
+    pilot: bool,
 }
 
 /// Runs the agent until it is told to stop.
@@ -53,7 +59,7 @@ async fn serve(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
     let named: BTreeSet<NodeId> = if args.nodes.is_empty() {
         settings.nodes.iter().cloned().collect()
     } else {
-        args.nodes.into_iter().collect()
+        args.nodes.iter().cloned().collect()
     };
     let plays = if args.all_nodes || (settings.all_nodes && named.is_empty()) {
         Plays::All
@@ -81,7 +87,7 @@ async fn serve(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
     );
     let _ = programs.end_orphans(plays.named());
     let shell = Shell::new(ctx.clone(), metrics, plays.clone(), programs);
-    live(ctx, shell, plays, happened).await
+    live(ctx, shell, plays, happened, args.pilot).await
 }
 
 /// Makes sure that no other agent plays these nodes with the same folder. A folder that does
@@ -102,6 +108,7 @@ async fn live(
     mut shell: Shell,
     plays: Plays,
     mut happened: mpsc::UnboundedReceiver<crate::launcher::Happened>,
+    pilot: bool,
 ) -> Result<(), ServiceError> {
     let (bus, cluster) = (ctx.bus.clone(), ctx.cluster.clone());
     let watch = Stopwatch::start();
@@ -130,12 +137,17 @@ async fn live(
     let mut reports = interval(settings.report_every.to_std());
     let mut idle = interval(settings.report_every.max(IDLE_EVERY).to_std());
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
-    loop {
+    let mut control_spoke = moment(&ctx, &watch).wall;
+    let cause = loop {
         alive.ok();
+        let now = moment(&ctx, &watch);
+        if pilot && now.since(control_spoke) >= settings.dead_man {
+            break "alone";
+        }
         let finish = until_finish(&ctx, &shell);
         tokio::select! {
             biased;
-            () = ctx.shutdown.cancelled() => break,
+            () = ctx.shutdown.cancelled() => break "wanted",
             clock = clocks.next() => {
                 let clock = clock?;
                 ctx.clock.update(&clock.message);
@@ -144,6 +156,7 @@ async fn live(
             }
             renewal = renewals.next() => {
                 let renewal = renewal?;
+                control_spoke = moment(&ctx, &watch).wall;
                 let (leases, of) = (&renewal.message.leases, &renewal.envelope.correlation);
                 shell.renewed(leases, of, moment(&ctx, &watch)).await;
             }
@@ -165,6 +178,18 @@ async fn live(
             _ = idle.tick() => shell.statuses(false).await,
             Some(request) = asked.next() => answer(&shell, &request).await,
         }
+    };
+    if pilot {
+        shell.leave(cause).await;
+        let patience = tokio::time::sleep(KILLED);
+        tokio::pin!(patience);
+        while shell.programs.living() > 0 {
+            tokio::select! {
+                () = &mut patience => break,
+                Some(one) = happened.recv() => shell.reaped(one),
+            }
+        }
+        return Ok(());
     }
     // Every program ends, and says how far it has come.
     shell.give_up_all(moment(&ctx, &watch)).await;

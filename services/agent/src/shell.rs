@@ -1,6 +1,7 @@
 //! All nodes of this process: commands in, effects carried out, statuses out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use lacuna_model::{Action, Launch, Member, NodeId, Span};
 use lacuna_runtime::{Context, Received};
@@ -11,6 +12,9 @@ use lacuna_wire::msg::{AgentStatus, Progress};
 
 use crate::launcher::{Command, Happened, Launcher, Simulated};
 use crate::metrics::Metrics;
+
+/// Longest wait for the last words to go out.
+const FLUSH: Duration = Duration::from_millis(20);
 
 /// Which nodes this process plays.
 #[derive(Debug, Clone)]
@@ -264,6 +268,29 @@ impl Shell {
                 self.metrics.released.with_label_values(&[cause]).inc();
                 self.act(&node, effects, "", now).await;
             }
+        }
+    }
+
+    /// This pilot's process ends, now: control hears of it, and every program is killed.
+    pub(crate) async fn leave(&mut self, cause: &str) {
+        tracing::info!(cause, "leaving the node");
+        let last: Vec<AgentStatus> = self.agents.values_mut().map(|a| a.leave(cause)).collect();
+        for status in last {
+            self.say(&status, "").await;
+            self.metrics.released.with_label_values(&[cause]).inc();
+        }
+        self.programs.kill_all();
+        // Nothing waits for the server: it may be what is gone.
+        let flush = self.ctx.bus.client().flush();
+        if tokio::time::timeout(FLUSH, flush).await.is_err() {
+            tracing::warn!("the server may not have heard that this agent leaves");
+        }
+    }
+
+    /// A program that was killed has ended.
+    pub(crate) fn reaped(&mut self, happened: Happened) {
+        if let Happened::Exited { node, run, .. } | Happened::Stopped { node, run } = happened {
+            self.programs.forget(&node, run);
         }
     }
 

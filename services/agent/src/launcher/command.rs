@@ -109,6 +109,12 @@ impl Command {
         }
     }
 
+    /// How many programs live.
+    #[must_use]
+    pub fn living(&self) -> usize {
+        self.runs.len()
+    }
+
     /// Kills every program at once: the nodes are wanted.
     pub fn kill_all(&mut self) {
         for orders in self.runs.values() {

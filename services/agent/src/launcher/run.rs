@@ -89,6 +89,7 @@ impl Run {
         // When the guard is ended if it does not end by itself.
         let mut patience: Option<Instant> = None;
         let mut hung = false;
+        let mut gone = false;
         let last = talk.as_ref().map(Talk::last_heard);
         if self.member
             && let Some(talk) = &talk
@@ -124,7 +125,7 @@ impl Run {
                         patience.get_or_insert_with(|| Instant::now() + GUARD_GRACE);
                     }
                 },
-                said = heard(talk.as_mut()) => self.said(said),
+                said = heard(talk.as_mut()) => gone = self.said(said),
                 () = at(patience) => {
                     // The guard itself does not answer.
                     self.metrics.guard_killed();
@@ -141,10 +142,13 @@ impl Run {
                 _ = poll.tick() => self.look(&mut seen),
             }
         };
-        if let Some(talk) = &mut talk {
-            while let Ok(Some(said)) = tokio::time::timeout(LAST_WORDS, talk.rest()).await {
-                self.said(said);
-            }
+        // What it had said before it ended. One that never spoke has nothing to say.
+        let spoke = last.as_ref().is_some_and(|last| last.get().is_some());
+        while spoke && !gone {
+            let Ok(said) = tokio::time::timeout(LAST_WORDS, heard(talk.as_mut())).await else {
+                break;
+            };
+            gone = self.said(said);
         }
         self.look(&mut seen);
         let exit = self
@@ -224,9 +228,10 @@ impl Run {
         Ok((child, input))
     }
 
-    /// What a program that regroups says.
-    fn said(&self, said: Said) {
+    /// What a program that regroups says. Returns whether it has hung up.
+    fn said(&self, said: Said) -> bool {
         match said {
+            Said::Gone => return true,
             Said::Ready => {
                 let (node, run) = (self.node.clone(), self.started);
                 let _ = self.told.send(Happened::Ready { node, run });
@@ -250,6 +255,7 @@ impl Run {
             }
             Said::Garbage => self.metrics.garbage(1),
         }
+        false
     }
 
     /// Reads new progress; rank 0 tells the newest of it, and of the newest checkpoint.

@@ -70,6 +70,8 @@ pub(super) enum Said {
     Progress(Report),
     /// A line that was nothing of this.
     Garbage,
+    /// It has hung up: all that it said has been heard.
+    Gone,
 }
 
 /// What a program is told.
@@ -178,11 +180,6 @@ impl Talk {
         }
     }
 
-    /// What it had said before it ended; nothing once all is read.
-    pub(super) async fn rest(&mut self) -> Option<Said> {
-        self.said.recv().await
-    }
-
     /// When it last said anything, now and later.
     pub(super) fn last_heard(&self) -> LastHeard {
         self.last.clone()
@@ -207,6 +204,7 @@ async fn serve(
         if let Err(error) = ended {
             tracing::debug!(%error, "program's connection ended");
         }
+        let _ = say.send(Said::Gone);
     }
 }
 

@@ -1,0 +1,287 @@
+//! The agent's process as a pilot, with a program that regroups: what it hears, says, and how
+//! it leaves.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may panic"
+)]
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use lacuna_model::{
+    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Elastic, Epoch, Launch, Member,
+    NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
+};
+use lacuna_runtime::bus::Bus;
+use lacuna_runtime::metrics::Registry;
+use lacuna_runtime::{Health, Stopwatch, Subscription};
+use lacuna_testkit::TestNats;
+use lacuna_wire::address;
+use lacuna_wire::msg::Renewal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Long enough on a loaded machine; nothing waits so long if all is well.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// A program that speaks as the Python package does, ignores SIGTERM, and dies of nothing.
+const PROGRAM: &str = r#"
+import json, os, signal, socket, sys, threading, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+mute = "mute" in sys.argv
+s = socket.socket(socket.AF_UNIX)
+s.connect(os.environ["LACUNA_SOCKET"])
+def say(**words):
+    s.sendall((json.dumps(words) + "\n").encode())
+open(sys.argv[1], "w").write("%d\n" % os.getpid())
+say(say="hello", pid=os.getpid(), version=1)
+say(say="ready")
+def alive():
+    while True:
+        time.sleep(0.3)
+        say(say="alive")
+if not mute:
+    threading.Thread(target=alive, daemon=True).start()
+for line in s.makefile():
+    told = json.loads(line)
+    if told["tell"] == "run":
+        s.sendall(b"no json\n")
+        say(say="progress", run=told["run"], base=100.0, samples=8.0, step=1,
+            world_size=len(told["members"]), loss=0.5, checkpoint=None, saved=None, t=0)
+        print(told["store"], told["rank"], flush=True)
+time.sleep(600)
+"#;
+
+fn cluster() -> ClusterId {
+    ClusterId::new("c").unwrap()
+}
+
+fn node() -> NodeId {
+    NodeId::new("n1").unwrap()
+}
+
+struct Pilot {
+    child: Child,
+    bus: Bus,
+    statuses: Subscription<AgentStatus>,
+    dir: tempfile::TempDir,
+    nats: TestNats,
+}
+
+impl Drop for Pilot {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Pilot {
+    async fn start(dead_man: &str) -> Self {
+        let nats = TestNats::start();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("train.py"), PROGRAM).unwrap();
+        let config = format!(
+            "[cluster]\nid = \"c\"\n[control]\nrenew_every = \"1s\"\n[bus]\nurl = \"{}\"\n[agent]\ndead_man = \"{dead_man}\"\n\
+             report_every = \"200ms\"\nhang_after = \"1s\"\nwork_dir = \"{}\"\n",
+            nats.url(),
+            dir.path().join("work").display()
+        );
+        let file = dir.path().join("lacuna.toml");
+        std::fs::write(&file, config).unwrap();
+        let (registry, health) = (Registry::new(), Health::default());
+        let bus = Bus::connect(&nats.settings(), &cluster(), "test", &registry, &health)
+            .await
+            .unwrap();
+        let statuses = bus.subscribe(&address::agents(&cluster())).await.unwrap();
+        let child = std::process::Command::new(env!("CARGO_BIN_EXE_lacuna-agent"))
+            .args(["--pilot", "--node", "n1", "--listen", "127.0.0.1:0"])
+            .arg("--config")
+            .arg(&file)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut pilot = Self {
+            child,
+            bus,
+            statuses,
+            dir,
+            nats,
+        };
+        pilot.until(|s| s.activity == Activity::Free).await;
+        pilot
+    }
+
+    /// The first status for which `wanted` holds.
+    async fn until(&mut self, wanted: impl Fn(&AgentStatus) -> bool) -> AgentStatus {
+        let found = tokio::time::timeout(LIMIT, async {
+            loop {
+                let status = self.statuses.next().await.unwrap().message;
+                if wanted(&status) {
+                    return status;
+                }
+            }
+        });
+        found.await.expect("the agent never said so")
+    }
+
+    async fn command(&self, seq: u64, action: Action) {
+        let command = Command {
+            node: node(),
+            epoch: Epoch(5),
+            seq,
+            action,
+        };
+        let subject = address::command(&cluster(), &node());
+        self.bus.store(&subject, &command, "").await.unwrap();
+    }
+
+    async fn prepare(&mut self, mute: bool) -> i32 {
+        let (script, up) = (self.path("train.py"), self.path("up"));
+        let mut args = vec![script, up.clone()];
+        args.extend(mute.then(|| "mute".to_owned()));
+        self.command(3, Action::Prepare(Box::new(assignment(3, &[], args))))
+            .await;
+        self.until(|s| matches!(s.activity, Activity::Prepared { ready: true, .. }))
+            .await;
+        std::fs::read_to_string(up).unwrap().trim().parse().unwrap()
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    async fn ended(&mut self) -> i32 {
+        let watch = Stopwatch::start();
+        while watch.seconds() < LIMIT.as_secs_f64() {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("the pilot has not ended");
+    }
+}
+
+fn assignment(run: u64, members: &[&str], args: Vec<String>) -> Assignment {
+    let member = |name: &&str| Member {
+        node: NodeId::new(name).unwrap(),
+        epoch: Epoch(5),
+    };
+    Assignment {
+        trainer: TrainerId::new("a").unwrap(),
+        run: RunId(run),
+        rank: 0,
+        members: members.iter().map(member).collect(),
+        launch: Launch::Command {
+            program: "python3".to_owned(),
+            args,
+            env: std::collections::BTreeMap::new(),
+            checkpoint_dir: None,
+            profile: false,
+            elastic: Elastic::Regroup,
+        },
+        throughput: ScalingCurve::linear(1.0, 4).unwrap(),
+        rescale: RescaleCost {
+            up_s: 0.2,
+            down_s: 0.2,
+        },
+        work: Work::Samples(500.0),
+        samples_before: 100.0,
+        owed: 0.0,
+        since: Timestamp::from_unix(0),
+        checkpoint: None,
+        store: Some("host:29400".to_owned()),
+    }
+}
+
+/// Whether a process lives (a zombie does not).
+fn lives(pid: i32) -> bool {
+    let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    status.is_ok_and(|s| !s.rsplit(')').next().unwrap_or("").starts_with(" Z"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pilot_prepares_regroups_and_is_gone_at_once_when_its_node_is_wanted() {
+    let mut pilot = Pilot::start("60s").await;
+    let mut reports: Subscription<Progress> = pilot
+        .bus
+        .subscribe(&address::progress(
+            &cluster(),
+            &TrainerId::new("a").unwrap(),
+        ))
+        .await
+        .unwrap();
+    let program = pilot.prepare(false).await;
+    let args = vec![pilot.path("train.py"), pilot.path("up")];
+    for (run, members) in [(4, vec!["n1"]), (6, vec!["n1", "n2"])] {
+        let part = assignment(run, &members, args.clone());
+        pilot.command(run, Action::Run(Box::new(part))).await;
+        let report = tokio::time::timeout(LIMIT, reports.next())
+            .await
+            .expect("no report")
+            .unwrap()
+            .message;
+        assert_eq!((report.run, report.base), (RunId(run), Some(100.0)));
+        assert_eq!(report.world_size as usize, members.len());
+    }
+    let status = pilot.until(|s| s.seq == 6).await;
+    assert!(matches!(
+        status.activity,
+        Activity::Running { run: RunId(6), .. }
+    ));
+    assert!(lives(program), "it lives on over its runs");
+
+    let watch = Stopwatch::start();
+    let pid = i32::try_from(pilot.child.id()).unwrap();
+    kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    let last = pilot.until(|s| s.leaving).await;
+    let said = watch.seconds();
+    assert_eq!(last.released.as_deref(), Some("wanted"));
+    assert_eq!(last.activity, Activity::Free);
+    assert_eq!(pilot.ended().await, 0);
+    println!(
+        "said after {said:.4} s, gone after {:.4} s",
+        watch.seconds()
+    );
+    assert!(!lives(program), "an orphan");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_says_nothing_any_more_is_killed() {
+    let mut pilot = Pilot::start("60s").await;
+    let program = pilot.prepare(true).await;
+    let status = pilot
+        .until(|s| matches!(s.activity, Activity::Exited { .. }))
+        .await;
+    let Activity::Exited { code, reason, .. } = status.activity else {
+        panic!("{status:?}");
+    };
+    assert_eq!(code, 137);
+    assert!(reason.contains("said nothing for 1s"), "{reason}");
+    assert!(!lives(program));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pilot_without_control_or_server_gives_its_node_back_by_itself() {
+    let mut pilot = Pilot::start("2s").await;
+    let program = pilot.prepare(false).await;
+    for _ in 0..6 {
+        let renewal = Renewal {
+            leases: vec![Member {
+                node: node(),
+                epoch: Epoch(5),
+            }],
+        };
+        let subject = address::renewal(&cluster());
+        pilot.bus.publish(&subject, &renewal, "").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(pilot.child.try_wait().unwrap().is_none(), "too early");
+    }
+    pilot.nats.kill();
+    assert_eq!(pilot.ended().await, 0);
+    assert!(!lives(program), "an orphan");
+}
