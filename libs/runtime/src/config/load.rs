@@ -142,6 +142,7 @@ impl Config {
             "0".to_owned(),
             "1 or more",
         )?;
+        self.ingest.check_schedulers()?;
         if let Some(recording) = &self.ingest.recording {
             let rate = recording.rate;
             check(

@@ -2,12 +2,14 @@
 //! default; lengths of time are written `120s`, `15m`. Secrets come from files or from the
 //! environment, never from this file.
 
+mod adapters;
 mod forecast;
 mod load;
 mod planner;
 mod sections;
 mod text;
 
+pub use adapters::{Following, Lsf, Marks, Pbs, Polling, Slurm};
 pub use forecast::{Forecast, NodeOrder, Predictor};
 pub use load::ConfigError;
 pub use planner::{Foresight, Planner, PlannerPolicy};
