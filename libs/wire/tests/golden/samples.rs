@@ -226,7 +226,42 @@ pub(crate) fn commands() -> Vec<Command> {
         reason: "plan 12".to_owned(),
         at: Some(at(30)),
     };
-    [(1, run), (2, release)]
+    let Launch::Command {
+        program,
+        args,
+        env,
+        checkpoint_dir,
+        ..
+    } = spec().launch
+    else {
+        unreachable!("the sample has a program");
+    };
+    let prepare = Action::Prepare(Box::new(Assignment {
+        trainer: trainer("t"),
+        run: RunId(3),
+        rank: 0,
+        members: Vec::new(),
+        launch: Launch::Command {
+            program,
+            args,
+            env,
+            checkpoint_dir,
+            profile: true,
+            elastic: lacuna_model::Elastic::Regroup,
+        },
+        throughput: curve(),
+        rescale: RescaleCost {
+            up_s: 0.5,
+            down_s: 0.5,
+        },
+        work: Work::UntilExit,
+        samples_before: 5.0,
+        owed: 0.0,
+        since: at(20),
+        checkpoint: None,
+        store: Some("ctl:29400".to_owned()),
+    }));
+    [(1, run), (2, release), (3, prepare)]
         .map(|(seq, action)| Command {
             node: node("b"),
             epoch: Epoch(8),
@@ -247,16 +282,26 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         code: 137,
         reason: "killed".to_owned(),
     };
-    [Activity::Free, running, exited]
-        .map(|activity| AgentStatus {
-            node: node("b"),
-            epoch: Epoch(8),
-            seq: 2,
-            activity,
-            released: Some("dead man".to_owned()),
-            leaving: false,
-        })
-        .into()
+    let prepared = Activity::Prepared {
+        trainer: trainer("t"),
+        ready: true,
+    };
+    let last = [
+        (Activity::Free, false),
+        (running, false),
+        (exited, false),
+        (prepared, false),
+        (Activity::Free, true),
+    ];
+    last.map(|(activity, leaving)| AgentStatus {
+        node: node("b"),
+        epoch: Epoch(8),
+        seq: 2,
+        activity,
+        released: Some("dead man".to_owned()),
+        leaving,
+    })
+    .into()
 }
 
 pub(crate) fn clocks() -> Vec<Clock> {
@@ -372,6 +417,6 @@ pub(crate) fn progress() -> Progress {
         loss: None,
         checkpoint: Some("step-9".to_owned()),
         saved: Some(8.0),
-        base: None,
+        base: Some(1200.0),
     }
 }
