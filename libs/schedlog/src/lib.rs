@@ -1,6 +1,7 @@
 //! Recordings and scheduler logs as records.
 //!
-//! [`Log`] opens the log of any scheduler and streams [`JobRecord`]s or holes.
+//! [`Log`] opens the log of any scheduler and streams [`JobRecord`]s or holes; [`living`] reads
+//! what a scheduler answers now.
 //! Readers take plain or compressed input, stream it, and name the line, the column and
 //! what was expected there when something does not fit. Nothing here knows what a record is
 //! used for.
@@ -13,6 +14,7 @@ mod holes;
 pub mod hosts;
 mod job;
 mod lines;
+pub mod living;
 mod local;
 mod log;
 mod moments;

@@ -1,0 +1,206 @@
+//! From answers to what is to be said: the standing of each node, and promises that changed.
+//!
+//! - W1 A node that is missing from one answer is not gone: nothing is said of it before it has
+//!   been missing in [`Rules::absent_after`] answers in a row.
+//! - W2 A promise is said when it is new or has changed, and withdrawn when its job no longer
+//!   waits for these nodes; of a job that is missing, as late as of a missing node.
+//! - W3 At most [`Rules::most_promises`] are kept, those with the earliest starts.
+//!
+//! An answer that failed is not shown to the watch at all, so that it changes nothing.
+
+use std::collections::BTreeMap;
+
+use lacuna_model::{NodeId, Span, Timestamp};
+
+use super::standing::{PilotMarks, Standing, standing};
+use super::{JobReport, JobState, NodeReport};
+
+/// What counts as a hole and as gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// How to know pilots of ours.
+    pub pilots: PilotMarks,
+    /// Whether an idle node that the scheduler has planned for a job is a hole all the same.
+    pub planned_are_holes: bool,
+    /// What is missing in so many answers in a row is gone; at least 1.
+    pub absent_after: u32,
+    /// How many promises are kept.
+    pub most_promises: usize,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            pilots: PilotMarks::default(),
+            planned_are_holes: false,
+            absent_after: 3,
+            most_promises: 100,
+        }
+    }
+}
+
+/// A planned start by less than this is the same as before: Slurm reckons it anew each time.
+const SAME_START: Span = Span::from_secs(5);
+
+/// A job's planned start on named nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promise {
+    /// The job, in the scheduler's words.
+    pub job: String,
+    /// On which nodes; none: the promise is withdrawn.
+    pub nodes: Vec<NodeId>,
+    /// When.
+    pub start: Timestamp,
+}
+
+/// What an answer says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sight {
+    /// Every node of the answer, sorted, and those that are gone, as unusable.
+    pub nodes: Vec<(NodeId, Standing)>,
+    /// Promises that are new, have changed or are withdrawn.
+    pub promises: Vec<Promise>,
+    /// How many nodes are missing and not yet taken for gone.
+    pub missing: usize,
+}
+
+#[derive(Debug, Clone)]
+struct Kept {
+    nodes: Vec<NodeId>,
+    start: Timestamp,
+    absent: u32,
+}
+
+/// Remembers the answers before, as far as it must.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    rules: Rules,
+    /// In how many answers in a row each node has been missing.
+    nodes: BTreeMap<NodeId, u32>,
+    promises: BTreeMap<String, Kept>,
+}
+
+impl Watch {
+    /// Begins with nodes that are known from before, so that their absence is noticed.
+    #[must_use]
+    pub fn new(rules: Rules, known: impl IntoIterator<Item = NodeId>) -> Self {
+        Self {
+            rules,
+            nodes: known.into_iter().map(|node| (node, 0)).collect(),
+            promises: BTreeMap::new(),
+        }
+    }
+
+    /// Nodes that were said to be idle by somebody else meanwhile.
+    pub fn expect(&mut self, known: impl IntoIterator<Item = NodeId>) {
+        for node in known {
+            self.nodes.entry(node).or_insert(0);
+        }
+    }
+
+    /// How many promises are kept.
+    #[must_use]
+    pub fn promises(&self) -> usize {
+        self.promises.len()
+    }
+
+    /// Takes an answer of nodes and one of jobs.
+    pub fn take(&mut self, nodes: &[NodeReport], jobs: &[JobReport]) -> Sight {
+        let mut sight = Sight {
+            promises: self.promised(jobs),
+            ..Sight::default()
+        };
+        let mut on: BTreeMap<&NodeId, Vec<&JobReport>> = BTreeMap::new();
+        for job in jobs {
+            for node in &job.nodes {
+                on.entry(node).or_default().push(job);
+            }
+        }
+        for absent in self.nodes.values_mut() {
+            *absent = absent.saturating_add(1);
+        }
+        for report in nodes {
+            self.nodes.insert(report.node.clone(), 0);
+            let jobs = on.get(&report.node).into_iter().flatten().copied();
+            let rules = &self.rules;
+            let said = standing(report, jobs, &rules.pilots, rules.planned_are_holes);
+            sight.nodes.push((report.node.clone(), said));
+        }
+        let gone_after = self.rules.absent_after;
+        let mut missing = 0;
+        self.nodes.retain(|node, absent| {
+            if *absent < gone_after {
+                missing += usize::from(*absent > 0);
+                return true;
+            }
+            let reason = format!("missing in {absent} answers of the scheduler in a row");
+            sight
+                .nodes
+                .push((node.clone(), Standing::Unusable { reason }));
+            false
+        });
+        sight.missing = missing;
+        sight.nodes.sort_by(|a, b| a.0.cmp(&b.0));
+        sight
+    }
+
+    /// What is new among the promises.
+    fn promised(&mut self, jobs: &[JobReport]) -> Vec<Promise> {
+        let waits =
+            |job: &&JobReport| job.state == JobState::Pending && !self.rules.pilots.fit(job);
+        let mut planned: Vec<(Timestamp, &JobReport)> = jobs
+            .iter()
+            .filter(waits)
+            .filter(|job| !job.planned.is_empty())
+            .filter_map(|job| Some((job.start?, job)))
+            .collect();
+        planned.sort_by(|a, b| (a.0, &a.1.id).cmp(&(b.0, &b.1.id)));
+        planned.truncate(self.rules.most_promises);
+        let seen: BTreeMap<&str, &JobReport> =
+            jobs.iter().map(|job| (job.id.as_str(), job)).collect();
+        let now: BTreeMap<&str, Timestamp> = planned
+            .iter()
+            .map(|(start, job)| (job.id.as_str(), *start))
+            .collect();
+        let mut said = Vec::new();
+        let gone_after = self.rules.absent_after;
+        self.promises.retain(|job, kept| {
+            if now.contains_key(job.as_str()) {
+                kept.absent = 0;
+                return true;
+            }
+            kept.absent = kept.absent.saturating_add(1);
+            let stays = !seen.contains_key(job.as_str()) && kept.absent < gone_after;
+            if !stays {
+                said.push(Promise {
+                    job: job.clone(),
+                    nodes: Vec::new(),
+                    start: kept.start,
+                });
+            }
+            stays
+        });
+        for (start, job) in planned {
+            let same = self.promises.get(&job.id).is_some_and(|kept| {
+                let moved = start.since(kept.start).as_ms().unsigned_abs();
+                kept.nodes == job.planned && moved < SAME_START.as_ms().unsigned_abs()
+            });
+            if same {
+                continue;
+            }
+            let nodes = job.planned.clone();
+            said.push(Promise {
+                job: job.id.clone(),
+                nodes: nodes.clone(),
+                start,
+            });
+            let kept = Kept {
+                nodes,
+                start,
+                absent: 0,
+            };
+            self.promises.insert(job.id.clone(), kept);
+        }
+        said
+    }
+}
