@@ -64,7 +64,7 @@ impl Refusal {
 /// Numbers events, and knows the state that they add up to.
 #[derive(Debug, Clone)]
 pub struct Ledger {
-    keeper: PoolKeeper,
+    pub(crate) keeper: PoolKeeper,
     nodes: UnknownNodes,
     seen: HashSet<String>,
     order: VecDeque<String>,
@@ -248,7 +248,7 @@ impl Ledger {
 
     /// Whether it is older than the restored snapshot, of a node that was not idle then: when
     /// that node was taken is no longer known, and an old word must not bring it back.
-    fn is_before_restart(&self, node: &NodeId, at: Timestamp) -> bool {
+    pub(crate) fn is_before_restart(&self, node: &NodeId, at: Timestamp) -> bool {
         self.keeper.state(node).is_none() && self.restored.is_some_and(|restored| at < restored)
     }
 
@@ -287,7 +287,7 @@ impl Ledger {
         Ok(events)
     }
 
-    fn number(&mut self, at: Timestamp, kind: EventKind) -> NodeEvent {
+    pub(crate) fn number(&mut self, at: Timestamp, kind: EventKind) -> NodeEvent {
         let event = NodeEvent {
             seq: self.keeper.seq() + 1,
             at,

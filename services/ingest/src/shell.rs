@@ -9,8 +9,10 @@ use lacuna_runtime::{
 };
 use lacuna_wire::msg::{Clock, Pace, Settled};
 use lacuna_wire::{address, external};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::adapters::{self, Kept, Sighting};
 use crate::files::read_files;
 use crate::ledger::Ledger;
 use crate::metrics::{Metrics, type_of};
@@ -61,7 +63,8 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     shell.publish(first, "", Stopwatch::start()).await;
     let incoming = address::incoming(&ctx.cluster);
     let mut queue = ctx.bus.take_queue(&incoming, "ingest").await?;
-    go_on(&ctx, &alive, &mut shell, &mut queue).await
+    let mut sightings = adapters::start(&ctx)?;
+    go_on(&ctx, &alive, &mut shell, &mut queue, &mut sightings).await
 }
 
 /// The loop.
@@ -70,6 +73,7 @@ async fn go_on(
     alive: &HealthCheck,
     shell: &mut Shell,
     queue: &mut WorkQueue,
+    sightings: &mut Option<mpsc::Receiver<Sighting>>,
 ) -> Result<(), ServiceError> {
     let snapshot = address::snapshot(&ctx.cluster);
     let mut others = ctx.bus.follow(&snapshot, Start::Last).await?;
@@ -106,6 +110,7 @@ async fn go_on(
                 }
                 taken?;
             }
+            Some(sighting) = seen(sightings) => shell.sighted(sighting).await,
             other = others.next() => shell.writer.heard(&other?, shell.ledger.seq())?,
             answer = shell.settled.next() => {
                 let answer = answer?.message;
@@ -115,6 +120,14 @@ async fn go_on(
             _ = snapshots.tick() => shell.snapshot().await?,
             _ = repeats.tick() => shell.repeat_unanswered().await,
         }
+    }
+}
+
+/// What the adapter has seen next; nothing, for ever, without one.
+async fn seen(sightings: &mut Option<mpsc::Receiver<Sighting>>) -> Option<Sighting> {
+    match sightings {
+        Some(sightings) => sightings.recv().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -255,6 +268,22 @@ impl Shell {
                 .set(i64::try_from(last.pending).unwrap_or(i64::MAX));
         }
         Ok(true)
+    }
+
+    /// Publishes what an adapter has seen and nobody knew.
+    async fn sighted(&mut self, sighting: Sighting) {
+        let Sighting {
+            at,
+            nodes,
+            promises,
+            done,
+        } = sighting;
+        let unseen = self.ledger.unseen(&nodes);
+        let events = self.ledger.reconcile(&nodes, &promises, at);
+        let events: Vec<_> = events.into_iter().map(|e| (e, String::new())).collect();
+        let stored = self.store(&events).await;
+        // An adapter that has ended need not know.
+        let _ = done.send(Kept { stored, unseen });
     }
 
     /// Publishes in order: events first reach their stream, then the tick that follows them.

@@ -1,0 +1,147 @@
+//! When a scheduler may be asked: a budget, jitter, back-off after failures, and a circuit breaker
+//! on the time that answers take. No clock and no dice of its own.
+//!
+//! - P1 Never more requests than the budget allows: a bucket that holds ten seconds' worth (two
+//!   requests at least), refilled evenly.
+//! - P2 After n failures in a row the wait is doubled n times, up to `longest_wait`.
+//! - P3 Three cycles with a slow answer in a row open the breaker for `pause`; then one cycle is
+//!   a trial, which closes it or opens it for twice as long, up to `longest_wait`.
+//! - P4 At least as much time passes without a request as the last cycle took.
+
+use lacuna_model::Span;
+use lacuna_runtime::config::Polling;
+
+/// So many slow cycles in a row open the breaker.
+const SLOW_IN_ROW: u32 = 3;
+
+/// Whether the scheduler is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breaker {
+    /// As usual.
+    Closed,
+    /// The next cycle is a trial.
+    Trial,
+    /// It is left in peace.
+    Open,
+}
+
+/// What has become of a cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cycle {
+    /// Whether there was an answer.
+    pub failed: bool,
+    /// The longest that one request took.
+    pub slowest: Span,
+    /// How long all of it took.
+    pub took: Span,
+}
+
+/// Decides when the next request may go out.
+#[derive(Debug, Clone)]
+pub struct Pacer {
+    polling: Polling,
+    /// Requests that may go out now.
+    left: f64,
+    /// When that was reckoned, seconds on the caller's clock.
+    at: f64,
+    failures: u32,
+    slow: u32,
+    breaker: Breaker,
+    pause: Span,
+}
+
+impl Pacer {
+    /// Full of budget.
+    #[must_use]
+    pub fn new(polling: Polling) -> Self {
+        let mut pacer = Self {
+            pause: polling.pause,
+            polling,
+            left: 0.0,
+            at: 0.0,
+            failures: 0,
+            slow: 0,
+            breaker: Breaker::Closed,
+        };
+        pacer.left = pacer.most();
+        pacer
+    }
+
+    /// The breaker.
+    #[must_use]
+    pub const fn breaker(&self) -> Breaker {
+        self.breaker
+    }
+
+    /// Failures in a row.
+    #[must_use]
+    pub const fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    fn most(&self) -> f64 {
+        (f64::from(self.polling.requests_per_minute) / 6.0).max(2.0)
+    }
+
+    /// Takes `requests` (at most two) out of the budget, at `now` seconds; else says how long to
+    /// wait until they may be asked for again.
+    ///
+    /// # Errors
+    /// The wait.
+    pub fn ask(&mut self, requests: u32, now: f64) -> Result<(), Span> {
+        let each_s = f64::from(self.polling.requests_per_minute) / 60.0;
+        let passed = (now - self.at).max(0.0);
+        self.left = passed.mul_add(each_s, self.left).min(self.most());
+        self.at = now;
+        let wanted = f64::from(requests).min(self.most());
+        if self.left >= wanted {
+            self.left -= wanted;
+            if self.breaker == Breaker::Open {
+                self.breaker = Breaker::Trial;
+            }
+            return Ok(());
+        }
+        // A millisecond more than it takes, since times are rounded.
+        let wait = (wanted - self.left) / each_s + 0.001;
+        Err(Span::from_secs_f64(wait))
+    }
+
+    /// After a cycle: how long to wait from its end to the next. `dice` is from 0 to 1.
+    pub fn done(&mut self, cycle: Cycle, dice: f64) -> Span {
+        let is_slow = cycle.slowest > self.polling.slow_after;
+        self.failures = match cycle.failed {
+            true => self.failures.saturating_add(1),
+            false => 0,
+        };
+        self.slow = match is_slow {
+            true => self.slow.saturating_add(1),
+            false => 0,
+        };
+        match self.breaker {
+            Breaker::Trial if is_slow => {
+                self.breaker = Breaker::Open;
+                self.pause = self.twice(self.pause);
+            }
+            Breaker::Trial if !cycle.failed => {
+                self.breaker = Breaker::Closed;
+                self.pause = self.polling.pause;
+            }
+            Breaker::Closed if self.slow >= SLOW_IN_ROW => self.breaker = Breaker::Open,
+            _ => {}
+        }
+        let mut wait = self.polling.every;
+        for _ in 0..self.failures.min(32) {
+            wait = self.twice(wait);
+        }
+        if self.breaker == Breaker::Open {
+            wait = wait.max(self.pause);
+        }
+        let jitter = self.polling.jitter * 2.0f64.mul_add(dice.clamp(0.0, 1.0), -1.0);
+        let wait = wait.as_secs_f64() * (1.0 + jitter) - cycle.took.as_secs_f64();
+        Span::from_secs_f64(wait.max(cycle.took.as_secs_f64()))
+    }
+
+    fn twice(&self, span: Span) -> Span {
+        Span::from_ms(span.as_ms().saturating_mul(2)).min(self.polling.longest_wait)
+    }
+}

@@ -1,0 +1,12 @@
+//! Adapters of living schedulers, with fake commands, a real nats-server and the whole service.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on stops"
+)]
+
+mod common;
+mod faults;
+mod pacer;
+mod slurm;

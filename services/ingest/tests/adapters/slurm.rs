@@ -1,0 +1,176 @@
+//! A Slurm that works.
+
+use lacuna_model::{EventKind, Timestamp};
+use lacuna_runtime::clock::wall;
+use lacuna_testkit::TestNats;
+use lacuna_wire::address;
+
+use super::common::{Ear, Fake, Service, cluster};
+
+#[tokio::test]
+async fn the_pool_follows_the_answers() {
+    let nats = TestNats::start();
+    let (fake, mut ear) = (Fake::new(), Ear::new(&nats).await);
+    fake.slurm();
+    fake.nodes(
+        "n1 idle
+         n2 allocated
+         n3 idle+drain filler up bad fan
+         n4 idle+planned
+         n5 mixed
+         n6 idle+completing",
+    );
+    fake.jobs(
+        "1 RUNNING batch n2 - - - sim
+         2 RUNNING filler n5 - - - lacuna-pilot-n5
+         3 PENDING batch - 2000000000 - n[4,1] big",
+    );
+    let service = Service::start(&nats, fake.config()).await;
+    // Of nodes that nobody has heard of only holes are worth a word.
+    let said = ear.hear(3).await;
+    assert_eq!(said, ["+n1", "+n5", "plan 3 [n4,n1] 2000000000"]);
+    service.cycles(&fake, 2).await;
+    assert!(ear.quiet(), "the same answer says nothing new");
+    assert_eq!(
+        service.metric("lacuna_ingest_scheduler_nodes{standing=\"hole\"}"),
+        2.0
+    );
+    assert_eq!(
+        service.metric("lacuna_ingest_scheduler_nodes{standing=\"taken\"}"),
+        3.0
+    );
+    assert_eq!(
+        service.metric("lacuna_ingest_scheduler_nodes{standing=\"unusable\"}"),
+        1.0
+    );
+    assert_eq!(service.metric("lacuna_ingest_scheduler_promises"), 1.0);
+    assert_eq!(service.check("slurm"), (true, String::new()));
+
+    // The planned job starts on one node and beside our pilot's, which is preempted.
+    fake.jobs(
+        "2 RUNNING filler n5 - 1700000000 - lacuna-pilot-n5
+         3 RUNNING batch n[1,4] - - - big",
+    );
+    let before = wall();
+    let said = [ear.event().await, ear.event().await, ear.event().await];
+    assert!(
+        matches!(&said[0].kind, EventKind::NodeBusy { node } if node.as_str() == "n1"),
+        "{said:?}"
+    );
+    // Chosen long ago means: wanted now.
+    let EventKind::NodeWanted { node, deadline } = &said[1].kind else {
+        panic!("{said:?}")
+    };
+    assert_eq!(node.as_str(), "n5");
+    assert!(
+        *deadline == said[1].at && deadline.since(before).as_ms() > -2000,
+        "{said:?}"
+    );
+    let EventKind::JobPlanned { job, nodes, .. } = &said[2].kind else {
+        panic!("{said:?}")
+    };
+    assert!(job == "3" && nodes.is_empty(), "{said:?}");
+
+    // The pilot is gone, its node taken and then free; the broken node is mended.
+    fake.nodes(
+        "n1 down filler up power supply
+         n2 idle
+         n3 idle
+         n4 idle
+         n5 idle
+         n6 idle",
+    );
+    fake.jobs("2 COMPLETING filler n5 - - - lacuna-pilot-n5");
+    let said = ear.hear(5).await;
+    let expected = ["!n1 down: power supply", "+n2", "+n3", "+n4", "+n6"];
+    assert_eq!(
+        said, expected,
+        "a node is no hole before its pilot's end is over"
+    );
+    fake.jobs("");
+    assert_eq!(ear.hear(1).await, ["+n5"]);
+    // What was asked is what the reference names: no JSON, one partition.
+    let asked = std::fs::read_to_string(fake.path("asked")).unwrap();
+    assert!(asked.contains("-h -N -p filler -O NodeList:"), "{asked}");
+    assert!(
+        asked.contains("SchedNodes:") && !asked.contains("json"),
+        "{asked}"
+    );
+    service.end().await;
+}
+
+#[tokio::test]
+async fn a_missing_node_is_gone_only_after_three_answers() {
+    let nats = TestNats::start();
+    let (fake, mut ear) = (Fake::new(), Ear::new(&nats).await);
+    fake.slurm();
+    fake.nodes("n1 idle\nn2 idle");
+    let service = Service::start(&nats, fake.config()).await;
+    assert_eq!(ear.hear(2).await, ["+n1", "+n2"]);
+    // For one answer.
+    fake.script(
+        "sinfo",
+        "echo \"$@\" >> asked; if [ -e once ]; then cat sinfo.txt; else touch once; cat one.txt; fi",
+    );
+    fake.write(
+        "one.txt",
+        "n1\u{1f}idle\u{1f}filler\u{1f}up\u{1f}none\u{1e}\n",
+    );
+    service.cycles(&fake, 4).await;
+    assert!(fake.path("once").exists() && ear.quiet());
+    // For ever.
+    fake.nodes("n1 idle");
+    assert_eq!(
+        ear.hear(1).await,
+        ["!n2 missing in 3 answers of the scheduler in a row"]
+    );
+    service.end().await;
+}
+
+#[tokio::test]
+async fn a_restart_says_nothing_twice_and_notices_what_has_gone() {
+    let nats = TestNats::start();
+    let (fake, mut ear) = (Fake::new(), Ear::new(&nats).await);
+    fake.slurm();
+    fake.nodes("n1 idle\nn2 idle\nn3 idle");
+    let service = Service::start(&nats, fake.config()).await;
+    assert_eq!(ear.hear(3).await, ["+n1", "+n2", "+n3"]);
+    service.end().await;
+    fake.nodes("n1 idle\nn3 allocated");
+    let service = Service::start(&nats, fake.config()).await;
+    let said = ear.hear(2).await;
+    assert_eq!(
+        said,
+        ["-n3", "!n2 missing in 3 answers of the scheduler in a row"]
+    );
+    service.cycles(&fake, 2).await;
+    assert!(ear.quiet());
+    service.end().await;
+}
+
+#[tokio::test]
+async fn a_hook_that_is_faster_is_believed_until_an_answer_is_newer() {
+    let nats = TestNats::start();
+    let (fake, mut ear) = (Fake::new(), Ear::new(&nats).await);
+    fake.slurm();
+    // The answer takes its time: what it says is of the moment before.
+    fake.script("sinfo", "echo \"$@\" >> asked; cat sinfo.txt; sleep 0.5");
+    fake.nodes("n1 idle");
+    let service = Service::start(&nats, fake.config()).await;
+    assert_eq!(ear.hear(1).await, ["+n1"]);
+    // The prolog of a batch job speaks while an answer is under way.
+    let asked = fake.asked();
+    service.until("a cycle", |_| fake.asked() > asked).await;
+    let subject = address::incoming_from(&cluster(), "prolog");
+    let at = wall().unix_ms() as f64 / 1000.0;
+    let body = format!(r#"{{"type":"node.busy","node":"n1","time":{at}}}"#);
+    let sent = ear.bus.store_raw(subject.as_str(), &[], body.into()).await;
+    sent.unwrap().wait().await.unwrap();
+    let busy = ear.event().await;
+    assert!(matches!(busy.kind, EventKind::NodeBusy { .. }), "{busy:?}");
+    // The next answer that was asked for later holds again.
+    let idle = ear.event().await;
+    assert!(matches!(idle.kind, EventKind::NodeIdle { .. }), "{idle:?}");
+    assert!(idle.at > busy.at && idle.at > Timestamp::default());
+    service.end().await;
+}
