@@ -1,0 +1,195 @@
+//! What is done as time passes.
+
+use lacuna_model::{NodeId, Span, Timestamp};
+
+use crate::job::Stage;
+
+use super::listing::Cancel;
+use super::place::{Phase, Pilot};
+use super::{Effect, FIRST_LISTS, Keeper, Mode, Ticket};
+
+impl Keeper {
+    /// Lists, cancellations, submissions, in this order.
+    pub(super) fn decide(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        self.refill(now);
+        self.ask_for_list(now, out);
+        self.cancel_useless(now, out);
+        if self.mode == Mode::On {
+            self.submit(now, out);
+        }
+    }
+
+    fn refill(&mut self, now: Timestamp) {
+        let passed = now.since(self.tokens_at).as_ms().max(0);
+        // Thousandths: a rate of one a second gives one a millisecond.
+        let more = (passed as f64 * self.settings.rate).floor();
+        if more >= 1.0 {
+            let full = i64::from(self.settings.burst) * 1000;
+            self.tokens = self.tokens.saturating_add(more as i64).min(full);
+            self.tokens_at = now;
+        }
+    }
+
+    /// At a slow pace, and sooner while a list would tell something that must be known.
+    fn ask_for_list(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        let since = self.asked.map(|at| now.since(at));
+        let age = |pilot: &Pilot| now.since(pilot.known_at.max(pilot.began));
+        let telling = || {
+            if self.lists < FIRST_LISTS {
+                return true;
+            }
+            self.places.values().any(|place| match &place.pilot {
+                None => false,
+                Some(pilot) => match pilot.phase {
+                    Phase::Submitting => false,
+                    Phase::Unsure | Phase::Pending => age(pilot) >= self.settings.pending_limit,
+                    Phase::Running => pilot.missed.is_some(),
+                    // Nobody waits for a node that the scheduler has taken.
+                    Phase::Ending => place.hole.is_some(),
+                },
+            })
+        };
+        let due = match since {
+            None => true,
+            Some(since) if since >= self.settings.list_every => true,
+            Some(since) => !self.listing && since >= self.settings.list_soon && telling(),
+        };
+        if due {
+            self.asked = Some(now);
+            self.listing = true;
+            out.push(Effect::List);
+        }
+    }
+
+    /// Pilots that are of no use to anybody, or not wanted.
+    fn cancel_useless(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        let settings = &self.settings;
+        let fresh = self
+            .pool_at
+            .is_some_and(|at| now.since(at) <= settings.pool_stale);
+        let with_pilots = self.places.values().filter(|p| p.pilot.is_some()).count();
+        let mut spare = with_pilots.saturating_sub(self.demand as usize);
+        let mut cancel = Cancel::default();
+        let mut failed = Vec::new();
+        for (node, place) in &mut self.places {
+            let (hole, closed_at) = (place.hole, place.closed_at);
+            let Some(pilot) = &mut place.pilot else {
+                continue;
+            };
+            let Some(job) = pilot.job.clone() else {
+                continue;
+            };
+            if self
+                .cancelled
+                .get(&job)
+                .is_some_and(|asked| asked.recent(now))
+            {
+                continue;
+            }
+            if self.mode == Mode::Off {
+                cancel.push(job, Some(node), "off");
+                continue;
+            }
+            // Its agent has left, but the pilot does not end.
+            let stuck = pilot.listed == Some(Stage::Running)
+                && pilot
+                    .left
+                    .is_some_and(|at| now.since(at) >= settings.mute_after);
+            if stuck {
+                cancel.push(job, Some(node), "mute");
+                continue;
+            }
+            if pilot.phase != Phase::Running {
+                continue;
+            }
+            let out_for = closed_at.map(|at| now.since(at));
+            let stray = hole.is_none() && out_for.is_some_and(|out| out >= settings.stray_after);
+            if stray && fresh {
+                cancel.push(job, Some(node), "stray");
+                continue;
+            }
+            if !self.linked {
+                continue;
+            }
+            let heard = place.agent.map(|agent| agent.at);
+            let since = heard.or(pilot.running_since).unwrap_or(pilot.began);
+            let silence = now.since(since.max(self.linked_at));
+            let limit = if heard.is_some() {
+                settings.mute_after
+            } else {
+                settings.start_limit
+            };
+            if silence >= limit {
+                let cause = if heard.is_some() { "mute" } else { "no agent" };
+                cancel.push(job, Some(node), cause);
+                if !pilot.counted {
+                    failed.push((node.clone(), cause));
+                }
+                pilot.counted = true;
+                continue;
+            }
+            let free = place.agent.and_then(|agent| agent.free_since);
+            let idle = free.is_some_and(|at| now.since(at) >= settings.idle_after);
+            if settings.only_with_work && idle && spare > 0 {
+                spare -= 1;
+                cancel.push(job, Some(node), "idle");
+            }
+        }
+        self.cancel(cancel, now, out);
+        for (node, cause) in failed {
+            self.fail(&node, now, cause, out);
+        }
+    }
+
+    /// Pilots for idle nodes, the longest holes first.
+    fn submit(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if self.blind(now) || self.paused_until > now {
+            return;
+        }
+        let counts = self.counts(now);
+        let waiting = counts.submitting + counts.pending;
+        let mut room = self.settings.max_pending.saturating_sub(waiting);
+        if self.refused > 0 {
+            // One tries whether the scheduler takes pilots again.
+            room = u32::from(waiting == 0);
+        }
+        let pilots = waiting + counts.running + counts.ending;
+        room = room.min(self.settings.max_pilots.saturating_sub(pilots));
+        if self.settings.only_with_work {
+            // An agent without a pilot, which the site has started itself, serves as well.
+            let places = self.places.values();
+            let served = places.filter(|p| p.pilot.is_some() || self.agent_speaks(p, now));
+            let served = u32::try_from(served.count()).unwrap_or(u32::MAX);
+            room = room.min(self.demand.saturating_sub(served));
+        }
+        room = room.min(u32::try_from(self.tokens / 1000).unwrap_or(0));
+        if room == 0 {
+            return;
+        }
+        let mut open: Vec<(Span, NodeId)> = self
+            .places
+            .iter()
+            .filter(|(_, place)| {
+                place.pilot.is_none()
+                    && place.not_before <= now
+                    && place.rest_until <= now
+                    && !self.agent_speaks(place, now)
+            })
+            .filter_map(|(node, place)| Some((place.hole?, node.clone())))
+            .collect();
+        open.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        for (limit, node) in open.into_iter().take(room as usize) {
+            let ticket = Ticket(self.next_ticket);
+            self.next_ticket = self.next_ticket.saturating_add(1);
+            self.tokens = self.tokens.saturating_sub(1000);
+            if let Some(place) = self.places.get_mut(&node) {
+                place.pilot = Some(Pilot::new(ticket, now));
+            }
+            out.push(Effect::Submit {
+                ticket,
+                node,
+                limit,
+            });
+        }
+    }
+}

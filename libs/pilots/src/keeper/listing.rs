@@ -1,0 +1,280 @@
+//! The scheduler's list against what is known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lacuna_model::{NodeId, Timestamp};
+
+use crate::job::{JobId, Listed, Stage};
+
+use super::place::{Phase, Pilot};
+use super::{Effect, Keeper, Mode, Note, Ticket};
+
+/// A cancelled pilot that still lives is cancelled again after so many milliseconds.
+const AGAIN_MS: i64 = 30_000;
+/// Lists in a row that must leave a pilot out before it counts as gone.
+const MISSES: u32 = 2;
+
+impl Keeper {
+    /// A list has come that was asked for at `asked`.
+    pub(super) fn listing(
+        &mut self,
+        asked: Timestamp,
+        jobs: Vec<Listed>,
+        now: Timestamp,
+        out: &mut Vec<Effect>,
+    ) {
+        self.listing = false;
+        if self.listed.is_some_and(|newest| asked < newest) {
+            return;
+        }
+        self.listed = Some(asked);
+        self.lists = self.lists.saturating_add(1);
+        let owner = &self.settings.owner;
+        let (living, ended): (Vec<Listed>, Vec<Listed>) = jobs
+            .into_iter()
+            .filter(|job| owner.owns(job))
+            .partition(|job| job.stage.lives());
+        let mut seen = BTreeSet::new();
+        for job in &ended {
+            self.ended(job, &mut seen, now, out);
+        }
+        let mut cancel = Cancel::default();
+        // Those that run first, so that of two on one node the waiting one goes.
+        let (waiting, holding): (Vec<&Listed>, Vec<&Listed>) =
+            living.iter().partition(|job| job.stage == Stage::Pending);
+        let present: BTreeSet<&JobId> = living.iter().map(|job| &job.job).collect();
+        for job in holding.into_iter().chain(waiting) {
+            self.living(job, asked, &present, &mut seen, &mut cancel, now, out);
+        }
+        self.missing(asked, &seen, now, out);
+        self.cancel(cancel, now, out);
+        // What has been cancelled and is no longer listed needs no memory.
+        let long_ago = |asked: &Asked| now.since(asked.at).as_ms() > 10 * AGAIN_MS;
+        self.cancelled
+            .retain(|job, asked| present.contains(job) || !long_ago(asked));
+    }
+
+    /// A pilot that is over. What is said of an earlier job of that number ends nothing.
+    fn ended(
+        &mut self,
+        job: &Listed,
+        seen: &mut BTreeSet<NodeId>,
+        now: Timestamp,
+        out: &mut Vec<Effect>,
+    ) {
+        let Stage::Ended(end) = job.stage else { return };
+        let found = self.places.iter().find(|(_, place)| {
+            let pilot = place.pilot.as_ref();
+            pilot.is_some_and(|pilot| pilot.is(&job.job, &job.submitted))
+        });
+        if let Some((node, _)) = found {
+            let node = node.clone();
+            seen.insert(node.clone());
+            self.over(&node, Some(end), now, out);
+        }
+    }
+
+    /// A pilot that waits, runs or is completing.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one step of one loop, given its state"
+    )]
+    fn living(
+        &mut self,
+        job: &Listed,
+        asked: Timestamp,
+        present: &BTreeSet<&JobId>,
+        seen: &mut BTreeSet<NodeId>,
+        cancel: &mut Cancel,
+        now: Timestamp,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(node) = &job.node else {
+            // It asks for no node of its own, so it is none that we would submit today.
+            cancel.add(job, None, "stray");
+            return;
+        };
+        let (linked, linked_at) = (self.linked, self.linked_at);
+        let place = self.places.entry(node.clone()).or_default();
+        let speaks = place.agent.is_some_and(|agent| {
+            !linked || now.since(agent.at.max(linked_at)) < self.settings.silent_after
+        });
+        match &mut place.pilot {
+            // Its answer is on its way and will say whether this is it.
+            Some(pilot) if pilot.phase == Phase::Submitting => return,
+            Some(pilot) if pilot.job.as_ref() == Some(&job.job) => {
+                if !pilot.is(&job.job, &job.submitted) {
+                    // Its number has come again: a successor, which begins anew.
+                    *pilot = found(job, pilot.ticket, now);
+                }
+            }
+            Some(pilot) if pilot.phase == Phase::Unsure => {
+                *pilot = found(job, pilot.ticket, pilot.began);
+            }
+            Some(pilot)
+                if pilot.job.as_ref().is_some_and(|own| present.contains(own))
+                    && (pilot.phase != Phase::Pending || job.stage == Stage::Pending) =>
+            {
+                // Two on one node, as after a crash between submission and answer.
+                cancel.add(job, Some(node), "duplicate");
+                return;
+            }
+            other => {
+                *other = Some(found(job, Ticket(0), now));
+                out.push(Effect::Note(Note::Adopted {
+                    node: node.clone(),
+                    job: job.job.clone(),
+                }));
+            }
+        }
+        seen.insert(node.clone());
+        let Some(pilot) = &mut place.pilot else {
+            return;
+        };
+        pilot.missed = None;
+        pilot.listed = Some(job.stage);
+        pilot.submitted.get_or_insert_with(|| job.submitted.clone());
+        match job.stage {
+            Stage::Pending => {
+                // An agent that speaks knows better than a list that was asked for before.
+                if pilot.spoke && speaks {
+                    return;
+                }
+                pilot.phase = Phase::Pending;
+                let unwanted = self.mode != Mode::On;
+                if unwanted || asked.since(pilot.began) >= self.settings.pending_limit {
+                    cancel.waiting.push(job.job.clone());
+                    let wait = super::outcome::doubled(
+                        self.settings.backoff,
+                        place.waits,
+                        self.settings.backoff_max,
+                    );
+                    if !self.cancelled.contains_key(&job.job) {
+                        place.waits = place.waits.saturating_add(1);
+                        place.not_before = place.not_before.max(now + wait);
+                    }
+                }
+            }
+            Stage::Running if pilot.left.is_none() => {
+                pilot.phase = Phase::Running;
+                pilot.running_since.get_or_insert(now);
+                // It had its node before the cancellation of what waits could reach it.
+                if self.cancelled.get(&job.job).is_some_and(|c| c.pending_only) {
+                    self.cancelled.remove(&job.job);
+                }
+            }
+            Stage::Running | Stage::Ending | Stage::Ended(_) => pilot.phase = Phase::Ending,
+        }
+    }
+
+    /// Pilots that the list leaves out. One list proves nothing.
+    fn missing(
+        &mut self,
+        asked: Timestamp,
+        seen: &BTreeSet<NodeId>,
+        now: Timestamp,
+        out: &mut Vec<Effect>,
+    ) {
+        let mut gone = Vec::new();
+        for (node, place) in &mut self.places {
+            let Some(pilot) = &mut place.pilot else {
+                continue;
+            };
+            let may_miss = pilot.phase == Phase::Submitting || asked <= pilot.known_at;
+            if may_miss || seen.contains(node) {
+                continue;
+            }
+            let (first, times) = pilot.missed.unwrap_or((asked, 0));
+            let times = times.saturating_add(1);
+            pilot.missed = Some((first, times));
+            if times >= MISSES && asked.since(first) >= self.settings.absent_for {
+                gone.push(node.clone());
+            }
+        }
+        for node in gone {
+            self.over(&node, None, now, out);
+        }
+    }
+
+    /// Asks for cancellations, each again only after a while.
+    pub(super) fn cancel(&mut self, cancel: Cancel, now: Timestamp, out: &mut Vec<Effect>) {
+        let Cancel {
+            mut waiting,
+            mut holding,
+            why,
+        } = cancel;
+        let mut due = |jobs: &mut Vec<JobId>, pending_only: bool| {
+            jobs.retain(|job| {
+                let last = self.cancelled.get(job);
+                last.is_none_or(|asked| !asked.recent(now) || (asked.pending_only && !pending_only))
+            });
+            for job in jobs.iter() {
+                let asked = Asked {
+                    at: now,
+                    pending_only,
+                };
+                self.cancelled.insert(job.clone(), asked);
+                let (node, cause) = why.get(job).cloned().unwrap_or((None, "pending"));
+                out.push(Effect::Note(Note::Cancelling {
+                    job: job.clone(),
+                    node,
+                    cause,
+                }));
+            }
+        };
+        due(&mut waiting, true);
+        due(&mut holding, false);
+        for (jobs, pending_only) in [(waiting, true), (holding, false)] {
+            if !jobs.is_empty() {
+                out.push(Effect::Cancel { jobs, pending_only });
+            }
+        }
+    }
+}
+
+/// A cancellation that was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) at: Timestamp,
+    /// Only if the pilot still waits.
+    pub(super) pending_only: bool,
+}
+
+impl Asked {
+    /// Whether it is too early to ask again.
+    pub(super) fn recent(&self, now: Timestamp) -> bool {
+        now.since(self.at).as_ms() < AGAIN_MS
+    }
+}
+
+/// Pilots to be cancelled.
+#[derive(Debug, Default)]
+pub(super) struct Cancel {
+    /// Only as far as they still wait.
+    pub(super) waiting: Vec<JobId>,
+    /// Whatever they do.
+    pub(super) holding: Vec<JobId>,
+    /// Where they are, and why they go.
+    pub(super) why: BTreeMap<JobId, (Option<NodeId>, &'static str)>,
+}
+
+impl Cancel {
+    fn add(&mut self, job: &Listed, node: Option<&NodeId>, cause: &'static str) {
+        self.push(job.job.clone(), node, cause);
+    }
+
+    pub(super) fn push(&mut self, job: JobId, node: Option<&NodeId>, cause: &'static str) {
+        self.why.insert(job.clone(), (node.cloned(), cause));
+        self.holding.push(job);
+    }
+}
+
+/// A pilot out of a list.
+fn found(job: &Listed, ticket: Ticket, began: Timestamp) -> Pilot {
+    Pilot {
+        job: Some(job.job.clone()),
+        submitted: Some(job.submitted.clone()),
+        phase: Phase::Pending,
+        ..Pilot::new(ticket, began)
+    }
+}

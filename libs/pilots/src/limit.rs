@@ -1,0 +1,62 @@
+//! From a forecast to a pilot's time limit.
+
+use lacuna_model::{Forecast, Span};
+
+/// How time limits are chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TimeLimit {
+    /// Share of holes like this one that are over when the limit is: 0.9 means that one in ten
+    /// lasts longer than its pilot.
+    pub quantile: f64,
+    /// No shorter than this.
+    pub min: Span,
+    /// No longer than this; also where the forecast does not reach so far.
+    pub max: Span,
+    /// Without any forecast.
+    pub default: Span,
+}
+
+impl TimeLimit {
+    /// The limit for a hole with this forecast.
+    #[must_use]
+    pub fn of(&self, forecast: Option<&Forecast>) -> Span {
+        let Some(forecast) = forecast.filter(|f| !f.points.is_empty()) else {
+            return self.default;
+        };
+        let open = 1.0 - self.quantile;
+        let length = forecast.quantile(open).filter(|s| s.is_finite());
+        let length = length.map_or(self.max, Span::from_secs_f64);
+        length.max(self.min).min(self.max.max(self.min))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lacuna_model::ForecastPoint;
+
+    use super::*;
+
+    #[test]
+    fn the_limit_is_a_quantile_within_bounds() {
+        let limit = TimeLimit {
+            quantile: 0.9,
+            min: Span::from_secs(300),
+            max: Span::from_secs(7200),
+            default: Span::from_secs(3600),
+        };
+        let until = |seconds: f64, open: f64| Forecast {
+            points: vec![ForecastPoint {
+                after_s: seconds,
+                open,
+            }],
+        };
+        assert_eq!(limit.of(None), Span::from_secs(3600));
+        assert_eq!(limit.of(Some(&Forecast::default())), Span::from_secs(3600));
+        // 90 % of the way down to zero after 1000 s.
+        assert_eq!(limit.of(Some(&until(1000.0, 0.0))), Span::from_secs(900));
+        assert_eq!(limit.of(Some(&until(60.0, 0.0))), Span::from_secs(300));
+        assert_eq!(limit.of(Some(&until(1e6, 0.0))), Span::from_secs(7200));
+        // The forecast ends while half are open: it may last.
+        assert_eq!(limit.of(Some(&until(100.0, 0.5))), Span::from_secs(7200));
+    }
+}

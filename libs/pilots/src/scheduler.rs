@@ -1,0 +1,197 @@
+//! What is asked of a batch scheduler: command lines, and what their answers mean.
+
+use lacuna_model::{NodeId, Span};
+
+use crate::job::{JobId, Listed};
+use crate::keeper::{Cause, Refusal};
+
+/// A program to be run, with what it reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// The program.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables to be set, beside those that the shell passes on.
+    pub env: Vec<(String, String)>,
+    /// What it reads from standard input.
+    pub stdin: Option<String>,
+}
+
+/// What a program said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Exit code; nothing if it was killed.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// Why no program said anything.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// There is no such program, or it may not be run.
+    #[error("{program} cannot be run: {reason}")]
+    NotRun {
+        /// Which.
+        program: String,
+        /// Why.
+        reason: String,
+    },
+    /// It did not end in time and was killed with all that it had started.
+    #[error("{program} did not end within {limit} and was killed")]
+    Late {
+        /// Which.
+        program: String,
+        /// The time that it had.
+        limit: Span,
+    },
+}
+
+/// Why a list is not to be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// The program did not run to its end.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The program failed.
+    #[error("{program} failed: {text}")]
+    Failed {
+        /// Which.
+        program: String,
+        /// Its words.
+        text: String,
+    },
+    /// The answer is not of the form that was asked for.
+    #[error("{program}: {reason}")]
+    Form {
+        /// Which program.
+        program: String,
+        /// What was expected and what came.
+        reason: String,
+    },
+}
+
+/// A batch scheduler that pilots can be submitted to.
+pub trait Scheduler: Send + Sync {
+    /// Its name, for logs.
+    fn name(&self) -> &'static str;
+
+    /// Submits a pilot to one node.
+    fn submit(&self, node: &NodeId, limit: Span) -> CommandLine;
+
+    /// What became of that.
+    ///
+    /// # Errors
+    /// Why there is no pilot, or why nobody knows.
+    fn submitted(&self, said: &Result<Said, RunError>) -> Result<JobId, Refusal>;
+
+    /// Cancels pilots; with `pending_only` only those that still wait for their node, where the
+    /// scheduler can tell.
+    fn cancel(&self, jobs: &[JobId], pending_only: bool) -> CommandLine;
+
+    /// Lists our jobs.
+    fn list(&self) -> CommandLine;
+
+    /// What the list says.
+    ///
+    /// # Errors
+    /// [`ListError`]; the list is then not to be used at all.
+    fn listed(&self, said: &Result<Said, RunError>) -> Result<Vec<Listed>, ListError>;
+}
+
+/// How pilots are submitted, to whichever scheduler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submission {
+    /// Job name of pilots.
+    pub name: String,
+    /// What marks them as ours: `lacuna:<cluster>`.
+    pub mark: String,
+    /// Partition or queue; the scheduler's default if empty.
+    pub partition: String,
+    /// Account; the user's default if empty.
+    pub account: String,
+    /// Quality of service; none if empty.
+    pub qos: String,
+    /// Whether a pilot has its node for itself.
+    pub exclusive: bool,
+    /// File for what the pilot's script says; `%j` is the job's number in Slurm.
+    pub output: String,
+    /// Further arguments of the submission.
+    pub extra: Vec<String>,
+    /// The batch script.
+    pub script: String,
+    /// Whether a shorter time than the limit may be given, if no more is free before a batch
+    /// job, and how short.
+    pub time_min: Option<Span>,
+    /// The programs for submission, cancellation and lists.
+    pub programs: Programs,
+}
+
+/// The programs of a scheduler, by name or path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Programs {
+    /// `sbatch` or `qsub`.
+    pub submit: String,
+    /// `scancel` or `qdel`.
+    pub cancel: String,
+    /// `squeue` or `qstat`.
+    pub list: String,
+}
+
+/// What marks the pilots of one cluster's Lacuna.
+#[must_use]
+pub fn mark(cluster: &lacuna_model::ClusterId) -> String {
+    format!("lacuna:{cluster}")
+}
+
+/// The first line that says something, cut to what fits a log line.
+pub(crate) fn gist(said: &Said) -> String {
+    let lines = || said.stderr.lines().chain(said.stdout.lines());
+    let telling = lines().map(str::trim).find(|line| !line.is_empty());
+    let text: String = telling.unwrap_or_default().chars().take(300).collect();
+    match (text.is_empty(), said.code) {
+        (false, _) => text,
+        (true, Some(code)) => format!("exit code {code} without a word"),
+        (true, None) => "ended by a signal without a word".to_owned(),
+    }
+}
+
+/// What a submission's program said, or why there is no job or nobody knows.
+pub(crate) fn heard(said: &Result<Said, RunError>) -> Result<&Said, Refusal> {
+    said.as_ref().map_err(|error| Refusal {
+        cause: match error {
+            RunError::NotRun { .. } => Cause::Missing,
+            RunError::Late { .. } => Cause::Unreachable,
+        },
+        text: error.to_string(),
+    })
+}
+
+/// A time as schedulers read it: `HH:MM:SS`, rounded up to whole minutes, for Slurm counts
+/// no less.
+pub(crate) fn clock_time(span: Span) -> String {
+    let minutes = span.as_ms().max(1).saturating_add(59_999) / 60_000;
+    format!("{:02}:{:02}:00", minutes / 60, minutes % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rounded_up_to_minutes() {
+        for (seconds, text) in [
+            (1, "00:01:00"),
+            (60, "00:01:00"),
+            (61, "00:02:00"),
+            (7200, "02:00:00"),
+            (360_000, "100:00:00"),
+            (-5, "00:01:00"),
+        ] {
+            assert_eq!(clock_time(Span::from_secs(seconds)), text);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Slurm: `sbatch`, `scancel`, `squeue`, with fixed formats, which stay the same over versions
+//! and cost slurmctld less than JSON.
+
+use lacuna_model::{NodeId, Span};
+
+use crate::job::{End, JobId, Listed, Stage};
+use crate::keeper::{Cause, Refusal};
+use crate::scheduler::{
+    CommandLine, ListError, RunError, Said, Scheduler, Submission, clock_time, gist,
+};
+
+/// What `squeue` is asked for. The comment, which may hold anything, stands last.
+const FORMAT: &str = "%A|%V|%u|%T|%N|%n|%j|%k";
+/// Fields of it.
+const FIELDS: usize = 8;
+
+/// Slurm.
+#[derive(Debug, Clone)]
+pub struct Slurm {
+    submission: Submission,
+}
+
+impl Slurm {
+    /// Slurm, for pilots submitted so.
+    #[must_use]
+    pub const fn new(submission: Submission) -> Self {
+        Self { submission }
+    }
+}
+
+/// The batch script that starts an agent with `exec srun`: only the tasks of a step hear
+/// SIGTERM when a grace time begins, and nothing else may stand between them and Slurm.
+#[must_use]
+pub fn script(agent: &str, config: &str) -> String {
+    let config = if config.is_empty() {
+        String::new()
+    } else {
+        format!(" --config {}", quoted(config))
+    };
+    format!(
+        "#!/bin/sh\n\
+         # One agent of Lacuna on this node. It holds no batch job up: it goes at the first SIGTERM.\n\
+         exec srun --nodes=1 --ntasks=1 --cpus-per-task=\"${{SLURM_CPUS_ON_NODE:-1}}\" \
+         --cpu-bind=none --mpi=none --kill-on-bad-exit=1 --export=ALL \
+         {} --pilot --node \"$SLURMD_NODENAME\"{config}\n",
+        quoted(agent)
+    )
+}
+
+/// A word for the shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+impl Scheduler for Slurm {
+    fn name(&self) -> &'static str {
+        "slurm"
+    }
+
+    fn submit(&self, node: &NodeId, limit: Span) -> CommandLine {
+        let s = &self.submission;
+        let mut args = vec![
+            "--parsable".to_owned(),
+            format!("--job-name={}", s.name),
+            format!("--comment={}", s.mark),
+            format!("--nodelist={node}"),
+            "--nodes=1".to_owned(),
+            "--ntasks=1".to_owned(),
+            "--no-requeue".to_owned(),
+            format!("--time={}", clock_time(limit)),
+        ];
+        if s.exclusive {
+            args.extend(["--exclusive".to_owned(), "--mem=0".to_owned()]);
+        }
+        for (option, value) in [
+            ("partition", &s.partition),
+            ("account", &s.account),
+            ("qos", &s.qos),
+            ("output", &s.output),
+        ] {
+            if !value.is_empty() {
+                args.push(format!("--{option}={value}"));
+            }
+        }
+        if let Some(least) = s.time_min.filter(|least| *least < limit) {
+            args.push(format!("--time-min={}", clock_time(least)));
+        }
+        args.extend(s.extra.iter().cloned());
+        CommandLine {
+            program: s.programs.submit.clone(),
+            args,
+            env: Vec::new(),
+            stdin: Some(s.script.clone()),
+        }
+    }
+
+    fn submitted(&self, said: &Result<Said, RunError>) -> Result<JobId, Refusal> {
+        let said = crate::scheduler::heard(said)?;
+        if said.code == Some(0) {
+            // `--parsable` gives `number` or `number;cluster`, and a wrapper may speak before.
+            let last = said.stdout.lines().rev().find(|l| !l.trim().is_empty());
+            let number = last.and_then(|l| l.trim().split(';').next());
+            return number.and_then(JobId::new).ok_or_else(|| Refusal {
+                cause: Cause::Unclear,
+                text: format!("no job number in the answer {:?}", said.stdout.trim()),
+            });
+        }
+        Err(Refusal {
+            cause: cause(&said.stderr),
+            text: gist(said),
+        })
+    }
+
+    fn cancel(&self, jobs: &[JobId], pending_only: bool) -> CommandLine {
+        let s = &self.submission;
+        // The name goes along as a filter: what is not a pilot is not cancelled, whatever its
+        // number. (A user can cancel only its own jobs; an operator could cancel any.)
+        let mut args = vec![format!("--name={}", s.name)];
+        if pending_only {
+            args.push("--state=PENDING".to_owned());
+        }
+        args.extend(jobs.iter().map(ToString::to_string));
+        CommandLine {
+            program: s.programs.cancel.clone(),
+            args,
+            env: Vec::new(),
+            stdin: None,
+        }
+    }
+
+    fn list(&self) -> CommandLine {
+        let s = &self.submission;
+        CommandLine {
+            program: s.programs.list.clone(),
+            args: vec![
+                "--me".to_owned(),
+                "--noheader".to_owned(),
+                "--states=all".to_owned(),
+                format!("--name={}", s.name),
+                format!("--format={FORMAT}"),
+            ],
+            env: Vec::new(),
+            stdin: None,
+        }
+    }
+
+    fn listed(&self, said: &Result<Said, RunError>) -> Result<Vec<Listed>, ListError> {
+        let program = || self.submission.programs.list.clone();
+        let said = said.as_ref().map_err(Clone::clone)?;
+        if said.code != Some(0) {
+            return Err(ListError::Failed {
+                program: program(),
+                text: gist(said),
+            });
+        }
+        let mut jobs = Vec::new();
+        for line in said.stdout.lines().filter(|line| !line.trim().is_empty()) {
+            match parse(line) {
+                Some(job) => jobs.push(job),
+                // A line of a comment with line breaks, of a job that is not ours. One of ours
+                // has no such comment, so a damaged line with our name means a damaged answer.
+                None if line.contains(&self.submission.mark) => {
+                    return Err(ListError::Form {
+                        program: program(),
+                        reason: format!("expected {FORMAT}, got {line:?}"),
+                    });
+                }
+                None => {}
+            }
+        }
+        Ok(jobs)
+    }
+}
+
+/// One line of `squeue`.
+fn parse(line: &str) -> Option<Listed> {
+    let fields: Vec<&str> = line.splitn(FIELDS, '|').map(str::trim).collect();
+    let [job, submitted, user, state, nodes, asked, name, comment] = fields.as_slice() else {
+        return None;
+    };
+    // A pilot has one node, so neither is a list; a pending one has only what it asks for.
+    let node = [*nodes, *asked]
+        .into_iter()
+        .find(|text| !text.is_empty() && *text != "(null)")
+        .filter(|text| !text.contains(['[', ',']))
+        .and_then(|text| NodeId::new(text).ok());
+    Some(Listed {
+        job: JobId::new(job)?,
+        submitted: (*submitted).to_owned(),
+        user: (*user).to_owned(),
+        name: (*name).to_owned(),
+        mark: (*comment).to_owned(),
+        node,
+        stage: stage(state)?,
+    })
+}
+
+/// A state of a job as `squeue` writes it.
+fn stage(state: &str) -> Option<Stage> {
+    Some(match state {
+        "PENDING" | "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "RESV_DEL_HOLD"
+        | "SPECIAL_EXIT" => Stage::Pending,
+        "RUNNING" | "CONFIGURING" | "SUSPENDED" | "STOPPED" | "RESIZING" | "SIGNALING" => {
+            Stage::Running
+        }
+        "COMPLETING" | "STAGE_OUT" => Stage::Ending,
+        "COMPLETED" => Stage::Ended(End::Completed),
+        "CANCELLED" | "REVOKED" => Stage::Ended(End::Cancelled),
+        "PREEMPTED" => Stage::Ended(End::Preempted),
+        "TIMEOUT" | "DEADLINE" => Stage::Ended(End::TimeLimit),
+        "FAILED" | "OUT_OF_MEMORY" | "LAUNCH_FAILED" | "RECONFIG_FAIL" => Stage::Ended(End::Failed),
+        "NODE_FAIL" | "BOOT_FAIL" => Stage::Ended(End::NodeFailed),
+        _ => return None,
+    })
+}
+
+/// Words of `sbatch` and what they mean, in lower case. The first that fits counts.
+const CAUSES: [(&str, Cause); 21] = [
+    ("socket timed out", Cause::Unreachable),
+    ("unable to contact slurm controller", Cause::Unreachable),
+    ("zero bytes were transmitted", Cause::Unreachable),
+    ("connection refused", Cause::Unreachable),
+    ("connect failure", Cause::Unreachable),
+    ("temporarily unable to accept", Cause::Busy),
+    ("rate limit", Cause::Busy),
+    ("too many", Cause::Busy),
+    ("submitjob", Cause::Busy),
+    ("job violates accounting/qos policy", Cause::Busy),
+    ("permission denied", Cause::Denied),
+    ("invalid account", Cause::Denied),
+    ("invalid partition", Cause::Denied),
+    ("invalid qos", Cause::Denied),
+    ("not permitted to use this partition", Cause::Denied),
+    ("unrecognized option", Cause::Denied),
+    ("requested time limit", Cause::Denied),
+    ("invalid node name", Cause::Node),
+    ("requested node configuration", Cause::Node),
+    ("required node not available", Cause::Node),
+    ("requested nodes are busy", Cause::Node),
+];
+
+fn cause(stderr: &str) -> Cause {
+    let text = stderr.to_lowercase();
+    let known = CAUSES.iter().find(|(words, _)| text.contains(words));
+    known.map_or(Cause::Unclear, |(_, cause)| *cause)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,173 @@
+use super::*;
+use crate::scheduler::Programs;
+
+fn slurm() -> Slurm {
+    Slurm::new(Submission {
+        name: "lacuna-pilot".to_owned(),
+        mark: "lacuna:main".to_owned(),
+        partition: "filler".to_owned(),
+        account: "fill".to_owned(),
+        qos: String::new(),
+        exclusive: true,
+        output: "/dev/null".to_owned(),
+        extra: vec!["--gpus-per-node=4".to_owned()],
+        script: script("/opt/lacuna/bin/lacuna-agent", "/etc/lacuna/lacuna.toml"),
+        time_min: Some(Span::from_secs(600)),
+        programs: Programs {
+            submit: "sbatch".to_owned(),
+            cancel: "scancel".to_owned(),
+            list: "squeue".to_owned(),
+        },
+    })
+}
+
+fn said(code: i32, stdout: &str, stderr: &str) -> Result<Said, RunError> {
+    Ok(Said {
+        code: Some(code),
+        stdout: stdout.to_owned(),
+        stderr: stderr.to_owned(),
+    })
+}
+
+#[test]
+fn a_pilot_is_a_one_node_job_that_is_never_requeued() {
+    let line = slurm().submit(&NodeId::new("n7").unwrap(), Span::from_secs(3601));
+    assert_eq!(line.program, "sbatch");
+    assert_eq!(
+        line.args.join(" "),
+        "--parsable --job-name=lacuna-pilot --comment=lacuna:main --nodelist=n7 --nodes=1 \
+         --ntasks=1 --no-requeue --time=01:01:00 --exclusive --mem=0 --partition=filler \
+         --account=fill --output=/dev/null --time-min=00:10:00 --gpus-per-node=4"
+    );
+    let script = line.stdin.unwrap();
+    assert!(script.starts_with("#!/bin/sh\n"), "{script}");
+    let last = script.lines().last().unwrap();
+    assert!(last.starts_with("exec srun "), "{last}");
+    assert!(
+        last.ends_with(
+            "/opt/lacuna/bin/lacuna-agent --pilot --node \"$SLURMD_NODENAME\" \
+             --config /etc/lacuna/lacuna.toml"
+        ),
+        "{last}"
+    );
+}
+
+#[test]
+fn words_for_the_shell_are_quoted_where_they_must_be() {
+    assert_eq!(quoted("/a/b-c_1.toml"), "/a/b-c_1.toml");
+    assert_eq!(quoted("it's here"), "'it'\\''s here'");
+    assert_eq!(quoted("$(rm)"), "'$(rm)'");
+}
+
+#[test]
+fn answers_of_sbatch_are_understood() {
+    let job = |text: &str| slurm().submitted(&said(0, text, "")).map(|j| j.to_string());
+    assert_eq!(job("4711\n").unwrap(), "4711");
+    assert_eq!(job("note from a wrapper\n4711;cluster\n").unwrap(), "4711");
+    assert_eq!(job("\n").unwrap_err().cause, Cause::Unclear);
+    assert_eq!(job("-5\n").unwrap_err().cause, Cause::Unclear);
+    for (text, cause) in [
+        (
+            "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
+            Cause::Denied,
+        ),
+        (
+            "sbatch: error: invalid partition specified: fillr\nsbatch: error: Batch job submission failed: Invalid partition name specified",
+            Cause::Denied,
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Access/permission denied",
+            Cause::Denied,
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Invalid node name specified",
+            Cause::Node,
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Requested node configuration is not available",
+            Cause::Node,
+        ),
+        (
+            "sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+            Cause::Busy,
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+            Cause::Unreachable,
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+            Cause::Unreachable,
+        ),
+        ("sbatch: error: something new", Cause::Unclear),
+    ] {
+        let refusal = slurm().submitted(&said(1, "", text)).unwrap_err();
+        assert_eq!(refusal.cause, cause, "{text}");
+        assert!(!refusal.text.is_empty());
+    }
+    let late = Err(RunError::Late {
+        program: "sbatch".to_owned(),
+        limit: Span::from_secs(10),
+    });
+    assert_eq!(
+        slurm().submitted(&late).unwrap_err().cause,
+        Cause::Unreachable
+    );
+    let absent = Err(RunError::NotRun {
+        program: "sbatch".to_owned(),
+        reason: "no such file".to_owned(),
+    });
+    assert_eq!(
+        slurm().submitted(&absent).unwrap_err().cause,
+        Cause::Missing
+    );
+}
+
+#[test]
+fn lists_are_read_and_a_damaged_one_is_refused() {
+    let text = "\
+12|2026-01-31T12:00:00|train|RUNNING|n1|n1|lacuna-pilot|lacuna:main
+13|2026-01-31T12:00:01|train|PENDING||n2|lacuna-pilot|lacuna:main
+14|2026-01-31T12:00:02|train|PENDING|||lacuna-pilot|somebody's | own
+comment over lines
+15|2026-01-31T12:00:03|train|PREEMPTED|n3|n3|lacuna-pilot|lacuna:main
+16|2026-01-31T12:00:04|train|RUNNING|n[4-5]|(null)|lacuna-pilot|(null)
+";
+    let jobs = slurm().listed(&said(0, text, "")).unwrap();
+    let brief: Vec<(&str, Option<&str>, Stage)> = jobs
+        .iter()
+        .map(|j| (j.job.as_str(), j.node.as_ref().map(NodeId::as_str), j.stage))
+        .collect();
+    assert_eq!(
+        brief,
+        [
+            ("12", Some("n1"), Stage::Running),
+            ("13", Some("n2"), Stage::Pending),
+            ("14", None, Stage::Pending),
+            ("15", Some("n3"), Stage::Ended(End::Preempted)),
+            ("16", None, Stage::Running),
+        ]
+    );
+    assert_eq!(jobs[2].mark, "somebody's | own");
+    let torn = "12|2026-01-31T12:00:00|train|RUNNI|n1|n1|lacuna-pilot|lacuna:main\n";
+    assert!(slurm().listed(&said(0, torn, "")).is_err());
+    assert!(
+        slurm()
+            .listed(&said(1, "", "slurm_load_jobs error"))
+            .is_err()
+    );
+    assert_eq!(slurm().listed(&said(0, "", "")).unwrap(), []);
+}
+
+#[test]
+fn only_pilots_can_be_cancelled_whatever_the_number() {
+    let jobs = [JobId::new("5").unwrap(), JobId::new("6").unwrap()];
+    let line = slurm().cancel(&jobs, true);
+    assert_eq!(
+        line.args,
+        ["--name=lacuna-pilot", "--state=PENDING", "5", "6"]
+    );
+    assert_eq!(slurm().cancel(&jobs, false).args[1], "5");
+    assert!(JobId::new("--user=root").is_none());
+    assert!(JobId::new("").is_none());
+}

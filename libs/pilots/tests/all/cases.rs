@@ -1,0 +1,476 @@
+//! One test for each way in which neighbours went wrong.
+
+use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_pilots::job::{End, JobId, Listed, Stage};
+use lacuna_pilots::keeper::{
+    Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket,
+};
+
+use crate::world::{name, owner};
+
+/// A keeper at a time of its own, with what it asked for.
+struct Case {
+    keeper: Keeper,
+    s: i64,
+    /// Whether a list has come.
+    known: bool,
+    effects: Vec<Effect>,
+}
+
+impl Case {
+    /// One idle node and an empty list.
+    fn new() -> Self {
+        Self::with(Settings::of(owner()))
+    }
+
+    fn with(settings: Settings) -> Self {
+        let keeper = Keeper::new(settings, Mode::On, Timestamp::from_unix(1000));
+        let mut case = Self {
+            keeper,
+            s: 1000,
+            known: false,
+            effects: Vec::new(),
+        };
+        case.tell(Input::Demand(100));
+        case.pool(&[1]);
+        case
+    }
+
+    fn tell(&mut self, input: Input) {
+        let now = Timestamp::from_unix(self.s);
+        self.effects.extend(self.keeper.step(input, now));
+    }
+
+    fn pool(&mut self, nodes: &[usize]) {
+        let offers = nodes.iter().map(|&n| Offer {
+            node: name(n),
+            limit: Span::from_secs(600),
+        });
+        self.tell(Input::Pool(offers.collect()));
+    }
+
+    fn list(&mut self, jobs: &[(&str, &str, usize, Stage)]) {
+        let jobs = jobs.iter().map(|&(job, submitted, node, stage)| Listed {
+            job: id(job),
+            submitted: submitted.to_owned(),
+            user: "train".to_owned(),
+            name: "lacuna-pilot".to_owned(),
+            mark: "lacuna:c".to_owned(),
+            node: Some(name(node)),
+            stage,
+        });
+        let asked = Timestamp::from_unix(self.s);
+        let jobs: Vec<Listed> = jobs.collect();
+        if !self.known {
+            // The first one alone would not do.
+            self.known = true;
+            let jobs = jobs.clone();
+            self.tell(Input::Listing { asked, jobs });
+        }
+        self.tell(Input::Listing { asked, jobs });
+    }
+
+    /// Time passes; the pool stays fresh while it does.
+    fn wait(&mut self, seconds: i64, pool: &[usize]) {
+        for _ in 0..seconds {
+            self.s += 1;
+            self.pool(pool);
+            self.tell(Input::Timer);
+        }
+    }
+
+    fn speak(&mut self, node: usize, leaving: bool) {
+        let node = name(node);
+        let free = false;
+        self.tell(Input::Agent {
+            node,
+            leaving,
+            free,
+        });
+    }
+
+    /// Submissions since the last look.
+    fn submitted(&mut self) -> Vec<(Ticket, NodeId)> {
+        let all = std::mem::take(&mut self.effects);
+        let submissions = all.iter().filter_map(|e| match e {
+            Effect::Submit { ticket, node, .. } => Some((*ticket, node.clone())),
+            _ => None,
+        });
+        let found = submissions.collect();
+        self.effects = all;
+        self.effects.retain(|e| !matches!(e, Effect::Submit { .. }));
+        found
+    }
+
+    fn cancelled(&self) -> Vec<(String, bool)> {
+        let cancels = self.effects.iter().filter_map(|e| match e {
+            Effect::Cancel { jobs, pending_only } => Some((jobs, *pending_only)),
+            _ => None,
+        });
+        cancels
+            .flat_map(|(jobs, p)| jobs.iter().map(move |j| (j.to_string(), p)))
+            .collect()
+    }
+
+    fn failures(&self) -> usize {
+        let failed = |e: &&Effect| matches!(e, Effect::Note(Note::Failed { .. }));
+        self.effects.iter().filter(failed).count()
+    }
+
+    /// A pilot that runs on node 1 under this number.
+    fn running(&mut self, job: &str) {
+        self.list(&[]);
+        self.wait(1, &[1]);
+        let (ticket, _) = self.submitted()[0].clone();
+        let outcome = Ok(id(job));
+        self.tell(Input::Submitted { ticket, outcome });
+        self.speak(1, false);
+        self.s += 1;
+        self.list(&[(job, "t1", 1, Stage::Running)]);
+    }
+}
+
+fn id(text: &str) -> JobId {
+    JobId::new(text).unwrap()
+}
+
+#[test]
+fn nothing_is_submitted_before_two_lists() {
+    let mut case = Case::new();
+    case.wait(10, &[1]);
+    assert_eq!(case.submitted(), []);
+    let asked = Timestamp::from_unix(case.s);
+    let jobs = Vec::new();
+    case.tell(Input::Listing { asked, jobs });
+    case.wait(2, &[1]);
+    assert_eq!(case.submitted(), []);
+    case.list(&[]);
+    case.wait(1, &[1]);
+    assert_eq!(case.submitted().len(), 1);
+}
+
+#[test]
+fn a_pilot_that_runs_already_is_adopted() {
+    let mut case = Case::new();
+    case.list(&[("7", "t1", 1, Stage::Running)]);
+    case.wait(20, &[1]);
+    assert_eq!(case.submitted(), []);
+    let node = name(1);
+    let adopted = Effect::Note(Note::Adopted { node, job: id("7") });
+    assert!(case.effects.contains(&adopted), "{:?}", case.effects);
+    assert_eq!(case.cancelled(), []);
+}
+
+#[test]
+fn the_end_of_an_earlier_job_of_that_number_ends_nothing() {
+    let mut case = Case::new();
+    case.running("7");
+    case.s += 60;
+    case.speak(1, false);
+    case.list(&[("7", "t0", 1, Stage::Ended(End::Completed))]);
+    case.wait(30, &[1]);
+    // The list left ours out once, and an agent speaks: it is still there.
+    assert_eq!(case.keeper.counts(Timestamp::from_unix(case.s)).running, 1);
+    assert_eq!(case.submitted(), []);
+}
+
+#[test]
+fn a_requeued_pilot_is_a_successor_and_is_cancelled_while_it_waits() {
+    let mut case = Case::new();
+    case.running("7");
+    case.speak(1, true);
+    case.wait(30, &[1]);
+    case.list(&[("7", "t2", 1, Stage::Pending)]);
+    case.wait(6, &[1]);
+    case.list(&[("7", "t2", 1, Stage::Pending)]);
+    assert_eq!(case.cancelled(), [("7".to_owned(), true)]);
+    assert_eq!(case.submitted(), []);
+}
+
+#[test]
+fn a_completing_pilot_still_has_its_node() {
+    let mut case = Case::new();
+    case.running("7");
+    case.speak(1, true);
+    for _ in 0..4 {
+        case.wait(20, &[1]);
+        case.list(&[("7", "t1", 1, Stage::Ending)]);
+    }
+    assert_eq!(case.submitted(), []);
+    case.list(&[("7", "t1", 1, Stage::Ended(End::Preempted))]);
+    case.wait(20, &[1]);
+    assert_eq!(case.submitted().len(), 1);
+}
+
+#[test]
+fn absent_from_one_list_is_not_gone() {
+    let mut case = Case::new();
+    case.running("7");
+    case.s += 30;
+    case.list(&[]);
+    assert_eq!(case.keeper.counts(Timestamp::from_unix(case.s)).running, 1);
+    case.s += 5;
+    // Twice, but within a short time.
+    case.list(&[]);
+    assert_eq!(case.keeper.counts(Timestamp::from_unix(case.s)).running, 1);
+    case.s += 30;
+    case.list(&[]);
+    assert_eq!(case.keeper.counts(Timestamp::from_unix(case.s)).running, 0);
+}
+
+#[test]
+fn a_list_asked_for_before_the_submission_says_nothing_of_it() {
+    let mut case = Case::new();
+    case.list(&[]);
+    let asked = Timestamp::from_unix(case.s);
+    case.wait(1, &[1]);
+    let (ticket, _) = case.submitted()[0].clone();
+    let outcome = Ok(id("7"));
+    case.tell(Input::Submitted { ticket, outcome });
+    for _ in 0..5 {
+        case.s += 30;
+        case.speak(1, false);
+        let jobs = Vec::new();
+        case.tell(Input::Listing { asked, jobs });
+    }
+    assert_eq!(case.keeper.counts(Timestamp::from_unix(case.s)).running, 1);
+}
+
+#[test]
+fn being_preempted_is_no_failure_however_often() {
+    let mut case = Case::new();
+    case.running("1");
+    for n in 2..12 {
+        case.speak(1, true);
+        case.s += 1;
+        case.list(&[(&(n - 1).to_string(), "t1", 1, Stage::Ended(End::Preempted))]);
+        case.wait(30, &[]);
+        case.wait(1, &[1]);
+        let submissions = case.submitted();
+        assert_eq!(submissions.len(), 1, "after {n} preemptions");
+        let (ticket, outcome) = (submissions[0].0, Ok(id(&n.to_string())));
+        case.tell(Input::Submitted { ticket, outcome });
+        // Preempted even before its agent could speak.
+        case.s += 1;
+        if n % 2 == 0 {
+            case.speak(1, false);
+        }
+    }
+    assert_eq!(case.failures(), 0);
+}
+
+#[test]
+fn pilots_that_die_young_put_their_node_into_quarantine() {
+    let mut case = Case::new();
+    case.list(&[]);
+    let mut waits = Vec::new();
+    for n in 0..3 {
+        let before = case.s;
+        let submission = loop {
+            case.wait(1, &[1]);
+            case.list(&[]);
+            if let Some(found) = case.submitted().first().cloned() {
+                break found;
+            }
+            assert!(case.s - before < 100, "no further submission");
+        };
+        waits.push(case.s - before);
+        let job = n.to_string();
+        let (ticket, outcome) = (submission.0, Ok(id(&job)));
+        case.tell(Input::Submitted { ticket, outcome });
+        case.s += 1;
+        case.list(&[(&job, "t", 1, Stage::Ended(End::Failed))]);
+    }
+    assert!(waits[1] < waits[2], "{waits:?}");
+    let now = Timestamp::from_unix(case.s);
+    assert_eq!(case.keeper.quarantined(now)[0].failures, 3);
+    case.wait(1000, &[1]);
+    assert_eq!(case.submitted(), []);
+}
+
+#[test]
+fn one_bad_node_stops_nobody_else() {
+    let mut case = Case::new();
+    case.list(&[]);
+    let mut good = 0;
+    for n in 0..400 {
+        case.wait(1, &[1, 2, 3, 4]);
+        case.list(&[]);
+        for (ticket, node) in case.submitted() {
+            let outcome = if node == name(1) {
+                let text = "something odd".to_owned();
+                let cause = Cause::Unclear;
+                Err(Refusal { cause, text })
+            } else {
+                good += 1;
+                Ok(id(&n.to_string()))
+            };
+            case.tell(Input::Submitted { ticket, outcome });
+            if node != name(1) {
+                case.tell(Input::Agent {
+                    node,
+                    leaving: false,
+                    free: false,
+                });
+            }
+        }
+        if good >= 3 {
+            return;
+        }
+    }
+    panic!("only {good} pilots on three good nodes");
+}
+
+#[test]
+fn a_denied_account_pauses_all_and_one_tries_again() {
+    let mut case = Case::new();
+    case.list(&[]);
+    case.wait(1, &[1, 2, 3, 4]);
+    let first = case.submitted();
+    assert_eq!(first.len(), 4);
+    for (ticket, _) in first {
+        let text = "invalid account".to_owned();
+        let cause = Cause::Denied;
+        let outcome = Err(Refusal { cause, text });
+        case.tell(Input::Submitted { ticket, outcome });
+    }
+    case.wait(9, &[1, 2, 3, 4]);
+    assert_eq!(case.submitted(), []);
+    case.wait(2, &[1, 2, 3, 4]);
+    assert_eq!(case.submitted().len(), 1);
+}
+
+#[test]
+fn a_submission_of_unknown_outcome_holds_its_node_until_lists_tell() {
+    let mut case = Case::new();
+    case.list(&[]);
+    case.wait(1, &[1]);
+    let (ticket, _) = case.submitted()[0].clone();
+    let text = "timed out".to_owned();
+    let cause = Cause::Unreachable;
+    let outcome = Err(Refusal { cause, text });
+    case.tell(Input::Submitted { ticket, outcome });
+    case.wait(15, &[1]);
+    assert_eq!(case.submitted(), []);
+    // There it is after all.
+    case.list(&[("9", "t", 1, Stage::Running)]);
+    case.speak(1, false);
+    case.wait(60, &[1]);
+    assert_eq!(case.submitted(), []);
+    assert_eq!(case.keeper.counts(Timestamp::from_unix(case.s)).running, 1);
+}
+
+#[test]
+fn a_pilot_that_waits_is_cancelled_after_a_few_seconds_and_the_node_rests() {
+    let mut case = Case::new();
+    case.list(&[]);
+    case.wait(1, &[1]);
+    let (ticket, _) = case.submitted()[0].clone();
+    let outcome = Ok(id("7"));
+    case.tell(Input::Submitted { ticket, outcome });
+    case.wait(2, &[1]);
+    case.list(&[("7", "t", 1, Stage::Pending)]);
+    assert_eq!(case.cancelled(), []);
+    case.wait(4, &[1]);
+    case.list(&[("7", "t", 1, Stage::Pending)]);
+    assert_eq!(case.cancelled(), [("7".to_owned(), true)]);
+    case.s += 1;
+    case.list(&[("7", "t", 1, Stage::Ended(End::Cancelled))]);
+    assert_eq!(case.failures(), 0);
+    case.wait(5, &[1]);
+    assert_eq!(case.submitted(), []);
+}
+
+#[test]
+fn of_two_pilots_on_a_node_the_waiting_one_goes() {
+    let mut case = Case::new();
+    let both = [
+        ("7", "t1", 1, Stage::Pending),
+        ("8", "t2", 1, Stage::Running),
+    ];
+    case.list(&both);
+    assert_eq!(case.cancelled(), [("7".to_owned(), false)]);
+}
+
+#[test]
+fn a_job_of_the_same_name_with_another_mark_is_left_alone() {
+    let mut case = Case::new();
+    let job = Listed {
+        job: id("7"),
+        submitted: "t".to_owned(),
+        user: "train".to_owned(),
+        name: "lacuna-pilot".to_owned(),
+        mark: "lacuna:other".to_owned(),
+        node: Some(name(2)),
+        stage: Stage::Pending,
+    };
+    for _ in 0..10 {
+        case.wait(10, &[]);
+        let asked = Timestamp::from_unix(case.s);
+        let jobs = vec![job.clone()];
+        case.tell(Input::Listing { asked, jobs });
+    }
+    case.tell(Input::Mode(Mode::Off));
+    case.wait(10, &[]);
+    assert_eq!(case.cancelled(), []);
+}
+
+#[test]
+fn off_cancels_all_pilots_and_observe_only_those_that_wait() {
+    for (mode, expected) in [(Mode::Off, vec!["7", "8"]), (Mode::Observe, vec!["7"])] {
+        let mut case = Case::new();
+        case.tell(Input::Mode(mode));
+        case.list(&[
+            ("7", "t1", 1, Stage::Pending),
+            ("8", "t2", 2, Stage::Running),
+        ]);
+        case.speak(2, false);
+        case.wait(3, &[1, 2]);
+        let mut gone: Vec<String> = case.cancelled().into_iter().map(|c| c.0).collect();
+        gone.sort();
+        gone.dedup();
+        assert_eq!(gone, expected, "{mode:?}");
+        assert_eq!(case.submitted(), []);
+    }
+}
+
+#[test]
+fn a_pilot_without_an_agent_goes_and_so_does_one_on_a_node_out_of_the_pool() {
+    let mut case = Case::new();
+    case.list(&[
+        ("7", "t1", 1, Stage::Running),
+        ("8", "t2", 2, Stage::Running),
+    ]);
+    for _ in 0..14 {
+        case.wait(5, &[1]);
+        case.speak(2, false);
+    }
+    let gone: Vec<String> = case.cancelled().into_iter().map(|c| c.0).collect();
+    assert!(gone.contains(&"7".to_owned()), "{gone:?}");
+    assert!(gone.contains(&"8".to_owned()), "{gone:?}");
+    // A node that a batch job or an operator took is not at fault.
+    assert_eq!(case.failures(), 1);
+}
+
+#[test]
+fn without_the_bus_no_agent_counts_as_silent() {
+    let mut case = Case::new();
+    case.running("7");
+    case.tell(Input::Link(false));
+    for _ in 0..20 {
+        case.wait(30, &[1]);
+        case.list(&[("7", "t1", 1, Stage::Running)]);
+    }
+    case.tell(Input::Link(true));
+    case.wait(30, &[1]);
+    assert_eq!(case.cancelled(), []);
+}
+
+#[test]
+fn no_more_pilots_than_trainers_can_use() {
+    let mut case = Case::new();
+    case.tell(Input::Demand(2));
+    case.list(&[]);
+    case.wait(3, &[1, 2, 3, 4, 5]);
+    assert_eq!(case.submitted().len(), 2);
+}
