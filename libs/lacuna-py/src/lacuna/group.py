@@ -185,7 +185,7 @@ def _keys(used: list[tuple[str, int, int]]) -> list[str]:
     keys = []
     for prefix, world_size, own in used:
         keys += [f"{prefix}/loaded", f"{prefix}/store_based_barrier_key:1"]
-        keys += [f"{prefix}/0/0/SEQ_NUM_STORE_KEY"]
+        keys += [f"{prefix}/0/SEQ_NUM_STORE_KEY"]
         for rank in range(world_size) if own == 0 else [own]:
             keys += [f"{prefix}/card/{rank}", f"{prefix}/0/0/rank_{rank}", f"{prefix}/0/0/{rank}"]
     return keys

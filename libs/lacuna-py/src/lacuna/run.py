@@ -122,6 +122,9 @@ class Elastic:
         self._reporter = Reporter(self._link, os.environ.get(file) if file else None)
         self._group: Optional[Group] = None
         self._span = Span(0, 1, 0)
+        self._rank = 0
+        #: Set at the boundary at which this member leaves: whether it saves the state.
+        self._departing: Optional[bool] = None
         self._position = Position()
         self._has_state = False
         self._lineage = ""
@@ -137,13 +140,13 @@ class Elastic:
 
     @property
     def rank(self) -> int:
-        """This member's place in the present group."""
-        return 0 if self._group is None else self._group.rank
+        """This member's place in the present group, or in the last one."""
+        return self._rank
 
     @property
     def world_size(self) -> int:
-        """How many members the present group has."""
-        return 1 if self._group is None else self._group.world_size
+        """How many members the present group has, or the last one had."""
+        return self._span.world_size
 
     @property
     def steps_done(self) -> int:
@@ -188,6 +191,8 @@ class Elastic:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
+        if self._departing is not None and error is None:
+            self._leave(save=self._departing)
         if self._group is not None:
             if error is None:
                 self._finish()
@@ -307,14 +312,13 @@ class Elastic:
             self._report(last=boundary)
         if not boundary:
             return
-        if self._membership.kind == "torchrun":
-            # Torchrun knows one membership for a process's life: all leave, all come back.
-            self._leave(save=group.rank == 0)
-        everybody = vote.leaving >= group.world_size
+        # Torchrun knows one membership for a process's life: all leave, all come back.
+        everybody = vote.leaving >= group.world_size or self._membership.kind == "torchrun"
         group.part()
         self._group = None
-        if self._link.leaving is not None:
-            self._leave(save=everybody and group.rank == 0)
+        if self._link.leaving is not None or self._membership.kind == "torchrun":
+            # The program may still look at this step; it ends when it asks for the next batch.
+            self._departing = everybody and group.rank == 0
 
     # Groups.
 
@@ -342,14 +346,17 @@ class Elastic:
 
     def _regroup(self) -> None:
         """Comes back with a group whose members have the same state, or not at all."""
-        self._link.say({"say": "ready"})
+        if self._departing is not None:
+            self._leave(save=self._departing)
+        if self._link.idle and not self._has_state:
+            self._link.say({"say": "ready"})
         self._link.idle = False
         while self._group is None:
             formed = self._membership.form(self._card, self._load)
             if formed is None:
                 # Perhaps all others leave as well, one after the other: nothing may be lost.
                 self._leave(save=self._has_state)
-                continue
+                return
             failure = self._agree(formed)
             if failure is not None:
                 log.info("run %d: %s", formed.run, failure)
@@ -357,6 +364,7 @@ class Elastic:
                 continue
             self._group = formed.group
             self._span = Span(formed.run, formed.group.world_size, self._position.samples)
+            self._rank = formed.group.rank
             self._last_step = 0.0
             self._saved_at = time.monotonic()
             if self._checkpoints is not None and formed.group.rank == 0:
@@ -395,9 +403,7 @@ class Elastic:
             return
         log.info("run %d broke at step %d: %s", self._span.run, self._position.step, reason)
         group.close()
-        if group.rank == 0:
-            self._group = None
-            self._report(last=True, rank=0)
+        self._report(last=True)
         if self._membership.kind == "torchrun":
             self._rescue(group.rank)
         self._last_step = 0.0
@@ -414,8 +420,8 @@ class Elastic:
 
     # Reports and checkpoints, of rank 0.
 
-    def _report(self, last: bool = False, rank: Optional[int] = None) -> None:
-        if (self.rank if rank is None else rank) == 0:
+    def _report(self, last: bool = False) -> None:
+        if self._rank == 0:
             saved = None if self._checkpoints is None else self._checkpoints.newest
             self._reporter.report(self._span, self._position, self._loss, saved, last)
 
@@ -446,7 +452,7 @@ class Elastic:
         together = group.part()
         if group.rank == 0 or not together:
             self._save_now()
-        self._report(last=True, rank=group.rank)
+        self._report(last=True)
         self._link.flush()
         self._link.idle = True
 
@@ -454,7 +460,7 @@ class Elastic:
         """Ends the process as it was told to."""
         if save:
             self._save_now()
-            self._report(last=True, rank=0)
+            self._report(last=True)
         self._link.flush()
         leave_now()
 

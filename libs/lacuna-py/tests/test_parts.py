@@ -1,0 +1,277 @@
+"""The parts by themselves: order of the data, policies, messages, gradients, the state's way."""
+
+import json
+import random
+import socket
+import threading
+import time
+
+import pytest
+import torch
+from lacuna import messages
+from lacuna.data import fetch
+from lacuna.gradients import Gradients, Vote
+from lacuna.link import Link
+from lacuna.order import Order, Position
+from lacuna.policy import PerNode, WholeGroup, checked
+from lacuna.state import _runs, _slots, frozen
+from torch import nn
+
+
+def test_shares_of_any_number_of_members_make_up_the_same_batches():
+    """Also with members that change at each step, and a batch that changes with them."""
+    dice = random.Random(11)
+    for _ in range(200):
+        length, batch = dice.randrange(1, 60), dice.randrange(1, 20)
+        order, at, used = Order(length, seed=3), Position(), []
+        policy = dice.choice([WholeGroup(batch), PerNode(batch)])
+        while at.epoch < 2:
+            world, epoch = dice.randrange(1, 9), at.epoch
+            size = policy.batch_of(world)
+            shares = [order.share(at, rank, world, size) for rank in range(world)]
+            counts = [len(share.indices) for share in shares]
+            assert sum(counts) == shares[0].batch and max(counts) - min(counts) <= 1
+            assert counts == sorted(counts, reverse=True)
+            used += [(epoch, int(i)) for share in shares for i in share.indices]
+            at.advance(shares[0].batch, length)
+        expected = [(e, int(i)) for e in (0, 1) for i in Order(length, seed=3).of_epoch(e)]
+        assert used == expected
+        assert at.samples == 2 * length
+
+
+def test_epochs_are_shuffled_differently_and_seeds_too():
+    order = Order(100, seed=1)
+    first, second = order.of_epoch(0).clone(), order.of_epoch(1).clone()
+    assert not torch.equal(first, second)
+    assert not torch.equal(first, Order(100, seed=2).of_epoch(0))
+    assert torch.equal(first, Order(100, seed=1).of_epoch(0))
+    assert torch.equal(Order(5, seed=1, shuffle=False).of_epoch(3), torch.arange(5))
+
+
+def test_the_last_step_takes_only_what_is_left():
+    share = Order(100, seed=1).share(Position(), 0, 1, 16, left=2.5)
+    assert share.batch == 3 and len(share.indices) == 3
+
+
+def test_policies():
+    assert WholeGroup(64).batch_of(7) == 64 and WholeGroup(64).factor(7) == 1.0
+    assert PerNode(8).batch_of(4) == 32 and PerNode(8).factor(4) == 4.0
+    assert PerNode(8, "sqrt", reference_nodes=2).factor(8) == 2.0
+    assert PerNode(8, "none").factor(8) == 1.0
+    assert PerNode(8, lambda ratio: 1.0 + ratio).factor(3) == 4.0
+    assert checked(5) == WholeGroup(5)
+    for wrong in (0, -1, True, 1.5, PerNode(8, "cubic"), PerNode(8, reference_nodes=0)):
+        with pytest.raises(ValueError):
+            checked(wrong)
+
+
+def test_messages_of_the_agent():
+    line = b'{"tell":"run","run":7,"rank":1,"members":["a","b"],"store":"h:1","samples_before":3,'
+    told = messages.decode(line + b'"new":1}')
+    assert told == messages.Membership(7, 1, ("a", "b"), "h:1", 3.0) and told.world_size == 2
+    assert messages.decode(b'{"tell":"leave","deadline":5.5}').deadline == 5.5
+    assert messages.decode(b'{"tell":"leave"}').deadline is None
+    assert messages.decode(b'{"tell":"dance"}') is None
+    for damaged in (
+        b"",
+        b"[]",
+        b"\xff\xfe",
+        b'{"tell":"run"}',
+        b'{"tell":"run","run":1,"rank":2,"members":["a"]}',
+        b'{"tell":"run","run":true,"rank":0,"members":["a"]}',
+        b'{"tell":"run","run":1,"rank":0,"members":"a"}',
+        b'{"tell":"run","run":1,"rank":0,"members":["a"],"samples_before":"x"}',
+        b'{"tell":"leave","deadline":"soon"}',
+    ):
+        with pytest.raises(ValueError):
+            messages.decode(damaged)
+
+
+def test_numbers_that_json_does_not_know_become_null():
+    line = messages.encode({"say": "progress", "loss": float("nan"), "step": 3})
+    assert json.loads(line) == {"say": "progress", "loss": None, "step": 3}
+
+
+def test_endpoints():
+    assert messages.endpoint("host.example:29400") == ("host.example", 29400)
+    assert messages.endpoint("[::1]:5") == ("::1", 5)
+    for wrong in ("", "host", "host:", ":5", "host:x", "host:70000", "host:0"):
+        with pytest.raises(ValueError):
+            messages.endpoint(wrong)
+
+
+def listener(tmp_path):
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server.bind(str(tmp_path / "agent"))
+    server.listen(1)
+    return server
+
+
+def test_the_link_keeps_the_newest_run_and_survives_garbage(tmp_path):
+    server = listener(tmp_path)
+    ended = []
+    link = Link(str(tmp_path / "agent"), exit_now=ended.append)
+    link.start()
+    agent, _ = server.accept()
+
+    def run(number):
+        return messages.encode(
+            {"tell": "run", "run": number, "rank": 0, "members": ["a"], "store": ""}
+        )
+
+    try:
+        agent.sendall(run(3) + b"garbage\n\n" + run(5) + run(4)[:10])
+        assert link.wait(lambda: link.newest is not None and link.newest.run == 5, 5.0)
+        agent.sendall(run(4)[10:] + run(6))
+        assert link.wait(lambda: link.newest.run == 6, 5.0)
+        heard = agent.makefile()
+        assert json.loads(heard.readline())["say"] == "hello"
+        assert json.loads(heard.readline())["say"] == "alive"
+        assert not ended
+        agent.sendall(b'{"tell":"leave","deadline":%f}\n' % (time.time() + 0.2))
+        assert link.wait(lambda: link.leaving is not None, 5.0)
+        time.sleep(0.5)
+        assert ended and set(ended) == {75}
+    finally:
+        link.close()
+        agent.close()
+        server.close()
+
+
+def test_a_slow_agent_does_not_hold_up_the_program(tmp_path):
+    server = listener(tmp_path)
+    link = Link(str(tmp_path / "agent"), exit_now=lambda code: None)
+    link.start()
+    agent, _ = server.accept()
+    try:
+        began = time.monotonic()
+        for i in range(3000):
+            link.say({"say": "progress", "padding": "x" * 1000, "i": i})
+        assert time.monotonic() - began < 2.0
+        assert not link.flush(0.2)
+        got = []
+        reader = threading.Thread(
+            target=lambda: [got.append(json.loads(line)) for line in agent.makefile()]
+        )
+        reader.start()
+        assert link.flush(10.0)
+        link.close()
+        reader.join(10.0)
+        assert [m["i"] for m in got if m["say"] == "progress"] == list(range(3000))
+    finally:
+        link.close()
+        agent.close()
+        server.close()
+
+
+def sum_over(threads):
+    """Sums tensors of members that are threads of this test."""
+    gate, held, lock = threading.Barrier(threads), [], threading.Lock()
+
+    def reduce(tensor):
+        with lock:
+            held.append(tensor.clone())
+        gate.wait(10)
+        total = sum(held)
+        gate.wait(10)
+        with lock:
+            held.clear()
+        gate.wait(10)
+        tensor.copy_(total)
+        return None
+
+    return reduce
+
+
+def net():
+    torch.manual_seed(5)
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+
+
+def test_uneven_shares_give_the_gradient_of_the_whole_batch():
+    x = torch.randn(7, 3, generator=torch.Generator().manual_seed(6))
+    plain = nn.Linear(3, 1)
+    whole = nn.Linear(3, 1)
+    whole.load_state_dict(plain.state_dict())
+    whole(x).pow(2).mean().backward()
+    reduce, results = sum_over(2), {}
+
+    def member(rank):
+        model = nn.Linear(3, 1)
+        model.load_state_dict(plain.state_dict())
+        part = x[:4] if rank == 0 else x[4:]
+        loss = model(part).pow(2).mean()
+        loss.backward()
+        gradients = Gradients(model.parameters(), model)
+        vote = Vote(0.0, float(rank), float(loss))
+        agreed, _ = gradients.average(len(part) / 7, vote, reduce)
+        results[rank] = (model, agreed)
+
+    threads = [threading.Thread(target=member, args=(rank,)) for rank in (0, 1)]
+    [t.start() for t in threads]
+    [t.join(20) for t in threads]
+    for model, agreed in results.values():
+        assert torch.allclose(model.weight.grad, whole.weight.grad, atol=1e-6)
+        assert (agreed.moving, agreed.leaving) == (0.0, 1.0)
+        assert agreed.loss == pytest.approx(float(whole(x).pow(2).mean()), rel=1e-5)
+
+
+def test_a_parameter_that_nobody_used_stays_without_gradient():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model[0](torch.ones(1, 2)).sum().backward()
+    gradients = Gradients(model.parameters(), model)
+    gradients.average(1.0, Vote(0.0, 0.0, None), lambda tensor: None)
+    assert model[1].weight.grad is None and model[0].weight.grad is not None
+
+
+def test_a_step_that_failed_leaves_no_trace():
+    model = net()
+    gradients = Gradients(model.parameters(), model)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    gradients.begin()
+    model(torch.randn(8, 3)).sum().backward()
+    assert not torch.equal(model[1].running_mean, before["1.running_mean"])
+    agreed, reason = gradients.average(1.0, Vote(0.0, 0.0, 1.0), lambda tensor: "a peer is gone")
+    assert agreed is None and reason == "a peer is gone"
+    gradients.undo()
+    assert torch.equal(model[1].running_mean, before["1.running_mean"])
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_half_precision_flags_and_sums_keep_their_digits():
+    model = nn.Linear(2, 2).to(torch.bfloat16)
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    gradients = Gradients(model.parameters(), model)
+    agreed, _ = gradients.average(0.5, Vote(1.0, 0.0, 2.0), lambda tensor: None)
+    assert agreed.moving == 1.0 and agreed.loss == 2.0
+    assert model.weight.grad.dtype == torch.bfloat16 and float(model.weight.grad[0, 0]) == 0.5
+
+
+def test_a_frozen_state_is_a_copy_with_the_same_nesting():
+    state = {"a": [torch.ones(2), (1, torch.zeros(1))], 7: {"b": None}, "t": 1.5}
+    copy = frozen(state)
+    state["a"][0].zero_()
+    assert copy["a"][0].tolist() == [1.0, 1.0] and copy[7] == {"b": None}
+    assert isinstance(copy["a"][1], tuple) and _slots(copy) == []
+
+
+def test_buffers_of_the_broadcast_hold_each_tensor_once():
+    sizes = [10 << 20, 30 << 20, 100 << 20, 0, 5, 40 << 20]
+    runs = _runs(sizes)
+    assert [i for begin, end in runs for i in range(begin, end)] == list(range(6))
+    assert all(sum(sizes[b:e]) <= 32 << 20 or e - b == 1 for b, e in runs)
+    assert _runs([]) == []
+
+
+def test_data_of_all_kinds():
+    x = torch.arange(10)
+    length, get = fetch((x, x * 2), None)
+    assert length == 10 and get(torch.tensor([3, 1]))[1].tolist() == [6, 2]
+    length, get = fetch([(i, i * i) for i in range(5)], None)
+    assert length == 5 and get(torch.tensor([2, 4]))[1].tolist() == [4, 16]
+    assert fetch(["a", "b"], "".join)[1](torch.tensor([1, 0])) == "ba"
+    with pytest.raises(ValueError):
+        fetch((x, x[:3]), None)
+    with pytest.raises(TypeError):
+        fetch(iter([1]), None)

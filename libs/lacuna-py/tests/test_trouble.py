@@ -1,0 +1,185 @@
+"""Trouble beside the training: agent, store, newcomers, deadlines, a second SIGTERM."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import HERE, SOURCE
+
+
+def start(cluster, *names):
+    for name in names:
+        cluster.start(name)
+    cluster.join(*names)
+    cluster.wait_together()
+
+
+def goes_on(cluster, steps=10):
+    cluster.wait_together()
+    cluster.wait_step(cluster.progress[-1]["step"] + steps)
+
+
+def test_a_newcomer_that_dies_before_it_comes_does_not_hold_up_the_others(cluster):
+    c = cluster("--sleep", "0.01")
+    start(c, "n1", "n2")
+    c.start("n3")
+    c.wait(lambda: c.nodes["n3"].ready, 60.0, "n3 is ready")
+    # Paused, it hears of the run but never comes to meet the others.
+    c.signal("n3", signal.SIGSTOP)
+    c.join("n3")
+    time.sleep(0.3)
+    before = time.time()
+    c.signal("n3", signal.SIGKILL)
+    c.wait_gone("n3")
+    goes_on(c)
+    assert c.members == ["n1", "n2"]
+    first = [t for *_, run, _rank, t in c.steps() if run == c.run][0]
+    assert first - before < 1.5
+
+
+def test_the_store_is_needed_only_when_members_change(cluster):
+    c = cluster("--sleep", "0.01")
+    start(c, "n1", "n2")
+    c.start("n3")
+    c.wait(lambda: c.nodes["n3"].ready, 60.0, "n3 is ready")
+    c.stop_store()
+    step = c.progress[-1]["step"]
+    c.wait_step(step + 30)
+    # A change without a store: all wait for it, and go on when it is back, empty.
+    c.join("n3")
+    time.sleep(0.5)
+    c.restart_store()
+    goes_on(c)
+    assert c.progress[-1]["world_size"] == 3
+    assert "does not answer" in c.words("n1") or "the store failed" in c.words("n1")
+
+
+def test_old_keys_are_deleted(cluster):
+    from datetime import timedelta
+
+    from torch.distributed import TCPStore
+
+    c = cluster("--sleep", "0.01")
+    start(c, "n1", "n2", "n3")
+    keys = []
+    store = TCPStore(
+        "127.0.0.1", c.store_port, is_master=False, wait_for_workers=False,
+        timeout=timedelta(seconds=5),
+    )
+    for i in range(3):
+        # n1 stays: rank 0 tidies up after those that go.
+        c.start(f"x{i}")
+        c.join(f"x{i}")
+        goes_on(c)
+        c.signal(f"x{i}", signal.SIGKILL)
+        c.wait_gone(f"x{i}")
+        goes_on(c)
+        time.sleep(0.2)
+        keys.append(store.num_keys())
+    assert keys[-1] <= keys[0]
+
+
+def test_a_second_sigterm_ends_the_process_at_once(cluster):
+    c = cluster("--sleep", "20")
+    c.start("n1")
+    c.join("n1")
+    time.sleep(0.5)
+    c.signal("n1", signal.SIGTERM)
+    time.sleep(0.5)
+    assert not c.nodes["n1"].gone
+    began = time.monotonic()
+    c.signal("n1", signal.SIGTERM)
+    assert c.wait_gone("n1") == 75
+    assert time.monotonic() - began < 1.0
+
+
+@pytest.mark.parametrize("how", ["message", "file"])
+def test_the_deadline_ends_a_process_that_is_in_the_middle_of_a_step(cluster, tmp_path, how):
+    deadline_file = tmp_path / "deadline"
+    c = cluster("--sleep", "20", LACUNA_DEADLINE_FILE=str(deadline_file))
+    c.start("n1")
+    c.join("n1")
+    time.sleep(0.3)
+    deadline = time.time() + 0.7
+    if how == "message":
+        c.leave("n1", deadline)
+    else:
+        deadline_file.write_text(f"{deadline}\n")
+    assert c.wait_gone("n1") == 75
+    assert 0.0 <= time.time() - deadline < 1.0
+
+
+def test_one_that_waits_leaves_at_once(cluster):
+    c = cluster()
+    c.start("n1")
+    c.wait(lambda: c.nodes["n1"].ready, 60.0, "n1 is ready")
+    began = time.monotonic()
+    c.signal("n1", signal.SIGTERM)
+    assert c.wait_gone("n1") == 75
+    assert time.monotonic() - began < 1.0
+
+
+def test_a_program_does_not_outlive_its_agent(cluster):
+    c = cluster("--sleep", "0.01")
+    start(c, "n1")
+    c.nodes["n1"].connection.shutdown(2)
+    assert c.wait_gone("n1", 10.0) == 75
+
+
+def test_without_an_agent_at_the_socket_the_program_says_so(tmp_path):
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "LACUNA_SOCKET": str(tmp_path / "none")}
+    done = subprocess.run(
+        [sys.executable, str(HERE / "program.py")], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "no agent answers" in done.stderr and "LACUNA_SOCKET" in done.stderr
+
+
+def test_samples_of_lacuna_end_the_training(cluster):
+    c = cluster("--samples", "64", "--sleep", "0.002", LACUNA_SAMPLES_TOTAL="1000.0")
+    for name in ("n1", "n2"):
+        c.start(name)
+    c.join("n1", "n2")
+    assert [c.wait_gone(name, 60.0) for name in ("n1", "n2")] == [0, 0]
+    last = c.progress[-1]
+    assert last["base"] + last["samples"] == 1000.0
+    assert last["saved"] == 1000.0 and os.path.exists(last["checkpoint"])
+
+
+def test_torchrun_resumes_and_reports(tmp_path):
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(SOURCE),
+        "LACUNA_CHECKPOINT_DIR": str(tmp_path / "checkpoints"),
+        "LACUNA_PROGRESS_FILE": str(tmp_path / "progress"),
+        "PROGRAM_SEED": "3",
+        "OMP_NUM_THREADS": "1",
+    }
+    env.pop("LACUNA_SOCKET", None)
+
+    def run(epochs):
+        argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nnodes", "1"]
+        argv += ["--nproc_per_node", "2", "-r", "1", "-t", "1", str(HERE / "program.py")]
+        argv += ["--log", str(tmp_path), "--samples", "64", "--epochs", str(epochs)]
+        done = subprocess.run(argv, env=env, timeout=100, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads((tmp_path / "result.json").read_text())
+
+    assert run(4)["steps"] == 16
+    result = run(9)
+    assert result["steps"] == 36 and [round(n, 3) for n in result["used"]] == [9] * 64
+    lines = [json.loads(line) for line in (tmp_path / "progress").read_text().splitlines()]
+    assert lines[-1]["world_size"] == 2 and lines[-1]["samples"] == 5 * 64
+
+
+def test_help_of_the_commands():
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    for module in ("lacuna.store", "lacuna.bench"):
+        done = subprocess.run(
+            [sys.executable, "-m", module, "--help"], env=env, capture_output=True, text=True
+        )
+        assert done.returncode == 0 and "examples:" in done.stdout
