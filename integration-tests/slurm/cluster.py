@@ -164,13 +164,26 @@ class Bed:
 
     # --- use
 
-    def docker_exec(self, container: str, *command: str, user: str = "root", **more) -> subprocess.CompletedProcess:
+    def docker_exec(
+        self, container: str, *command: str, user: str = "root", interactive: bool = False, **more
+    ) -> subprocess.CompletedProcess:
         """A command in a container."""
-        return run("docker", "exec", "-u", user, container, *command, **more)
+        options = ["-i"] if interactive else []
+        return run("docker", "exec", *options, "-u", user, container, *command, **more)
 
     def ctl(self, *command: str, **more) -> subprocess.CompletedProcess:
         """A command beside the controller."""
         return self.docker_exec(self.layout.container("ctl"), *command, **more)
+
+    def everywhere(self, *command: str) -> None:
+        """A command in every container."""
+        for container in self.layout.containers:
+            self.docker_exec(container, *command)
+
+    def unpause(self) -> None:
+        """Lets every container that a test has paused go on."""
+        for container in self.layout.containers:
+            run("docker", "unpause", container, check=False)
 
     def hooks(self, wanted: bool) -> None:
         """Runs, or no longer runs, prolog and epilog on all nodes from now on."""
@@ -182,6 +195,14 @@ class Bed:
         """The state of each node as sinfo names it; empty while the controller does not answer."""
         said = self.ctl("sinfo", "-h", "-N", "-p", "batch", "-o", "%N %T", check=False)
         return dict(line.split() for line in said.stdout.splitlines() if len(line.split()) == 2)
+
+    def wait_answers(self, limit: float) -> None:
+        """Returns when slurmctld answers."""
+        end = time.monotonic() + limit
+        while not self.states():
+            if time.monotonic() > end:
+                raise BedError(1, f"slurmctld does not answer within {limit:.0f} s")
+            time.sleep(0.25)
 
     def wait_idle(self, limit: float) -> None:
         """Returns when Slurm says that every node is idle."""

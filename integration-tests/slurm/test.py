@@ -3,55 +3,51 @@
 
 Brings a cluster of its own up (project `lacuna-slurm-test`), runs the tests, takes it down again,
 also when one fails. Where no Docker engine answers, or it cannot run containers, it prints SKIPPED
-and why, and ends with 0.
+and why, and ends with 0. Arguments name tests, as in
+
+  make test-slurm ARGS='tests.training.Training.test_fifty_preemptions'
+
+LACUNA_SLURM_STANDING=1 uses the cluster that stands (of `make slurm-up`), and leaves it standing.
 """
 
 import os
 import sys
 import unittest
 
-os.environ.setdefault("LACUNA_SLURM_PROJECT", "lacuna-slurm-test")
-os.environ.setdefault("LACUNA_SLURM_SUBNET", "172.31.248.0/22")
+STANDING = bool(os.environ.get("LACUNA_SLURM_STANDING"))
+if not STANDING:
+    os.environ.setdefault("LACUNA_SLURM_PROJECT", "lacuna-slurm-test")
+    os.environ.setdefault("LACUNA_SLURM_SUBNET", "172.31.248.0/22")
 
-from cluster import Bed, BedError  # noqa: E402
+from cluster import Bed, BedError, load, need_docker  # noqa: E402
 from layout import Layout  # noqa: E402
+from tests import common  # noqa: E402
 
 # Something is not there, or cannot be had here; everything else is a failure.
 NOT_HERE = (69, 75)
-
-
-class Slurm(unittest.TestCase):
-    """The cluster alone: what the figures of all else rest on."""
-
-    bed: Bed
-
-    def test_a_batch_job_runs_on_every_node(self):
-        said = self.bed.ctl("srun", "-N", str(self.bed.layout.nodes), "-p", "batch", "hostname", user="alice")
-        self.assertEqual(sorted(said.stdout.split()), self.bed.layout.node_names)
-
-    def test_a_filler_makes_way_for_a_batch_job(self):
-        said = self.bed.ctl(
-            "python3", "/bed/measure.py", "--repeats", "1", "--widths", "1", "--conditions", "none,dies", limit=120
-        )
-        self.assertIn("fillers that end at SIGTERM", said.stdout)
+MODULES = ["tests.slurm_alone", "tests.hooks", "tests.training", "tests.restarts", "tests.bad_programs"]
 
 
 def main() -> int:
-    bed = Bed(Layout(nodes=4))
     try:
-        bed.up()
+        need_docker()
+        bed = load() if STANDING else Bed(Layout(nodes=4))
+        if not STANDING:
+            bed.up()
     except BedError as error:
         if error.code in NOT_HERE:
             print(f"SKIPPED test-slurm: {error}")
             return 0
         print(f"test-slurm: {error}", file=sys.stderr)
         return 1
-    Slurm.bed = bed
+    common.use(bed)
     try:
-        done = unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]], exit=False)
-        return 0 if done.result.wasSuccessful() else 1
+        suite = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:] or MODULES)
+        done = unittest.TextTestRunner(verbosity=2, failfast=False).run(suite)
+        return 0 if done.wasSuccessful() else 1
     finally:
-        bed.down()
+        if not STANDING:
+            bed.down()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,147 @@
+"""Lacuna on the test bed, seen from this machine: its services, its command line, its pilots.
+
+Tests speak to it as users and operators do: through `lacuna`, Slurm's commands and signals.
+"""
+
+import json
+import time
+
+from cluster import Bed, BedError
+
+PILOT = "lacuna"
+# The services of services.sh that belong to Lacuna itself.
+SERVICES = ["ingest", "forecast", "planner", "control"]
+
+
+def until(what: str, limit: float, condition, every: float = 0.1):
+    """The first true value of a condition; what it said last goes into the error."""
+    end = time.monotonic() + limit
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {limit:.0f} s: {what}")
+        time.sleep(every)
+
+
+class Lacuna:
+    """The services beside the controller of a bed."""
+
+    def __init__(self, bed: Bed):
+        self.bed = bed
+
+    def services(self, *arguments: str) -> str:
+        """`services.sh`, as the user to whom pilots belong."""
+        return self.bed.ctl("/bed/services.sh", *arguments, user=PILOT).stdout
+
+    def start(self) -> None:
+        """All services, until control answers."""
+        self.services("start")
+        until("control answers", 30, lambda: self.ask("nodes", check=False) is not None)
+
+    def stop(self) -> None:
+        self.services("stop")
+
+    def pid(self, name: str) -> int:
+        return int(self.services("pid", name))
+
+    def ask(self, *arguments: str, check: bool = True):
+        """The JSON value that `lacuna ARGUMENTS --json` prints."""
+        said = self.bed.ctl("lacuna", *arguments, "--json", user=PILOT, check=False, limit=30)
+        try:
+            value = json.loads(said.stdout)
+        except json.JSONDecodeError:
+            value = {"error": said.stdout + said.stderr}
+        if "error" in value:
+            if check:
+                raise BedError(1, f"lacuna {' '.join(arguments)}: {value['error']}")
+            return None
+        return value
+
+    def submit(self, toml: str) -> None:
+        """Queues the trainers of a file's text."""
+        self.write("/shared/trainer.toml", toml)
+        self.ask("submit", "/shared/trainer.toml")
+
+    def write(self, path: str, text: str) -> None:
+        """A file beside the controller, owned by the pilots' user."""
+        self.bed.ctl("bash", "-c", 'cat >"$0"', path, user=PILOT, input=text, interactive=True)
+
+    def read(self, path: str) -> str:
+        """A file beside the controller; empty if it is not there."""
+        return self.bed.ctl("cat", path, check=False).stdout
+
+    def nodes(self) -> dict[str, dict]:
+        return {row["node"]: row for row in self.ask("nodes")["nodes"]}
+
+    def leased(self, trainer: str) -> set[str]:
+        """Nodes that a trainer holds, with an agent that says that its program runs."""
+        return {
+            name
+            for name, row in self.nodes().items()
+            if row["trainer"] == trainer and row["state"] == "leased" and row["agent"] == "running"
+        }
+
+    def trainer(self, name: str) -> dict:
+        rows = self.ask("trainers", "--all")["trainers"]
+        return next(row for row in rows if row["trainer"] == name)
+
+    def pilots(self) -> dict[str, tuple[str, str]]:
+        """Jobs of the filler partition: id to state and node."""
+        said = self.bed.ctl("squeue", "-h", "-p", "filler", "-o", "%i|%T|%N").stdout
+        rows = [line.split("|") for line in said.splitlines()]
+        return {row[0]: (row[1], row[2]) for row in rows}
+
+    def steps(self, trainer: str) -> list[dict]:
+        """What rank 0 of programs/counted.py wrote down, in the order of time."""
+        lines = self.read(f"/shared/{trainer}/steps.jsonl").splitlines()
+        names = ["step", "loss", "run", "world", "t"]
+        # A node's end may cut a line short.
+        rows = [json.loads(line) for line in lines if line.endswith("]")]
+        return [dict(zip(names, row)) for row in rows]
+
+    def left_behind(self) -> list[str]:
+        """Processes of users on the nodes. Beside the controller the services live."""
+        found = []
+        for container in self.bed.layout.containers:
+            if container.endswith("-ctl"):
+                continue
+            said = self.bed.docker_exec(container, "ps", "-eo", "user:16,pid,args", "--no-headers").stdout
+            found += [f"{container}: {line}" for line in said.splitlines() if line.split()[0] in (PILOT, "alice")]
+        return found
+
+    # --- begin and end
+
+    def fresh(self) -> None:
+        """Empty books, no job, idle nodes, all services running."""
+        self.tidy()
+        self.bed.everywhere("bash", "-c", "rm -rf /var/lib/lacuna/*")
+        self.bed.ctl("bash", "-c", "rm -rf /shared/*")
+        self.start()
+
+    def tidy(self) -> None:
+        """Ends all services and all jobs, whatever state they are in."""
+        self.bed.unpause()
+        self.stop()
+        self.bed.ctl("scancel", "-u", f"{PILOT},alice", check=False)
+        self.bed.wait_idle(60)
+
+    # --- pilots by hand, as at a site that starts agents itself
+
+    def pilots_on(self, nodes: set[str]) -> None:
+        """A pilot on each node, whose agent speaks."""
+        for node in sorted(nodes):
+            job = ["sbatch", "--parsable", "-w", node, "-t", "600", "-o", f"/shared/pilot-{node}.log", "--open-mode=append"]
+            self.bed.ctl(*job, "/opt/lacuna/hooks/pilot.sbatch", user=PILOT)
+            self.bed.ctl("lacuna", "events", "publish", "node.idle", node, user=PILOT)
+        until("agents speak on all nodes", 30, lambda: nodes <= {n for n, r in self.nodes().items() if r["agent"]})
+
+    def pilots_back(self, nodes: set[str]) -> None:
+        """Pilots again where batch jobs have ended theirs."""
+        running = {node for state, node in self.pilots().values() if state == "RUNNING"}
+        self.pilots_on(nodes - running)
+
+    def pilots_off(self) -> None:
+        self.bed.ctl("scancel", "-u", PILOT, "-p", "filler", user=PILOT)
+        until("no pilot is left", 30, lambda: not self.pilots())

@@ -1,0 +1,1 @@
+"""Tests that run against one bed; test.py brings it up."""

@@ -1,0 +1,97 @@
+"""What the tests share: the bed, and Lacuna beside it begun anew."""
+
+import json
+import unittest
+
+from cluster import Bed
+from lacuna_beside import Lacuna, until
+
+_bed: Bed | None = None
+
+
+def use(bed: Bed) -> None:
+    """The bed on which all tests run."""
+    global _bed
+    _bed = bed
+
+
+def bed() -> Bed:
+    assert _bed is not None, "test.py brings the bed up"
+    return _bed
+
+
+# A trainer on programs/counted.py; fields go in by str.replace, as TOML has braces.
+COUNTED = """
+[[trainer]]
+name = "@NAME"
+launcher = "@LAUNCHER"
+program = "@PROGRAM"
+arguments = [@ARGUMENTS]
+checkpoint_dir = "/shared/@NAME"
+samples = @SAMPLES
+min_nodes = 1
+max_nodes = 4
+scaling = { nodes = [1, 4], samples_per_s = [300.0, 1000.0] }
+rescale = { up = "500ms", down = "500ms" }
+"""
+
+
+def counted(name: str, launcher: str = "regroup", samples: float = 1e9, seconds: float = 0.05) -> str:
+    """The trainer's file. `seconds` is how long a step takes at least."""
+    words = ["/bed/programs/counted.py", "--seconds", str(seconds)]
+    program = "python3"
+    if launcher == "torchrun":
+        program, words = words[0], words[1:]
+    text = COUNTED
+    for field, value in {
+        "@NAME": name,
+        "@LAUNCHER": launcher,
+        "@PROGRAM": program,
+        "@ARGUMENTS": ", ".join(json.dumps(word) for word in words),
+        "@SAMPLES": str(samples),
+    }.items():
+        text = text.replace(field, value)
+    return text
+
+
+class WithLacuna(unittest.TestCase):
+    """Each test begins with empty books, no pilots and idle nodes, and ends the same way."""
+
+    def setUp(self) -> None:
+        self.bed = bed()
+        self.lacuna = Lacuna(self.bed)
+        self.lacuna.fresh()
+        self.addCleanup(self.lacuna.tidy)
+
+    @property
+    def names(self) -> set[str]:
+        return set(self.bed.layout.node_names)
+
+    def train(self, name: str, **more) -> None:
+        """A trainer that trains on all nodes."""
+        self.lacuna.pilots_on(self.names)
+        self.lacuna.submit(counted(name, **more))
+        until(f"{name} trains on all nodes", 60, lambda: self.lacuna.leased(name) == self.names)
+        until("rank 0 has done steps", 60, lambda: len(self.lacuna.steps(name)) >= 10)
+
+    def steps_hold(self, name: str) -> list[dict]:
+        """Steps come one after the other; one may come again after the loss of a member."""
+        steps = self.lacuna.steps(name)
+        again = 0
+        for before, after in zip(steps, steps[1:]):
+            ahead = after["step"] - before["step"]
+            if ahead == 1:
+                continue
+            # The member that wrote it may have died before the others knew.
+            self.assertGreater(after["run"], before["run"], f"{before} {after}")
+            self.assertIn(ahead, (0, 2), f"a step was lost: {before} {after}")
+            again += 1
+        print(f"    {len(steps)} steps in {steps[-1]['run'] - steps[0]['run'] + 1} runs, {again} not in sequence")
+        return steps
+
+    def nothing_is_left(self) -> None:
+        """No lease, no pilot, no process of a user on any node, all nodes idle."""
+        until("no lease stands", 30, lambda: not any(r["trainer"] for r in self.lacuna.nodes().values()))
+        self.lacuna.pilots_off()
+        self.bed.wait_idle(30)
+        until("no process is left", 10, lambda: not self.lacuna.left_behind())

@@ -1,0 +1,40 @@
+"""slurmctld, the bus, control: each is killed while training goes on."""
+
+from lacuna_beside import until
+from tests.common import WithLacuna
+
+
+class Restarts(WithLacuna):
+    def killed(self, name: str, kill) -> None:
+        """Training goes on over it, and the cluster is whole again."""
+        self.train(name)
+        before = len(self.lacuna.steps(name))
+        kill()
+        until("steps go on", 30, lambda: len(self.lacuna.steps(name)) > before + 20)
+        until("it trains on all nodes", 60, lambda: self.lacuna.leased(name) == self.names)
+        # And a batch job is served as ever.
+        self.bed.ctl("srun", "-Q", "-w", "n02", "-p", "batch", "sleep", "1", user="alice")
+        steps = self.steps_hold(name)
+        self.assertIn(3, {s["world"] for s in steps[-20:]})
+        self.lacuna.ask("cancel", name)
+        self.nothing_is_left()
+
+    def test_slurmctld_is_killed(self):
+        def kill():
+            self.bed.ctl("bash", "-c", "kill -9 $(cat /run/slurm/slurmctld.pid)")
+            self.bed.wait_answers(30)
+
+        self.killed("noslurm", kill)
+
+    def test_the_bus_is_killed(self):
+        self.killed("nobus", lambda: self.lacuna.services("kill", "nats"))
+
+    def test_control_is_killed(self):
+        self.killed("nocontrol", lambda: self.lacuna.services("kill", "control"))
+
+    def test_all_services_are_killed_at_once(self):
+        def kill():
+            for name in ("control", "planner", "forecast", "ingest", "nats"):
+                self.lacuna.services("kill", name)
+
+        self.killed("nothing", kill)

@@ -1,0 +1,64 @@
+"""Training in holes: batch jobs take nodes, training goes on, all nodes are given back."""
+
+import json
+import random
+import time
+
+from lacuna_beside import until
+from tests.common import WithLacuna
+
+# Steps may be this far apart, whatever happens to the members, seconds. Measured medians are
+# well below (measure.py); a machine of two cores that does other things has its moments.
+LONGEST_STALL = 3.0
+
+
+class Training(WithLacuna):
+    def test_training_goes_on_while_batch_jobs_take_nodes(self):
+        self.train("goeson")
+        started = time.time()
+        # Two of four nodes, for as long as it takes to see that training goes on beside it.
+        self.bed.ctl("srun", "-Q", "-N2", "-p", "batch", "sleep", "3", user="alice")
+        steps = self.steps_hold("goeson")
+        during = [s for s in steps if started + 1 < s["t"] < started + 3]
+        self.assertTrue(during, "no step while the batch job ran")
+        self.assertEqual({s["world"] for s in during}, {2})
+        self.assertLess(self.longest(steps), LONGEST_STALL)
+        self.assertEqual(self.lacuna.trainer("goeson")["phase"], "active")
+        self.lacuna.ask("cancel", "goeson")
+        self.nothing_is_left()
+
+    def test_fifty_preemptions(self):
+        self.train("fifty", samples=32 * 4000.0)
+        seed = 50
+        chance = random.Random(seed)
+        print(f"\n    seed {seed}")
+        for _ in range(50):
+            node = chance.choice(sorted(self.names))
+            self.bed.ctl("srun", "-Q", "-w", node, "-p", "batch", "true", user="alice")
+            self.lacuna.pilots_back(self.names)
+        until("the trainer is done", 600, lambda: self.lacuna.trainer("fifty")["phase"] == "done", every=1)
+        steps = self.steps_hold("fifty")
+        print(f"    longest stall {self.longest(steps):.2f} s")
+        result = json.loads(self.lacuna.read("/shared/fifty/result.json"))
+        self.assertEqual(result["steps"], 4000)
+        self.assertEqual(sum(result["used"]), 32 * 4000.0)
+        self.assertEqual({round(n) for n in result["used"]}, {500}, "a sample was left out or used twice")
+        self.assertEqual(self.lacuna.trainer("fifty")["samples"], 32 * 4000.0)
+        self.same_losses(steps, 4000)
+        self.nothing_is_left()
+
+    def same_losses(self, steps: list[dict], count: int) -> None:
+        """The losses are those of the same program, alone and never disturbed."""
+        script = (
+            f"mkdir -p /shared/alone && LACUNA_CHECKPOINT_DIR=/shared/alone LACUNA_SAMPLES_TOTAL={32 * count} "
+            "python3 /bed/programs/counted.py --seconds 0"
+        )
+        self.bed.ctl("bash", "-c", script, user="lacuna", limit=300)
+        alone = {s["step"]: s["loss"] for s in self.lacuna.steps("alone")}
+        worst = max(abs(s["loss"] - alone[s["step"]]) / alone[s["step"]] for s in steps)
+        print(f"    losses differ by {worst:.1e} at most from those of a run alone")
+        self.assertLess(worst, 1e-2)
+
+    @staticmethod
+    def longest(steps: list[dict]) -> float:
+        return max(after["t"] - before["t"] for before, after in zip(steps, steps[1:]))
