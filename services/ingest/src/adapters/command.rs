@@ -72,7 +72,7 @@ pub(crate) enum Failure {
         /// Which program.
         program: String,
         /// What is wrong.
-        source: AnswerError,
+        source: Box<AnswerError>,
         /// What it says beside the answer, cut short.
         said: String,
     },
@@ -127,7 +127,7 @@ impl Said {
     ) -> Result<T, Failure> {
         read(&self.answer).map_err(|source| Failure::Answer {
             program: program.to_owned(),
-            source,
+            source: Box::new(source),
             said: self.beside,
         })
     }
