@@ -54,14 +54,14 @@ class Order:
             raise ValueError("there are no samples")
         self.length = length
         self._seed = seed
-        self._shuffle = shuffle
+        self.shuffle = shuffle
         self._epoch = -1
         self._order = torch.empty(0, dtype=torch.long)
 
     def of_epoch(self, epoch: int) -> torch.Tensor:
         """Indices of all samples in the order in which the epoch uses them."""
         if epoch != self._epoch:
-            if self._shuffle:
+            if self.shuffle:
                 generator = torch.Generator()
                 generator.manual_seed(mixed(self._seed, "order", epoch))
                 self._order = torch.randperm(self.length, generator=generator)

@@ -336,12 +336,29 @@ class Elastic:
             "plan": f"{length}:{self._seed}:{self._policy.text()}",
         }
 
+    def _state(self) -> dict[str, Any]:
+        """The whole state; its tensors are the living ones."""
+        state = self._parts.take(self._position)
+        order = self._order
+        state["order"] = [] if order is None else [order.length, self._seed, order.shuffle]
+        return state
+
+    def _put(self, state: dict[str, Any]) -> None:
+        """Takes over a state. Raises RuntimeError if it belongs to another order of the data."""
+        mine, theirs = self._state()["order"], state["order"]
+        if mine != theirs:
+            raise RuntimeError(
+                f"the state was made with [samples, seed, shuffle] = {theirs}, this program has "
+                f"{mine}: no sample could be counted once; use another checkpoint folder"
+            )
+        self._position = self._parts.put(state)
+
     def _load(self, cards: list[Card], rank: int) -> None:
         """Nobody has state: the member with the newest checkpoint reads it."""
         if loader(cards) == rank and self._checkpoints is not None:
             state, saved = self._checkpoints.load()
             if state is not None and saved is not None:
-                self._position = self._parts.put(state)
+                self._put(state)
                 self._saved_step = saved.step
 
     def _regroup(self) -> None:
@@ -384,14 +401,14 @@ class Elastic:
         same = [(card["state"], card["lineage"]) for card in cards]
         if held is None or any(one != same[source] for one in same):
             mine = group.rank == source
-            state = self._parts.take(self._position) if mine else None
+            state = self._state() if mine else None
             watch = self._membership.watch(self._step_seconds)
             state, failure = broadcast(group, source, state, watch)
             if failure is not None or state is None:
                 return failure or "no state came"
             if held is None or same[group.rank] != same[source]:
                 if not mine:
-                    self._position = self._parts.put(state)
+                    self._put(state)
         self._has_state = True
         self._lineage = formed.name
         return None
@@ -433,7 +450,7 @@ class Elastic:
             due = True
         if due:
             self._saved_step, self._saved_at = self._position.step, now
-            self._checkpoints.save_beside(frozen(self._parts.take(self._position)))
+            self._checkpoints.save_beside(frozen(self._state()))
 
     def _save_now(self) -> None:
         """Saves before leaving, unless this state is saved already."""
@@ -442,7 +459,7 @@ class Elastic:
         self._checkpoints.settle()
         saved = self._checkpoints.look()
         if saved is None or saved.samples < self._position.samples:
-            self._checkpoints.save(self._parts.take(self._position))
+            self._checkpoints.save(self._state())
 
     def _finish(self) -> None:
         """The program's own end: the state is saved, and the last word is said."""

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""A small convolutional network learns to tell shapes in generated, noisy images.
+
+The lines that make it elastic are marked with `# lacuna`.
+"""
+
+import argparse
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+import lacuna  # lacuna
+
+SHAPES = ("disc", "square", "cross", "stripes")
+EPILOG = """examples:
+  python3 cnn_images.py                                       alone
+  torchrun --standalone --nproc_per_node 2 cnn_images.py      two processes
+"""
+
+
+def images(count, size, noise, seed):
+    """Images (count, 1, size, size) of the shapes at random places, and their labels (count)."""
+    dice = torch.Generator().manual_seed(seed)
+    labels = torch.randint(len(SHAPES), (count,), generator=dice)
+    centre = size * (0.35 + 0.3 * torch.rand(count, 2, 1, 1, generator=dice))
+    radius = size * (0.15 + 0.15 * torch.rand(count, 1, 1, generator=dice))
+    grid = torch.arange(size, dtype=torch.float32)
+    dy = (grid.view(1, size, 1) - centre[:, 0]).abs()
+    dx = (grid.view(1, 1, size) - centre[:, 1]).abs()
+    inside = torch.maximum(dx, dy) <= radius
+    kinds = torch.stack(
+        [
+            (dx.pow(2) + dy.pow(2)).sqrt() <= radius,
+            inside,
+            inside & (torch.minimum(dx, dy) <= radius / 3),
+            inside & ((dx + dy).remainder(4) < 2),
+        ],
+        dim=1,
+    )
+    clean = kinds[torch.arange(count), labels].float().unsqueeze(1)
+    return clean + noise * torch.randn(clean.shape, generator=dice), labels
+
+
+def network(size):
+    """Two convolutions with batch normalisation, and a classifier."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * (size // 4) ** 2, len(SHAPES)),
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--epochs", type=int, default=5, help="default: %(default)s")
+    parser.add_argument("--images", type=int, default=4096, help="default: %(default)s")
+    parser.add_argument("--size", type=int, default=16, help="pixels a side, a multiple of 4")
+    parser.add_argument("--noise", type=float, default=0.3, help="default: %(default)s")
+    parser.add_argument("--batch", type=int, default=64, help="default: %(default)s")
+    parser.add_argument("--rate", type=float, default=0.05, help="learning rate")
+    parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--checkpoints", default=None, metavar="FOLDER")
+    options = parser.parse_args()
+    print(f"seed {options.seed}", flush=True)
+
+    torch.manual_seed(options.seed)
+    data = images(options.images, options.size, options.noise, options.seed)
+    test_x, test_y = images(512, options.size, options.noise, options.seed + 1)
+    model = network(options.size)
+    optimizer = torch.optim.SGD(model.parameters(), lr=options.rate, momentum=0.9)
+
+    with lacuna.elastic(  # lacuna
+        model,
+        optimizer,
+        batch=options.batch,
+        seed=options.seed,
+        checkpoint_dir=options.checkpoints,
+    ) as run:
+        for x, y in run.steps(data, epochs=options.epochs):  # lacuna
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(model(x), y)
+            loss.backward()
+            run.step(loss)  # lacuna, in place of optimizer.step()
+            if run.rank == 0 and run.steps_done % 20 == 0:
+                print(
+                    f"step {run.steps_done} epoch {run.epoch} loss {run.loss:.4f} "
+                    f"nodes {run.world_size}",
+                    flush=True,
+                )
+    if run.rank == 0:
+        model.eval()
+        with torch.no_grad():
+            right = (model(test_x).argmax(1) == test_y).float().mean()
+        print(f"{run.samples} samples, accuracy {float(right):.3f} on images not seen", flush=True)
+
+
+if __name__ == "__main__":
+    main()
