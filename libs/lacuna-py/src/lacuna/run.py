@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import logging
 import os
-import random
-import sys
 import time
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Callable, Iterator, Mapping, Optional, Type, Union
 
 import torch
 from torch import nn
 
-from .checkpoint import Checkpoints
 from .data import fetch
 from .gradients import Gradients, Vote
 from .group import Group
 from .link import Link, leave_now
 from .member import Card, Formed, from_environment, loader, newest
-from .order import Order, Position, Share, mixed
+from .order import Order, Position, Share
 from .policy import BatchPolicy, checked
 from .progress import Reporter, Span
-from .state import Parts, Stateful, broadcast, frozen
+from .saving import Saver
+from .state import Parts, Stateful, broadcast
+from .update import Update, reseed
 
 log = logging.getLogger("lacuna")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What :func:`elastic` was told, beside the things that have state."""
+
+    seed: int
+    reseed: bool
+    timeout: float
+    backend: str
 
 
 def elastic(
@@ -59,19 +69,15 @@ def elastic(
     Raises ValueError for settings that make no sense and ConnectionError if ``LACUNA_SOCKET`` is
     set and no agent answers there.
     """
+    if timeout <= 0.0:
+        raise ValueError(f"timeout must be positive, not {timeout}")
+    parts = Parts(model, optimizer, scheduler, dict(state or {}))
+    folder = checkpoint_dir or os.environ.get("LACUNA_CHECKPOINT_DIR")
     return Elastic(
-        Parts(model, optimizer, scheduler, dict(state or {})),
-        policy=checked(batch),
-        seed=seed,
-        checkpoint_every=checkpoint_every,
-        checkpoint_seconds=checkpoint_seconds,
-        checkpoint_dir=checkpoint_dir or os.environ.get("LACUNA_CHECKPOINT_DIR"),
-        keep=keep,
-        clip_norm=clip_norm,
-        before_step=before_step,
-        reseed=reseed,
-        timeout=timeout,
-        backend=backend,
+        parts,
+        Update(parts, checked(batch), clip_norm, before_step),
+        Saver(folder, keep, checkpoint_every, checkpoint_seconds),
+        Settings(seed, reseed, timeout, backend),
     )
 
 
@@ -84,32 +90,11 @@ class Elastic:
     applied it, the next group does it again with the same samples.
     """
 
-    def __init__(
-        self,
-        parts: Parts,
-        *,
-        policy: BatchPolicy,
-        seed: int,
-        checkpoint_every: Optional[int],
-        checkpoint_seconds: Optional[float],
-        checkpoint_dir: Optional[str],
-        keep: int,
-        clip_norm: Optional[float],
-        before_step: Optional[Callable[[], None]],
-        reseed: bool,
-        timeout: float,
-        backend: str,
-    ) -> None:
+    def __init__(self, parts: Parts, update: Update, saver: Saver, settings: Settings) -> None:
         self._parts = parts
-        self._policy = policy
-        self._seed = seed
-        self._every = checkpoint_every
-        self._seconds = checkpoint_seconds
-        self._checkpoints = Checkpoints(checkpoint_dir, keep) if checkpoint_dir else None
-        self._clip_norm = clip_norm
-        self._before_step = before_step
-        self._reseed = reseed
-        self._timeout = timeout
+        self._update = update
+        self._saver = saver
+        self._settings = settings
         parameters = [p for group in parts.optimizer.param_groups for p in group["params"]]
         self._gradients = Gradients(parameters, parts.model)
         total = os.environ.get("LACUNA_SAMPLES_TOTAL")
@@ -117,9 +102,10 @@ class Elastic:
         self._link = Link(
             os.environ.get("LACUNA_SOCKET") or None, os.environ.get("LACUNA_DEADLINE_FILE")
         )
-        self._membership = from_environment(self._link, backend, timeout)
-        file = None if self._membership.kind == "regroup" else "LACUNA_PROGRESS_FILE"
-        self._reporter = Reporter(self._link, os.environ.get(file) if file else None)
+        self._membership = from_environment(self._link, settings.backend, settings.timeout)
+        regroup = self._membership.kind == "regroup"
+        file = None if regroup else os.environ.get("LACUNA_PROGRESS_FILE")
+        self._reporter = Reporter(self._link, file)
         self._group: Optional[Group] = None
         self._span = Span(0, 1, 0)
         self._rank = 0
@@ -133,8 +119,6 @@ class Elastic:
         self._loss: Optional[float] = None
         self._last_step = 0.0
         self._step_seconds = 0.0
-        self._saved_step = 0
-        self._saved_at = time.monotonic()
 
     # What a program may want to know.
 
@@ -176,7 +160,7 @@ class Elastic:
     @property
     def checkpoint_failures(self) -> int:
         """Checkpoints that could not be written here."""
-        return 0 if self._checkpoints is None else self._checkpoints.failures
+        return self._saver.failures
 
     # The loop.
 
@@ -200,8 +184,7 @@ class Elastic:
                 # Peers see at once that this member is gone.
                 self._group.close()
                 self._group = None
-        if self._checkpoints is not None:
-            self._checkpoints.settle()
+        self._saver.settle()
         self._link.flush()
         self._link.close()
 
@@ -226,7 +209,7 @@ class Elastic:
         self, length: int, *, epochs: Optional[int] = None, shuffle: bool = True
     ) -> Iterator[torch.Tensor]:
         """Like :meth:`steps`, but gives the indices (int64) of this member's samples."""
-        self._order = Order(length, self._seed, shuffle)
+        self._order = Order(length, self._settings.seed, shuffle)
         while True:
             if self._group is None:
                 self._regroup()
@@ -236,12 +219,12 @@ class Elastic:
             ):
                 self._finish()
                 return
-            batch = self._policy.batch_of(self.world_size)
-            share = self._order.share(self._position, self.rank, self.world_size, batch, left)
+            batch = self._update.policy.batch_of(self.world_size)
+            share = self._order.share(self._position, self._rank, self.world_size, batch, left)
             self._share = share
             self._gradients.begin()
-            if self._reseed:
-                _seed_all(mixed(self._seed, "step", self._position.step, self.rank))
+            if self._settings.reseed:
+                reseed(self._settings.seed, self._position.step, self._rank)
             if share.indices.numel() == 0:
                 self._gradients.forget()
                 self.step()
@@ -256,8 +239,8 @@ class Elastic:
         ``loss`` must be the mean over this member's samples. True if the step was applied; False
         if the group broke, and then the same samples come again.
         """
-        share, group = self._share, self._group
-        if share is None or group is None:
+        share, group, order = self._share, self._group, self._order
+        if share is None or group is None or order is None:
             raise RuntimeError("run.step() belongs to a batch of run.steps()")
         self._share = None
         leaving = self._link.leaving is not None
@@ -273,32 +256,11 @@ class Elastic:
                 self._broke(failure)
                 return False
             vote = agreed
-        self._apply(share, group.world_size)
+        self._update.apply(group.world_size)
+        self._position.advance(share.batch, order.length)
         self._loss = vote.loss
         self._after(group, vote)
         return True
-
-    def _apply(self, share: Share, world_size: int) -> None:
-        optimizer = self._parts.optimizer
-        if self._clip_norm is not None:
-            params = [p for g in optimizer.param_groups for p in g["params"]]
-            nn.utils.clip_grad_norm_(params, self._clip_norm)
-        if self._before_step is not None:
-            self._before_step()
-        factor = self._policy.factor(world_size)
-        # The factor is not left in place: schedulers compute the next rate from the present one.
-        rates = [g["lr"] for g in optimizer.param_groups]
-        if factor != 1.0:
-            for group, rate in zip(optimizer.param_groups, rates):
-                group["lr"] = rate * factor
-        optimizer.step()
-        if factor != 1.0:
-            for group, rate in zip(optimizer.param_groups, rates):
-                group["lr"] = rate
-        if self._parts.scheduler is not None:
-            self._parts.scheduler.step()
-        length = share.batch if self._order is None else self._order.length
-        self._position.advance(share.batch, length)
 
     def _after(self, group: Group, vote: Vote) -> None:
         now = time.monotonic()
@@ -308,39 +270,40 @@ class Elastic:
         self._last_step = now
         boundary = vote.moving > 0.0 or vote.leaving > 0.0
         if group.rank == 0:
-            self._checkpoint_if_due(now)
+            self._saver.if_due(self._position.step, self._state)
             self._report(last=boundary)
         if not boundary:
             return
         # Torchrun knows one membership for a process's life: all leave, all come back.
-        everybody = vote.leaving >= group.world_size or self._membership.kind == "torchrun"
+        torchrun = self._membership.kind == "torchrun"
         group.part()
         self._group = None
-        if self._link.leaving is not None or self._membership.kind == "torchrun":
+        if self._link.leaving is not None or torchrun:
             # The program may still look at this step; it ends when it asks for the next batch.
+            everybody = vote.leaving >= group.world_size or torchrun
             self._departing = everybody and group.rank == 0
 
     # Groups.
 
     def _card(self) -> Card:
         """What the others must know of this member before the group is built."""
-        saved = None
-        if not self._has_state and self._checkpoints is not None:
-            saved = self._checkpoints.look()
+        saved = None if self._has_state else self._saver.look()
         length = 0 if self._order is None else self._order.length
         return {
             "state": [self._position.samples, self._position.step] if self._has_state else None,
             "lineage": self._lineage,
             "saved": -1 if saved is None else saved.samples,
-            "timeout": max(self._timeout, 4.0 * self._step_seconds),
-            "plan": f"{length}:{self._seed}:{self._policy.text()}",
+            "timeout": max(self._settings.timeout, 4.0 * self._step_seconds),
+            "plan": f"{length}:{self._settings.seed}:{self._update.policy.text()}",
         }
 
     def _state(self) -> dict[str, Any]:
         """The whole state; its tensors are the living ones."""
         state = self._parts.take(self._position)
         order = self._order
-        state["order"] = [] if order is None else [order.length, self._seed, order.shuffle]
+        state["order"] = (
+            [] if order is None else [order.length, self._settings.seed, order.shuffle]
+        )
         return state
 
     def _put(self, state: dict[str, Any]) -> None:
@@ -355,11 +318,9 @@ class Elastic:
 
     def _load(self, cards: list[Card], rank: int) -> None:
         """Nobody has state: the member with the newest checkpoint reads it."""
-        if loader(cards) == rank and self._checkpoints is not None:
-            state, saved = self._checkpoints.load()
-            if state is not None and saved is not None:
-                self._put(state)
-                self._saved_step = saved.step
+        state = self._saver.load() if loader(cards) == rank else None
+        if state is not None:
+            self._put(state)
 
     def _regroup(self) -> None:
         """Comes back with a group whose members have the same state, or not at all."""
@@ -383,9 +344,8 @@ class Elastic:
             self._span = Span(formed.run, formed.group.world_size, self._position.samples)
             self._rank = formed.group.rank
             self._last_step = 0.0
-            self._saved_at = time.monotonic()
-            if self._checkpoints is not None and formed.group.rank == 0:
-                self._checkpoints.look()
+            if self._rank == 0:
+                self._saver.new_group(self._position.step)
             self._report(last=True)
 
     def _agree(self, formed: Formed) -> Optional[str]:
@@ -401,14 +361,12 @@ class Elastic:
         same = [(card["state"], card["lineage"]) for card in cards]
         if held is None or any(one != same[source] for one in same):
             mine = group.rank == source
-            state = self._state() if mine else None
             watch = self._membership.watch(self._step_seconds)
-            state, failure = broadcast(group, source, state, watch)
+            state, failure = broadcast(group, source, self._state() if mine else None, watch)
             if failure is not None or state is None:
                 return failure or "no state came"
-            if held is None or same[group.rank] != same[source]:
-                if not mine:
-                    self._put(state)
+            if not mine and (held is None or same[group.rank] != same[source]):
+                self._put(state)
         self._has_state = True
         self._lineage = formed.name
         return None
@@ -431,35 +389,15 @@ class Elastic:
             # Rank 0 may be the one that is gone. Two checkpoints of a step do no harm.
             time.sleep(0.2)
         if rank <= 1:
-            self._save_now()
+            self._saver.now(self._position.samples, self._state)
         self._link.flush()
         leave_now(1)
 
-    # Reports and checkpoints, of rank 0.
+    # Ends.
 
     def _report(self, last: bool = False) -> None:
         if self._rank == 0:
-            saved = None if self._checkpoints is None else self._checkpoints.newest
-            self._reporter.report(self._span, self._position, self._loss, saved, last)
-
-    def _checkpoint_if_due(self, now: float) -> None:
-        if self._checkpoints is None or self._checkpoints.busy:
-            return
-        due = self._every is not None and self._position.step - self._saved_step >= self._every
-        if self._seconds is not None and now - self._saved_at >= self._seconds:
-            due = True
-        if due:
-            self._saved_step, self._saved_at = self._position.step, now
-            self._checkpoints.save_beside(frozen(self._state()))
-
-    def _save_now(self) -> None:
-        """Saves before leaving, unless this state is saved already."""
-        if self._checkpoints is None:
-            return
-        self._checkpoints.settle()
-        saved = self._checkpoints.look()
-        if saved is None or saved.samples < self._position.samples:
-            self._checkpoints.save(self._state())
+            self._reporter.report(self._span, self._position, self._loss, self._saver.newest, last)
 
     def _finish(self) -> None:
         """The program's own end: the state is saved, and the last word is said."""
@@ -468,7 +406,7 @@ class Elastic:
             return
         together = group.part()
         if group.rank == 0 or not together:
-            self._save_now()
+            self._saver.now(self._position.samples, self._state)
         self._report(last=True)
         self._link.flush()
         self._link.idle = True
@@ -476,16 +414,7 @@ class Elastic:
     def _leave(self, save: bool) -> None:
         """Ends the process as it was told to."""
         if save:
-            self._save_now()
+            self._saver.now(self._position.samples, self._state)
             self._report(last=True)
         self._link.flush()
         leave_now()
-
-
-def _seed_all(seed: int) -> None:
-    """A step's random numbers follow from the seed, the step and the rank alone."""
-    torch.manual_seed(seed)
-    random.seed(seed)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(seed & 0xFFFFFFFF)

@@ -1,0 +1,82 @@
+"""When to save: every so many steps or seconds, before leaving, and at the end."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Optional
+
+from .checkpoint import Checkpoints, Saved
+from .state import frozen
+
+#: Gives the whole training state; its tensors may be the living ones.
+Take = Callable[[], dict[str, Any]]
+
+
+class Saver:
+    """The checkpoints of a training run, or none if there is no folder for them."""
+
+    def __init__(
+        self,
+        folder: Optional[str],
+        keep: int,
+        every: Optional[int],
+        seconds: Optional[float],
+    ) -> None:
+        self._checkpoints = Checkpoints(folder, keep) if folder else None
+        self._every = every
+        self._seconds = seconds
+        self._step = 0
+        self._at = time.monotonic()
+
+    @property
+    def newest(self) -> Optional[Saved]:
+        """The newest complete checkpoint known here."""
+        return None if self._checkpoints is None else self._checkpoints.newest
+
+    @property
+    def failures(self) -> int:
+        """Checkpoints that could not be written here."""
+        return 0 if self._checkpoints is None else self._checkpoints.failures
+
+    def look(self) -> Optional[Saved]:
+        """Finds the newest complete checkpoint, whoever wrote it; its content is not read."""
+        return None if self._checkpoints is None else self._checkpoints.look()
+
+    def load(self) -> Optional[dict[str, Any]]:
+        """The newest state that is complete and undamaged, if there is one."""
+        if self._checkpoints is None:
+            return None
+        state, _ = self._checkpoints.load()
+        return state
+
+    def new_group(self, step: int) -> None:
+        """The clock starts anew: a member that has become rank 0 does not save at once."""
+        self._at = time.monotonic()
+        newest = self.look()
+        self._step = step if newest is None else min(newest.step, step)
+
+    def if_due(self, step: int, take: Take) -> None:
+        """Saves beside the training if it is time to, and the last one is written."""
+        if self._checkpoints is None or self._checkpoints.busy:
+            return
+        now = time.monotonic()
+        due = self._every is not None and step - self._step >= self._every
+        if self._seconds is not None and now - self._at >= self._seconds:
+            due = True
+        if due:
+            self._step, self._at = step, now
+            self._checkpoints.save_beside(frozen(take()))
+
+    def now(self, samples: int, take: Take) -> None:
+        """Saves before going on, unless a state as new as this is saved already."""
+        if self._checkpoints is None:
+            return
+        self._checkpoints.settle()
+        saved = self._checkpoints.look()
+        if saved is None or saved.samples < samples:
+            self._checkpoints.save(take())
+
+    def settle(self) -> None:
+        """Waits for a checkpoint that is being written."""
+        if self._checkpoints is not None:
+            self._checkpoints.settle()

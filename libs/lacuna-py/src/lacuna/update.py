@@ -1,0 +1,60 @@
+"""One optimiser step on averaged gradients, and the random numbers of the step."""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+import torch
+from torch import nn
+
+from .order import mixed
+from .policy import BatchPolicy
+from .state import Parts
+
+
+@dataclass
+class Update:
+    """What happens between the averaged gradients and the next batch."""
+
+    parts: Parts
+    policy: BatchPolicy
+    clip_norm: Optional[float]
+    before_step: Optional[Callable[[], None]]
+
+    def apply(self, world_size: int) -> None:
+        """Clips, calls the program's own function, steps the optimiser and the scheduler."""
+        optimizer = self.parts.optimizer
+        if self.clip_norm is not None:
+            params = [p for g in optimizer.param_groups for p in g["params"]]
+            nn.utils.clip_grad_norm_(params, self.clip_norm)
+        if self.before_step is not None:
+            self.before_step()
+        factor = self.policy.factor(world_size)
+        # The factor is not left in place: schedulers compute the next rate from the present one.
+        rates = [group["lr"] for group in optimizer.param_groups]
+        if factor != 1.0:
+            for group, rate in zip(optimizer.param_groups, rates):
+                group["lr"] = rate * factor
+        optimizer.step()
+        if factor != 1.0:
+            for group, rate in zip(optimizer.param_groups, rates):
+                group["lr"] = rate
+        if self.parts.scheduler is not None:
+            self.parts.scheduler.step()
+
+
+def reseed(seed: int, step: int, rank: int) -> None:
+    """The random numbers of a step follow from the seed, the step and the rank alone.
+
+    So there is no state of a generator to carry to other members, members have different
+    numbers, and a step that is done again has the same ones.
+    """
+    number = mixed(seed, "step", step, rank)
+    torch.manual_seed(number)
+    random.seed(number)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(number & 0xFFFFFFFF)
