@@ -1,0 +1,362 @@
+//! Answers of `sinfo` and `squeue`, word for word as programs of several versions give them.
+
+use jiff::tz::TimeZone;
+use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_schedlog::living::{
+    AnswerError, JobReport, JobState, PilotMarks, Promise, RECORD_END, Rules, SEPARATOR, Standing,
+    Watch, sinfo, squeue,
+};
+
+/// A readable text as the commands print it: `|` ends a field, `;` a record.
+pub(crate) fn printed(text: &str) -> String {
+    text.replace('|', &SEPARATOR.to_string())
+        .replace(";\n", &format!("{RECORD_END}\n"))
+}
+
+fn node(name: &str) -> NodeId {
+    NodeId::new(name).unwrap()
+}
+
+fn jobs(text: &str) -> Vec<JobReport> {
+    squeue::read(&printed(text), &TimeZone::UTC).unwrap()
+}
+
+fn rules() -> Rules {
+    Rules {
+        pilots: PilotMarks {
+            partition: Some("filler".to_owned()),
+            name: Some("lacuna-pilot".to_owned()),
+            comment: Some("lacuna main".to_owned()),
+            ..PilotMarks::default()
+        },
+        ..Rules::default()
+    }
+}
+
+/// The standing of each node, in a word.
+fn told(watch: &mut Watch, nodes: &str, jobs_text: &str) -> String {
+    let nodes = sinfo::read(&printed(nodes)).unwrap();
+    let sight = watch.take(&nodes, &jobs(jobs_text));
+    let word = |standing: &Standing| match standing {
+        Standing::Hole => "hole".to_owned(),
+        Standing::Wanted { since } => format!("wanted@{}", since.unix_seconds()),
+        Standing::Taken => "taken".to_owned(),
+        Standing::Unusable { reason } => format!("({reason})"),
+    };
+    let words: Vec<String> = sight
+        .nodes
+        .iter()
+        .map(|(node, standing)| format!("{node} {}", word(standing)))
+        .collect();
+    words.join(", ")
+}
+
+#[test]
+fn what_is_asked_for_has_marks_that_no_user_types() {
+    let asked = sinfo::arguments(Some("filler"));
+    assert_eq!(asked[..4], ["-h", "-N", "-p", "filler"]);
+    assert_eq!(
+        asked[5],
+        "NodeList:\u{1f},StateComplete:\u{1f},Partition:\u{1f},Available:\u{1f},Reason:\u{1e}"
+    );
+    assert_eq!(sinfo::arguments(None)[2], "-a");
+    assert!(squeue::arguments()[3].ends_with("Comment:\u{1f},Name:\u{1e}"));
+}
+
+#[test]
+fn nodes_of_22_05_are_read() {
+    // The same node in several partitions; the default one has a star.
+    let nodes = sinfo::read(&printed(
+        "n02|idle|batch*|up|none;\nn01|allocated+planned|batch*|up|none;\n\
+         n02|idle|filler|up|none;\nn01|allocated+planned|filler|down|none;\n\
+         n03|idle+drain|filler|up|bad DIMM | slot 3, see\nticket;\n",
+    ))
+    .unwrap_err();
+    // A bar in the reason was printed as a separator here, which the real one would not.
+    assert!(
+        matches!(
+            nodes,
+            AnswerError::Fields {
+                record: 5,
+                expected: 5,
+                found: 6,
+                ..
+            }
+        ),
+        "{nodes}"
+    );
+    let nodes = sinfo::read(&printed(
+        "n02|idle|batch*|up|none;\nn01|allocated+planned|batch*|up|none;\n\
+         n02|idle|filler|up|none;\nn01|allocated+planned|filler|down|none;\n\
+         n03|idle+drain|filler|up|bad DIMM, see\nticket;\n",
+    ))
+    .unwrap();
+    let names: Vec<&str> = nodes.iter().map(|n| n.node.as_str()).collect();
+    assert_eq!(names, ["n01", "n02", "n03"]);
+    assert!(nodes[0].flags.planned && !nodes[0].partitions[1].up);
+    assert_eq!(nodes[1].partitions[0].name, "batch");
+    assert_eq!(nodes[2].reason, "bad DIMM, see\nticket");
+}
+
+#[test]
+fn jobs_are_read_with_times_in_either_form_and_texts_of_their_users() {
+    let jobs = jobs(
+        "5_[1-3%2]|PENDING|batch,long|(null)|alice||5:00|1795204229|N/A|n[01-03]|(null)|arr;\n\
+         6|RUNNING|filler|none|bob|n04|1-00:00:00|2026-11-20T19:46:33|2026-11-20T19:50:00|(null)|x\ny, z|two words;\n\
+         7|COMPLETING|batch|(null)|alice|n[01,07]|UNLIMITED|N/A|N/A|(null)|(null)|;\n\
+         8|EXPEDITING|batch|(null)|alice|n09|INVALID|0|N/A||(null)|later release;\n",
+    );
+    assert_eq!(jobs.len(), 4);
+    assert_eq!(jobs[0].state, JobState::Pending);
+    assert_eq!(jobs[0].planned, ["n01", "n02", "n03"].map(node));
+    assert_eq!(jobs[0].start, Some(Timestamp::from_unix(1_795_204_229)));
+    assert_eq!(jobs[0].account, "");
+    assert_eq!(jobs[1].start, Some(Timestamp::from_unix(1_795_203_993)));
+    assert_eq!(
+        jobs[1].preempted.unwrap().since(jobs[1].start.unwrap()),
+        Span::from_secs(207)
+    );
+    assert_eq!(
+        (jobs[1].comment.as_str(), jobs[1].name.as_str()),
+        ("x\ny, z", "two words")
+    );
+    assert_eq!(jobs[1].time_limit, Some(Span::from_secs(86_400)));
+    assert_eq!(
+        (jobs[2].state, jobs[2].nodes.len()),
+        (JobState::Completing, 2)
+    );
+    assert_eq!((jobs[3].state, jobs[3].time_limit), (JobState::Other, None));
+}
+
+#[test]
+fn a_damaged_answer_is_refused_whole_and_says_where() {
+    let good = "n1|idle|filler|up|none;\n";
+    for (text, said) in [
+        ("", "the answer is empty"),
+        ("\n\n", "the answer is empty"),
+        (
+            "slurm_load_node: Unable to contact slurm controller",
+            "within record 1",
+        ),
+        ("n1|idle|filler|up|none", "within record 1"),
+        ("n2|idle|filler|up|no", "within record 2"),
+        ("n2|idle|up|none;\n", "record 2 has 4 fields instead of 5"),
+        ("|idle|filler|up|none;\n", "record 2: NodeList"),
+    ] {
+        let before = if said.contains("record 2") { good } else { "" };
+        let error = sinfo::read(&printed(&format!("{before}{text}"))).unwrap_err();
+        assert!(error.to_string().contains(said), "{text:?}: {error}");
+    }
+    for (text, said) in [
+        ("1|RUNNING|b|a|u|n[1-|1:00|N/A|N/A||c|n;\n", "NodeList"),
+        (
+            "1|RUNNING|b|a|u|n1|1:00|soon|N/A||c|n;\n",
+            "StartTime: expected a time",
+        ),
+        ("1|PENDING|b|a|u||1:00|N/A|N/A|n[3-1]|c|n;\n", "SchedNodes"),
+        ("|RUNNING|b|a|u|n1|1:00|N/A|N/A||c|n;\n", "JobArrayID"),
+    ] {
+        let error = squeue::read(&printed(text), &TimeZone::UTC).unwrap_err();
+        assert!(error.to_string().contains(said), "{text:?}: {error}");
+    }
+    assert_eq!(jobs(""), []);
+}
+
+#[test]
+fn a_node_is_a_hole_if_idle_or_if_only_our_pilots_are_there() {
+    let pilot = |id: u32, state: &str, node: &str, preempted: &str| {
+        format!(
+            "{id}|{state}|filler|(null)|lac|{node}|1:00|N/A|{preempted}||lacuna main v1|lacuna-pilot-{node};\n"
+        )
+    };
+    let foreign = |state: &str, partition: &str, nodes: &str| {
+        format!("9|{state}|{partition}|(null)|al|{nodes}|1:00|N/A|N/A||(null)|lacuna-pilot;\n")
+    };
+    let mut watch = Watch::new(rules(), []);
+    for (state, jobs, expected) in [
+        ("idle", String::new(), "hole"),
+        ("idle", pilot(1, "CONFIGURING", "n1", "N/A"), "hole"),
+        ("allocated", pilot(1, "RUNNING", "n1", "N/A"), "hole"),
+        ("mixed", pilot(1, "RUNNING", "n1", "N/A"), "hole"),
+        // Our pilot may stay until the promise falls due.
+        (
+            "allocated+planned",
+            pilot(1, "RUNNING", "n1", "N/A"),
+            "hole",
+        ),
+        (
+            "allocated",
+            pilot(1, "RUNNING", "n1", "1700000000"),
+            "wanted@1700000000",
+        ),
+        (
+            "idle+completing",
+            pilot(1, "COMPLETING", "n1", "N/A"),
+            "taken",
+        ),
+        ("allocated", pilot(1, "SUSPENDED", "n1", "N/A"), "taken"),
+        // A job with our name, but not our comment; one in another partition.
+        ("allocated", foreign("RUNNING", "filler", "n1"), "taken"),
+        (
+            "mixed",
+            pilot(1, "RUNNING", "n1", "N/A") + &foreign("RUNNING", "batch", "n[0-1]"),
+            "taken",
+        ),
+        (
+            "mixed",
+            pilot(1, "RUNNING", "n1", "N/A") + &foreign("COMPLETING", "batch", "n1"),
+            "taken",
+        ),
+        // The two answers are not of one moment: what forbids more holds.
+        ("idle", foreign("RUNNING", "batch", "n1"), "taken"),
+        ("allocated", String::new(), "taken"),
+        ("idle", foreign("COMPLETED", "batch", "n1"), "hole"),
+        ("idle", foreign("STAGE_OUT", "batch", "n1"), "taken"),
+        ("idle+planned", String::new(), "taken"),
+        ("idle+reserved", String::new(), "taken"),
+        ("idle+completing", String::new(), "taken"),
+        (
+            "allocated+drain",
+            pilot(1, "RUNNING", "n1", "N/A"),
+            "(drained: loose cable)",
+        ),
+        (
+            "idle+not_responding",
+            String::new(),
+            "(not responding: loose cable)",
+        ),
+    ] {
+        let text = format!("n1|{state}|filler|up|loose cable;\n");
+        assert_eq!(
+            told(&mut watch, &text, &jobs),
+            format!("n1 {expected}"),
+            "{state} {jobs}"
+        );
+    }
+    let closed = told(
+        &mut watch,
+        "n1|idle|batch|up|none;\nn1|idle|filler|down|none;\n",
+        "",
+    );
+    assert_eq!(closed, "n1 (partition filler is closed)");
+    assert_eq!(
+        told(&mut watch, "n1|idle|batch|up|none;\n", ""),
+        "n1 (in no partition of ours)"
+    );
+    let mut lenient = Watch::new(
+        Rules {
+            planned_are_holes: true,
+            ..rules()
+        },
+        [],
+    );
+    assert_eq!(
+        told(&mut lenient, "n1|idle+planned|filler|up|none;\n", ""),
+        "n1 hole"
+    );
+    // Two words on one node that contradict each other.
+    let odd = told(
+        &mut watch,
+        "n1|idle|filler|up|none;\nn1|allocated|batch|up|none;\n",
+        "",
+    );
+    assert_eq!(odd, "n1 (in a state that is not known)");
+}
+
+#[test]
+fn what_is_missing_is_gone_after_three_answers_and_not_before() {
+    let mut watch = Watch::new(rules(), [node("old")]);
+    let (one, two) = (
+        "n1|idle|filler|up|none;\n",
+        "n1|idle|filler|up|none;\nn2|idle|filler|up|none;\n",
+    );
+    assert_eq!(told(&mut watch, two, ""), "n1 hole, n2 hole");
+    assert_eq!(told(&mut watch, one, ""), "n1 hole");
+    assert_eq!(
+        told(&mut watch, one, ""),
+        "n1 hole, old (missing in 3 answers of the scheduler in a row)"
+    );
+    // It comes back: the count begins anew.
+    assert_eq!(told(&mut watch, two, ""), "n1 hole, n2 hole");
+    for _ in 0..2 {
+        assert_eq!(told(&mut watch, one, ""), "n1 hole");
+    }
+    assert_eq!(
+        told(&mut watch, one, ""),
+        "n1 hole, n2 (missing in 3 answers of the scheduler in a row)"
+    );
+    assert_eq!(told(&mut watch, one, ""), "n1 hole", "it is said once");
+}
+
+#[test]
+fn promises_are_said_when_they_change_and_withdrawn_when_they_end() {
+    let mut watch = Watch::new(rules(), []);
+    let nodes = sinfo::read(&printed("n1|idle|filler|up|none;\n")).unwrap();
+    let mut told = |text: &str| -> Vec<String> {
+        let short = |p: &Promise| {
+            let nodes: Vec<&str> = p.nodes.iter().map(NodeId::as_str).collect();
+            format!("{} {} @{}", p.job, nodes.join("+"), p.start.unix_seconds())
+        };
+        watch
+            .take(&nodes, &jobs(text))
+            .promises
+            .iter()
+            .map(short)
+            .collect()
+    };
+    let job = |id: &str, state: &str, start: &str, planned: &str| {
+        format!("{id}|{state}|batch|a|u||1:00|{start}|N/A|{planned}|c|n;\n")
+    };
+    let big = job("7", "PENDING", "2000000000", "n[1-2]");
+    assert_eq!(told(&big), ["7 n1+n2 @2000000000"]);
+    assert_eq!(
+        told(&job("7", "PENDING", "2000000004", "n[1-2]")),
+        [""; 0],
+        "moved by 4 s"
+    );
+    assert_eq!(
+        told(&job("7", "PENDING", "2000000060", "n[1-2]")),
+        ["7 n1+n2 @2000000060"]
+    );
+    assert_eq!(
+        told(&job("7", "PENDING", "2000000060", "n[1-3]")),
+        ["7 n1+n2+n3 @2000000060"]
+    );
+    // No start is known any more.
+    assert_eq!(
+        told(&job("7", "PENDING", "N/A", "(null)")),
+        ["7  @2000000060"]
+    );
+    assert_eq!(told(&big), ["7 n1+n2 @2000000000"]);
+    assert_eq!(
+        told(&job("7", "RUNNING", "2000000000", "(null)")),
+        ["7  @2000000000"]
+    );
+    // A job that is missing may only be missing from the answer.
+    assert_eq!(told(&big), ["7 n1+n2 @2000000000"]);
+    assert_eq!((told("").len(), told("").len()), (0, 0));
+    assert_eq!(told(""), ["7  @2000000000"]);
+    // A pilot that waits is no promise.
+    let pilot = "8|PENDING|filler|a|u||1:00|2000000000|N/A|n1|lacuna main|lacuna-pilot;\n";
+    assert_eq!(told(pilot), [""; 0]);
+}
+
+#[test]
+fn of_many_promises_the_first_to_start_are_kept() {
+    let mut watch = Watch::new(
+        Rules {
+            most_promises: 2,
+            ..rules()
+        },
+        [],
+    );
+    let nodes = sinfo::read(&printed("n1|idle|filler|up|none;\n")).unwrap();
+    let text: String = (1..=9)
+        .rev()
+        .map(|n| format!("{n}|PENDING|batch|a|u||1:00|200000000{n}|N/A|n1|c|n;\n"))
+        .collect();
+    let said = watch.take(&nodes, &jobs(&text)).promises;
+    let names: Vec<&str> = said.iter().map(|p| p.job.as_str()).collect();
+    assert_eq!(names, ["1", "2"]);
+    assert_eq!(watch.promises(), 2);
+}

@@ -1,0 +1,181 @@
+//! What holds whatever a scheduler answers.
+
+use std::collections::BTreeMap;
+
+use jiff::tz::TimeZone;
+use lacuna_schedlog::living::{JobState, PilotMarks, Rules, Standing, Watch, sinfo, squeue};
+use proptest::prelude::*;
+
+use super::answers::printed;
+
+const STATES: [&str; 12] = [
+    "idle",
+    "allocated",
+    "mixed",
+    "idle+planned",
+    "idle+drain",
+    "down",
+    "idle+completing",
+    "allocated+drain",
+    "idle+reserved",
+    "idle+powered_down",
+    "idle+not_responding",
+    "quarantined",
+];
+
+const JOBS: [&str; 6] = [
+    "RUNNING",
+    "COMPLETING",
+    "CONFIGURING",
+    "SUSPENDED",
+    "PENDING",
+    "FAILED",
+];
+
+/// One answer: of each of six nodes a state or nothing, and jobs with node, state, whether they
+/// are ours and whether they were chosen to be preempted.
+#[derive(Debug, Clone)]
+struct Answer {
+    nodes: Vec<Option<usize>>,
+    jobs: Vec<(usize, usize, bool, bool)>,
+}
+
+fn answer() -> impl Strategy<Value = Answer> {
+    let nodes = prop::collection::vec(prop::option::weighted(0.8, 0..STATES.len()), 6);
+    let jobs = prop::collection::vec(
+        (0..6_usize, 0..JOBS.len(), any::<bool>(), any::<bool>()),
+        0..5,
+    );
+    (nodes, jobs)
+        .prop_filter("some node", |(nodes, _)| nodes.iter().any(Option::is_some))
+        .prop_map(|(nodes, jobs)| Answer { nodes, jobs })
+}
+
+fn rules() -> Rules {
+    Rules {
+        pilots: PilotMarks {
+            partition: Some("filler".to_owned()),
+            name: Some("lacuna-pilot".to_owned()),
+            ..PilotMarks::default()
+        },
+        ..Rules::default()
+    }
+}
+
+impl Answer {
+    fn sinfo(&self) -> String {
+        let line = |(n, state): (usize, &Option<usize>)| {
+            state.map(|s| format!("n{n}|{}|filler|up|none;\n", STATES[s]))
+        };
+        printed(
+            &self
+                .nodes
+                .iter()
+                .enumerate()
+                .filter_map(line)
+                .collect::<String>(),
+        )
+    }
+
+    fn squeue(&self) -> String {
+        let mut text = String::new();
+        for (id, (node, state, ours, preempted)) in self.jobs.iter().enumerate() {
+            let held = if JOBS[*state] == "PENDING" {
+                String::new()
+            } else {
+                format!("n{node}")
+            };
+            let (partition, name) = if *ours {
+                ("filler", "lacuna-pilot")
+            } else {
+                ("batch", "sim")
+            };
+            let when = if *preempted { "1700000000" } else { "N/A" };
+            text += &format!(
+                "{id}|{}|{partition}|a|u|{held}|1:00|N/A|{when}||c|{name};\n",
+                JOBS[*state]
+            );
+        }
+        printed(&text)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    /// No node is a hole on which anybody else's job is, or that cannot be used; every node of
+    /// an answer is judged once; a node is gone exactly after three answers without it.
+    #[test]
+    fn nobody_is_harmed_and_absence_is_not_gone(answers in prop::collection::vec(answer(), 1..12)) {
+        let mut watch = Watch::new(rules(), []);
+        let mut absent: BTreeMap<usize, u32> = BTreeMap::new();
+        for answer in &answers {
+            let nodes = sinfo::read(&answer.sinfo()).unwrap();
+            let jobs = squeue::read(&answer.squeue(), &TimeZone::UTC).unwrap();
+            let sight = watch.take(&nodes, &jobs);
+            let said: BTreeMap<String, &Standing> =
+                sight.nodes.iter().map(|(n, s)| (n.to_string(), s)).collect();
+            prop_assert_eq!(said.len(), sight.nodes.len());
+            for (n, state) in answer.nodes.iter().enumerate() {
+                let standing = said.get(&format!("n{n}"));
+                let Some(state) = state else {
+                    let Some(count) = absent.get_mut(&n) else {
+                        prop_assert!(standing.is_none());
+                        continue;
+                    };
+                    *count += 1;
+                    if *count == 3 {
+                        absent.remove(&n);
+                        let gone = matches!(standing, Some(Standing::Unusable { .. }));
+                        prop_assert!(gone, "n{} was missing three times: {:?}", n, standing);
+                    } else {
+                        prop_assert!(standing.is_none());
+                    }
+                    continue;
+                };
+                absent.insert(n, 0);
+                let Some(standing) = standing else {
+                    return Err(TestCaseError::fail("a node was not judged"));
+                };
+                let here = || jobs.iter().filter(|j| j.nodes.iter().any(|m| m.as_str() == format!("n{n}")));
+                let foreign = here().any(|j| j.state != JobState::Over && j.name != "lacuna-pilot");
+                let ending = here().any(|j| j.state == JobState::Completing);
+                let chosen = here().any(|j| {
+                    j.preempted.is_some() && matches!(j.state, JobState::Running | JobState::Configuring)
+                });
+                let ours = here().any(|j| matches!(j.state, JobState::Running | JobState::Configuring));
+                if **standing == Standing::Hole {
+                    prop_assert!(!foreign && !ending && !chosen, "n{}: {:?}", n, jobs);
+                    let free = STATES[*state] == "idle";
+                    let usable = ["allocated", "mixed", "idle+planned", "idle"];
+                    prop_assert!(free || (ours && usable.contains(&STATES[*state])), "{}", STATES[*state]);
+                }
+                if STATES[*state] == "idle" && here().next().is_none() {
+                    prop_assert_eq!(*standing, &Standing::Hole);
+                }
+            }
+        }
+    }
+
+    /// However an answer is cut or damaged, it is refused or read, never more: a reader that
+    /// stops has no nodes.
+    #[test]
+    fn no_damage_stops_the_reader(answer in answer(), at in 0..400_usize, byte in any::<u8>(), cut in any::<bool>()) {
+        for text in [answer.sinfo(), answer.squeue()] {
+            let mut bytes = text.clone().into_bytes();
+            let at = at % bytes.len().max(1);
+            if cut {
+                bytes.truncate(at);
+            } else if let Some(place) = bytes.get_mut(at) {
+                *place = byte;
+            }
+            let damaged = String::from_utf8_lossy(&bytes);
+            let nodes = sinfo::read(&damaged);
+            let _ = squeue::read(&damaged, &TimeZone::UTC);
+            // What is cut within a record is never taken.
+            if cut && !damaged.trim_end().is_empty() && !damaged.trim_end().ends_with('\u{1e}') {
+                prop_assert!(nodes.is_err());
+            }
+        }
+    }
+}
