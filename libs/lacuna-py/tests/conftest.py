@@ -1,5 +1,6 @@
 """What the tests share: a cluster on this machine, and the logs of its programs."""
 
+import importlib.util
 import json
 import os
 import sys
@@ -11,9 +12,10 @@ HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent / "src"
 sys.path.insert(0, str(SOURCE))
 
-pytest.importorskip("torch", reason="PyTorch is not installed")
-
 from lacuna.loopback import Loopback  # noqa: E402
+
+# Without PyTorch there is nothing to test; check.sh says so.
+collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 
 
 class Cluster(Loopback):

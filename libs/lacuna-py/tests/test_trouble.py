@@ -1,6 +1,5 @@
 """Trouble beside the training: agent, store, newcomers, deadlines, a second SIGTERM."""
 
-import json
 import os
 import signal
 import subprocess
@@ -148,32 +147,6 @@ def test_samples_of_lacuna_end_the_training(cluster):
     last = c.progress[-1]
     assert last["base"] + last["samples"] == 1000.0
     assert last["saved"] == 1000.0 and os.path.exists(last["checkpoint"])
-
-
-def test_torchrun_resumes_and_reports(tmp_path):
-    env = {
-        **os.environ,
-        "PYTHONPATH": str(SOURCE),
-        "LACUNA_CHECKPOINT_DIR": str(tmp_path / "checkpoints"),
-        "LACUNA_PROGRESS_FILE": str(tmp_path / "progress"),
-        "PROGRAM_SEED": "3",
-        "OMP_NUM_THREADS": "1",
-    }
-    env.pop("LACUNA_SOCKET", None)
-
-    def run(epochs):
-        argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nnodes", "1"]
-        argv += ["--nproc_per_node", "2", "-r", "1", "-t", "1", str(HERE / "program.py")]
-        argv += ["--log", str(tmp_path), "--samples", "64", "--epochs", str(epochs)]
-        done = subprocess.run(argv, env=env, timeout=100, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return json.loads((tmp_path / "result.json").read_text())
-
-    assert run(4)["steps"] == 16
-    result = run(9)
-    assert result["steps"] == 36 and [round(n, 3) for n in result["used"]] == [9] * 64
-    lines = [json.loads(line) for line in (tmp_path / "progress").read_text().splitlines()]
-    assert lines[-1]["world_size"] == 2 and lines[-1]["samples"] == 5 * 64
 
 
 def test_help_of_the_commands():
