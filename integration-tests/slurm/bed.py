@@ -5,6 +5,7 @@
   bed.py down               stop, and forget everything
   bed.py status             what Slurm and Lacuna's services say
   bed.py measure [...]      measure the delay of batch jobs (arguments of measure.py)
+  bed.py harm               measure batch jobs and training with pilots on the nodes
   bed.py hooks              measure prolog and epilog with good and bad buses
   bed.py exec CMD...        run a command beside the controller
 
@@ -20,6 +21,7 @@ import argparse
 import subprocess
 import sys
 
+import harm
 import hooks
 from cluster import Bed, BedError, load, need_docker, say
 from layout import Layout
@@ -43,6 +45,11 @@ def main() -> int:
     costs = actions.add_parser("hooks", help="measure prolog and epilog with good and bad buses")
     costs.add_argument("--repeats", type=int, default=10, help="measurements of each (10)")
     costs.add_argument("--json", action="store_true", help="one JSON value instead of the table")
+    both = actions.add_parser("harm", help="measure batch jobs and training with pilots on the nodes")
+    both.add_argument("--repeats", type=int, default=10, help="measurements of each (10)")
+    both.add_argument("--launchers", default="regroup,torchrun", help="of regroup,torchrun")
+    both.add_argument("--events", default=",".join(harm.EVENTS), help=f"of {','.join(harm.EVENTS)}")
+    both.add_argument("--json", action="store_true", help="one JSON value instead of the tables")
     for name, text in [("measure", "measure the delay of batch jobs"), ("exec", "run a command beside the controller")]:
         actions.add_parser(name, help=text, add_help=False, prefix_chars="\0")
     args, rest = parser.parse_known_args()
@@ -64,6 +71,8 @@ def main() -> int:
         return inside(bed, "root", ["bash", "-c", "sinfo; /bed/services.sh status"])
     if args.action == "measure":
         return inside(bed, "root", ["python3", "/bed/measure.py", *rest])
+    if args.action == "harm":
+        return harm.command(bed, args.launchers.split(","), args.events.split(","), args.repeats, args.json)
     if args.action == "hooks":
         return hooks.command(bed, args.repeats, args.json)
     return inside(bed, "root", rest)

@@ -126,6 +126,9 @@ class Lacuna:
         self.stop()
         self.bed.ctl("scancel", "-u", f"{PILOT},alice", check=False)
         self.bed.wait_idle(60)
+        # What a failed test has left must not fail the next.
+        for container in self.bed.layout.containers[1:]:
+            self.bed.docker_exec(container, "bash", "-c", f"kill -9 $(ps -o pid= -u {PILOT})", check=False)
 
     # --- pilots by hand, as at a site that starts agents itself
 

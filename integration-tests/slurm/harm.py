@@ -1,0 +1,185 @@
+"""What Lacuna costs users of the cluster, and what the cluster's users cost training.
+
+Runs on this machine against a bed that stands. A trainer (programs/counted.py) trains on every
+node; then, again and again, something happens: a batch job takes a node or two, a node's processes
+are killed, a node is paused. Measured are the batch job's `srun` from outside, beside the same srun
+on a cluster without pilots, and the stall: the time without a completed step, by what rank 0 wrote
+down. Blocks with and without pilots take turns.
+"""
+
+import json
+import time
+
+from cluster import Bed, BedError, say
+from lacuna_beside import Lacuna, until
+from stats import seconds, summary, table
+from trainers import counted
+
+SRUN = "import sys; sys.path.insert(0, '/bed'); import slurm; print(slurm.srun_seconds(int(sys.argv[1])))"
+# What happens to training, in the order of the table.
+EVENTS = {
+    "batch-1": "a batch job takes one node",
+    "batch-2": "a batch job takes two nodes",
+    "kill": "SIGKILL of a node's program",
+    "kill-all": "SIGKILL of program and agent",
+    "pause": "a node is paused",
+}
+# One step of the trainer, seconds: what no stall can be below.
+STEP = 0.05
+
+
+class Measurement:
+    """One launcher on one bed."""
+
+    def __init__(self, bed: Bed, launcher: str):
+        self.bed, self.lacuna, self.launcher = bed, Lacuna(bed), launcher
+        self.nodes = set(bed.layout.node_names)
+        self.delays: dict[tuple[str, int], list[float]] = {}
+        self.stalls: dict[str, list[dict]] = {}
+
+    def srun(self, width: int) -> float:
+        return float(self.bed.ctl("python3", "-c", SRUN, str(width), limit=120).stdout)
+
+    def whole(self) -> None:
+        """Training on every node, for some steps."""
+        self.lacuna.pilots_back(self.nodes)
+        until("it trains on all nodes", 120, lambda: self.lacuna.leased("measured") == self.nodes)
+        world = len(self.nodes)
+        until("all take part in steps", 60, lambda: self.tail(10) and {s["world"] for s in self.tail(10)} == {world})
+
+    def tail(self, count: int) -> list[dict]:
+        steps = self.lacuna.steps("measured")
+        return steps[-count:] if len(steps) >= count else []
+
+    def without(self, widths: list[int], repeats: int) -> None:
+        """The same cluster without pilots; the services run on."""
+        self.lacuna.pilots_off()
+        for _ in range(repeats):
+            for width in widths:
+                self.bed.wait_idle(60)
+                self.delays.setdefault(("without", width), []).append(self.srun(width))
+
+    def happen(self, event: str) -> None:
+        """Lets one thing happen to a cluster that trains on all nodes, and looks what became of it."""
+        self.whole()
+        started = time.time()
+        victim = self.bed.layout.node_names[-1]
+        if event.startswith("batch"):
+            width = int(event[-1])
+            self.delays.setdefault(("with", width), []).append(self.srun(width))
+        elif event.startswith("kill"):
+            # With the agent, nobody is left on the node who could say anything.
+            chosen = "ps -o pid= -u lacuna" if event == "kill-all" else "ps -o pid= -C python3"
+            where = self.bed.layout.container(victim)
+            self.bed.docker_exec(where, "bash", "-c", f"kill -9 $({chosen})", check=False)
+        else:
+            self.bed.pause(victim)
+        try:
+            until("training goes on without it", 120, lambda: self.shrunk(started))
+        finally:
+            self.bed.unpause()
+        time.sleep(0.5)
+        self.stalls.setdefault(event, []).append(self.look(started, shrink=True))
+        if event.startswith("batch"):
+            self.whole()
+            self.stalls.setdefault("join", []).append(self.look(started, shrink=False))
+
+    def shrunk(self, since: float) -> bool:
+        late = [s["world"] for s in self.lacuna.steps("measured") if s["t"] > since]
+        return any(world < len(self.nodes) for world in late)
+
+    def look(self, since: float, shrink: bool) -> dict:
+        """The longest time without a step at a change of members of one kind, and the steps that
+        were done twice or lost over it."""
+        steps = [s for s in self.lacuna.steps("measured") if s["t"] > since - 5]
+        longest, again, lost = 0.0, 0, 0
+        for before, after in zip(steps, steps[1:]):
+            if after["t"] < since or after["run"] == before["run"]:
+                continue
+            if (after["world"] < before["world"]) != shrink:
+                continue
+            longest = max(longest, after["t"] - before["t"])
+            again += max(0, before["step"] + 1 - after["step"])
+            lost += max(0, after["step"] - before["step"] - 1)
+        return {"stall": longest, "again": again, "unseen": lost}
+
+    def take(self, events: list[str], repeats: int, blocks: int = 2) -> None:
+        """All events in turn, in blocks with and without pilots."""
+        widths = sorted({int(e[-1]) for e in events if e.startswith("batch")})
+        self.lacuna.fresh()
+        self.lacuna.submit(counted("measured", launcher=self.launcher, seconds=STEP))
+        try:
+            for block in range(blocks):
+                share = repeats // blocks + (block < repeats % blocks)
+                self.without(widths, share)
+                for turn in range(share):
+                    for event in events:
+                        self.happen(event)
+                    say(f"{self.launcher}: {turn + 1} of {share} in block {block + 1} of {blocks}")
+        finally:
+            self.lacuna.tidy()
+
+    def rows(self) -> dict:
+        delays, stalls = [], []
+        for (kind, width), values in sorted(self.delays.items(), key=lambda item: (item[0][1], item[0][0] == "with")):
+            row = {"launcher": self.launcher, "pilots": kind == "with", "nodes": width, **summary(values), "values": values}
+            base = summary(self.delays[("without", width)])["median"]
+            if kind == "with":
+                row |= {"added": row["median"] - base, "ratio": row["median"] / base}
+            delays.append(row)
+        for event, seen in self.stalls.items():
+            stalls.append(
+                {
+                    "launcher": self.launcher,
+                    "event": event,
+                    **summary([one["stall"] for one in seen]),
+                    "again": max(one["again"] for one in seen),
+                    "lost": max(one["unseen"] for one in seen),
+                }
+            )
+        return {"delays": delays, "stalls": stalls}
+
+
+def show(results: list[dict]) -> str:
+    def spread(row: dict) -> list[str]:
+        ends = f"{seconds(row['min'])}-{seconds(row['max'])}"
+        return [str(row["n"]), seconds(row["median"]), f"{seconds(row['q1'])}-{seconds(row['q3'])}", ends]
+
+    delays = [
+        [
+            f"{row['launcher']}: " + ("pilots train everywhere" if row["pilots"] else "without pilots"),
+            str(row["nodes"]),
+            *spread(row),
+            seconds(row["added"]) if "added" in row else "",
+            f"{row['ratio']:.1f}" if "ratio" in row else "",
+        ]
+        for result in results
+        for row in result["delays"]
+    ]
+    names = EVENTS | {"join": "nodes join"}
+    stalls = [
+        [f"{row['launcher']}: {names[row['event']]}", *spread(row), str(row["again"]), str(row["lost"])]
+        for result in results
+        for row in result["stalls"]
+    ]
+    heads = ["n", "median s", "quartiles", "range"]
+    return "\n\n".join(
+        [
+            table(["delay of a batch job (srun)", "-N", *heads, "added s", "ratio"], delays),
+            table(["stall of training", *heads, "steps redone", "steps lost"], stalls),
+        ]
+    )
+
+
+def command(bed: Bed, launchers: list[str], events: list[str], repeats: int, as_json: bool) -> int:
+    """`bed.py harm`."""
+    unknown = [event for event in events if event not in EVENTS]
+    if unknown:
+        raise BedError(64, f"no event {unknown[0]!r}: expected some of {', '.join(EVENTS)}")
+    results = []
+    for launcher in launchers:
+        one = Measurement(bed, launcher)
+        one.take(events, repeats)
+        results.append(one.rows())
+    print(json.dumps(results) if as_json else show(results))
+    return 0
