@@ -40,9 +40,14 @@ replay: setup build ## the same machine in virtual time, without NATS; needs LAC
 	@deploy/setup/replay.sh $(ARGS)
 
 .PHONY: test
-test: setup ## all tests, as CI runs them: unit, property, golden, architecture, end to end
+test: setup ## all tests: unit, property, golden, architecture, end to end, the Python package
 	$(CARGO) build --release --locked --workspace --bins
 	$(CARGO) test --release --locked --workspace $(ARGS)
+	@libs/lacuna-py/check.sh
+
+.PHONY: test-py
+test-py: ## the tests of the Python package alone; SKIPPED where PyTorch is missing
+	@libs/lacuna-py/check.sh $(ARGS)
 
 .PHONY: verify
 verify: lint test highs-once ## lint and test, and check that HiGHS was compiled once

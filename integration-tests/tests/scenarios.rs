@@ -5,3 +5,4 @@ mod cluster;
 mod equality;
 mod monitor;
 mod program;
+mod torch;

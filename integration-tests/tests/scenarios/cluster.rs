@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use lacuna_model::{ClusterId, TrainerRecord, TrainerSpec};
 use lacuna_runtime::{Bus, Config};
 use lacuna_testkit::{TestNats, connect};
@@ -18,6 +21,7 @@ pub(crate) const SERVICES: [&str; 5] = ["control", "agent", "planner", "forecast
 /// A nats-server, services, and a connection to ask them.
 pub(crate) struct Cluster {
     services: BTreeMap<&'static str, Child>,
+    pilots: BTreeMap<String, Child>,
     pub(crate) bus: Bus,
     pub(crate) id: ClusterId,
     pub(crate) nats: TestNats,
@@ -48,7 +52,7 @@ impl Cluster {
             .unwrap();
         let mut config = config;
         config.bus.url = nats.url();
-        config.agent.all_nodes = true;
+        config.agent.all_nodes = !config.control.require_agents;
         config.agent.work_dir = dir.path().join("work");
         let path = dir.path().join("lacuna.toml");
         std::fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
@@ -56,6 +60,7 @@ impl Cluster {
         let bus = connect(&nats, &id, "test").await;
         Self {
             services: BTreeMap::new(),
+            pilots: BTreeMap::new(),
             bus,
             id,
             nats,
@@ -66,22 +71,42 @@ impl Cluster {
 
     /// Starts one service; its log goes to a file of its name.
     pub(crate) fn start(&mut self, service: &'static str) {
+        let child = self.spawn(service, service, &[]);
+        let before = self.services.insert(service, child);
+        assert!(before.is_none(), "{service} runs already");
+    }
+
+    /// Starts an agent as a pilot on a node.
+    pub(crate) fn start_pilot(&mut self, node: &str) {
+        let child = self.spawn("agent", node, &["--pilot", "--node", node]);
+        let before = self.pilots.insert(node.to_owned(), child);
+        assert!(before.is_none(), "{node} has a pilot already");
+    }
+
+    /// SIGTERM to the pilot of a node, as when the scheduler wants it back; waits for its end.
+    pub(crate) fn end_pilot(&mut self, node: &str) {
+        let mut child = self.pilots.remove(node).unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        kill(pid, Signal::SIGTERM).unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+
+    fn spawn(&self, service: &str, name: &str, args: &[&str]) -> Child {
         let log = File::options()
             .create(true)
             .append(true)
-            .open(self.log_path(service))
+            .open(self.log_path(name))
             .unwrap();
-        let child = Command::new(binary(service))
+        Command::new(binary(service))
             .arg("--config")
             .arg(&self.config)
             .args(["--listen", "127.0.0.1:0"])
+            .args(args)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
-            .unwrap();
-        let before = self.services.insert(service, child);
-        assert!(before.is_none(), "{service} runs already");
+            .unwrap()
     }
 
     fn log_path(&self, service: &str) -> PathBuf {
@@ -176,10 +201,16 @@ impl Cluster {
         }
     }
 
+    /// Where agents keep the output of programs.
+    pub(crate) fn work_dir(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
     /// The last lines of every service's log.
     pub(crate) fn logs(&self) -> String {
         let mut all = String::new();
-        for service in SERVICES {
+        let pilots = self.pilots.keys().map(String::as_str);
+        for service in SERVICES.into_iter().chain(pilots) {
             let text = std::fs::read_to_string(self.log_path(service)).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
             let tail = lines
@@ -193,7 +224,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        for child in self.services.values_mut() {
+        for child in self.services.values_mut().chain(self.pilots.values_mut()) {
             let _ = child.kill();
             let _ = child.wait();
         }

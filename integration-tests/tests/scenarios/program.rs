@@ -83,7 +83,7 @@ fn config() -> Config {
 }
 
 /// What a scheduler's own program publishes: JSON, with the id that makes it unique.
-async fn publish(cluster: &Cluster, number: u32, kind: &str, node: &str) {
+pub(crate) async fn publish(cluster: &Cluster, number: u32, kind: &str, node: &str) {
     let subject = address::incoming_from(&cluster.id, "scheduler");
     let text = format!(r#"{{"type": "{kind}", "node": "{node}"}}"#);
     let ce_id = format!("event-{number}");
@@ -140,7 +140,7 @@ fn nodes(record: &TrainerRecord) -> Vec<&str> {
 }
 
 /// Processes that have this folder for their checkpoints.
-fn left_behind(dir: &Path) -> Vec<String> {
+pub(crate) fn left_behind(dir: &Path) -> Vec<String> {
     let mark = format!("LACUNA_CHECKPOINT_DIR={}", dir.display());
     let mut found = Vec::new();
     for process in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -152,7 +152,7 @@ fn left_behind(dir: &Path) -> Vec<String> {
     found
 }
 
-async fn nothing_is_left(dir: &Path) {
+pub(crate) async fn nothing_is_left(dir: &Path) {
     for _ in 0..100 {
         if left_behind(dir).is_empty() {
             return;

@@ -91,6 +91,18 @@ impl Elastic {
 }
 
 impl Launch {
+    /// Whether torchrun brings its workers together.
+    #[must_use]
+    pub const fn by_torchrun(&self) -> bool {
+        matches!(
+            self,
+            Self::Command {
+                elastic: Elastic::Torchrun { .. },
+                ..
+            }
+        )
+    }
+
     /// Whether its programs live on when its nodes change.
     #[must_use]
     pub const fn regroups(&self) -> bool {

@@ -7,7 +7,7 @@
 //! | `LACUNA_TRAINER`, `LACUNA_RUN` | the trainer, and the number of this membership |
 //! | `LACUNA_NODE`, `LACUNA_RANK`, `LACUNA_WORLD_SIZE` | this node, its place, how many there are |
 //! | `LACUNA_MEMBERS`, `LACUNA_LEADER` | all nodes by rank, with commas between; the first |
-//! | `LACUNA_PROGRESS_FILE` | append progress here, one JSON object a line; rank 0 is heard |
+//! | `LACUNA_PROGRESS_FILE` | append progress here, one JSON object a line; rank 0 is heard, of torchrun any |
 //! | `LACUNA_CHECKPOINT_DIR`, `LACUNA_CHECKPOINT` | where checkpoints go; the newest reported |
 //! | `LACUNA_SAMPLES_DONE`, `LACUNA_SAMPLES_TOTAL` | samples of all runs before; all there are to do |
 //! | `LACUNA_DEADLINE_FILE` | appears when the program must stop: Unix seconds of the kill |

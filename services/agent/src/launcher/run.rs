@@ -258,7 +258,8 @@ impl Run {
         false
     }
 
-    /// Reads new progress; rank 0 tells the newest of it, and of the newest checkpoint.
+    /// Reads new progress; rank 0 tells the newest of it, and of the newest checkpoint. Torchrun
+    /// ranks its workers itself, so there whoever writes is heard.
     fn look(&self, seen: &mut Seen) {
         let lines = seen.tail.read();
         self.metrics.garbage(seen.tail.garbage() - seen.garbage);
@@ -268,7 +269,8 @@ impl Run {
                 seen.saved = Some((checkpoint.clone(), line.samples));
             }
         }
-        if let (Some(line), 0) = (lines.last(), self.assignment.rank) {
+        let heard = self.assignment.rank == 0 || self.assignment.launch.by_torchrun();
+        if let Some(line) = lines.last().filter(|_| heard) {
             let progress = self.progress(line, seen.saved.clone());
             let _ = self.told.send(Happened::Progress(progress));
         }

@@ -1,0 +1,328 @@
+//! Real training by PyTorch on nodes that come and go: by `regroup`, in the living process, and
+//! by `torchrun`, from checkpoints. The program's own state counts how often each sample was
+//! used. Needs a Python with torch: `LACUNA_PYTHON`, `python3` or `/usr/bin/python3`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use lacuna_model::{Elastic, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp};
+use lacuna_model::{TrainerId, TrainerRecord, TrainerSpec, Work};
+use lacuna_runtime::Config;
+use lacuna_wire::msg::{Reply, Request};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::cluster::Cluster;
+use super::program::{left_behind, nothing_is_left, publish};
+
+/// Samples of an epoch, and how often each is to be used.
+const SAMPLES: usize = 256;
+const BATCH: usize = 16;
+
+/// The package's folder.
+fn package() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../libs/lacuna-py")
+}
+
+/// A Python that has torch, or why the test is skipped.
+fn python(test: &str) -> Option<String> {
+    let named = std::env::var("LACUNA_PYTHON").ok();
+    let candidates = match named {
+        Some(named) => vec![named],
+        None => vec!["python3".to_owned(), "/usr/bin/python3".to_owned()],
+    };
+    let found = candidates.iter().find(|python| {
+        Command::new(python)
+            .args(["-c", "import torch"])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    });
+    if found.is_none() {
+        println!("SKIPPED {test}: no torch in {}", candidates.join(", "));
+    }
+    found.cloned()
+}
+
+/// A store for the members to meet in; ends with the test.
+struct Store {
+    child: Child,
+    address: String,
+}
+
+impl Store {
+    fn start(python: &str) -> Self {
+        // A port that was free a moment ago.
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|socket| socket.local_addr())
+            .unwrap()
+            .port();
+        let child = Command::new(python)
+            .args(["-m", "lacuna.store", "--host", "127.0.0.1", "--port"])
+            .arg(port.to_string())
+            .env("PYTHONPATH", package().join("src"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            child,
+            address: format!("127.0.0.1:{port}"),
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Training {
+    cluster: Cluster,
+    dir: tempfile::TempDir,
+    events: u32,
+    epochs: usize,
+    _store: Store,
+}
+
+impl Training {
+    /// A cluster whose agents are pilots, and a trainer of up to three nodes; no node yet.
+    async fn start(python: &str, elastic: Elastic, epochs: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::start(python);
+        let mut config = Config::default();
+        config.control.renew_every = Span::from_secs(1);
+        config.control.reconcile_every = Span::from_ms(500);
+        config.control.retry_after = Span::from_secs(1);
+        config.control.require_agents = true;
+        config.control.store = Some(store.address.clone());
+        config.agent.report_every = Span::from_ms(500);
+        config.agent.grace = Span::from_secs(5);
+        config.agent.torchrun = [python, "-m", "torch.distributed.run"]
+            .map(str::to_owned)
+            .into();
+        let mut cluster = Cluster::new(config).await;
+        for service in ["control", "planner", "forecast", "ingest"] {
+            cluster.start(service);
+        }
+        let spec = trainer(python, dir.path(), elastic, epochs);
+        cluster.submit(vec![spec]).await;
+        Self {
+            cluster,
+            dir,
+            events: 0,
+            epochs,
+            _store: store,
+        }
+    }
+
+    /// A pilot on a node that the scheduler says is idle.
+    async fn open(&mut self, node: &str) {
+        self.cluster.start_pilot(node);
+        self.events += 1;
+        publish(&self.cluster, self.events, "node.idle", node).await;
+    }
+
+    /// The scheduler takes a node: SIGTERM first, its event afterwards.
+    async fn close(&mut self, node: &str) {
+        self.cluster.end_pilot(node);
+        self.events += 1;
+        publish(&self.cluster, self.events, "node.busy", node).await;
+    }
+
+    async fn record(&self) -> TrainerRecord {
+        self.cluster.trainers().await.remove(0)
+    }
+
+    async fn wait(&self, what: &str, wanted: impl Fn(&TrainerRecord) -> bool) -> TrainerRecord {
+        let mut seen = self.record().await;
+        // Importing torch takes its time on a loaded machine.
+        for _ in 0..1200 {
+            if wanted(&seen) {
+                return seen;
+            }
+            assert!(seen.phase != Phase::Failed, "{seen:?}\n{}", self.said());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            seen = self.record().await;
+        }
+        panic!(
+            "not {what}: {seen:?}\n{}\n{}",
+            self.said(),
+            self.cluster.logs()
+        );
+    }
+
+    /// Trains on so many nodes, and has done something there.
+    async fn trains_on(&self, nodes: usize) -> TrainerRecord {
+        let what = format!("training on {nodes} nodes");
+        self.wait(&what, |r| r.nodes.len() == nodes && r.samples_run >= 64.0)
+            .await
+    }
+
+    /// Kills the programs on a node, and nothing else.
+    fn kill_program(&self, node: &str) {
+        let mark = format!("LACUNA_NODE={node}");
+        let mut killed = 0;
+        for pid in left_behind(self.dir.path()) {
+            let proc = Path::new("/proc").join(&pid);
+            let environment = std::fs::read(proc.join("environ")).unwrap_or_default();
+            let name = std::fs::read_to_string(proc.join("comm")).unwrap_or_default();
+            if environment.split(|b| *b == 0).any(|e| e == mark.as_bytes())
+                && name.starts_with("python")
+            {
+                kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
+                killed += 1;
+            }
+        }
+        assert!(killed > 0, "no program on {node}");
+    }
+
+    /// What the programs have printed.
+    fn said(&self) -> String {
+        let work = self.cluster.work_dir();
+        let mut all = String::new();
+        for node in ["n1", "n2", "n3"] {
+            let path = work.join("counted").join(node).join("output.log");
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let tail = &lines[lines.len().saturating_sub(15)..];
+            all.push_str(&format!("--- program on {node}\n{}\n", tail.join("\n")));
+        }
+        all
+    }
+
+    /// The end: each sample was used as often as there were epochs, nothing is left.
+    async fn ends(&self) -> TrainerRecord {
+        self.wait("done", |r| r.phase == Phase::Done).await;
+        nothing_is_left(self.dir.path()).await;
+        let text = std::fs::read_to_string(self.dir.path().join("result.json")).unwrap();
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let used: Vec<f64> = serde_json::from_value(result["used"].clone()).unwrap();
+        assert_eq!(used.len(), SAMPLES);
+        let wrong = used
+            .iter()
+            .filter(|n| (**n - self.epochs as f64).abs() > 0.01);
+        assert_eq!(
+            wrong.count(),
+            0,
+            "samples used other than {} times",
+            self.epochs
+        );
+        let Reply::Nodes { nodes, .. } = self.cluster.ask(&Request::Nodes).await else {
+            panic!("no nodes");
+        };
+        let held = nodes.iter().filter(|node| node.trainer.is_some());
+        assert_eq!(held.count(), 0, "{nodes:?}");
+        self.record().await
+    }
+}
+
+fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> TrainerSpec {
+    let script = package().join("tests/program.py").display().to_string();
+    let folder = dir.display().to_string();
+    let own = [
+        "--samples",
+        &SAMPLES.to_string(),
+        "--batch",
+        &BATCH.to_string(),
+        "--epochs",
+        &epochs.to_string(),
+        "--sleep",
+        "0.03",
+        "--every",
+        "8",
+        "--log",
+        &folder,
+    ]
+    .map(str::to_owned);
+    let (program, first) = match elastic {
+        Elastic::Torchrun { .. } => (script, None),
+        Elastic::Restart | Elastic::Regroup => (python.to_owned(), Some(script)),
+    };
+    TrainerSpec {
+        id: TrainerId::new("counted").unwrap(),
+        owner: None,
+        weight: None,
+        deadline: None,
+        priority: 0,
+        submit: Timestamp::default(),
+        min_nodes: 1,
+        max_nodes: 3,
+        throughput: ScalingCurve::new([(1, 100.0), (3, 280.0)]).unwrap(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 0.2,
+            down_s: 0.2,
+        },
+        work: Work::UntilExit,
+        launch: Launch::Command {
+            program,
+            args: first.into_iter().chain(own).collect(),
+            env: BTreeMap::from([
+                (
+                    "PYTHONPATH".to_owned(),
+                    package().join("src").display().to_string(),
+                ),
+                ("OMP_NUM_THREADS".to_owned(), "1".to_owned()),
+                ("PROGRAM_SEED".to_owned(), "7".to_owned()),
+            ]),
+            checkpoint_dir: Some(folder),
+            profile: false,
+            elastic,
+        },
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample_once() {
+    let test = "training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample_once";
+    let Some(python) = python(test) else { return };
+    let epochs = 50;
+    let mut training = Training::start(&python, Elastic::Regroup, epochs).await;
+    training.open("n1").await;
+    training.open("n2").await;
+    training.trains_on(2).await;
+    training.open("n3").await;
+    training.trains_on(3).await;
+    // Rank 0 loses its node.
+    training.close("n1").await;
+    let record = training.trains_on(2).await;
+    assert_eq!((record.preemptions, record.failures), (1, 0));
+    // A program dies: the other goes on, and its node comes back.
+    training.kill_program("n2");
+    training.wait("a failure", |r| r.failures == 1).await;
+    training.trains_on(2).await;
+    let end = training.ends().await;
+    assert_eq!(end.samples(), (SAMPLES * epochs) as f64, "{end:?}");
+    assert_eq!(end.failures, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn torchrun_goes_on_from_its_checkpoint_on_whatever_nodes_are_left() {
+    let test = "torchrun_goes_on_from_its_checkpoint_on_whatever_nodes_are_left";
+    let Some(python) = python(test) else { return };
+    let epochs = 20;
+    let by = Elastic::Torchrun {
+        workers_per_node: 1,
+    };
+    let mut training = Training::start(&python, by, epochs).await;
+    training.open("n1").await;
+    training.open("n2").await;
+    training.trains_on(2).await;
+    training.close("n1").await;
+    let record = training.trains_on(1).await;
+    assert_eq!((record.preemptions, record.failures), (1, 0));
+    let end = training.ends().await;
+    // What was done between the last report of a checkpoint and the kill counts as done again.
+    let goal = (SAMPLES * epochs) as f64;
+    let missing = goal - end.samples();
+    let most = (3 * 8 * BATCH) as f64;
+    assert!(
+        (0.0..=most).contains(&missing),
+        "{missing} uncounted: {end:?}"
+    );
+}
