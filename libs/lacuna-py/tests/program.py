@@ -33,6 +33,7 @@ def main():
     options.add_argument("--batch", type=int, default=16)
     options.add_argument("--sleep", type=float, default=0.0, help="seconds of a step")
     options.add_argument("--every", type=int, default=None, help="steps between checkpoints")
+    options.add_argument("--fail-at", type=int, default=None, help="step at PROGRAM_FAILS")
     options.add_argument("--log", default=None, help="folder of the logs of steps")
     options = options.parse_args()
 
@@ -74,6 +75,9 @@ def main():
             optimizer.zero_grad()
             loss = (model(x[indices]) - y[indices]).pow(2).mean()
             (loss - model.used[indices].mean()).backward()
+            if run.steps_done == options.fail_at:
+                if os.environ["PROGRAM_FAILS"] == os.environ["LACUNA_NODE"]:
+                    raise RuntimeError("as it was told")
             if options.sleep:
                 time.sleep(options.sleep)
             if run.step(loss) and log:

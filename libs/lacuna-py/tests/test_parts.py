@@ -1,7 +1,9 @@
 """The parts by themselves: order of the data, policies, messages, gradients, the state's way."""
 
 import json
+import os
 import random
+import signal
 import socket
 import threading
 import time
@@ -164,6 +166,34 @@ def test_a_slow_agent_does_not_hold_up_the_program(tmp_path):
         server.close()
 
 
+def test_a_forked_child_takes_neither_signals_nor_the_agent_away(tmp_path):
+    """Data loaders fork workers and end them with SIGTERM."""
+    server = listener(tmp_path)
+    ended = []
+    link = Link(str(tmp_path / "agent"), exit_now=ended.append)
+    link.start()
+    agent, _ = server.accept()
+    try:
+        child = os.fork()
+        if child == 0:
+            time.sleep(30)
+            os._exit(0)
+        time.sleep(0.2)
+        os.kill(child, signal.SIGTERM)
+        _, status = os.waitpid(child, 0)
+        assert os.WTERMSIG(status) == signal.SIGTERM
+        time.sleep(0.3)
+        assert link.leaving is None and not ended
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert link.wait(lambda: link.leaving is not None, 5.0)
+        assert link.leaving.reason == "sigusr1"
+    finally:
+        link.close()
+        agent.close()
+        server.close()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
 def sum_over(threads):
     """Sums tensors of members that are threads of this test."""
     gate, held, lock = threading.Barrier(threads), [], threading.Lock()
@@ -203,7 +233,7 @@ def test_uneven_shares_give_the_gradient_of_the_whole_batch():
         loss = model(part).pow(2).mean()
         loss.backward()
         gradients = Gradients(model.parameters(), model)
-        vote = Vote(0.0, float(rank), float(loss))
+        vote = Vote(0.0, float(rank), float(loss.detach()))
         agreed, _ = gradients.average(len(part) / 7, vote, reduce)
         results[rank] = (model, agreed)
 

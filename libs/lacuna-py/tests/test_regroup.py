@@ -89,6 +89,52 @@ def test_a_paused_peer_is_dropped(cluster, hang_after):
     assert len(steps_done_twice(c)) <= 1
 
 
+def test_a_peer_that_only_paused_is_met_again_in_the_same_run(cluster):
+    """The group breaks by its timeout, nobody is gone: no newer run comes, none is needed."""
+    c = cluster("--sleep", "0.02", hang_after=60.0, PROGRAM_TIMEOUT="1")
+    start(c, "n1", "n2", "n3")
+    c.wait_step(10)
+    run, step = c.run, c.steps()[-1][0]
+    c.signal("n2", signal.SIGSTOP)
+    time.sleep(2.0)
+    assert c.steps()[-1][0] <= step + 3
+    c.signal("n2", signal.SIGCONT)
+    c.wait_step(step + 20)
+    assert c.run == run and c.progress[-1]["world_size"] == 3
+    numbers = [line[0] for line in c.steps() if line[3] == 0]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_run_without_the_paused_peer_ends_the_wait_at_once(cluster):
+    """As when control hears no more of a node: survivors do not wait for their timeout."""
+    c = cluster("--sleep", "0.02", hang_after=60.0, PROGRAM_TIMEOUT="30")
+    start(c, "n1", "n2", "n3")
+    c.wait_step(10)
+    c.signal("n2", signal.SIGSTOP)
+    time.sleep(0.5)
+    since = time.time()
+    c.leave("n2")
+    goes_on = c.run
+    c.wait_together()
+    first = [t for *_, run, _rank, t in c.steps() if run == goes_on][0]
+    assert first - since < 2.0
+    # When it wakes, it learns that it was to leave.
+    c.signal("n2", signal.SIGCONT)
+    assert c.wait_gone("n2") == 75
+    c.wait_step(c.progress[-1]["step"] + 5)
+    assert c.run == goes_on and c.members == ["n1", "n3"]
+
+
+def test_a_program_that_fails_takes_nobody_along(cluster):
+    c = cluster("--sleep", "0.02", "--fail-at", "25", PROGRAM_FAILS="n2")
+    start(c, "n1", "n2")
+    assert c.wait_gone("n2") == 1
+    assert "RuntimeError: as it was told" in c.words("n2")
+    c.wait_together()
+    c.wait_step(40)
+    assert_no_step_twice(c)
+
+
 def steps_done_twice(c):
     """Steps that were applied in more than one run: all but one of these were lost."""
     runs = {}

@@ -158,7 +158,7 @@ class Rendezvous:
 
         def delete() -> None:
             try:
-                for key in _keys(old):
+                for key in _keys(old) | _listed(store, prefix):
                     store.delete_key(key)
             except (RuntimeError, OSError) as failure:
                 log.debug("old keys stay in the store: %s", failure)
@@ -176,19 +176,34 @@ def _peek(store: Any, key: str) -> Optional[bytes]:
     return None if value == b"?" else value
 
 
-def _keys(used: list[tuple[str, int, int]]) -> list[str]:
-    """All keys of a group as gloo of PyTorch 1.13 names them, and those of the meeting.
+def _keys(used: list[tuple[str, int, int]]) -> set[str]:
+    """All keys of a group: those of the meeting, and gloo's as PyTorch 1.13 and 2 name them.
 
     Rank 0 deletes those of all ranks; the others their own, for the case that rank 0 was the
-    one that left. Another version's names stay: some hundred bytes for each member of a run.
+    one that left. What other versions name differently stays, unless they can list their keys:
+    some hundred bytes for each member of a run.
     """
-    keys = []
+    keys = set()
     for prefix, world_size, own in used:
-        keys += [f"{prefix}/loaded", f"{prefix}/store_based_barrier_key:1"]
-        keys += [f"{prefix}/0/SEQ_NUM_STORE_KEY"]
+        keys |= {f"{prefix}/loaded", f"{prefix}/store_based_barrier_key:1"}
+        keys.add(f"{prefix}/0/SEQ_NUM_STORE_KEY")
         for rank in range(world_size) if own == 0 else [own]:
-            keys += [f"{prefix}/card/{rank}", f"{prefix}/0/0/rank_{rank}", f"{prefix}/0/0/{rank}"]
+            keys |= {f"{prefix}/card/{rank}", f"{prefix}/0/0/rank_{rank}"}
+            keys |= {f"{prefix}/0/0/{rank}", f"{prefix}/0//cpu//0/{rank}"}
     return keys
+
+
+def _listed(store: Any, prefix: str) -> set[str]:
+    """Keys of earlier runs of this trainer, from a store that can list its keys (PyTorch 2.9)."""
+    if not hasattr(store, "list_keys"):
+        return set()
+    trainer, run, _ = prefix.rsplit("/", 2)
+    found = set()
+    for key in store.list_keys():
+        number = key[len(trainer) + 1 :].split("/", 1)[0]
+        if key.startswith(f"{trainer}/") and number.isdigit() and int(number) < int(run):
+            found.add(key)
+    return found
 
 
 class Group:

@@ -244,7 +244,7 @@ class Elastic:
             raise RuntimeError("run.step() belongs to a batch of run.steps()")
         self._share = None
         leaving = self._link.leaving is not None
-        value = None if loss is None else float(loss)
+        value = float(loss.detach()) if isinstance(loss, torch.Tensor) else loss
         vote = Vote(float(self._membership.moving()), float(leaving), value)
         if group.world_size > 1:
             watch = self._membership.watch(self._step_seconds)
