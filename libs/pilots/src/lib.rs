@@ -5,10 +5,12 @@
 //! - [`scheduler`]: what is asked of a batch scheduler, as command lines and answers, for
 //!   [`slurm`] and [`pbs`];
 //! - [`job`]: pilots as the scheduler lists them;
-//! - [`limit`]: from a forecast to a pilot's time limit.
+//! - [`limit`]: from a forecast to a pilot's time limit;
+//! - [`check`]: whether a site's Slurm lets pilots run without harm.
 //!
 //! Nothing here starts a process, reads a clock or knows the bus.
 
+pub mod check;
 pub mod job;
 pub mod keeper;
 pub mod limit;

@@ -81,12 +81,7 @@ impl Scheduler for Pbs {
         }
         let mut args: Vec<String> = args.into_iter().map(str::to_owned).collect();
         args.extend(s.extra.iter().cloned());
-        CommandLine {
-            program: s.programs.submit.clone(),
-            args,
-            env: Vec::new(),
-            stdin: Some(s.script.clone()),
-        }
+        CommandLine::new(&s.programs.submit, args, Some(s.script.clone()))
     }
 
     fn submitted(&self, said: &Result<Said, RunError>) -> Result<JobId, Refusal> {
@@ -108,12 +103,11 @@ impl Scheduler for Pbs {
 
     /// PBS cannot cancel by state. A pilot that has got its node in the same moment goes too.
     fn cancel(&self, jobs: &[JobId], _pending_only: bool) -> CommandLine {
-        CommandLine {
-            program: self.submission.programs.cancel.clone(),
-            args: jobs.iter().map(ToString::to_string).collect(),
-            env: Vec::new(),
-            stdin: None,
-        }
+        CommandLine::new(
+            &self.submission.programs.cancel,
+            jobs.iter().map(ToString::to_string).collect(),
+            None,
+        )
     }
 
     fn list(&self) -> CommandLine {
@@ -122,16 +116,11 @@ impl Scheduler for Pbs {
         if !s.partition.is_empty() {
             args.push(s.partition.clone());
         }
-        CommandLine {
-            program: s.programs.list.clone(),
-            args,
-            env: Vec::new(),
-            stdin: None,
-        }
+        CommandLine::new(&s.programs.list, args, None)
     }
 
     fn listed(&self, said: &Result<Said, RunError>) -> Result<Vec<Listed>, ListError> {
-        let program = || self.submission.programs.list.clone();
+        let program = || self.submission.programs.list.join(" ");
         let said = said.as_ref().map_err(Clone::clone)?;
         if said.code != Some(0) {
             return Err(ListError::Failed {

@@ -12,8 +12,6 @@ pub struct CommandLine {
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables to be set, beside those that the shell passes on.
-    pub env: Vec<(String, String)>,
     /// What it reads from standard input.
     pub stdin: Option<String>,
 }
@@ -130,15 +128,29 @@ pub struct Submission {
     pub programs: Programs,
 }
 
-/// The programs of a scheduler, by name or path.
+/// The commands of a scheduler, each a program with its first arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
     /// `sbatch` or `qsub`.
-    pub submit: String,
+    pub submit: Vec<String>,
     /// `scancel` or `qdel`.
-    pub cancel: String,
+    pub cancel: Vec<String>,
     /// `squeue` or `qstat`.
-    pub list: String,
+    pub list: Vec<String>,
+}
+
+impl CommandLine {
+    /// A command with further arguments.
+    pub(crate) fn new(command: &[String], args: Vec<String>, stdin: Option<String>) -> Self {
+        let (program, first) = command
+            .split_first()
+            .map_or(("", &[][..]), |(p, f)| (p.as_str(), f));
+        Self {
+            program: program.to_owned(),
+            args: first.iter().cloned().chain(args).collect(),
+            stdin,
+        }
+    }
 }
 
 /// What marks the pilots of one cluster's Lacuna.

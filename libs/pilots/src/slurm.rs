@@ -72,6 +72,7 @@ impl Scheduler for Slurm {
             "--nodes=1".to_owned(),
             "--ntasks=1".to_owned(),
             "--no-requeue".to_owned(),
+            "--chdir=/".to_owned(),
             format!("--time={}", clock_time(limit)),
         ];
         if s.exclusive {
@@ -91,12 +92,7 @@ impl Scheduler for Slurm {
             args.push(format!("--time-min={}", clock_time(least)));
         }
         args.extend(s.extra.iter().cloned());
-        CommandLine {
-            program: s.programs.submit.clone(),
-            args,
-            env: Vec::new(),
-            stdin: Some(s.script.clone()),
-        }
+        CommandLine::new(&s.programs.submit, args, Some(s.script.clone()))
     }
 
     fn submitted(&self, said: &Result<Said, RunError>) -> Result<JobId, Refusal> {
@@ -125,32 +121,26 @@ impl Scheduler for Slurm {
             args.push("--state=PENDING".to_owned());
         }
         args.extend(jobs.iter().map(ToString::to_string));
-        CommandLine {
-            program: s.programs.cancel.clone(),
-            args,
-            env: Vec::new(),
-            stdin: None,
-        }
+        CommandLine::new(&s.programs.cancel, args, None)
     }
 
     fn list(&self) -> CommandLine {
         let s = &self.submission;
-        CommandLine {
-            program: s.programs.list.clone(),
-            args: vec![
+        CommandLine::new(
+            &s.programs.list,
+            vec![
                 "--me".to_owned(),
                 "--noheader".to_owned(),
                 "--states=all".to_owned(),
                 format!("--name={}", s.name),
                 format!("--format={FORMAT}"),
             ],
-            env: Vec::new(),
-            stdin: None,
-        }
+            None,
+        )
     }
 
     fn listed(&self, said: &Result<Said, RunError>) -> Result<Vec<Listed>, ListError> {
-        let program = || self.submission.programs.list.clone();
+        let program = || self.submission.programs.list.join(" ");
         let said = said.as_ref().map_err(Clone::clone)?;
         if said.code != Some(0) {
             return Err(ListError::Failed {

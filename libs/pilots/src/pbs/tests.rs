@@ -16,9 +16,9 @@ fn pbs() -> Pbs {
             script: script("lacuna-agent", ""),
             time_min: None,
             programs: Programs {
-                submit: "qsub".to_owned(),
-                cancel: "qdel".to_owned(),
-                list: "qstat".to_owned(),
+                submit: vec!["qsub".to_owned()],
+                cancel: vec!["qdel".to_owned()],
+                list: vec!["qstat".to_owned()],
             },
         },
         "ncpus=64".to_owned(),

@@ -14,9 +14,9 @@ fn slurm() -> Slurm {
         script: script("/opt/lacuna/bin/lacuna-agent", "/etc/lacuna/lacuna.toml"),
         time_min: Some(Span::from_secs(600)),
         programs: Programs {
-            submit: "sbatch".to_owned(),
-            cancel: "scancel".to_owned(),
-            list: "squeue".to_owned(),
+            submit: vec!["sbatch".to_owned()],
+            cancel: vec!["scancel".to_owned()],
+            list: vec!["squeue".to_owned()],
         },
     })
 }
@@ -36,7 +36,7 @@ fn a_pilot_is_a_one_node_job_that_is_never_requeued() {
     assert_eq!(
         line.args.join(" "),
         "--parsable --job-name=lacuna-pilot --comment=lacuna:main --nodelist=n7 --nodes=1 \
-         --ntasks=1 --no-requeue --time=01:01:00 --exclusive --mem=0 --partition=filler \
+         --ntasks=1 --no-requeue --chdir=/ --time=01:01:00 --exclusive --mem=0 --partition=filler \
          --account=fill --output=/dev/null --time-min=00:10:00 --gpus-per-node=4"
     );
     let script = line.stdin.unwrap();
