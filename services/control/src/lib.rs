@@ -5,6 +5,7 @@
 //! runs the same loop, so that a lost message repairs itself.
 
 mod carry;
+mod executor;
 mod feed;
 mod metrics;
 mod requests;
@@ -13,5 +14,6 @@ mod settings;
 mod start;
 mod times;
 
+pub use executor::PilotMetrics;
 pub use metrics::Metrics;
 pub use service::run;

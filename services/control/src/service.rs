@@ -17,7 +17,7 @@ use crate::feed::{Feed, tick};
 use crate::metrics::Metrics;
 use crate::start::totals;
 use crate::times::Arrivals;
-use crate::{requests, start};
+use crate::{executor, requests, start};
 
 /// The books are looked at this often at least, whatever the configuration says.
 const TIMER: Span = Span::from_ms(500);
@@ -39,7 +39,10 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     // Whoever sees the first state of the trainers may ask at once, so control listens before.
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
     let asked = ctx.bus.subscribe(&address::requests(&ctx.cluster)).await?;
-    let control = Control::start(ctx, metrics).await?;
+    let executor = executor::start(&ctx).await?;
+    let ctx = executor.context(ctx);
+    let mut control = Control::start(ctx, metrics).await?;
+    control.observes = executor.observes;
     control.live(agents, asked).await
 }
 
@@ -54,6 +57,8 @@ struct Control {
     /// The newest correlation id seen, for what the timer does.
     newest: String,
     totals: Option<Totals>,
+    /// Whether plans are only looked at: nobody will start agents.
+    observes: bool,
 }
 
 impl Control {
@@ -77,6 +82,7 @@ impl Control {
             watch,
             newest: String::new(),
             totals: None,
+            observes: false,
         };
         control.carry_out(first, "").await?;
         Ok(control)
@@ -174,6 +180,9 @@ impl Control {
                 }
                 plan = plans.next() => {
                     let plan = plan?;
+                    if self.observes {
+                        continue;
+                    }
                     let correlation = plan.envelope.correlation.clone();
                     let input = Input::Plan {
                         plan: plan.message.plan,

@@ -83,6 +83,19 @@ impl Default for Marks {
     }
 }
 
+/// In which form Slurm answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answers {
+    /// `sinfo` and `squeue` with a fixed format, which is cheap and the same in all versions;
+    /// the arguments are added to the commands.
+    #[default]
+    Text,
+    /// JSON; the commands are complete, as in `["curl", "...", "http://.../nodes"]` for
+    /// slurmrestd, or `["sinfo", "--json"]`.
+    Json,
+}
+
 /// A living Slurm, asked by `sinfo` and `squeue`, or by slurmrestd.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -91,6 +104,8 @@ pub struct Slurm {
     pub sinfo: Vec<String>,
     /// `squeue`: a program and its first arguments.
     pub squeue: Vec<String>,
+    /// In which form the commands answer.
+    pub answers: Answers,
     /// The zone of local times in answers, as `Europe/Warsaw`; this machine's if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
@@ -112,6 +127,7 @@ impl Default for Slurm {
         Self {
             sinfo: vec!["sinfo".to_owned()],
             squeue: vec!["squeue".to_owned()],
+            answers: Answers::Text,
             time_zone: None,
             planned_are_holes: false,
             absent_after: 3,

@@ -124,6 +124,10 @@ impl Config {
         }
         self.forecast.check()?;
         self.planner.check()?;
+        self.control
+            .pilots
+            .as_ref()
+            .map_or(Ok(()), |pilots| pilots.check())?;
         check(
             self.control.max_parallel > 0,
             "control.max_parallel",

@@ -5,13 +5,15 @@
 mod adapters;
 mod forecast;
 mod load;
+mod pilots;
 mod planner;
 mod sections;
 mod text;
 
-pub use adapters::{Following, Lsf, Marks, Pbs, Polling, Slurm};
+pub use adapters::{Answers, Following, Lsf, Marks, Pbs, Polling, Slurm};
 pub use forecast::{Forecast, NodeOrder, Predictor};
 pub use load::ConfigError;
+pub use pilots::{Assumed, PilotCommands, PilotMode, PilotPace, PilotScheduler, PilotTime, Pilots};
 pub use planner::{Foresight, Planner, PlannerPolicy};
 pub use sections::{
     Agent, BusSettings, Cluster, Config, Control, Http, Ingest, LogFormat, Recording,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::adapters::{Lsf, Pbs, Slurm};
 use super::forecast::Forecast;
+use super::pilots::Pilots;
 use super::planner::Planner;
 use super::text;
 
@@ -279,6 +280,8 @@ pub struct Control {
     /// Host and port of a `TCPStore` beside control, where the members of a run find each
     /// other (`python3 -m lacuna.store`); trainers by `torchrun` and `regroup` need one.
     pub store: Option<String>,
+    /// How agents come to nodes as jobs of the main scheduler.
+    pub pilots: Option<Pilots>,
 }
 
 impl Default for Control {
@@ -294,6 +297,7 @@ impl Default for Control {
             prepare_wait: Span::from_secs(120),
             require_agents: false,
             store: None,
+            pilots: None,
         }
     }
 }

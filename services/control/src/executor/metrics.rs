@@ -1,0 +1,208 @@
+//! What the executor measures.
+
+use lacuna_pilots::job::End;
+use lacuna_pilots::keeper::{Cause, Counts, Mode, Note};
+use lacuna_runtime::metrics::{self, Error, LATENCY_BOUNDS, Registry};
+use prometheus::{GaugeVec, HistogramVec, IntCounter, IntCounterVec, IntGauge};
+
+/// The executor's metrics.
+#[derive(Debug, Clone)]
+pub struct PilotMetrics {
+    pub(super) submitted: IntCounter,
+    refused: IntCounterVec,
+    ended: IntCounterVec,
+    cancelled: IntCounterVec,
+    failed: IntCounterVec,
+    adopted: IntCounter,
+    pilots: GaugeVec,
+    nodes: GaugeVec,
+    mode: GaugeVec,
+    blind: IntGauge,
+    pub(super) seconds: HistogramVec,
+    pub(super) command_failures: IntCounterVec,
+}
+
+const MODES: [Mode; 3] = [Mode::On, Mode::Observe, Mode::Off];
+const ENDS: [End; 6] = [
+    End::Completed,
+    End::Cancelled,
+    End::Preempted,
+    End::TimeLimit,
+    End::Failed,
+    End::NodeFailed,
+];
+/// A pilot that the scheduler no longer knows.
+const UNKNOWN: &str = "unknown";
+
+impl PilotMetrics {
+    /// Registers them.
+    ///
+    /// # Errors
+    /// If a name is taken.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        let labelled = |name: &str, help: &str, label: &str, values: &[&str]| {
+            let vec = metrics::counters(registry, name, help, &[label])?;
+            for value in values {
+                let _ = vec.with_label_values(&[*value]);
+            }
+            Ok::<_, Error>(vec)
+        };
+        let causes = Cause::ALL.map(Cause::name);
+        let mut ends = ENDS.map(End::name).to_vec();
+        ends.push(UNKNOWN);
+        let commands = ["submit", "cancel", "list"];
+        let seconds = metrics::histograms(
+            registry,
+            "lacuna_control_pilots_command_seconds",
+            "time that commands of the main scheduler took, by command",
+            &LATENCY_BOUNDS,
+            &["command"],
+        )?;
+        for command in commands {
+            let _ = seconds.with_label_values(&[command]);
+        }
+        Ok(Self {
+            submitted: metrics::counter(
+                registry,
+                "lacuna_control_pilots_submitted_total",
+                "pilots that the main scheduler has accepted",
+            )?,
+            refused: labelled(
+                "lacuna_control_pilots_refused_total",
+                "submissions that came to nothing or whose outcome is unknown, by cause",
+                "cause",
+                &causes,
+            )?,
+            ended: labelled(
+                "lacuna_control_pilots_ended_total",
+                "pilots that are over, by how they ended",
+                "end",
+                &ends,
+            )?,
+            cancelled: labelled(
+                "lacuna_control_pilots_cancelled_total",
+                "pilots that were asked to be cancelled, by cause",
+                "cause",
+                &[
+                    "pending",
+                    "duplicate",
+                    "no agent",
+                    "mute",
+                    "stray",
+                    "idle",
+                    "off",
+                ],
+            )?,
+            failed: labelled(
+                "lacuna_control_pilots_failed_total",
+                "failures of pilots that count against their node, by cause",
+                "cause",
+                &[
+                    "refused",
+                    "died young",
+                    "failed",
+                    "node failed",
+                    "no agent",
+                    "mute",
+                ],
+            )?,
+            adopted: metrics::counter(
+                registry,
+                "lacuna_control_pilots_adopted_total",
+                "pilots found that this process has not submitted",
+            )?,
+            pilots: metrics::gauges(
+                registry,
+                "lacuna_control_pilots",
+                "pilots, by state",
+                &["state"],
+            )?,
+            nodes: metrics::gauges(
+                registry,
+                "lacuna_control_pilots_nodes",
+                "nodes as the executor sees them: idle, with an agent, left alone for a time \
+                 after failures, in quarantine",
+                &["state"],
+            )?,
+            mode: metrics::gauges(
+                registry,
+                "lacuna_control_pilots_mode",
+                "whether pilots are submitted (1 for the mode in force)",
+                &["mode"],
+            )?,
+            blind: metrics::gauge(
+                registry,
+                "lacuna_control_pilots_blind",
+                "whether pilots or pool are unknown, so that nothing is submitted",
+            )?,
+            seconds,
+            command_failures: labelled(
+                "lacuna_control_pilots_command_failures_total",
+                "commands of the main scheduler that failed, by command",
+                "command",
+                &commands,
+            )?,
+        })
+    }
+
+    pub(super) fn note(&self, note: &Note) {
+        match note {
+            Note::Mode(_) => {}
+            Note::Refused { refusal, .. } => {
+                self.refused
+                    .with_label_values(&[refusal.cause.name()])
+                    .inc();
+            }
+            Note::Adopted { .. } => self.adopted.inc(),
+            Note::Ended { end, .. } => {
+                let end = end.map_or(UNKNOWN, End::name);
+                self.ended.with_label_values(&[end]).inc();
+            }
+            Note::Cancelling { cause, .. } => {
+                self.cancelled.with_label_values(&[*cause]).inc();
+            }
+            Note::Failed { cause, .. } => self.failed.with_label_values(&[*cause]).inc(),
+        }
+    }
+
+    pub(super) fn state(&self, counts: Counts, mode: Mode, blind: bool) {
+        for (state, count) in [
+            ("submitting", counts.submitting),
+            ("pending", counts.pending),
+            ("running", counts.running),
+            ("ending", counts.ending),
+        ] {
+            self.pilots
+                .with_label_values(&[state])
+                .set(f64::from(count));
+        }
+        for (state, count) in [
+            ("idle", counts.idle),
+            ("agent", counts.agents),
+            ("held back", counts.held_back),
+            ("quarantined", counts.quarantined),
+        ] {
+            self.nodes.with_label_values(&[state]).set(f64::from(count));
+        }
+        for each in MODES {
+            let value = f64::from(u8::from(each == mode));
+            self.mode.with_label_values(&[each.name()]).set(value);
+        }
+        self.blind.set(i64::from(blind));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exposition_is_the_golden_one() {
+        let registry = Registry::new();
+        let made = PilotMetrics::new(&registry).unwrap();
+        made.state(Counts::default(), Mode::Observe, true);
+        let text = metrics::expose(&registry).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/pilots.txt");
+        lacuna_testkit::golden(path, &text);
+    }
+}

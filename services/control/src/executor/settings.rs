@@ -1,0 +1,156 @@
+//! From the configuration to the core's settings.
+
+use std::sync::Arc;
+
+use lacuna_model::Span;
+use lacuna_pilots::job::Owner;
+use lacuna_pilots::keeper::{Mode, Settings};
+use lacuna_pilots::limit::TimeLimit;
+use lacuna_pilots::pbs::{self, Pbs};
+use lacuna_pilots::scheduler::{Programs, Scheduler, Submission, mark};
+use lacuna_pilots::slurm::{self, Slurm};
+use lacuna_runtime::config::{PilotMode, PilotScheduler, Pilots};
+use lacuna_runtime::{Context, Misconfigured, ServiceError};
+
+/// Variables that the scheduler's commands see, besides those that the configuration names.
+const PASSED: [&str; 6] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ"];
+/// And those that begin so: where the scheduler's own configuration is.
+const PREFIXES: [&str; 2] = ["SLURM_CONF", "PBS_"];
+
+/// All that the executor needs.
+#[derive(Clone)]
+pub(super) struct Setup {
+    pub(super) mode: Mode,
+    pub(super) keeper: Settings,
+    pub(super) time: TimeLimit,
+    pub(super) scheduler: Arc<dyn Scheduler>,
+    /// The whole environment of the commands. Pilots inherit it, so that nothing is in it that
+    /// is nobody's business, as the password of NATS.
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) limit: Span,
+}
+
+/// Checks what only a living machine can tell, and puts it all together.
+///
+/// # Errors
+/// [`Misconfigured`].
+pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceError> {
+    let mark = mark(&ctx.cluster);
+    let environment = environment(&pilots.pass_env);
+    let is_slurm = pilots.scheduler == PilotScheduler::Slurm;
+    let script = match &pilots.script {
+        Some(path) => std::fs::read_to_string(path).map_err(|e| {
+            let path = path.display();
+            Misconfigured(format!("control.pilots.script: cannot read {path}: {e}"))
+        })?,
+        None if is_slurm => slurm::script(&pilots.agent, &pilots.agent_config),
+        None => pbs::script(&pilots.agent, &pilots.agent_config),
+    };
+    if !script.starts_with("#!") {
+        let text = "control.pilots.script: a batch script begins with #! and an interpreter";
+        return Err(Misconfigured(text.to_owned()).into());
+    }
+    let or = |command: &[String], default: &str| match command {
+        [] => vec![default.to_owned()],
+        given => given.to_owned(),
+    };
+    let commands = &pilots.commands;
+    let [submit, cancel, list] = if is_slurm {
+        ["sbatch", "scancel", "squeue"]
+    } else {
+        ["qsub", "qdel", "qstat"]
+    };
+    let submission = Submission {
+        name: pilots.name.clone(),
+        mark: mark.clone(),
+        partition: pilots.partition.clone(),
+        account: pilots.account.clone(),
+        qos: pilots.qos.clone(),
+        exclusive: pilots.exclusive,
+        output: pilots.output.clone(),
+        extra: pilots.extra.clone(),
+        script,
+        time_min: pilots.time.flexible.then_some(pilots.time.min),
+        programs: Programs {
+            submit: or(&commands.submit, submit),
+            cancel: or(&commands.cancel, cancel),
+            list: or(&commands.list, list),
+        },
+    };
+    let user = environment.iter().find(|(name, _)| name == "USER");
+    // `squeue --me` lists our own; `qstat` lists everybody's.
+    let user = user.map(|(_, user)| user.clone()).filter(|_| !is_slurm);
+    let owner = Owner {
+        name: pilots.name.clone(),
+        mark,
+        user,
+    };
+    let scheduler: Arc<dyn Scheduler> = if is_slurm {
+        Arc::new(Slurm::new(submission))
+    } else {
+        Arc::new(Pbs::new(submission, pilots.chunk.clone()))
+    };
+    Ok(Setup {
+        mode: match pilots.mode {
+            PilotMode::On => Mode::On,
+            PilotMode::Observe => Mode::Observe,
+            PilotMode::Off => Mode::Off,
+        },
+        keeper: keeper(ctx, pilots, owner),
+        time: TimeLimit {
+            quantile: pilots.time.quantile,
+            min: pilots.time.min,
+            max: pilots.time.max,
+            default: pilots.time.default,
+        },
+        scheduler,
+        environment,
+        limit: pilots.pace.command_limit,
+    })
+}
+
+fn keeper(ctx: &Context, pilots: &Pilots, owner: Owner) -> Settings {
+    let pace = &pilots.pace;
+    let defaults = Settings::of(owner);
+    // An agent's word may be late twice before it counts as silent.
+    let report = ctx.config.agent.report_every;
+    let twice = report + report + Span::from_secs(5);
+    Settings {
+        rate: pace.rate,
+        burst: pace.burst,
+        max_pending: pace.max_pending,
+        max_pilots: match pace.max_pilots {
+            0 => u32::MAX,
+            most => most,
+        },
+        only_with_work: pace.only_with_work,
+        pending_limit: pace.pending_limit,
+        start_limit: pace.start_limit.max(twice),
+        silent_after: defaults.silent_after.max(twice),
+        mute_after: defaults.mute_after.max(twice),
+        rest: pace.rest,
+        stray_after: pace.stray_after,
+        idle_after: pace.idle_after,
+        backoff: pace.backoff,
+        backoff_max: pace.backoff_max,
+        quarantine_after: pace.quarantine_after,
+        quarantine: pace.quarantine,
+        list_every: pace.list_every,
+        list_soon: pace.list_soon,
+        blind_after: defaults
+            .blind_after
+            .max(pace.list_every + pace.list_every + pace.command_limit),
+        pool_stale: defaults.pool_stale.max(ctx.config.planner.stale_after),
+        ..defaults
+    }
+}
+
+fn environment(more: &[String]) -> Vec<(String, String)> {
+    std::env::vars()
+        .filter(|(name, _)| {
+            PASSED.contains(&name.as_str())
+                || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+                || more.contains(name)
+        })
+        .collect()
+}

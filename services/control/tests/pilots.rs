@@ -1,0 +1,321 @@
+//! The executor against fake commands of Slurm; the test plays forecast and agents.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lacuna_control_service::run;
+use lacuna_model::{Activity, AgentStatus, ClusterId, Epoch};
+use lacuna_runtime::{
+    Bus, ClusterClock, Config, Context, Health, NoArgs, ServiceError, Tasks,
+    metrics::{Registry, expose},
+};
+use lacuna_testkit::{TestNats, connect, node, pool};
+use lacuna_wire::address;
+use lacuna_wire::msg::PoolState;
+use tokio_util::sync::CancellationToken;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn cluster() -> ClusterId {
+    ClusterId::new("c").unwrap()
+}
+
+/// A Slurm of three scripts and a folder.
+struct Slurm(tempfile::TempDir);
+
+const SBATCH: &str = r#"#!/bin/bash
+d=@DIR@
+echo "$*" >> $d/sbatch.log
+[ -e $d/deny ] && { echo "sbatch: error: Batch job submission failed: Access/permission denied" >&2; exit 1; }
+[ -e $d/hang ] && { sleep 100 & wait; }
+exec 9> $d/lock; flock 9
+n=$(( $(cat $d/next 2>/dev/null || echo 100) + 1 )); echo $n > $d/next
+for a in "$@"; do case $a in
+  --nodelist=*) node=${a#*=} ;; --comment=*) mark=${a#*=} ;; --job-name=*) name=${a#*=} ;;
+esac; done
+cat > $d/script
+echo "$n|1700000$n|train|RUNNING|$node|$node|$name|$mark" > $d/jobs/$n
+echo $n
+"#;
+const SQUEUE: &str = r#"#!/bin/bash
+[ -e @DIR@/away ] && { echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1; }
+cat @DIR@/jobs/* 2>/dev/null
+exit 0
+"#;
+const SCANCEL: &str = r#"#!/bin/bash
+echo "$*" >> @DIR@/scancel.log
+for a in "$@"; do case $a in -*) ;; *) sed -i 's/RUNNING/CANCELLED/' @DIR@/jobs/$a ;; esac; done
+"#;
+
+impl Slurm {
+    fn new() -> Self {
+        let slurm = Self(tempfile::tempdir().unwrap());
+        std::fs::create_dir(slurm.path("jobs")).unwrap();
+        for (name, text) in [("sbatch", SBATCH), ("squeue", SQUEUE), ("scancel", SCANCEL)] {
+            let path = slurm.path(name);
+            let dir = slurm.0.path().display().to_string();
+            std::fs::write(&path, text.replace("@DIR@", &dir)).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        slurm
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn touch(&self, name: &str) {
+        std::fs::write(self.path(name), "").unwrap();
+    }
+
+    fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn config(&self, mode: &str) -> Config {
+        let text = format!(
+            "[control.pilots]\nmode = \"{mode}\"\npartition = \"filler\"\noverride_check = true\n\
+             agent_config = \"/etc/lacuna/lacuna.toml\"\n\
+             [control.pilots.commands]\nsubmit = [{:?}]\ncancel = [{:?}]\nlist = [{:?}]\n\
+             [control.pilots.pace]\nonly_with_work = false\nlist_soon = \"100ms\"\n\
+             list_every = \"500ms\"\ncommand_limit = \"1s\"\n[agent]\nreport_every = \"1s\"\n",
+            self.path("sbatch"),
+            self.path("scancel"),
+            self.path("squeue")
+        );
+        let config = Config::parse(&text, Path::new("test")).unwrap();
+        config.check().unwrap();
+        config
+    }
+}
+
+struct Control {
+    registry: Registry,
+    stop: CancellationToken,
+    tasks: Tasks,
+    running: tokio::task::JoinHandle<Result<(), ServiceError>>,
+}
+
+impl Control {
+    async fn start(nats: &TestNats, config: Config) -> Self {
+        let (registry, stop) = (Registry::new(), CancellationToken::new());
+        let tasks = Tasks::new(stop.clone());
+        let ctx = Context {
+            config: Arc::new(config),
+            cluster: cluster(),
+            bus: connect(nats, &cluster(), "control").await,
+            registry: registry.clone(),
+            health: Health::default(),
+            clock: ClusterClock::new(),
+            tasks: tasks.clone(),
+            shutdown: stop.clone(),
+            listening: ([127, 0, 0, 1], 0).into(),
+        };
+        let running = tokio::spawn(run(ctx, NoArgs {}));
+        Self {
+            registry,
+            stop,
+            tasks,
+            running,
+        }
+    }
+
+    fn metric(&self, name: &str) -> f64 {
+        let text = expose(&self.registry).unwrap();
+        let line = text.lines().find_map(|l| l.strip_prefix(name));
+        line.map_or(-1.0, |value| value.trim().parse().unwrap())
+    }
+
+    async fn until(&self, what: &str, mut reached: impl FnMut(&Self) -> bool) {
+        let waited = tokio::time::timeout(LIMIT, async {
+            while !reached(self) {
+                assert!(!self.running.is_finished(), "control has ended");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        if waited.await.is_err() {
+            panic!("never: {what}\n{}", expose(&self.registry).unwrap());
+        }
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.running.await.unwrap().unwrap();
+        self.tasks.finish(Duration::from_secs(5)).await;
+    }
+}
+
+async fn idle(bus: &Bus, seq: u64, names: &[&str]) {
+    let state = PoolState {
+        pool: pool(seq, 100, names),
+        predictor: "test".to_owned(),
+    };
+    bus.store(&address::pool(&cluster()), &state, "")
+        .await
+        .unwrap();
+}
+
+async fn speak(bus: &Bus, name: &str, leaving: bool) {
+    let status = AgentStatus {
+        node: node(name),
+        epoch: Epoch(0),
+        seq: 0,
+        activity: Activity::Free,
+        released: None,
+        leaving,
+    };
+    let subject = address::agent(&cluster(), &status.node);
+    bus.publish(&subject, &status, "").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_nodes_get_pilots_which_outlive_control_and_are_adopted_and_cancelled() {
+    let (nats, slurm) = (TestNats::start(), Slurm::new());
+    let bus = connect(&nats, &cluster(), "forecast").await;
+    // Jobs of others, one of the same name.
+    let theirs = "7|1|train|RUNNING|n9|n9|lacuna-pilot|lacuna:other\n8|1|train|RUNNING|n8|n8|x|y\n";
+    std::fs::write(slurm.path("jobs/7"), theirs).unwrap();
+    let control = Control::start(&nats, slurm.config("on")).await;
+    idle(&bus, 1, &["n1", "n2", "n3"]).await;
+    control
+        .until("three submissions", |_| {
+            slurm.lines("sbatch.log").len() == 3
+        })
+        .await;
+    let first = slurm.lines("sbatch.log").remove(0);
+    for part in [
+        "--parsable",
+        "--comment=lacuna:c",
+        "--nodelist=n1",
+        "--no-requeue",
+        "--partition=filler",
+        // The forecast says two minutes; nothing is shorter than the setting.
+        "--time=00:05:00",
+    ] {
+        assert!(first.contains(part), "{first}");
+    }
+    let script = std::fs::read_to_string(slurm.path("script")).unwrap();
+    assert!(script.contains("exec srun"), "{script}");
+    for name in ["n1", "n2", "n3"] {
+        speak(&bus, name, false).await;
+    }
+    let running = "lacuna_control_pilots{state=\"running\"}";
+    control
+        .until("three run", |c| c.metric(running) == 3.0)
+        .await;
+    // Control goes; the pilots stay.
+    control.end().await;
+    assert_eq!(slurm.lines("scancel.log"), Vec::<String>::new());
+    let control = Control::start(&nats, slurm.config("on")).await;
+    control
+        .until("three are found", |c| c.metric(running) == 3.0)
+        .await;
+    assert_eq!(control.metric("lacuna_control_pilots_adopted_total"), 3.0);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(slurm.lines("sbatch.log").len(), 3);
+    control.end().await;
+    // Off: ours go, others stay.
+    let control = Control::start(&nats, slurm.config("off")).await;
+    let ended = "lacuna_control_pilots_ended_total{end=\"cancelled\"}";
+    control
+        .until("three are cancelled", |c| c.metric(ended) == 3.0)
+        .await;
+    let cancelled = slurm.lines("scancel.log").join(" ");
+    for ours in ["101", "102", "103", "--name=lacuna-pilot"] {
+        assert!(cancelled.contains(ours), "{cancelled}");
+    }
+    let words: Vec<&str> = cancelled.split(' ').collect();
+    assert!(
+        !words.contains(&"7") && !words.contains(&"8"),
+        "{cancelled}"
+    );
+    control.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_preempted_pilot_is_followed_by_another_when_its_node_is_idle_again() {
+    let (nats, slurm) = (TestNats::start(), Slurm::new());
+    let bus = connect(&nats, &cluster(), "forecast").await;
+    let control = Control::start(&nats, slurm.config("on")).await;
+    idle(&bus, 1, &["n1"]).await;
+    control
+        .until("a submission", |_| slurm.lines("sbatch.log").len() == 1)
+        .await;
+    speak(&bus, "n1", false).await;
+    speak(&bus, "n1", true).await;
+    let job = std::fs::read_to_string(slurm.path("jobs/101")).unwrap();
+    std::fs::write(slurm.path("jobs/101"), job.replace("RUNNING", "PREEMPTED")).unwrap();
+    idle(&bus, 2, &[]).await;
+    let preempted = "lacuna_control_pilots_ended_total{end=\"preempted\"}";
+    control
+        .until("it is over", |c| c.metric(preempted) == 1.0)
+        .await;
+    assert_eq!(slurm.lines("sbatch.log").len(), 1);
+    idle(&bus, 3, &["n1"]).await;
+    control
+        .until("another", |_| slurm.lines("sbatch.log").len() == 2)
+        .await;
+    let failed = "lacuna_control_pilots_failed_total{cause=\"died young\"}";
+    assert_eq!(control.metric(failed), 0.0);
+    control.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_observer_submits_nothing_and_neither_does_one_who_cannot_see() {
+    let (nats, slurm) = (TestNats::start(), Slurm::new());
+    let bus = connect(&nats, &cluster(), "forecast").await;
+    let control = Control::start(&nats, slurm.config("observe")).await;
+    idle(&bus, 1, &["n1"]).await;
+    let seen = "lacuna_control_pilots_nodes{state=\"idle\"}";
+    control
+        .until("the pool is seen", |c| c.metric(seen) == 1.0)
+        .await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
+    control.end().await;
+    // The scheduler's lists do not come: pilots may be there.
+    slurm.touch("away");
+    let control = Control::start(&nats, slurm.config("on")).await;
+    let failures = "lacuna_control_pilots_command_failures_total{command=\"list\"}";
+    control
+        .until("lists fail", |c| c.metric(failures) >= 3.0)
+        .await;
+    assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
+    assert_eq!(control.metric("lacuna_control_pilots_blind"), 1.0);
+    control.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_submission_that_is_denied_hangs_or_has_no_program_is_named() {
+    let (nats, slurm) = (TestNats::start(), Slurm::new());
+    let bus = connect(&nats, &cluster(), "forecast").await;
+    idle(&bus, 1, &["n1"]).await;
+    let refused = |cause: &str| format!("lacuna_control_pilots_refused_total{{cause=\"{cause}\"}}");
+    slurm.touch("deny");
+    let control = Control::start(&nats, slurm.config("on")).await;
+    control
+        .until("denied", |c| c.metric(&refused("denied")) == 1.0)
+        .await;
+    control.end().await;
+    std::fs::remove_file(slurm.path("deny")).unwrap();
+    slurm.touch("hang");
+    let control = Control::start(&nats, slurm.config("on")).await;
+    control
+        .until("hangs", |c| c.metric(&refused("unreachable")) == 1.0)
+        .await;
+    control.end().await;
+    let mut config = slurm.config("on");
+    if let Some(pilots) = &mut config.control.pilots {
+        pilots.commands.submit = vec!["/no/such/sbatch".to_owned()];
+    }
+    let control = Control::start(&nats, config).await;
+    control
+        .until("missing", |c| c.metric(&refused("missing")) == 1.0)
+        .await;
+    control.end().await;
+}
