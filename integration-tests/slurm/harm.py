@@ -42,7 +42,6 @@ class Measurement:
 
     def whole(self) -> None:
         """Training on every node, for some steps."""
-        self.lacuna.pilots_back(self.nodes)
         until("it trains on all nodes", 120, lambda: self.lacuna.leased("measured") == self.nodes)
         world = len(self.nodes)
         until("all take part in steps", 60, lambda: self.tail(10) and {s["world"] for s in self.tail(10)} == {world})
@@ -52,12 +51,13 @@ class Measurement:
         return steps[-count:] if len(steps) >= count else []
 
     def without(self, widths: list[int], repeats: int) -> None:
-        """The same cluster without pilots; the services run on."""
+        """The same cluster without pilots."""
         self.lacuna.pilots_off()
         for _ in range(repeats):
             for width in widths:
                 self.bed.wait_idle(60)
                 self.delays.setdefault(("without", width), []).append(self.srun(width))
+        self.lacuna.pilots_on()
 
     def happen(self, event: str) -> None:
         """Lets one thing happen to a cluster that trains on all nodes, and looks what became of it."""
@@ -69,7 +69,7 @@ class Measurement:
             self.delays.setdefault(("with", width), []).append(self.srun(width))
         elif event.startswith("kill"):
             # With the agent, nobody is left on the node who could say anything.
-            chosen = "ps -o pid= -u lacuna" if event == "kill-all" else "ps -o pid= -C python3"
+            chosen = "ps -o pid= -u lacuna" if event == "kill-all" else "ps -u lacuna -o pid=,comm= | awk '$2 ~ /^python3/ {print $1}'"
             where = self.bed.layout.container(victim)
             self.bed.docker_exec(where, "bash", "-c", f"kill -9 $({chosen})", check=False)
         else:

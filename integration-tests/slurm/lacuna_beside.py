@@ -124,27 +124,22 @@ class Lacuna:
         """Ends all services and all jobs, whatever state they are in."""
         self.bed.unpause()
         self.stop()
-        self.bed.ctl("scancel", "-u", f"{PILOT},alice", check=False)
+        for user in (PILOT, "alice"):
+            self.bed.ctl("scancel", "-u", user, check=False)
         self.bed.wait_idle(60)
         # What a failed test has left must not fail the next.
         for container in self.bed.layout.containers[1:]:
             self.bed.docker_exec(container, "bash", "-c", f"kill -9 $(ps -o pid= -u {PILOT})", check=False)
 
-    # --- pilots by hand, as at a site that starts agents itself
-
-    def pilots_on(self, nodes: set[str]) -> None:
-        """A pilot on each node, whose agent speaks."""
-        for node in sorted(nodes):
-            job = ["sbatch", "--parsable", "-w", node, "-t", "600", "-o", f"/shared/pilot-{node}.log", "--open-mode=append"]
-            self.bed.ctl(*job, "/opt/lacuna/hooks/pilot.sbatch", user=PILOT)
-            self.bed.ctl("lacuna", "events", "publish", "node.idle", node, user=PILOT)
-        until("agents speak on all nodes", 30, lambda: nodes <= {n for n, r in self.nodes().items() if r["agent"]})
-
-    def pilots_back(self, nodes: set[str]) -> None:
-        """Pilots again where batch jobs have ended theirs."""
-        running = {node for state, node in self.pilots().values() if state == "RUNNING"}
-        self.pilots_on(nodes - running)
+    # --- pilots, which come by themselves while there is work
 
     def pilots_off(self) -> None:
+        """No pilot, and none that comes: control is stopped until pilots_on."""
+        self.services("stop", "control")
         self.bed.ctl("scancel", "-u", PILOT, "-p", "filler", user=PILOT)
         until("no pilot is left", 30, lambda: not self.pilots())
+
+    def pilots_on(self) -> None:
+        """Undoes pilots_off."""
+        self.services("start", "control")
+        until("control answers", 30, lambda: self.ask("nodes", check=False) is not None)

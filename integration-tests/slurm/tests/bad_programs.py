@@ -26,7 +26,6 @@ MOST = 2.0
 
 class BadPrograms(WithLacuna):
     def run_script(self, name: str, script: str) -> None:
-        self.lacuna.pilots_on(self.names)
         self.lacuna.submit(SHELL.replace("@NAME", name).replace("@SCRIPT", json.dumps(script)))
 
     def batch_seconds(self) -> float:
@@ -56,7 +55,6 @@ class BadPrograms(WithLacuna):
         self.nothing_is_left()
 
     def test_a_program_that_cannot_start_is_given_up_by_name(self):
-        self.lacuna.pilots_on(self.names)
         text = SHELL.replace("@NAME", "nowhere").replace("@SCRIPT", '""').replace("/bin/bash", "/no/such/program")
         self.lacuna.submit(text)
         until("it is given up", 90, lambda: self.lacuna.trainer("nowhere")["phase"] == "failed")

@@ -35,7 +35,6 @@ class WithLacuna(unittest.TestCase):
 
     def train(self, name: str, **more) -> None:
         """A trainer that trains on all nodes."""
-        self.lacuna.pilots_on(self.names)
         self.lacuna.submit(counted(name, **more))
         until(f"{name} trains on all nodes", 60, lambda: self.lacuna.leased(name) == self.names)
         until("rank 0 has done steps", 60, lambda: len(self.lacuna.steps(name)) >= 10)

@@ -9,9 +9,12 @@ class Restarts(WithLacuna):
         """Training goes on over it, and the cluster is whole again."""
         self.train(name)
         before = len(self.lacuna.steps(name))
+        pilots = self.lacuna.pilots()
         kill()
         until("steps go on", 30, lambda: len(self.lacuna.steps(name)) > before + 20)
         until("it trains on all nodes", 60, lambda: self.lacuna.leased(name) == self.names)
+        # Pilots were adopted: neither ended nor doubled.
+        self.assertEqual(self.lacuna.pilots(), pilots)
         # And a batch job is served as ever.
         self.bed.ctl("srun", "-Q", "-w", "n02", "-p", "batch", "sleep", "1", user="alice")
         steps = self.steps_hold(name)

@@ -35,7 +35,6 @@ class Training(WithLacuna):
         for _ in range(50):
             node = chance.choice(sorted(self.names))
             self.bed.ctl("srun", "-Q", "-w", node, "-p", "batch", "true", user="alice")
-            self.lacuna.pilots_back(self.names)
             until("it trains on all nodes again", 60, lambda: self.lacuna.leased("fifty") == self.names)
         until("the trainer is done", 600, lambda: self.lacuna.trainer("fifty")["phase"] == "done", every=1)
         self.assertGreaterEqual(self.lacuna.trainer("fifty")["preemptions"], 50)
