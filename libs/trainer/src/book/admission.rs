@@ -7,6 +7,7 @@ use lacuna_model::{Phase, Timestamp, TrainerId, TrainerRecord, TrainerSpec};
 
 use crate::Now;
 use crate::account::Account;
+use crate::book::pauses::Pauses;
 use crate::book::profile::Profile;
 use crate::book::state::{Out, Trainer};
 use crate::book::{Book, Effect, Note, Refusal, RefusalKind};
@@ -71,6 +72,7 @@ impl Book {
             record,
             account: Account::default(),
             profile: Profile::default(),
+            pauses: Pauses::default(),
             target: None,
             loss: None,
             restart: None,

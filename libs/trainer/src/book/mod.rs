@@ -19,6 +19,7 @@ mod agents;
 mod effect;
 mod input;
 mod leases;
+mod pauses;
 mod plan;
 mod pool;
 mod profile;

@@ -4,40 +4,67 @@
 //! marked. From its reports control measures the rate at each node count: samples over time
 //! between consecutive reports of one run, summed over all such pairs at that count. The
 //! first samples of a run only mark the beginning, so that the start of the program does not
-//! count. After two pairs the count is measured; the curve goes through all measured counts,
+//! count. The newest pairs at a count are remembered; if the newest few of them all say that the
+//! rate has changed, the others are forgotten, so that the curve follows reality. After two pairs the count is measured; the curve goes through all measured counts,
 //! and beyond the last goes on linearly along its last piece, never falling. A rate below
 //! that of the smallest measured count is raised to it: more nodes are never planned to do
 //! worse than fewest, which is what a scaling curve must promise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use lacuna_model::{Launch, Progress, RunId, ScalingCurve, Timestamp, TrainerSpec};
 
+/// Pairs of reports at a node count that are remembered.
+const REMEMBERED: usize = 24;
+/// So many newest pairs that all lie on one side of the mean of the others, further off than
+/// [`OFF`], show that the rate has changed: the others are forgotten.
+const NEWEST: usize = 4;
 /// Pairs of reports after which a node count is measured.
-const PAIRS: u32 = 2;
+const PAIRS: usize = 2;
 /// A curve is replaced when the rate at a measured count is off by more than this share:
 /// every replacement makes a new plan.
 const OFF: f64 = 0.05;
 
-/// Sums over pairs of reports at one node count.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct Sum {
-    samples: f64,
-    seconds: f64,
-    pairs: u32,
+/// Pairs of reports at one node count: samples and seconds between them, oldest first.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Pairs(VecDeque<(f64, f64)>);
+
+/// Samples a second over all of these pairs.
+fn mean<'a>(pairs: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
+    let sum = |sum: (f64, f64), pair: &(f64, f64)| (sum.0 + pair.0, sum.1 + pair.1);
+    let (samples, seconds) = pairs.fold((0.0, 0.0), sum);
+    samples / seconds
 }
 
-impl Sum {
+impl Pairs {
+    fn add(&mut self, samples: f64, seconds: f64) {
+        if self.0.len() == REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back((samples, seconds));
+        let old = self.0.len().saturating_sub(NEWEST);
+        if old < PAIRS {
+            return;
+        }
+        let before = mean(self.0.iter().take(old));
+        let newest = || self.0.iter().skip(old).map(|(samples, s)| samples / s);
+        let above = newest().all(|rate| rate > before * (1.0 + OFF));
+        let below = newest().all(|rate| rate < before * (1.0 - OFF));
+        if above || below {
+            self.0.drain(..old);
+        }
+    }
+
     fn rate(&self) -> Option<f64> {
-        let rate = self.samples / self.seconds;
-        (self.pairs >= PAIRS && rate.is_finite() && rate > 0.0).then_some(rate)
+        let rate = mean(self.0.iter());
+        (self.0.len() >= PAIRS && rate.is_finite() && rate > 0.0).then_some(rate)
     }
 }
 
 /// What was measured of one trainer since control started.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Profile {
-    sums: BTreeMap<u32, Sum>,
+    sums: BTreeMap<u32, Pairs>,
     last: Option<(RunId, Timestamp, f64)>,
 }
 
@@ -50,7 +77,7 @@ impl Profile {
         nodes: u32,
         report: &Progress,
     ) -> bool {
-        if !is_profiled(spec) || nodes == 0 || report.owed > 0.0 || report.samples <= 0.0 {
+        if nodes == 0 || report.owed > 0.0 || report.samples <= 0.0 {
             return false;
         }
         let last = self.last.replace((report.run, report.at, report.samples));
@@ -67,9 +94,7 @@ impl Profile {
             return false;
         }
         let sum = self.sums.entry(nodes).or_default();
-        sum.samples += more;
-        sum.seconds += seconds;
-        sum.pairs += 1;
+        sum.add(more, seconds);
         let Some(rate) = sum.rate() else { return false };
         let known = measured(spec).get(&nodes).copied();
         if known.is_some_and(|known| (rate - known).abs() <= OFF * known) {
@@ -91,7 +116,8 @@ impl Profile {
     }
 }
 
-fn is_profiled(spec: &TrainerSpec) -> bool {
+/// Whether its owner asked for it.
+pub(crate) fn is_profiled(spec: &TrainerSpec) -> bool {
     matches!(spec.launch, Launch::Command { profile: true, .. })
 }
 

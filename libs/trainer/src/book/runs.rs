@@ -7,6 +7,7 @@ use lacuna_model::{
 
 use crate::Now;
 use crate::account::{Change, Counted, is_done};
+use crate::book::profile::is_profiled;
 use crate::book::state::{Out, Restart};
 use crate::book::{Book, Note};
 
@@ -103,6 +104,8 @@ impl Book {
         if after > 0 && record.started.is_none() {
             record.started = Some(now.cluster);
         }
+        let begun = (record.run, record.run_since);
+        trainer.pauses.turn(begun, change, before, after);
         trainer.restart = None;
         trainer.up = now.wall;
         if before + after > 0 {
@@ -219,12 +222,11 @@ impl Book {
                 trainer.dirty = true;
                 self.figures = true;
                 let record = &mut trainer.record;
+                let nodes = record.nodes.len() as u32;
                 if report.run == record.run
-                    && (trainer.profile).observe(
-                        &mut record.spec,
-                        record.nodes.len() as u32,
-                        report,
-                    )
+                    && is_profiled(&record.spec)
+                    && ((trainer.profile).observe(&mut record.spec, nodes, report)
+                        | (trainer.pauses).observe(&mut record.spec, report))
                 {
                     out.records.insert(report.trainer.clone());
                     self.changed = true;

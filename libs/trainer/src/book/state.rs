@@ -9,6 +9,7 @@ use lacuna_model::{
 };
 
 use crate::account::{Account, Change};
+use crate::book::pauses::Pauses;
 use crate::book::profile::Profile;
 use crate::book::{Effect, LeaseWrite, Note, Tick};
 
@@ -196,6 +197,7 @@ pub(crate) struct Trainer {
     pub(crate) record: TrainerRecord,
     pub(crate) account: Account,
     pub(crate) profile: Profile,
+    pub(crate) pauses: Pauses,
     pub(crate) target: Option<Target>,
     pub(crate) loss: Option<Loss>,
     pub(crate) restart: Option<Restart>,

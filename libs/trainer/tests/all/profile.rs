@@ -122,6 +122,60 @@ fn what_was_measured_outlives_control_and_late_reports_measure_nothing() {
 }
 
 #[test]
+fn a_rate_that_has_changed_is_measured_anew() {
+    let mut w = world(unknown(), &[0]);
+    let mut samples = 0.0;
+    for _ in 0..12 {
+        report(&mut w, samples);
+        samples += 1000.0;
+    }
+    assert_eq!(rates(&w)[1], 100.0);
+    // Another job on the switch: half as fast from now on. Four reports tell.
+    for n in 0..6 {
+        report(&mut w, samples);
+        samples += 500.0;
+        if n == 2 {
+            assert!(rates(&w)[1] > 75.0, "too soon: {:?}", rates(&w));
+        }
+    }
+    assert_eq!(rates(&w)[1], 50.0);
+    // One slow report among others is no change.
+    report(&mut w, samples);
+    report(&mut w, samples + 480.0);
+    assert_eq!(rates(&w)[1], 50.0);
+}
+
+#[test]
+fn what_a_change_of_size_costs_is_measured() {
+    let mut w = world(unknown(), &[0]);
+    let rescale = |w: &World| w.book.record(&trainer("a")).unwrap().spec.rescale;
+    let assumed = rescale(&w);
+    for samples in [0.0, 1000.0, 2000.0, 3000.0] {
+        report(&mut w, samples);
+    }
+    // The start from nothing is no rescale. Growing stops training for four seconds: after ten
+    // there are six seconds' worth of samples; shrinking for one.
+    for (nodes, first) in [(vec![0, 1], 900.0), (vec![0], 900.0), (vec![0, 1], 900.0)] {
+        let rate = if nodes.len() == 2 { 150.0 } else { 100.0 };
+        apply(&mut w, &nodes);
+        report(&mut w, first);
+        report(&mut w, first + 10.0 * rate);
+        report(&mut w, first + 20.0 * rate);
+    }
+    assert_eq!(rescale(&w).up_s, 4.0);
+    assert_eq!(rescale(&w).down_s, assumed.down_s, "once is too little");
+    apply(&mut w, &[0]);
+    report(&mut w, 900.0);
+    report(&mut w, 1900.0);
+    assert_eq!(rescale(&w).down_s, 1.0);
+    assert_eq!(
+        w.records[&trainer("a")].spec.rescale,
+        rescale(&w),
+        "not kept"
+    );
+}
+
+#[test]
 fn a_curve_that_its_owner_measured_stays() {
     let mut known = unknown();
     if let Launch::Command { profile, .. } = &mut known.launch {

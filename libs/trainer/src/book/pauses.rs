@@ -1,0 +1,104 @@
+//! Rescale costs measured while training.
+//!
+//! What growing and shrinking cost a trainer that is profiled is measured too: how long after the
+//! change of its nodes its new run would have had to begin, at the rate that it has now, to have
+//! come as far as it has. That is the pause of the published accounting (seconds of lost
+//! training), whatever it was spent on: stopping, starting, reading a checkpoint, regrouping. The
+//! start from no nodes is no rescale and is not counted. The mean of the last changes of a kind
+//! replaces the cost that was submitted, once there are two of them.
+
+use std::collections::VecDeque;
+
+use lacuna_model::{Progress, RunId, Timestamp, TrainerSpec};
+
+use crate::account::Change;
+
+/// Changes of a kind after which their cost is measured.
+const CHANGES: usize = 2;
+/// Changes of a kind that are remembered.
+const REMEMBERED: usize = 16;
+/// A cost is replaced when it is off by more than this share and by more than [`OFF_S`].
+const OFF: f64 = 0.2;
+/// Seconds.
+const OFF_S: f64 = 0.1;
+
+/// A change whose pause is being measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Open {
+    run: RunId,
+    since: Timestamp,
+    grown: bool,
+    /// The first report of the run that says anything: when, and how far.
+    first: Option<(Timestamp, f64)>,
+}
+
+/// What was measured of one trainer since control started.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Pauses {
+    up: VecDeque<f64>,
+    down: VecDeque<f64>,
+    open: Option<Open>,
+}
+
+impl Pauses {
+    /// A new run has begun on `after` nodes.
+    pub(crate) fn turn(
+        &mut self,
+        (run, since): (RunId, Timestamp),
+        change: Change,
+        before: u32,
+        after: u32,
+    ) {
+        let grown = match change {
+            Change::Grown => Some(true),
+            Change::Shrunk | Change::Lost { .. } | Change::Restarted => Some(false),
+            Change::Repooled | Change::Ended => None,
+        };
+        self.open = grown.filter(|_| before > 0 && after > 0).map(|grown| Open {
+            run,
+            since,
+            grown,
+            first: None,
+        });
+    }
+
+    /// Takes a report of the present run. Returns whether a cost of the spec was replaced.
+    pub(crate) fn observe(&mut self, spec: &mut TrainerSpec, report: &Progress) -> bool {
+        let Some(open) = self.open.as_mut().filter(|open| open.run == report.run) else {
+            return false;
+        };
+        let Some((at, samples)) = open.first else {
+            open.first = (report.samples > 0.0).then_some((report.at, report.samples));
+            return false;
+        };
+        let (more, seconds) = (report.samples - samples, report.at.since(at).as_secs_f64());
+        if more <= 0.0 || seconds <= 0.0 {
+            return false;
+        }
+        let pause = at.since(open.since).as_secs_f64() - samples * seconds / more;
+        let grown = open.grown;
+        self.open = None;
+        if !pause.is_finite() {
+            return false;
+        }
+        let (pauses, cost) = if grown {
+            (&mut self.up, &mut spec.rescale.up_s)
+        } else {
+            (&mut self.down, &mut spec.rescale.down_s)
+        };
+        if pauses.len() == REMEMBERED {
+            pauses.pop_front();
+        }
+        pauses.push_back(pause.max(0.0));
+        if pauses.len() < CHANGES {
+            return false;
+        }
+        let mean = pauses.iter().sum::<f64>() / pauses.len() as f64;
+        let off = (mean - *cost).abs();
+        if off <= OFF_S || off <= OFF * *cost {
+            return false;
+        }
+        *cost = mean;
+        true
+    }
+}
