@@ -46,6 +46,11 @@ def test_random_changes_of_members_leave_no_trace(cluster):
             kind = "sigstop" if len(c.members) > 1 else "join"
         victim = dice.choice(c.members)
         if kind == "join":
+            # Starting a program may take long; the training must not be over before.
+            hold = c.folder / "hold"
+            hold.touch()
+            c.wait(lambda: spare.ready, 60.0, f"{spare.name} is ready")
+            hold.unlink()
             c.join(spare.name)
             count += 1
             spare = c.start(f"n{count}")
