@@ -96,6 +96,50 @@ fn a_program_without_a_curve_is_measured() {
 }
 
 #[test]
+fn launchers_say_how_a_program_takes_a_change_of_nodes() {
+    let with = |launcher: &str| {
+        let program = format!("\"{launcher}\"\nprogram = \"train.py\"");
+        parse("t.toml", &GOOD.replace("\"simulated\"", &program))
+    };
+    let elastic = |text: &str| match with(text).unwrap().remove(0).launch {
+        Launch::Command { elastic, .. } => elastic,
+        Launch::Simulated => unreachable!("it has a program"),
+    };
+    assert_eq!(elastic("command"), Elastic::Restart);
+    assert_eq!(elastic("regroup"), Elastic::Regroup);
+    let one = Elastic::Torchrun {
+        workers_per_node: 1,
+    };
+    assert_eq!(elastic("torchrun"), one);
+    let text = GOOD.replace(
+        "\"simulated\"",
+        "\"torchrun\"\nprogram = \"train.py\"\nworkers_per_node = 4",
+    );
+    let four = Elastic::Torchrun {
+        workers_per_node: 4,
+    };
+    let spec = parse("t.toml", &text).unwrap().remove(0);
+    assert!(matches!(spec.launch, Launch::Command { elastic, .. } if elastic == four));
+    // Unless told otherwise, a change costs what it was seen to cost at most.
+    assert_eq!(spec.rescale.up_s, 18.0);
+    assert_eq!(with("regroup").unwrap()[0].rescale.up_s, 0.5);
+    for (wrong, why) in [
+        (text.replace("= 4", "= 0"), "write 1 or more"),
+        (text.replace("\"torchrun\"", "\"regroup\""), "only torchrun"),
+        (
+            text.replace("\"torchrun\"", "\"mpirun\""),
+            "\"torchrun\" or \"regroup\"",
+        ),
+    ] {
+        let error = parse("t.toml", &wrong).unwrap_err().to_string();
+        assert!(
+            error.contains(why) && error.starts_with("t.toml:"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn errors_name_line_field_and_remedy() {
     for (old, new, says) in [
         (
