@@ -33,6 +33,10 @@ def test_random_changes_of_members_leave_no_trace(cluster):
     c.join("n0", "n1", "n2")
     changes = []
     spare = c.start("n3")
+
+    def changed_since(run):
+        return lambda: c.run > run
+
     while len(changes) < 24:
         run = c.run
         c.wait_together()
@@ -49,7 +53,7 @@ def test_random_changes_of_members_leave_no_trace(cluster):
             # Starting a program may take long; the training must not be over before.
             hold = c.folder / "hold"
             hold.touch()
-            c.wait(lambda: spare.ready, 60.0, f"{spare.name} is ready")
+            c.wait_ready(spare.name)
             hold.unlink()
             c.join(spare.name)
             count += 1
@@ -69,7 +73,7 @@ def test_random_changes_of_members_leave_no_trace(cluster):
             }[kind]
             c.signal(victim, number)
         changes.append(kind)
-        c.wait(lambda: c.run > run, 30.0, f"{kind} has led to a new run")
+        c.wait(changed_since(run), 30.0, f"{kind} has led to a new run")
     c.wait_together()
     done = c.progress[-1]["samples"] + c.progress[-1]["base"]
     print(f"changes: {' '.join(changes)}; after them {done:.0f} of {SAMPLES * EPOCHS} samples")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+
 from conftest import HERE, SOURCE
 from lacuna.loopback import Loopback
 

@@ -10,6 +10,8 @@ import time
 
 import pytest
 import torch
+from torch import nn
+
 from lacuna import messages
 from lacuna.data import fetch
 from lacuna.gradients import Gradients, Vote
@@ -17,7 +19,6 @@ from lacuna.link import Link
 from lacuna.order import Order, Position
 from lacuna.policy import PerNode, WholeGroup, checked
 from lacuna.state import _runs, _slots, frozen
-from torch import nn
 
 
 def test_shares_of_any_number_of_members_make_up_the_same_batches():

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from conftest import HERE, SOURCE
 from lacuna.checkpoint import Checkpoints
 

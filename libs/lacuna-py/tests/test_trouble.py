@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+
 from conftest import HERE, SOURCE
 
 
@@ -26,7 +27,7 @@ def test_a_newcomer_that_dies_before_it_comes_does_not_hold_up_the_others(cluste
     c = cluster("--sleep", "0.01")
     start(c, "n1", "n2")
     c.start("n3")
-    c.wait(lambda: c.nodes["n3"].ready, 60.0, "n3 is ready")
+    c.wait_ready("n3")
     # Paused, it hears of the run but never comes to meet the others.
     c.signal("n3", signal.SIGSTOP)
     c.join("n3")
@@ -44,7 +45,7 @@ def test_the_store_is_needed_only_when_members_change(cluster):
     c = cluster("--sleep", "0.01")
     start(c, "n1", "n2")
     c.start("n3")
-    c.wait(lambda: c.nodes["n3"].ready, 60.0, "n3 is ready")
+    c.wait_ready("n3")
     c.stop_store()
     step = c.progress[-1]["step"]
     c.wait_step(step + 30)
@@ -66,7 +67,10 @@ def test_old_keys_are_deleted(cluster):
     start(c, "n1", "n2", "n3")
     keys = []
     store = TCPStore(
-        "127.0.0.1", c.store_port, is_master=False, wait_for_workers=False,
+        "127.0.0.1",
+        c.store_port,
+        is_master=False,
+        wait_for_workers=False,
         timeout=timedelta(seconds=5),
     )
     for i in range(3):
@@ -115,7 +119,7 @@ def test_the_deadline_ends_a_process_that_is_in_the_middle_of_a_step(cluster, tm
 def test_one_that_waits_leaves_at_once(cluster):
     c = cluster()
     c.start("n1")
-    c.wait(lambda: c.nodes["n1"].ready, 60.0, "n1 is ready")
+    c.wait_ready("n1")
     began = time.monotonic()
     c.signal("n1", signal.SIGTERM)
     assert c.wait_gone("n1") == 75

@@ -111,26 +111,26 @@ def _measure(options: argparse.Namespace, kinds: list[str], folder: Path) -> lis
             name = f"n{count:04d}"
             count += 1
             cluster.start(name)
-            cluster.wait(lambda: cluster.nodes[name].ready, 60.0, f"{name} is ready")
+            cluster.wait_ready(name)
             return name
 
-        rows = []
-        for kind in kinds:
-            trials = []
-            for _ in range(options.times):
-                name = spare()
-                if kind == "join":
-                    trials.append(_trial(cluster, folder, lambda: cluster.join(name)))
-                    _without(cluster, cluster.members[0])
-                    continue
-                # Alternate between rank 0, which reports, and another rank.
-                victim = cluster.members[0 if len(trials) % 2 == 0 else -1]
-                trials.append(_trial(cluster, folder, lambda: _change(cluster, kind, victim)))
-                cluster.wait_gone(victim)
-                cluster.join(name)
-                _settle(cluster)
-            rows.append(_summary(kind, trials))
-        return rows
+        def once(kind: str, place: int) -> dict[str, Any]:
+            name = spare()
+            if kind == "join":
+                trial = _trial(cluster, folder, lambda: cluster.join(name))
+                _without(cluster, cluster.members[0])
+                return trial
+            victim = cluster.members[place]
+            trial = _trial(cluster, folder, lambda: _change(cluster, kind, victim))
+            cluster.wait_gone(victim)
+            cluster.join(name)
+            _settle(cluster)
+            return trial
+
+        # Rank 0, which reports and saves, is the one in turn with the last rank.
+        return [
+            _summary(kind, [once(kind, -(i % 2)) for i in range(options.times)]) for kind in kinds
+        ]
 
 
 def _change(cluster: Loopback, kind: str, victim: str) -> None:
@@ -240,9 +240,10 @@ def _train(options: argparse.Namespace) -> int:
     x = torch.randn(8192, 32)
     y = x.sin().sum(1, keepdim=True)
     path = os.path.join(os.environ["LACUNA_STEP_LOG"], f"{os.environ['LACUNA_NODE']}.steps")
-    with open(path, "a", buffering=1) as log, elastic(
-        model, optimizer, batch=options.batch, seed=1
-    ) as run:
+    with (
+        open(path, "a", buffering=1) as log,
+        elastic(model, optimizer, batch=options.batch, seed=1) as run,
+    ):
         for a, b in run.steps((x, y)):
             optimizer.zero_grad()
             loss = (model(a) - b).pow(2).mean()

@@ -21,7 +21,7 @@ import secrets
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, BinaryIO, Callable, Optional, cast
 
 import torch
 
@@ -146,7 +146,7 @@ class Checkpoints:
             self._folder.mkdir(parents=True, exist_ok=True)
             with open(_unfinished(data), "wb") as file:
                 sink = _Sink(file)
-                torch.save(state, sink)
+                torch.save(state, cast(BinaryIO, sink))
                 if sink.error is not None:
                     raise sink.error
                 file.flush()

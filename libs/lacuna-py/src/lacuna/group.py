@@ -261,9 +261,7 @@ class Group:
         if self.world_size == 1:
             return True
         end = time.monotonic() + FAREWELL
-        failure = self.sum(
-            torch.zeros(1), lambda: "time is up" if time.monotonic() > end else None
-        )
+        failure = self.sum(torch.zeros(1), lambda: "time is up" if time.monotonic() > end else None)
         self.close()
         return failure is None
 

@@ -118,10 +118,7 @@ class Loopback:
     def join(self, *names: str, timeout: float = 60.0) -> None:
         """Waits until programs are ready, then opens a run with them too."""
         for name in names:
-            node = self.nodes[name]
-            self.wait(lambda: node.ready or node.gone, timeout, f"{name} is ready")
-            if node.gone:
-                raise RuntimeError(f"{name} ended before it was ready: {self.words(name)}")
+            self.wait_ready(name, timeout)
         with self._changed:
             self._open([*self.members, *(n for n in names if not self.nodes[n].gone)])
 
@@ -148,6 +145,13 @@ class Loopback:
                 words = "\n".join(f"--- {name}: {self.words(name)}" for name in self.nodes)
                 raise TimeoutError(f"after {timeout} s not true: {what}\n{words}")
 
+    def wait_ready(self, name: str, timeout: float = 60.0) -> None:
+        """Waits until a program waits for its group. Raises RuntimeError if it ends before."""
+        node = self.nodes[name]
+        self.wait(lambda: node.ready or node.gone, timeout, f"{name} is ready")
+        if node.gone:
+            raise RuntimeError(f"{name} ended before it was ready: {self.words(name)}")
+
     def wait_gone(self, name: str, timeout: float = 30.0) -> int:
         """Waits for a program's end and gives its exit code."""
         node = self.nodes[name]
@@ -166,8 +170,10 @@ class Loopback:
         """Waits until the newest run reports a step of its own."""
         run = self.run
         self.wait(
-            lambda: self.run > run
-            or any(p["run"] == run and p["samples"] > 0 for p in self.progress[-20:]),
+            lambda: (
+                self.run > run
+                or any(p["run"] == run and p["samples"] > 0 for p in self.progress[-20:])
+            ),
             timeout,
             f"run {run} trains",
         )
@@ -242,8 +248,6 @@ class Loopback:
                     connection = server.accept()[0]
                     node.heard = time.monotonic()
                     node.connection = connection
-                except TimeoutError:
-                    continue
                 except socket.timeout:
                     continue
             server.close()

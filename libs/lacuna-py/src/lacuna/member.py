@@ -203,4 +203,3 @@ def from_environment(link: Link, backend: str, timeout: float) -> Union[Alone, T
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ and "MASTER_ADDR" in os.environ:
         return Torchrun(backend, max(timeout, 30.0))
     return Alone()
-

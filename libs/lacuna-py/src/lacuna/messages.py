@@ -92,7 +92,7 @@ def decode(line: bytes) -> Optional[Told]:
 
 def _membership(value: dict[str, Any]) -> Membership:
     run, rank, members = value.get("run"), value.get("rank"), value.get("members")
-    if not _is_count(run) or not _is_count(rank):
+    if run is None or rank is None or not _is_count(run) or not _is_count(rank):
         raise ValueError("'run' and 'rank' must be whole numbers")
     if not isinstance(members, list) or not all(isinstance(m, str) for m in members):
         raise ValueError("'members' must be a list of names")

@@ -85,19 +85,21 @@ class Reporter:
         saved: Optional[Saved],
     ) -> None:
         origin = self._origin or 0
-        lines = [(position.samples, position.step, loss, None)]
+        lines: list[tuple[int, int, Optional[float], Optional[str]]] = [
+            (position.samples, position.step, loss, None)
+        ]
         if saved is not None and saved != self._told and saved.samples >= origin:
             # A line that names a checkpoint says how many samples that one covers.
             lines.insert(0, (saved.samples, saved.step, None, str(saved.path)))
         text = ""
         for samples, step, mean, checkpoint in lines:
-            finite = mean is not None and math.isfinite(mean)
+            known = mean is not None and math.isfinite(mean)
             line = {
                 "t": time.time(),
                 "step": step,
                 "samples": samples - origin,
                 "world_size": span.world_size,
-                "loss": mean if finite else None,
+                "loss": mean if known else None,
                 "checkpoint": checkpoint,
             }
             text += json.dumps(line) + "\n"

@@ -301,9 +301,7 @@ class Elastic:
         """The whole state; its tensors are the living ones."""
         state = self._parts.take(self._position)
         order = self._order
-        state["order"] = (
-            [] if order is None else [order.length, self._settings.seed, order.shuffle]
-        )
+        state["order"] = [] if order is None else [order.length, self._settings.seed, order.shuffle]
         return state
 
     def _put(self, state: dict[str, Any]) -> None:

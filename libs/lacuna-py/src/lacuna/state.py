@@ -29,13 +29,19 @@ class Stateful(Protocol):
     def load_state_dict(self, state: Any) -> Any: ...
 
 
+class Scheduler(Stateful, Protocol):
+    """A learning rate scheduler of PyTorch, or what behaves like one."""
+
+    def step(self) -> Any: ...
+
+
 @dataclass
 class Parts:
     """What has state in a training program."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    scheduler: Optional[Stateful]
+    scheduler: Optional[Scheduler]
     extra: Mapping[str, Stateful]
 
     def take(self, position: Position) -> dict[str, Any]:
