@@ -4,9 +4,9 @@
 mod front;
 mod holes;
 mod jobcomp;
-mod lsf;
+pub(crate) mod lsf;
 mod node_states;
-mod pbs;
+pub(crate) mod pbs;
 mod sacct;
 mod sinfo;
 mod slurmctld;

@@ -1,7 +1,8 @@
 //! Recordings and scheduler logs as records.
 //!
 //! [`Log`] opens the log of any scheduler and streams [`JobRecord`]s or holes; [`living`] reads
-//! what a scheduler answers now.
+//! what a scheduler answers now, and [`tail`] follows
+//! files that it writes.
 //! Readers take plain or compressed input, stream it, and name the line, the column and
 //! what was expected there when something does not fit. Nothing here knows what a record is
 //! used for.
@@ -21,6 +22,7 @@ mod moments;
 mod nodes;
 mod reading;
 mod source;
+pub mod tail;
 mod trainers;
 mod write;
 

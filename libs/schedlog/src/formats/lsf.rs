@@ -10,7 +10,7 @@
 
 mod acct;
 mod events;
-mod fields;
+pub(crate) mod fields;
 pub(in crate::formats) mod hosts;
 
 pub(super) use acct::{Acct, knows as knows_acct};

@@ -22,7 +22,7 @@
 //! Memory grows with the jobs that wait or run at a time; a job whose end is missing or damaged
 //! is read as if it still ran when the log ended.
 
-mod says;
+pub(crate) mod says;
 
 use std::collections::HashMap;
 

@@ -6,17 +6,30 @@
 //!
 //! - [`NodeFlags`]: the state words of Slurm, of any version, in any notation
 //! - [`sinfo`], [`squeue`]: formats to ask for, and the records that come back
-//! - [`standing`]: whether a node is a hole
+//! - [`json`]: the same records out of slurmrestd or `--json`
+//! - [`standing()`]: whether a node is a hole
+//! - [`pbs`]: accounting records as they are written, and `pbsnodes`
+//! - [`lsf`]: `lsb.events` as it is written
+//! - [`Held`]: which nodes jobs hold
 //! - [`Watch`]: what has changed since the answer before; absence is not gone
 
+mod absence;
 mod flags;
+mod held;
+pub mod json;
+pub mod lsf;
+pub mod pbs;
 mod records;
 pub mod sinfo;
 pub mod squeue;
 mod standing;
 mod watch;
 
+pub use absence::Absence;
 pub use flags::{Base, NodeFlags};
+pub use held::{Held, Run};
+pub use lsf::{LsfEvents, LsfState};
+pub use pbs::{PbsNode, PbsRecords, pbs_standing};
 pub use records::{AnswerError, RECORD_END, SEPARATOR};
 pub use sinfo::NodeReport;
 pub use squeue::{JobReport, JobState};

@@ -42,18 +42,31 @@ impl PilotMarks {
     /// Whether a job is a pilot of ours.
     #[must_use]
     pub fn fit(&self, job: &JobReport) -> bool {
-        let Some(partition) = &self.partition else {
+        let comment = Some(job.comment.as_str());
+        self.fit_texts(&job.partition, &job.account, &job.user, comment, &job.name)
+    }
+
+    /// As [`PilotMarks::fit`], of a job in other words; a scheduler without comments has none.
+    pub(super) fn fit_texts(
+        &self,
+        partition: &str,
+        account: &str,
+        user: &str,
+        comment: Option<&str>,
+        name: &str,
+    ) -> bool {
+        let Some(wanted) = &self.partition else {
             return false;
         };
         let same = |mark: &Option<String>, found: &str| mark.as_deref().is_none_or(|m| m == found);
         let begins = |mark: &Option<String>, found: &str| {
             mark.as_deref().is_none_or(|m| found.starts_with(m))
         };
-        job.partition == *partition
-            && same(&self.account, &job.account)
-            && same(&self.user, &job.user)
-            && begins(&self.comment, &job.comment)
-            && begins(&self.name, &job.name)
+        partition == wanted
+            && same(&self.account, account)
+            && same(&self.user, user)
+            && comment.is_none_or(|comment| begins(&self.comment, comment))
+            && begins(&self.name, name)
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use lacuna_model::{NodeId, Span, Timestamp};
 
 use super::standing::{PilotMarks, Standing, standing};
-use super::{JobReport, JobState, NodeReport};
+use super::{Absence, JobReport, JobState, NodeReport};
 
 /// What counts as a hole and as gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,8 +75,7 @@ struct Kept {
 #[derive(Debug, Clone)]
 pub struct Watch {
     rules: Rules,
-    /// In how many answers in a row each node has been missing.
-    nodes: BTreeMap<NodeId, u32>,
+    nodes: Absence,
     promises: BTreeMap<String, Kept>,
 }
 
@@ -84,18 +83,18 @@ impl Watch {
     /// Begins with nodes that are known from before, so that their absence is noticed.
     #[must_use]
     pub fn new(rules: Rules, known: impl IntoIterator<Item = NodeId>) -> Self {
+        let mut nodes = Absence::new(rules.absent_after);
+        nodes.expect(known);
         Self {
             rules,
-            nodes: known.into_iter().map(|node| (node, 0)).collect(),
+            nodes,
             promises: BTreeMap::new(),
         }
     }
 
     /// Nodes that were said to be idle by somebody else meanwhile.
     pub fn expect(&mut self, known: impl IntoIterator<Item = NodeId>) {
-        for node in known {
-            self.nodes.entry(node).or_insert(0);
-        }
+        self.nodes.expect(known);
     }
 
     /// How many promises are kept.
@@ -116,29 +115,15 @@ impl Watch {
                 on.entry(node).or_default().push(job);
             }
         }
-        for absent in self.nodes.values_mut() {
-            *absent = absent.saturating_add(1);
-        }
         for report in nodes {
-            self.nodes.insert(report.node.clone(), 0);
             let jobs = on.get(&report.node).into_iter().flatten().copied();
             let rules = &self.rules;
             let said = standing(report, jobs, &rules.pilots, rules.planned_are_holes);
             sight.nodes.push((report.node.clone(), said));
         }
-        let gone_after = self.rules.absent_after;
-        let mut missing = 0;
-        self.nodes.retain(|node, absent| {
-            if *absent < gone_after {
-                missing += usize::from(*absent > 0);
-                return true;
-            }
-            let reason = format!("missing in {absent} answers of the scheduler in a row");
-            sight
-                .nodes
-                .push((node.clone(), Standing::Unusable { reason }));
-            false
-        });
+        let (gone, missing) = self.nodes.take(nodes.iter().map(|report| &report.node));
+        let unusable = |(node, reason)| (node, Standing::Unusable { reason });
+        sight.nodes.extend(gone.into_iter().map(unusable));
         sight.missing = missing;
         sight.nodes.sort_by(|a, b| a.0.cmp(&b.0));
         sight

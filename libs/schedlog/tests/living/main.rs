@@ -7,6 +7,13 @@
     reason = "a test that cannot go on stops"
 )]
 
+#[path = "../common/logs.rs"]
+#[expect(dead_code, reason = "other tests use more of it")]
+mod logs;
+
 mod answers;
 mod flags;
+mod json;
 mod property;
+mod records;
+mod tail;

@@ -11,13 +11,13 @@ const USAGE: usize = 19;
 
 /// Walks over the fields of a record.
 #[derive(Clone)]
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     rest: &'a [u8],
     column: usize,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) const fn of(line: &'a [u8]) -> Self {
+    pub(crate) const fn of(line: &'a [u8]) -> Self {
         Self {
             rest: line,
             column: 0,
@@ -25,12 +25,12 @@ impl<'a> Fields<'a> {
     }
 
     /// Whether nothing follows.
-    pub(super) fn is_at_end(&self) -> bool {
+    pub(crate) fn is_at_end(&self) -> bool {
         self.rest.trim_ascii_start().is_empty()
     }
 
     #[cold]
-    pub(super) fn odd(&self, name: &str, expected: &str, found: &[u8]) -> FieldError {
+    pub(crate) fn odd(&self, name: &str, expected: &str, found: &[u8]) -> FieldError {
         odd(format!("column {} ({name})", self.column), expected, found)
     }
 
@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A text. Doubled quotes inside are left as they are.
-    pub(super) fn text(&mut self, name: &str) -> Result<&'a [u8], FieldError> {
+    pub(crate) fn text(&mut self, name: &str) -> Result<&'a [u8], FieldError> {
         match self.next(name)? {
             (text, true) => Ok(text),
             (found, false) => Err(self.odd(name, "a text in quotes", found)),
@@ -78,12 +78,12 @@ impl<'a> Fields<'a> {
     }
 
     /// A text, in quotes or not.
-    pub(super) fn word(&mut self, name: &str) -> Result<&'a [u8], FieldError> {
+    pub(crate) fn word(&mut self, name: &str) -> Result<&'a [u8], FieldError> {
         Ok(self.next(name)?.0)
     }
 
     /// A whole number.
-    pub(super) fn number(&mut self, name: &str) -> Result<i64, FieldError> {
+    pub(crate) fn number(&mut self, name: &str) -> Result<i64, FieldError> {
         let (text, is_text) = self.next(name)?;
         // `02` is `0 2` without its blank: LSF writes no leading zeros.
         let is_odd = is_text || matches!(text, [b'0', _, ..]);
@@ -93,7 +93,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A number of things that follow.
-    pub(super) fn count(&mut self, name: &str) -> Result<usize, FieldError> {
+    pub(crate) fn count(&mut self, name: &str) -> Result<usize, FieldError> {
         let number = self.number(name)?;
         // Each needs a letter and a blank at least.
         usize::try_from(number)
@@ -106,7 +106,7 @@ impl<'a> Fields<'a> {
     }
 
     /// A number with or without decimals, which nobody wants.
-    pub(super) fn skip_real(&mut self, name: &str) -> Result<(), FieldError> {
+    pub(crate) fn skip_real(&mut self, name: &str) -> Result<(), FieldError> {
         let (found, is_text) = self.next(name)?;
         let plain = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
         match !is_text && found.iter().all(plain) {
@@ -116,29 +116,29 @@ impl<'a> Fields<'a> {
     }
 
     /// Whole numbers that nobody wants.
-    pub(super) fn skip_numbers(&mut self, names: &[&str]) -> Result<(), FieldError> {
+    pub(crate) fn skip_numbers(&mut self, names: &[&str]) -> Result<(), FieldError> {
         names
             .iter()
             .try_for_each(|name| self.number(name).map(drop))
     }
 
     /// Texts that nobody wants.
-    pub(super) fn skip_texts(&mut self, names: &[&str]) -> Result<(), FieldError> {
+    pub(crate) fn skip_texts(&mut self, names: &[&str]) -> Result<(), FieldError> {
         names.iter().try_for_each(|name| self.text(name).map(drop))
     }
 
     /// Resource usage.
-    pub(super) fn skip_usage(&mut self) -> Result<(), FieldError> {
+    pub(crate) fn skip_usage(&mut self) -> Result<(), FieldError> {
         (0..USAGE).try_for_each(|_| self.skip_real("lsfRusage"))
     }
 
     /// The number of a list's texts and then the texts.
-    pub(super) fn skip_list(&mut self, count: &str, name: &str) -> Result<(), FieldError> {
+    pub(crate) fn skip_list(&mut self, count: &str, name: &str) -> Result<(), FieldError> {
         (0..self.count(count)?).try_for_each(|_| self.text(name).map(drop))
     }
 
     /// Unix seconds; nothing if they are 0.
-    pub(super) fn time(&mut self, name: &str) -> Result<Option<Timestamp>, FieldError> {
+    pub(crate) fn time(&mut self, name: &str) -> Result<Option<Timestamp>, FieldError> {
         let (text, is_text) = self.next(name)?;
         if text == b"0" {
             return Ok(None);
@@ -151,7 +151,7 @@ impl<'a> Fields<'a> {
 
     /// The number of execution hosts and the hosts. Writes those of this cluster, each once, and
     /// says how many they are; nothing if there are only others.
-    pub(super) fn hosts(&mut self, list: &mut String) -> Result<Option<u32>, FieldError> {
+    pub(crate) fn hosts(&mut self, list: &mut String) -> Result<Option<u32>, FieldError> {
         let count = self.count("numExHosts")?;
         let mut names = Vec::with_capacity(count);
         let mut elsewhere = false;
@@ -175,7 +175,7 @@ impl<'a> Fields<'a> {
 }
 
 /// The version of a record: `10.108` is major 10, minor 108.
-pub(super) fn version(text: &[u8]) -> Option<(i64, i64)> {
+pub(crate) fn version(text: &[u8]) -> Option<(i64, i64)> {
     let at = memchr::memchr(b'.', text)?;
     let (major, minor) = text.split_at_checked(at)?;
     Some((signed(major)?, signed(minor.get(1..)?)?))

@@ -7,19 +7,19 @@ use crate::fields::{odd, signed, unix};
 use crate::formats::lsf::hosts::distinct;
 
 /// The four parts of a record.
-pub(super) struct Parts<'a> {
+pub(crate) struct Parts<'a> {
     /// Local time, `MM/DD/YYYY HH:MM:SS`.
-    pub(super) time: [u8; 19],
+    pub(crate) time: [u8; 19],
     /// The type.
-    pub(super) letter: u8,
-    pub(super) id: &'a [u8],
+    pub(crate) letter: u8,
+    pub(crate) id: &'a [u8],
     /// `key=value` with blanks between.
-    pub(super) message: &'a [u8],
+    pub(crate) message: &'a [u8],
 }
 
 impl<'a> Parts<'a> {
     /// The parts of a line, if it is a record.
-    pub(super) fn of(line: &'a [u8]) -> Option<Self> {
+    pub(crate) fn of(line: &'a [u8]) -> Option<Self> {
         let (time, rest) = line.split_first_chunk::<19>()?;
         let [b';', letter, b';', rest @ ..] = rest else {
             return None;
@@ -64,27 +64,31 @@ impl<'a> Parts<'a> {
 
 /// What a message says, of what matters here. Of a key that stands there twice the first holds.
 #[derive(Debug, Default)]
-pub(super) struct Says<'a> {
-    pub(super) user: Option<&'a [u8]>,
-    pub(super) queue: Option<&'a [u8]>,
-    pub(super) ctime: Option<&'a [u8]>,
-    pub(super) qtime: Option<&'a [u8]>,
-    pub(super) start: Option<&'a [u8]>,
-    pub(super) end: Option<&'a [u8]>,
-    pub(super) exec_host: Option<&'a [u8]>,
-    pub(super) exec_vnode: Option<&'a [u8]>,
-    pub(super) walltime: Option<&'a [u8]>,
-    pub(super) nodect: Option<&'a [u8]>,
-    pub(super) exit_status: Option<&'a [u8]>,
+pub(crate) struct Says<'a> {
+    pub(crate) user: Option<&'a [u8]>,
+    pub(crate) account: Option<&'a [u8]>,
+    pub(crate) jobname: Option<&'a [u8]>,
+    pub(crate) queue: Option<&'a [u8]>,
+    pub(crate) ctime: Option<&'a [u8]>,
+    pub(crate) qtime: Option<&'a [u8]>,
+    pub(crate) start: Option<&'a [u8]>,
+    pub(crate) end: Option<&'a [u8]>,
+    pub(crate) exec_host: Option<&'a [u8]>,
+    pub(crate) exec_vnode: Option<&'a [u8]>,
+    pub(crate) walltime: Option<&'a [u8]>,
+    pub(crate) nodect: Option<&'a [u8]>,
+    pub(crate) exit_status: Option<&'a [u8]>,
 }
 
 impl<'a> Says<'a> {
-    pub(super) fn of(message: &'a [u8]) -> Self {
+    pub(crate) fn of(message: &'a [u8]) -> Self {
         let mut says = Self::default();
         let mut rest = message;
         while let Some((key, value)) = next(&mut rest) {
             let place = match key {
                 b"user" => &mut says.user,
+                b"account" => &mut says.account,
+                b"jobname" => &mut says.jobname,
                 b"queue" => &mut says.queue,
                 b"ctime" => &mut says.ctime,
                 b"qtime" => &mut says.qtime,
@@ -103,7 +107,7 @@ impl<'a> Says<'a> {
     }
 
     /// When the job was submitted.
-    pub(super) fn submit(&self) -> Result<Option<Timestamp>, FieldError> {
+    pub(crate) fn submit(&self) -> Result<Option<Timestamp>, FieldError> {
         match time("ctime", self.ctime)? {
             None => time("qtime", self.qtime),
             found => Ok(found),
@@ -140,7 +144,7 @@ fn quoted(text: &[u8], quote: u8) -> Option<usize> {
     Some(end + 1)
 }
 
-pub(super) fn time(
+pub(crate) fn time(
     key: &'static str,
     text: Option<&[u8]>,
 ) -> Result<Option<Timestamp>, FieldError> {
@@ -154,7 +158,7 @@ pub(super) fn time(
 }
 
 /// `HH:MM:SS`, `DD:HH:MM:SS`, `MM:SS` or seconds.
-pub(super) fn walltime(text: &[u8]) -> Option<Span> {
+pub(crate) fn walltime(text: &[u8]) -> Option<Span> {
     let mut seconds = 0_i64;
     let mut parts = 0_usize;
     for part in text.split(|&byte| byte == b':') {
@@ -171,7 +175,7 @@ pub(super) fn walltime(text: &[u8]) -> Option<Span> {
 }
 
 /// Writes the hosts of a record; says how many there are.
-pub(super) fn hosts(says: &Says<'_>, list: &mut String) -> Result<u32, FieldError> {
+pub(crate) fn hosts(says: &Says<'_>, list: &mut String) -> Result<u32, FieldError> {
     list.clear();
     // `n1/0*12+n2/3`, with a port in some releases (`n1:15002/0`).
     if let Some(text) = says.exec_host {

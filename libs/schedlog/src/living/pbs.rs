@@ -1,0 +1,215 @@
+//! PBS: accounting records as they are written, and `pbsnodes -F json`.
+//!
+//! Sources: the PBS Professional Administrator's Guide, chapter "Accounting"; the Reference
+//! Guide, "pbsnodes" and "Node attributes". Records are read as in the parser of whole logs: a
+//! job holds its nodes from `S` or `T` to `E`, `R`, `C` or `M`; `s` gives it others; `D` and `A`
+//! only announce an end.
+
+use std::collections::BTreeMap;
+
+use jiff::tz::TimeZone;
+use lacuna_model::{NodeId, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::held::{Held, Run};
+use super::records::{AnswerError, nodes};
+use super::standing::{PilotMarks, Standing};
+use crate::FieldError;
+use crate::fields::{LocalTimes, civil, odd, signed};
+use crate::formats::pbs::says::{Parts, Says, hosts};
+
+/// Reads accounting records.
+#[derive(Debug)]
+pub struct PbsRecords {
+    marks: PilotMarks,
+    times: LocalTimes,
+    held: Held,
+}
+
+impl PbsRecords {
+    /// Goes on with the jobs that run; `zone` is that of the times in front of records.
+    #[must_use]
+    pub fn new(marks: PilotMarks, zone: TimeZone, held: Held) -> Self {
+        Self {
+            marks,
+            times: LocalTimes::new(zone),
+            held,
+        }
+    }
+
+    /// The jobs that run.
+    pub fn held(&mut self) -> &mut Held {
+        &mut self.held
+    }
+
+    /// Takes a line; says when it was written, if it is a record.
+    ///
+    /// # Errors
+    /// [`FieldError`] if it should be a record and is none; nothing was changed.
+    pub fn line(&mut self, line: &[u8]) -> Result<Option<Timestamp>, FieldError> {
+        let line = line.trim_ascii();
+        if matches!(line.first(), None | Some(b';' | b'#')) {
+            return Ok(None);
+        }
+        let Some(parts) = Parts::of(line) else {
+            let expected = "MM/DD/YYYY HH:MM:SS;type;id;key=value ...";
+            return Err(odd("record", expected, line));
+        };
+        let at = self.at(&parts)?;
+        let is_array = memchr::memmem::find(parts.id, b"[]").is_some();
+        let id = String::from_utf8_lossy(parts.id);
+        match parts.letter {
+            b'S' | b'T' | b's' if !is_array => {
+                let says = Says::of(parts.message);
+                let mut list = String::new();
+                hosts(&says, &mut list)?;
+                let nodes = nodes("exec_host", &list)?;
+                // A change of nodes does not repeat who it belongs to.
+                let before = (parts.letter == b's').then(|| self.held.run(&id)).flatten();
+                let ours = before.map_or_else(|| self.is_ours(&says), |run| run.ours);
+                self.held.start(&id, Run { nodes, ours });
+            }
+            b'E' | b'R' | b'C' | b'M' => self.held.end(&id),
+            _ => {}
+        }
+        Ok(Some(at))
+    }
+
+    fn is_ours(&self, says: &Says<'_>) -> bool {
+        let plain = |text: Option<&[u8]>| {
+            let text = String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
+            text.trim_matches(['"', '\'']).to_owned()
+        };
+        let (queue, name) = (plain(says.queue), plain(says.jobname));
+        let (user, account) = (plain(says.user), plain(says.account));
+        self.marks.fit_texts(&queue, &account, &user, None, &name)
+    }
+
+    fn at(&mut self, parts: &Parts<'_>) -> Result<Timestamp, FieldError> {
+        let text = &parts.time;
+        let number = |from: usize, to: usize| signed(text.get(from..to)?);
+        let local = || {
+            let (month, day, year) = (number(0, 2)?, number(3, 5)?, number(6, 10)?);
+            let (hour, minute) = (number(11, 13)?, number(14, 16)?);
+            civil(year, month, day, hour, minute, number(17, 19)?)
+        };
+        local()
+            .and_then(|local| self.times.unix_seconds(local))
+            .map(Timestamp::from_unix)
+            .ok_or_else(|| odd("time", "a time (12/21/2024 17:58:09)", text))
+    }
+}
+
+/// A node, as `pbsnodes` shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PbsNode {
+    /// Which node.
+    pub node: NodeId,
+    /// Its state, e.g. `free`, `job-busy`, `down,offline`.
+    pub state: String,
+    /// The jobs on it, each once.
+    pub jobs: Vec<String>,
+    /// Its queue, if it serves one alone.
+    pub queue: Option<String>,
+    /// A comment of an administrator or of PBS.
+    pub comment: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(default)]
+    nodes: BTreeMap<String, Described>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Described {
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    jobs: Vec<Value>,
+    #[serde(default)]
+    queue: Option<String>,
+    #[serde(default)]
+    comment: Option<Value>,
+}
+
+/// Reads the answer of `pbsnodes -a -F json`.
+///
+/// # Errors
+/// [`AnswerError`] if it is no JSON or holds no node.
+pub fn read(answer: &str) -> Result<Vec<PbsNode>, AnswerError> {
+    let parsed: Answer = serde_json::from_str(answer).map_err(|e| AnswerError::Unreadable {
+        reason: e.to_string(),
+    })?;
+    let mut found = Vec::with_capacity(parsed.nodes.len());
+    for (record, (name, described)) in (1..).zip(parsed.nodes) {
+        let field = |at| AnswerError::Field { record, at };
+        let node = NodeId::new(&name)
+            .map_err(|error| field(FieldError::new("node", error.expected, &name)))?;
+        if described.state.is_empty() {
+            let at = FieldError::new("state", "a state, as in free", "nothing");
+            return Err(field(at));
+        }
+        let mut jobs: Vec<String> = Vec::new();
+        for job in &described.jobs {
+            // `12.server/3`: a job and the place that it has on the node.
+            let text = job.as_str().map_or_else(|| job.to_string(), str::to_owned);
+            let id = text.split('/').next().unwrap_or_default().trim();
+            if !id.is_empty() && !jobs.iter().any(|known| known == id) {
+                jobs.push(id.to_owned());
+            }
+        }
+        let comment = described.comment.as_ref().and_then(Value::as_str);
+        found.push(PbsNode {
+            node,
+            state: described.state,
+            jobs,
+            queue: described.queue,
+            comment: comment.unwrap_or_default().to_owned(),
+        });
+    }
+    if found.is_empty() {
+        let expected = "a node at least";
+        return Err(AnswerError::Empty { expected });
+    }
+    Ok(found)
+}
+
+/// Judges a node by its state and the jobs on it, of which `held` knows which are pilots. A job
+/// that no record has told of is somebody else's.
+#[must_use]
+pub fn pbs_standing(node: &PbsNode, held: &Held, marks: &PilotMarks) -> Standing {
+    let mut taken = false;
+    for word in node.state.split(',').map(str::trim) {
+        match word.to_ascii_lowercase().as_str() {
+            "free" | "job-busy" | "job-exclusive" | "job-sharing" | "" => {}
+            // Load of something else than jobs, and reservations.
+            "busy" | "resv-exclusive" | "resv" => taken = true,
+            // Down, offline, state-unknown, provisioning, sleep, and what later releases say.
+            _ => {
+                let reason = match node.comment.as_str() {
+                    "" => node.state.clone(),
+                    said => format!("{}: {said}", node.state),
+                };
+                return Standing::Unusable { reason };
+            }
+        }
+    }
+    if let (Some(queue), Some(ours)) = (&node.queue, &marks.partition)
+        && queue != ours
+    {
+        return Standing::Unusable {
+            reason: format!("serves queue {queue} alone"),
+        };
+    }
+    let ours = |id: &String| held.run(id).is_some_and(|run| run.ours);
+    let is_free = node
+        .state
+        .split(',')
+        .any(|word| word.trim().eq_ignore_ascii_case("free"));
+    if taken || !node.jobs.iter().all(ours) || (node.jobs.is_empty() && !is_free) {
+        return Standing::Taken;
+    }
+    Standing::Hole
+}

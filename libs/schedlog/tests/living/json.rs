@@ -1,0 +1,152 @@
+//! JSON of slurmrestd and of `--json`, old and new.
+
+use lacuna_model::{Span, Timestamp};
+use lacuna_schedlog::living::{JobState, PilotMarks, Rules, Standing, Watch, json};
+
+const OLD_NODES: &str = r#"{"meta": {}, "errors": [], "nodes": [
+    {"name": "n2", "state": "idle", "state_flags": ["DRAIN"], "reason": "bad fan",
+     "partitions": ["batch", "filler"]},
+    {"name": "n1", "state": "allocated", "state_flags": [], "reason": "", "partitions": ["filler"]}]}"#;
+
+const NEW_NODES: &str = r#"{"nodes": [
+    {"name": "n2", "state": ["IDLE", "DRAIN"], "reason": "bad fan", "partitions": ["batch", "filler"]},
+    {"name": "n1", "state": ["ALLOCATED"], "reason": "", "partitions": ["filler"]}],
+    "last_update": {"set": true, "infinite": false, "number": 1}, "errors": [], "warnings": []}"#;
+
+const OLD_JOBS: &str = r#"{"errors": [], "jobs": [
+    {"job_id": 7, "array_job_id": 0, "array_task_id": null, "job_state": "RUNNING",
+     "partition": "filler", "account": "", "user_name": "lac", "nodes": "n1", "time_limit": 60,
+     "start_time": 1700000000, "preempt_time": 1700000100, "comment": "main", "name": "lacuna-pilot"},
+    {"job_id": 9, "array_job_id": 8, "array_task_id": null, "array_task_string": "1-3",
+     "job_state": "PENDING", "partition": "batch", "user_name": "al", "nodes": "",
+     "time_limit": 4294967295, "start_time": 0, "preempt_time": 0, "comment": "", "name": "x"},
+    {"job_id": 5, "job_state": "COMPLETED", "partition": "batch", "nodes": "n1", "name": "y"}]}"#;
+
+const NEW_JOBS: &str = r#"{"errors": [], "warnings": [], "jobs": [
+    {"job_id": 7, "array_job_id": {"set": true, "infinite": false, "number": 0},
+     "array_task_id": {"set": false, "infinite": false, "number": 0}, "job_state": ["RUNNING"],
+     "partition": "filler", "account": "", "user_name": "lac", "nodes": "n1",
+     "time_limit": {"set": true, "infinite": false, "number": 60},
+     "start_time": {"set": true, "infinite": false, "number": 1700000000},
+     "preempt_time": {"set": true, "infinite": false, "number": 1700000100},
+     "comment": "main", "name": "lacuna-pilot"},
+    {"job_id": 9, "array_job_id": {"set": true, "infinite": false, "number": 8},
+     "array_task_id": {"set": false, "infinite": false, "number": 0}, "array_task_string": "1-3",
+     "job_state": ["PENDING"], "partition": "batch", "user_name": "al", "nodes": "",
+     "time_limit": {"set": true, "infinite": true, "number": 0},
+     "start_time": {"set": false, "infinite": false, "number": 0},
+     "preempt_time": {"set": false, "infinite": false, "number": 0}, "comment": "", "name": "x"},
+    {"job_id": 5, "job_state": ["COMPLETED"], "partition": "batch", "nodes": "n1", "name": "y"}]}"#;
+
+#[test]
+fn both_generations_say_the_same() {
+    let nodes = json::read_nodes(OLD_NODES).unwrap();
+    assert_eq!(nodes, json::read_nodes(NEW_NODES).unwrap());
+    assert_eq!(nodes[1].flags.unusable(), Some("drained"));
+    let jobs = json::read_jobs(OLD_JOBS).unwrap();
+    assert_eq!(jobs, json::read_jobs(NEW_JOBS).unwrap());
+    assert_eq!(jobs.len(), 2, "what is over is left out");
+    assert_eq!(jobs[0].preempted, Some(Timestamp::from_unix(1_700_000_100)));
+    assert_eq!(jobs[0].time_limit, Some(Span::from_secs(3600)));
+    assert_eq!(
+        (jobs[1].id.as_str(), jobs[1].start, jobs[1].time_limit),
+        ("8_[1-3]", None, None)
+    );
+}
+
+#[test]
+fn errors_and_damage_are_refused() {
+    for (text, said) in [
+        (
+            r#"{"errors": [{"description": "slurmctld config is unable to load"}], "nodes": []}"#,
+            "unable to load",
+        ),
+        (
+            r#"{"errors": [{"error": "Unspecified error"}], "nodes": []}"#,
+            "Unspecified",
+        ),
+        (r#"{"errors": [], "nodes": []}"#, "empty"),
+        (r#"{"errors": []}"#, "no list \"nodes\""),
+        ("[]", "no object"),
+        ("Authentication failure", "cannot be read"),
+        (r#"{"nodes": [{"state": "idle"}]}"#, "record 1: name"),
+        (r#"{"nodes": [{"name": "n1"}]}"#, "record 1: state"),
+        (
+            r#"{"nodes": [{"name": "n1", "state": "idle"}, 7]}"#,
+            "record 2: record",
+        ),
+    ] {
+        let error = json::read_nodes(text).unwrap_err().to_string();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+    let two =
+        r#"{"jobs": [{"job_id": 1, "job_state": ["RUNNING", "COMPLETING"], "nodes": "n[1-2]"}]}"#;
+    assert_eq!(json::read_jobs(two).unwrap()[0].state, JobState::Completing);
+}
+
+/// What a living Slurm 22.05.8 said while two of four pilots were in grace.
+#[test]
+fn pilots_in_grace_are_wanted_in_recorded_answers() {
+    let dir = std::env::var_os("LACUNA_DATA").map_or_else(
+        || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        std::path::PathBuf::from,
+    );
+    let dir = dir.join("samples/slurm-22.05");
+    let read = |name: &str| std::fs::read_to_string(dir.join(name));
+    let Ok(grace) = read("squeue_in_grace.json") else {
+        println!("skipped: no {}", dir.display());
+        return;
+    };
+    let rules = Rules {
+        pilots: PilotMarks {
+            partition: Some("filler".to_owned()),
+            name: Some("stub".to_owned()),
+            ..PilotMarks::default()
+        },
+        ..Rules::default()
+    };
+    let mut watch = Watch::new(rules, []);
+    let four: Vec<String> = (1..=4)
+        .map(|n| {
+            format!(
+                r#"{{"name":"n{n}","state":"allocated","state_flags":[],"partitions":["filler"]}}"#
+            )
+        })
+        .collect();
+    let nodes = json::read_nodes(&format!("{{\"nodes\":[{}]}}", four.join(","))).unwrap();
+    let mut told = |text: &str| -> Vec<Standing> {
+        let sight = watch.take(&nodes, &json::read_jobs(text).unwrap());
+        sight
+            .nodes
+            .into_iter()
+            .map(|(_, standing)| standing)
+            .collect()
+    };
+    let wanted = Standing::Wanted {
+        since: Timestamp::from_unix(1_795_165_684),
+    };
+    assert_eq!(
+        told(&grace),
+        [wanted.clone(), wanted, Standing::Hole, Standing::Hole]
+    );
+    let completing = read("squeue_completing.json").unwrap();
+    let taken = Standing::Taken;
+    assert_eq!(
+        told(&completing),
+        [taken.clone(), taken, Standing::Hole, Standing::Hole]
+    );
+    let drained = json::read_nodes(&read("sinfo_drain_down.json").unwrap()).unwrap();
+    let why: Vec<_> = drained.iter().map(|n| n.flags.unusable()).collect();
+    assert_eq!(why, [None, None, Some("drained"), Some("not responding")]);
+    assert!(
+        json::read_nodes(&read("slurmrestd_v0.0.38_nodes.json").unwrap())
+            .unwrap()
+            .len()
+            == 4
+    );
+    assert!(
+        !json::read_jobs(&read("slurmrestd_v0.0.38_jobs.json").unwrap())
+            .unwrap()
+            .is_empty()
+    );
+}
