@@ -50,6 +50,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
         let read = tokio::task::spawn_blocking(move || read_files(&settings)).await?;
         read?
     };
+    let listed = nodes.clone();
     let empty = Ledger::new(0, nodes, settings.dedup_window, settings.max_ahead);
     let Some(begun) = take_over(&ctx, &empty, recorded.as_ref(), &metrics).await? else {
         return Ok(());
@@ -63,7 +64,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     shell.publish(first, "", Stopwatch::start()).await;
     let incoming = address::incoming(&ctx.cluster);
     let mut queue = ctx.bus.take_queue(&incoming, "ingest").await?;
-    let mut sightings = adapters::start(&ctx)?;
+    let mut sightings = adapters::start(&ctx, &listed)?;
     go_on(&ctx, &alive, &mut shell, &mut queue, &mut sightings).await
 }
 

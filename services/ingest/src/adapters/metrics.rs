@@ -1,7 +1,9 @@
 //! What the adapter of a scheduler counts.
 
 use lacuna_runtime::metrics::{self, Error, Registry};
+use lacuna_schedlog::FieldError;
 use lacuna_schedlog::living::Standing;
+use lacuna_schedlog::tail::TailCounts;
 use prometheus::{Gauge, GaugeVec, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
 use super::command::REASONS;
@@ -141,5 +143,95 @@ impl SchedulerMetrics {
         for (standing, count) in STANDINGS.iter().zip(counts) {
             self.nodes.with_label_values(&[standing]).set(count);
         }
+    }
+}
+
+/// What the follower of a file counts.
+#[derive(Debug, Clone)]
+pub struct FollowMetrics {
+    /// Lines read.
+    pub lines: IntCounter,
+    /// Lines that could not be understood.
+    pub damaged: IntCounter,
+    /// Rotations, truncations, files lost, lines passed over.
+    pub files: GaugeVec,
+    /// Whether the file cannot be read.
+    pub stale: IntGauge,
+    /// Times that the place could not be kept.
+    pub unsaved: IntCounter,
+}
+
+/// What can happen to a file, as labels.
+const HAPPENINGS: [&str; 4] = ["rotated", "truncated", "lost", "passed"];
+
+impl FollowMetrics {
+    /// Registers all.
+    ///
+    /// # Errors
+    /// If a name is taken.
+    pub fn new(registry: &Registry) -> Result<Self, Error> {
+        let name = |rest: &str| format!("lacuna_ingest_follow_{rest}");
+        let made = Self {
+            lines: metrics::counter(
+                registry,
+                &name("lines_total"),
+                "lines read of the main scheduler's file",
+            )?,
+            damaged: metrics::counter(
+                registry,
+                &name("damaged_lines_total"),
+                "lines of the main scheduler's file that could not be understood",
+            )?,
+            files: metrics::gauges(
+                registry,
+                &name("files"),
+                "files rotated, truncated or lost, and lines passed over, since the start",
+                &["what"],
+            )?,
+            stale: metrics::gauge(
+                registry,
+                &name("stale"),
+                "whether the main scheduler's file cannot be read",
+            )?,
+            unsaved: metrics::counter(
+                registry,
+                &name("unsaved_total"),
+                "times that the place read to could not be kept",
+            )?,
+        };
+        for what in HAPPENINGS {
+            made.files.with_label_values(&[what]);
+        }
+        Ok(made)
+    }
+
+    /// Shows what has happened to the file.
+    pub(crate) fn show(&self, counts: TailCounts) {
+        let counts = [counts.rotated, counts.truncated, counts.lost, counts.passed];
+        for (what, count) in HAPPENINGS.iter().zip(counts) {
+            self.files.with_label_values(&[what]).set(count as f64);
+        }
+    }
+
+    /// A line could not be understood.
+    pub(crate) fn damage(&self, error: &FieldError) {
+        self.damaged.inc();
+        tracing::warn!(%error, "a line of the main scheduler's file is damaged");
+    }
+
+    /// The file cannot be read.
+    pub(crate) fn failed(&self, error: &std::io::Error) {
+        if self.stale.get() == 0 {
+            tracing::warn!(%error, "the main scheduler's file cannot be read");
+        }
+        self.stale.set(1);
+    }
+
+    /// The place could not be kept: after a restart lines are read again, which does no harm.
+    pub(crate) fn unsaved(&self, error: &std::io::Error) {
+        if self.unsaved.get() == 0 {
+            tracing::warn!(%error, "the place that was read to cannot be kept");
+        }
+        self.unsaved.inc();
     }
 }

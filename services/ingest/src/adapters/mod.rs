@@ -2,16 +2,23 @@
 //! The shell compares that with what the ledger knows, and publishes the difference.
 
 pub(crate) mod command;
+mod follow;
+mod lsf;
 mod metrics;
 pub mod pacer;
+mod pbs;
 mod slurm;
+mod source;
 
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::{Context, Misconfigured, OnError, ServiceError};
 use lacuna_schedlog::living::{Promise, Standing};
+use lacuna_timeline::UnknownNodes;
 use tokio::sync::{mpsc, oneshot};
 
-pub use metrics::SchedulerMetrics;
+pub use metrics::{FollowMetrics, SchedulerMetrics};
+
+use source::Source;
 
 /// What an adapter has seen.
 #[derive(Debug)]
@@ -42,20 +49,50 @@ const WAITING: usize = 4;
 ///
 /// # Errors
 /// [`Misconfigured`] if its settings cannot work.
-pub(crate) fn start(ctx: &Context) -> Result<Option<mpsc::Receiver<Sighting>>, ServiceError> {
+pub(crate) fn start(
+    ctx: &Context,
+    nodes: &UnknownNodes,
+) -> Result<Option<mpsc::Receiver<Sighting>>, ServiceError> {
     let settings = &ctx.config.ingest;
     let (to, sightings) = mpsc::channel(WAITING);
+    let make = |name: &'static str, commands: &[&str]| -> Result<_, ServiceError> {
+        let metrics = SchedulerMetrics::new(&ctx.registry, commands)?;
+        let health = ctx.health.check(name, None);
+        let to = to.clone();
+        Ok(move || Source::new(name, to.clone(), metrics.clone(), health.clone()))
+    };
     if let Some(slurm) = settings.slurm.clone() {
         let zone = zone(slurm.time_zone.as_deref())?;
-        let metrics = SchedulerMetrics::new(&ctx.registry, &["sinfo", "squeue"])?;
-        let health = ctx.health.check("slurm", None);
+        let source = make("slurm", &["sinfo", "squeue"])?;
         ctx.tasks.spawn("slurm", OnError::Restart, move |stop| {
-            let (slurm, zone, to) = (slurm.clone(), zone.clone(), to.clone());
-            slurm::Poller::new(slurm, zone, metrics.clone(), health.clone()).run(to, stop)
+            slurm::Poller::new(slurm.clone(), zone.clone(), source()).run(stop)
         });
-        return Ok(Some(sightings));
+    } else if let Some(pbs) = settings.pbs.clone() {
+        let zone = zone(pbs.time_zone.as_deref())?;
+        let source = make("pbs", &["pbsnodes"])?;
+        let follow = FollowMetrics::new(&ctx.registry)?;
+        ctx.tasks.spawn("pbs", OnError::Restart, move |stop| {
+            let made = pbs::Adapter::new(pbs.clone(), zone.clone(), source(), follow.clone());
+            async move { made?.run(stop).await }
+        });
+    } else if let Some(lsf) = settings.lsf.clone() {
+        let listed = match nodes {
+            UnknownNodes::Refuse(listed) => listed.clone(),
+            UnknownNodes::Accept => {
+                let text = "configuration: ingest.nodes_file is absent: lsb.events lists no nodes";
+                return Err(Misconfigured(text.to_owned()).into());
+            }
+        };
+        let source = make("lsf", &[])?;
+        let follow = FollowMetrics::new(&ctx.registry)?;
+        ctx.tasks.spawn("lsf", OnError::Restart, move |stop| {
+            let made = lsf::Adapter::new(lsf.clone(), listed.clone(), source(), follow.clone());
+            async move { made?.run(stop).await }
+        });
+    } else {
+        return Ok(None);
     }
-    Ok(None)
+    Ok(Some(sightings))
 }
 
 /// The zone of local times in answers.

@@ -5,27 +5,22 @@
 
 use jiff::tz::TimeZone;
 use lacuna_model::Span;
-use lacuna_runtime::config::{Marks, Slurm};
-use lacuna_runtime::{HealthCheck, ServiceError, Stopwatch, clock};
-use lacuna_schedlog::living::{JobReport, NodeReport, PilotMarks, Rules, Watch, sinfo, squeue};
-use tokio::sync::{mpsc, oneshot};
+use lacuna_runtime::config::{Answers, Marks, Slurm};
+use lacuna_runtime::{ServiceError, Stopwatch, clock};
+use lacuna_schedlog::living::{
+    AnswerError, JobReport, NodeReport, PilotMarks, Rules, Watch, json, sinfo, squeue,
+};
 use tokio_util::sync::CancellationToken;
 
-use super::Sighting;
 use super::command::{self, Failure};
-use super::metrics::SchedulerMetrics;
 use super::pacer::{Cycle, Pacer};
+use super::source::Source;
 
 /// The poller's state.
 pub(crate) struct Poller {
     settings: Slurm,
     zone: TimeZone,
-    metrics: SchedulerMetrics,
-    health: HealthCheck,
-    /// Since the newest answer, or the beginning.
-    answered: Stopwatch,
-    /// The newest failure, if no answer has come since.
-    failing: Option<String>,
+    source: Source,
 }
 
 /// The marks of pilots, in the words of the core.
@@ -40,35 +35,23 @@ pub(super) fn marks(marks: &Marks) -> PilotMarks {
 }
 
 impl Poller {
-    pub(crate) fn new(
-        settings: Slurm,
-        zone: TimeZone,
-        metrics: SchedulerMetrics,
-        health: HealthCheck,
-    ) -> Self {
+    pub(crate) fn new(settings: Slurm, zone: TimeZone, source: Source) -> Self {
         Self {
             settings,
             zone,
-            metrics,
-            health,
-            answered: Stopwatch::start(),
-            failing: None,
+            source,
         }
     }
 
     /// Asks again and again, until it is to stop.
-    pub(crate) async fn run(
-        mut self,
-        to: mpsc::Sender<Sighting>,
-        stop: CancellationToken,
-    ) -> Result<(), ServiceError> {
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), ServiceError> {
         tokio::select! {
             () = stop.cancelled() => Ok(()),
-            ended = self.go_on(&to) => ended,
+            ended = self.go_on() => ended,
         }
     }
 
-    async fn go_on(&mut self, to: &mpsc::Sender<Sighting>) -> Result<(), ServiceError> {
+    async fn go_on(&mut self) -> Result<(), ServiceError> {
         let settings = &self.settings;
         let rules = Rules {
             pilots: marks(&settings.pilots),
@@ -81,10 +64,10 @@ impl Poller {
         let since = Stopwatch::start();
         loop {
             while let Err(wait) = pacer.ask(2, since.seconds()) {
-                self.metrics.delayed.inc();
+                self.source.metrics.delayed.inc();
                 tokio::time::sleep(wait.to_std()).await;
             }
-            self.metrics.show(pacer.breaker());
+            self.source.metrics.show(pacer.breaker());
             let at = clock::wall();
             let cycle = Stopwatch::start();
             let mut slowest = Span::ZERO;
@@ -93,24 +76,14 @@ impl Poller {
             match answer {
                 Ok((nodes, jobs)) => {
                     let sight = watch.take(&nodes, &jobs);
-                    self.answered();
-                    self.metrics
-                        .count(sight.nodes.iter().map(|(_, standing)| standing));
+                    self.source.answered();
+                    let metrics = &self.source.metrics;
+                    metrics.count(sight.nodes.iter().map(|(_, standing)| standing));
                     let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
-                    self.metrics.missing.set(number(sight.missing));
-                    self.metrics.promises.set(number(watch.promises()));
-                    let (done, kept) = oneshot::channel();
-                    let sighting = Sighting {
-                        at,
-                        nodes: sight.nodes,
-                        promises: sight.promises,
-                        done,
-                    };
-                    if to.send(sighting).await.is_err() {
-                        return Ok(());
-                    }
-                    // It may be late, while the bus is gone; the next answer waits for that.
-                    if let Ok(kept) = kept.await {
+                    metrics.missing.set(number(sight.missing));
+                    metrics.promises.set(number(watch.promises()));
+                    let told = self.source.tell(at, sight.nodes, sight.promises);
+                    if let Some(kept) = told.await {
                         watch.expect(kept.unseen);
                     }
                 }
@@ -125,7 +98,7 @@ impl Poller {
                 },
                 rand::random(),
             );
-            self.metrics.show(pacer.breaker());
+            self.source.metrics.show(pacer.breaker());
             tokio::time::sleep(wait.to_std()).await;
         }
     }
@@ -136,21 +109,27 @@ impl Poller {
         slowest: &mut Span,
     ) -> Result<(Vec<NodeReport>, Vec<JobReport>), (&'static str, Failure)> {
         let settings = &self.settings;
-        let arguments = sinfo::arguments(settings.pilots.partition.as_deref());
+        let partition = settings.pilots.partition.as_deref();
+        let zone = &self.zone;
+        let is_json = settings.answers == Answers::Json;
+        let (sinfo_says, squeue_says) = match is_json {
+            true => (Vec::new(), Vec::new()),
+            false => (sinfo::arguments(partition), squeue::arguments()),
+        };
+        let read_nodes = |answer: &str| match is_json {
+            true => json::read_nodes(answer),
+            false => sinfo::read(answer),
+        };
+        let read_jobs = |answer: &str| match is_json {
+            true => json::read_jobs(answer),
+            false => squeue::read(answer, zone),
+        };
         let nodes = self
-            .request("sinfo", &settings.sinfo, &arguments, slowest, sinfo::read)
+            .request("sinfo", &settings.sinfo, &sinfo_says, slowest, read_nodes)
             .await
             .map_err(|failure| ("sinfo", failure))?;
-        let zone = &self.zone;
-        let read = |answer: &str| squeue::read(answer, zone);
         let jobs = self
-            .request(
-                "squeue",
-                &settings.squeue,
-                &squeue::arguments(),
-                slowest,
-                read,
-            )
+            .request("squeue", &settings.squeue, &squeue_says, slowest, read_jobs)
             .await
             .map_err(|failure| ("squeue", failure))?;
         Ok((nodes, jobs))
@@ -162,52 +141,33 @@ impl Poller {
         program: &[String],
         arguments: &[String],
         slowest: &mut Span,
-        read: impl FnOnce(&str) -> Result<T, lacuna_schedlog::living::AnswerError>,
+        read: impl FnOnce(&str) -> Result<T, AnswerError>,
     ) -> Result<T, Failure> {
         let limit = self.settings.polling.limit;
         let since = Stopwatch::start();
         let said = command::run(program, arguments, limit).await;
         let took = since.span();
         *slowest = took.max(*slowest);
-        self.metrics.requests.with_label_values(&[label]).inc();
-        self.metrics
+        self.source
+            .metrics
+            .requests
+            .with_label_values(&[label])
+            .inc();
+        self.source
+            .metrics
             .seconds
             .with_label_values(&[label])
             .observe(took.as_secs_f64());
         said?.read(label, read)
     }
 
-    fn answered(&mut self) {
-        if let Some(failure) = self.failing.take() {
-            tracing::info!(after = %self.answered.span(), failure, "slurm answers again");
-        }
-        self.answered = Stopwatch::start();
-        self.metrics.stale.set(0);
-        let now = clock::wall().unix_ms() as f64 / 1000.0;
-        self.metrics.answered.set(now);
-        self.health.ok();
-    }
-
-    /// Nothing changes: what was known before still holds, as far as anybody knows.
     fn failed(&mut self, (command, failure): &(&'static str, Failure)) {
-        self.metrics
+        let labels = [command, failure.label()];
+        self.source
+            .metrics
             .failures
-            .with_label_values(&[command, failure.label()])
+            .with_label_values(&labels)
             .inc();
-        self.metrics.stale.set(1);
-        let text = failure.to_string();
-        let silent = self.answered.span();
-        if self.failing.as_ref() == Some(&text) {
-            tracing::debug!(command, failure = text, "slurm still does not answer");
-        } else {
-            tracing::warn!(
-                command,
-                failure = text,
-                "no answer from slurm: the pool stays as it was"
-            );
-        }
-        self.health
-            .ok_but(format!("no answer from slurm for {silent}: {text}"));
-        self.failing = Some(text);
+        self.source.failed(&failure.to_string());
     }
 }

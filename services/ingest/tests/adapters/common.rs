@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lacuna_ingest_service::run;
-use lacuna_model::NodeEvent;
-use lacuna_model::{ClusterId, EventKind, Span};
+use lacuna_model::{ClusterId, EventKind, NodeEvent, Span};
 use lacuna_runtime::config::{Marks, Polling, Slurm};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{

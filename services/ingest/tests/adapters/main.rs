@@ -9,5 +9,7 @@
 
 mod common;
 mod faults;
+mod follow;
+mod json;
 mod pacer;
 mod slurm;

@@ -1,0 +1,326 @@
+//! Reads a file that a scheduler writes, and keeps the place over a restart. All of it blocks.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use lacuna_runtime::Misconfigured;
+use lacuna_schedlog::tail::{BEFORE, HEAD, Next, Order, Place, Seen, Tail, TailCounts};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The version of the state file.
+const VERSION: u32 = 1;
+
+/// So many bytes are read at one time, before what came of them is published.
+const MOST: usize = 16 << 20;
+
+/// What a look has brought.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// Whole lines, in order.
+    pub(crate) lines: Vec<Vec<u8>>,
+    /// Whether more stands there.
+    pub(crate) more: bool,
+}
+
+/// Follows a file or a folder of files by day.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    path: PathBuf,
+    tail: Tail,
+    /// The file read last, open, so that it can be read to its end if somebody deletes it.
+    open: Option<(u64, File)>,
+}
+
+impl Follower {
+    /// Goes on at a place. `path` is a file, or a folder of files whose names are days.
+    pub(crate) fn new(path: &Path, place: Option<Place>) -> Self {
+        let order = match path.is_dir() {
+            true => Order::Dated,
+            false => Order::Rotated,
+        };
+        Self {
+            path: path.to_owned(),
+            tail: Tail::new(order, place),
+            open: None,
+        }
+    }
+
+    pub(crate) fn place(&self) -> Option<&Place> {
+        self.tail.place()
+    }
+
+    pub(crate) fn counts(&self) -> TailCounts {
+        self.tail.counts()
+    }
+
+    /// Looks at the files and reads what is new.
+    ///
+    /// # Errors
+    /// If there is no such file or folder, or it cannot be read.
+    pub(crate) fn look(&mut self) -> Result<Batch, Error> {
+        let mut batch = Batch::default();
+        let mut read = 0_usize;
+        loop {
+            let files = self.seen()?;
+            let Some(next) = self.tail.look(&files) else {
+                return Ok(batch);
+            };
+            let bytes = self.bytes(&next)?;
+            let lines = &mut batch.lines;
+            let mut each = |line: &[u8]| lines.push(line.to_vec());
+            let full = bytes.len() >= next.most;
+            match next.ends && !full {
+                true => self.tail.take_rest(&bytes, &mut each),
+                false => self.tail.take(&bytes, &mut each),
+            }
+            read = read.saturating_add(bytes.len());
+            if !full {
+                return Ok(batch);
+            }
+            if read >= MOST {
+                batch.more = true;
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// All files that may hold lines, older ones first.
+    fn seen(&self) -> Result<Vec<Seen>, Error> {
+        if self.path.is_dir() {
+            return self.by_day();
+        }
+        let present = match self.one(&self.path) {
+            // Between the renaming of the one and the making of the next.
+            Err(error) if error.kind() == ErrorKind::NotFound && self.place().is_some() => None,
+            other => Some(other?),
+        };
+        if let (Some(present), Some(place)) = (&present, self.place())
+            && present.inode == place.inode
+            && present.length >= place.offset
+            && present.before == place.before
+        {
+            return Ok(vec![present.clone()]);
+        }
+        let mut files = self.siblings()?;
+        self.with_open(&mut files, present.as_ref());
+        files.extend(present);
+        Ok(files)
+    }
+
+    /// The file that was read last, if it has no name any more.
+    fn with_open(&self, files: &mut Vec<Seen>, present: Option<&Seen>) {
+        let Some((inode, file)) = &self.open else {
+            return;
+        };
+        if files.iter().chain(present).any(|seen| seen.inode == *inode) {
+            return;
+        }
+        // On a network file system a deleted file may be gone at once.
+        if let Ok(seen) = self.describe(String::new(), file) {
+            files.insert(0, seen);
+        }
+    }
+
+    /// Rotated files: the name with a number or a day behind it, not compressed.
+    fn siblings(&self) -> Result<Vec<Seen>, Error> {
+        let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else {
+            return Ok(Vec::new());
+        };
+        let folder = match folder.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => folder,
+        };
+        let name = name.to_string_lossy();
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let other = entry.file_name();
+            let other = other.to_string_lossy();
+            let Some(rest) = other.strip_prefix(name.as_ref()) else {
+                continue;
+            };
+            let is_number = rest.starts_with(['.', '-'])
+                && rest.len() > 1
+                && rest.chars().skip(1).all(|c| c.is_ascii_digit() || c == '-');
+            // One that is gone again meanwhile is none.
+            if is_number
+                && let Ok(data) = entry.metadata()
+                && let Ok(seen) = self.one(&entry.path())
+            {
+                found.push((data.mtime(), data.mtime_nsec(), seen));
+            }
+        }
+        found.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        Ok(found.into_iter().map(|(_, _, seen)| seen).collect())
+    }
+
+    /// Files whose names are days, from the one that was read last on; at first the last alone.
+    fn by_day(&self) -> Result<Vec<Seen>, Error> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name.len() == 8 && name.bytes().all(|b| b.is_ascii_digit()) {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        let from = match self.place() {
+            Some(place) => names.partition_point(|name| *name < place.name),
+            None => names.len().saturating_sub(1),
+        };
+        let mut files = Vec::new();
+        for name in names.into_iter().skip(from) {
+            files.push(self.one(&self.path.join(&name))?);
+        }
+        if files.is_empty() {
+            let text = "no accounting file: their names are days, as in 20261120";
+            return Err(Error::new(ErrorKind::NotFound, text));
+        }
+        Ok(files)
+    }
+
+    fn one(&self, path: &Path) -> Result<Seen, Error> {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        let name = name.to_string_lossy().into_owned();
+        let file = File::open(path)
+            .map_err(|error| Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        self.describe(name, &file)
+    }
+
+    fn describe(&self, name: String, file: &File) -> Result<Seen, Error> {
+        let data = file.metadata()?;
+        let offset = self.place().map_or(0, |place| place.offset);
+        let from = offset.saturating_sub(u64::try_from(BEFORE).unwrap_or(0));
+        let before = match data.len() >= offset {
+            true => {
+                let length = usize::try_from(offset.saturating_sub(from)).unwrap_or(BEFORE);
+                read_at(file, from, length)?
+            }
+            false => Vec::new(),
+        };
+        Ok(Seen {
+            name,
+            inode: data.ino(),
+            length: data.len(),
+            head: read_at(file, 0, HEAD)?,
+            before,
+        })
+    }
+
+    /// Reads what the tail asks for; nothing if the name means another file by now.
+    fn bytes(&mut self, next: &Next) -> Result<Vec<u8>, Error> {
+        if self
+            .open
+            .as_ref()
+            .is_none_or(|(inode, _)| *inode != next.inode)
+        {
+            let path = match self.path.is_dir() {
+                true => self.path.join(&next.name),
+                false => self.path.with_file_name(&next.name),
+            };
+            let file = File::open(path)?;
+            if file.metadata()?.ino() != next.inode {
+                return Ok(Vec::new());
+            }
+            self.open = Some((next.inode, file));
+        }
+        match &self.open {
+            Some((_, file)) => read_at(file, next.from, next.most),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Up to `most` bytes from `from`.
+fn read_at(file: &File, from: u64, most: usize) -> Result<Vec<u8>, Error> {
+    let mut bytes = vec![0; most.min(1 << 16)];
+    let mut filled = 0_usize;
+    loop {
+        let room = bytes.get_mut(filled..).unwrap_or_default();
+        let at = from.saturating_add(u64::try_from(filled).unwrap_or(u64::MAX));
+        match file.read_at(room, at) {
+            Ok(0) => break,
+            Ok(count) => filled = filled.saturating_add(count),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if filled == bytes.len() {
+            if filled >= most {
+                break;
+            }
+            bytes.resize(filled.saturating_mul(2).min(most), 0);
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Saved<T> {
+    version: u32,
+    place: Option<Place>,
+    state: T,
+}
+
+/// What was kept before a restart: the place and the jobs that ran there. A file that cannot be
+/// understood is put aside, so that reading begins anew.
+///
+/// # Errors
+/// [`Misconfigured`] if the file is there and cannot be read.
+pub(crate) fn load<T: DeserializeOwned + Default>(
+    path: Option<&Path>,
+) -> Result<(Option<Place>, T), Misconfigured> {
+    let Some(path) = path else {
+        return Ok((None, T::default()));
+    };
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((None, T::default())),
+        Err(error) => {
+            return Err(Misconfigured(format!(
+                "configuration: following.state_file {}: {error}",
+                path.display()
+            )));
+        }
+    };
+    let read: Result<Saved<T>, _> = serde_json::from_slice(&text);
+    match read {
+        Ok(saved) if saved.version == VERSION => Ok((saved.place, saved.state)),
+        other => {
+            let reason = match other {
+                Ok(saved) => format!("it has version {}", saved.version),
+                Err(error) => error.to_string(),
+            };
+            tracing::error!(file = %path.display(), reason,
+                "the place that was read to is lost, reading from the beginning");
+            let _ = std::fs::rename(path, path.with_extension("refused"));
+            Ok((None, T::default()))
+        }
+    }
+}
+
+/// Keeps the place: the file is written whole or not at all.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn save<T: Serialize>(
+    path: Option<&Path>,
+    place: Option<&Place>,
+    state: &T,
+) -> Result<(), Error> {
+    let Some(path) = path else { return Ok(()) };
+    let saved = Saved {
+        version: VERSION,
+        place: place.cloned(),
+        state,
+    };
+    let text = serde_json::to_vec(&saved)?;
+    let part = path.with_extension("part");
+    let mut file = File::create(&part)?;
+    file.write_all(&text)?;
+    file.sync_all()?;
+    std::fs::rename(&part, path)
+}

@@ -1,0 +1,144 @@
+//! A living LSF: `lsb.events` followed.
+
+use std::collections::BTreeSet;
+
+use lacuna_model::{NodeId, Timestamp};
+use lacuna_runtime::config::Lsf;
+use lacuna_runtime::{ServiceError, clock};
+use lacuna_schedlog::living::{LsfEvents, LsfState, Standing};
+use tokio_util::sync::CancellationToken;
+
+use super::follow::{Follower, load, save};
+use super::metrics::FollowMetrics;
+use super::pbs::moment;
+use super::slurm::marks;
+use super::source::Source;
+
+/// The adapter's state.
+pub(crate) struct Adapter {
+    settings: Lsf,
+    /// All nodes of the cluster.
+    nodes: BTreeSet<NodeId>,
+    source: Source,
+    follow: FollowMetrics,
+    events: LsfEvents,
+    follower: Option<Follower>,
+    /// The newest event.
+    newest: Option<Timestamp>,
+}
+
+impl Adapter {
+    /// # Errors
+    /// If the state file is there and cannot be read.
+    pub(crate) fn new(
+        settings: Lsf,
+        nodes: BTreeSet<NodeId>,
+        source: Source,
+        follow: FollowMetrics,
+    ) -> Result<Self, ServiceError> {
+        let (place, state): (_, LsfState) = load(settings.following.state_file.as_deref())?;
+        Ok(Self {
+            events: LsfEvents::new(marks(&settings.pilots), state),
+            follower: Some(Follower::new(&settings.events, place)),
+            nodes,
+            source,
+            follow,
+            newest: None,
+            settings,
+        })
+    }
+
+    /// Follows, until it is to stop.
+    pub(crate) async fn run(mut self, stop: CancellationToken) -> Result<(), ServiceError> {
+        tokio::select! {
+            () = stop.cancelled() => Ok(()),
+            ended = self.go_on() => ended,
+        }
+    }
+
+    async fn go_on(&mut self) -> Result<(), ServiceError> {
+        let mut begun = false;
+        loop {
+            let Some(more) = self.look().await? else {
+                tokio::time::sleep(self.settings.following.every.to_std()).await;
+                continue;
+            };
+            if more {
+                // What is past is read first: until then nobody knows who holds what.
+                if begun {
+                    self.tell_changes().await;
+                }
+                continue;
+            }
+            if begun {
+                self.tell_changes().await;
+            } else {
+                begun = true;
+                let _ = self.events.changes();
+                let all = self.events.standings(&self.nodes);
+                let now = clock::wall();
+                self.tell(now, all).await;
+            }
+            tokio::time::sleep(self.settings.following.every.to_std()).await;
+        }
+    }
+
+    /// Reads what is new; whether more stands there, nothing if it cannot be read.
+    async fn look(&mut self) -> Result<Option<bool>, ServiceError> {
+        let Some(mut follower) = self.follower.take() else {
+            return Ok(None);
+        };
+        let (follower, looked) = tokio::task::spawn_blocking(move || {
+            let looked = follower.look();
+            (follower, looked)
+        })
+        .await?;
+        self.follow.show(follower.counts());
+        self.follower = Some(follower);
+        let batch = match looked {
+            Ok(batch) => batch,
+            Err(error) => {
+                self.follow.failed(&error);
+                self.source.failed(&error.to_string());
+                return Ok(None);
+            }
+        };
+        self.follow.stale.set(0);
+        self.source.answered();
+        for line in &batch.lines {
+            match self.events.line(line) {
+                Ok(at) => self.newest = self.newest.max(at),
+                Err(error) => self.follow.damage(&error),
+            }
+        }
+        self.follow.lines.inc_by(batch.lines.len() as u64);
+        Ok(Some(batch.more))
+    }
+
+    async fn tell_changes(&mut self) {
+        let mut changes = self.events.changes();
+        changes.retain(|(node, _)| self.nodes.contains(node));
+        let now = clock::wall();
+        let at = self.newest.map_or(now, |newest| moment(newest, now));
+        self.tell(at, changes).await;
+    }
+
+    async fn tell(&mut self, at: Timestamp, nodes: Vec<(NodeId, Standing)>) {
+        let all = self.events.standings(&self.nodes);
+        self.source
+            .metrics
+            .count(all.iter().map(|(_, standing)| standing));
+        let stored = match nodes.is_empty() {
+            true => true,
+            false => {
+                let kept = self.source.tell(at, nodes, Vec::new()).await;
+                kept.is_some_and(|kept| kept.stored)
+            }
+        };
+        let place = self.follower.as_ref().and_then(Follower::place);
+        let path = self.settings.following.state_file.as_deref();
+        if stored && let Err(error) = save(path, place, self.events.state()) {
+            self.follow.unsaved(&error);
+        }
+    }
+}
