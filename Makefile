@@ -99,6 +99,7 @@ base-image: ## make the base image with debootstrap, for places without a contai
 	@deploy/up.sh base-image
 
 NODES ?= 4
+WHAT ?= measure hooks harm
 
 .PHONY: slurm-up
 slurm-up: ## a real Slurm cluster in containers, Lacuna's binaries beside it (Docker); NODES=4
@@ -109,8 +110,8 @@ slurm-down: ## stop the Slurm cluster and forget it
 	@integration-tests/slurm/bed.py down
 
 .PHONY: slurm-measure
-slurm-measure: ## what a batch job waits for fillers, on the cluster of slurm-up; ARGS=--help
-	@integration-tests/slurm/bed.py measure $(ARGS)
+slurm-measure: ## what pilots cost batch jobs and batch jobs cost training, on slurm-up's cluster
+	@for what in $(WHAT); do echo "== $$what"; integration-tests/slurm/bed.py $$what $(ARGS); done
 
 .PHONY: test-slurm
 test-slurm: ## end-to-end tests on a real Slurm cluster; SKIPPED where Docker cannot run

@@ -7,6 +7,7 @@
   bed.py measure [...]      measure the delay of batch jobs (arguments of measure.py)
   bed.py harm               measure batch jobs and training with pilots on the nodes
   bed.py hooks              measure prolog and epilog with good and bad buses
+  bed.py scale              pilots on all nodes, many wanted at once (up --nodes 256 first)
   bed.py exec CMD...        run a command beside the controller
 
 Lacuna is taken from target/release and .cache/bin. LACUNA_SKIP_CARGO=1 takes it as it is there,
@@ -23,6 +24,7 @@ import sys
 
 import harm
 import hooks
+import scale
 from cluster import Bed, BedError, load, need_docker, say
 from layout import Layout
 
@@ -50,6 +52,9 @@ def main() -> int:
     both.add_argument("--launchers", default="regroup,torchrun", help="of regroup,torchrun")
     both.add_argument("--events", default=",".join(harm.EVENTS), help=f"of {','.join(harm.EVENTS)}")
     both.add_argument("--json", action="store_true", help="one JSON value instead of the tables")
+    many = actions.add_parser("scale", help="pilots on all nodes, many wanted at once")
+    many.add_argument("--wanted", type=int, default=200, help="nodes of the batch job (200)")
+    many.add_argument("--json", action="store_true", help="one JSON value instead of the table")
     for name, text in [("measure", "measure the delay of batch jobs"), ("exec", "run a command beside the controller")]:
         actions.add_parser(name, help=text, add_help=False, prefix_chars="\0")
     args, rest = parser.parse_known_args()
@@ -73,6 +78,8 @@ def main() -> int:
         return inside(bed, "root", ["python3", "/bed/measure.py", *rest])
     if args.action == "harm":
         return harm.command(bed, args.launchers.split(","), args.events.split(","), args.repeats, args.json)
+    if args.action == "scale":
+        return scale.command(bed, args.wanted, args.json)
     if args.action == "hooks":
         return hooks.command(bed, args.repeats, args.json)
     return inside(bed, "root", rest)

@@ -126,6 +126,10 @@ class Lacuna:
         self.stop()
         for user in (PILOT, "alice"):
             self.bed.ctl("scancel", "-u", user, check=False)
+        # A slurmctld that was killed finds jobs that it has forgotten, and drains their nodes.
+        drained = [node for node, state in self.bed.states().items() if state.startswith("drain")]
+        if drained:
+            self.bed.ctl("scontrol", "update", f"nodename={','.join(drained)}", "state=resume")
         self.bed.wait_idle(60)
         # What a failed test has left must not fail the next.
         for container in self.bed.layout.containers[1:]:

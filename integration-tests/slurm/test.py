@@ -11,6 +11,7 @@ LACUNA_SLURM_STANDING=1 uses the cluster that stands (of `make slurm-up`), and l
 """
 
 import os
+import signal
 import sys
 import unittest
 
@@ -22,6 +23,14 @@ if not STANDING:
 from cluster import Bed, BedError, load, need_docker  # noqa: E402
 from layout import Layout  # noqa: E402
 from tests import common  # noqa: E402
+
+# Nothing here waits for ever, all the less the whole: seconds for all tests together.
+MOST = 1800
+
+
+def too_long(*_) -> None:
+    raise KeyboardInterrupt(f"not done within {MOST} s")
+
 
 # Something is not there, or cannot be had here; everything else is a failure.
 NOT_HERE = (69, 75)
@@ -41,6 +50,8 @@ def main() -> int:
         print(f"test-slurm: {error}", file=sys.stderr)
         return 1
     common.use(bed)
+    signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(MOST)
     try:
         suite = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:] or MODULES)
         done = unittest.TextTestRunner(verbosity=2, failfast=False).run(suite)

@@ -31,6 +31,7 @@ def main() -> None:
     options.add_argument("--samples", type=int, default=256, help="samples of an epoch")
     options.add_argument("--batch", type=int, default=32, help="samples of a step, over all members")
     options.add_argument("--seconds", type=float, default=0.05, help="how long a step takes at least")
+    options.add_argument("--hurry", default="", help="steps take no longer than they must once this file is there")
     options.add_argument("--every", type=int, default=50, help="steps between checkpoints")
     options = options.parse_args()
 
@@ -54,7 +55,8 @@ def main() -> None:
                 optimizer.zero_grad()
                 loss = (model.net(x[share]) - y[share]).pow(2).mean()
                 (loss - model.used[share].mean()).backward()
-                time.sleep(options.seconds)
+                if not os.path.exists(options.hurry):
+                    time.sleep(options.seconds)
                 if run.step(loss) and run.rank == 0:
                     line = [run.steps_done, run.loss, run.run_id, run.world_size, time.time()]
                     log.write(json.dumps(line) + "\n")
