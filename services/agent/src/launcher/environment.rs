@@ -13,6 +13,7 @@ use super::files::Files;
 pub(super) fn command_line(
     assignment: &Assignment,
     torchrun: &[String],
+    files: &Files,
 ) -> Result<Vec<String>, String> {
     let Launch::Command {
         program,
@@ -43,6 +44,7 @@ pub(super) fn command_line(
             "--rdzv_conf=is_host=0,last_call_timeout=1,join_timeout=120".to_owned(),
             // Workers print to files and to the output: torch 1.13 under Python 3.11 fails
             // without the former.
+            format!("--log_dir={}", files.workers.display()),
             "--redirects=1".to_owned(),
             "--tee=1".to_owned(),
         ]);

@@ -24,6 +24,8 @@ pub(crate) struct Files {
     pub(crate) progress: PathBuf,
     /// Where the deadline of a stop is written.
     pub(crate) deadline: PathBuf,
+    /// Where torchrun keeps what its workers print, while they run.
+    pub(crate) workers: PathBuf,
     /// Where the guard writes the exit code.
     pub(crate) code: PathBuf,
     /// The last run that was begun here and its process group; outlives the run.
@@ -38,6 +40,7 @@ impl Files {
             output: output(work_dir, trainer, node),
             progress: dir.join(format!("progress-{}.jsonl", run.0)),
             deadline: dir.join(format!("deadline-{}", run.0)),
+            workers: dir.join(format!("workers-{}", run.0)),
             code: dir.join(format!("exit-{}", run.0)),
             begun: dir.join(BEGUN),
             dir,
@@ -77,6 +80,7 @@ impl Files {
         for file in [&self.progress, &self.deadline, &self.code] {
             let _ = fs::remove_file(file);
         }
+        let _ = fs::remove_dir_all(&self.workers);
     }
 
     /// The exit code that the guard wrote, if it came to that.

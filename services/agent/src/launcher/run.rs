@@ -192,7 +192,7 @@ impl Run {
     }
 
     fn spawn(&self, talk: Option<&Talk>) -> Result<(Child, ChildStdin), String> {
-        let line = command_line(&self.assignment, &self.settings.torchrun)?;
+        let line = command_line(&self.assignment, &self.settings.torchrun, &self.files)?;
         let Launch::Command { env, program, .. } = &self.assignment.launch else {
             return Err("not a trainer with a program".to_owned());
         };
