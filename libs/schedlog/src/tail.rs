@@ -182,9 +182,7 @@ impl Tail {
             self.quiet = 0;
             return self.rest_of(file, false);
         }
-        let Some(later) = files.get(at.saturating_add(1)) else {
-            return None;
-        };
+        let later = files.get(at.saturating_add(1))?;
         self.quiet = self.quiet.saturating_add(1);
         if self.quiet < QUIET {
             return None;

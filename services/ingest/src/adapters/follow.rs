@@ -153,7 +153,7 @@ impl Follower {
                 found.push((data.mtime(), data.mtime_nsec(), seen));
             }
         }
-        found.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        found.sort_by_key(|found| (found.0, found.1));
         Ok(found.into_iter().map(|(_, _, seen)| seen).collect())
     }
 
