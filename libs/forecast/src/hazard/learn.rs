@@ -13,11 +13,10 @@ const PATIENCE: u64 = 300;
 const PLAINER: f64 = 0.04;
 
 impl HazardCore {
-    /// Keeps the level right, a day's fit being two dozen updates apart.
+    /// Keeps the level right between fits.
     pub(super) fn follow(&mut self, now_s: f64) {
-        let every_s = self.settings.refit_every.as_secs_f64() / 24.0;
         if let Some(model) = &self.model
-            && self.drift.is_due(now_s, every_s)
+            && self.drift.is_due(now_s)
         {
             self.drift.update(model, &self.samples.list, now_s);
         }
@@ -141,7 +140,7 @@ impl HazardCore {
 
     pub(super) fn sample(&mut self, now_s: f64) {
         let holes = self.present.list(self.by()).len();
-        if holes == 0 || !self.samples.is_due(now_s) {
+        if holes == 0 || !self.samples.is_due() {
             return;
         }
         self.samples.make_room(now_s);

@@ -30,6 +30,9 @@ struct Memory {
     fitted_s: f64,
     /// Name, times taken, times expected.
     taken: Vec<(String, f32, f32)>,
+    /// One step in so many was sampled; not known of older files.
+    #[serde(default)]
+    every: u64,
     /// Levels, moment, remaining length, whether it ended.
     samples: Vec<(Row, f64, f32, bool)>,
 }
@@ -64,6 +67,7 @@ impl Hazard {
                     (name.as_str().to_owned(), taken, expected)
                 })
                 .collect(),
+            every: core.samples.every(),
             samples: core
                 .samples
                 .list
@@ -121,7 +125,7 @@ impl HazardCore {
         self.links = memory.links;
         self.typical = memory.typical;
         self.ended = memory.ended;
-        self.samples.restore(memory.samples);
+        self.samples.restore(memory.samples, memory.every);
         if memory.model.is_some() {
             self.rank_taken();
             self.mark_fitted(memory.fitted_s, memory.ended);

@@ -12,6 +12,9 @@ const NONE: u32 = u32::MAX;
 /// so more moments teach more than more holes of one.
 pub(crate) const AT_ONCE: usize = 16;
 
+/// No more steps than this lie between two that are sampled, whatever a file says.
+const MOST_STEPS: u64 = 1 << 20;
+
 /// What became of a sampled hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -37,16 +40,18 @@ pub(crate) struct Sample {
     next: u32,
 }
 
-/// A bounded choice of samples, spread evenly over the time that is remembered.
+/// A bounded choice of samples, spread evenly over the steps that are remembered: steps are when
+/// forecasts are asked for, so a busy hour counts for more than a quiet one.
 #[derive(Debug, Clone)]
 pub(crate) struct Samples {
     pub(crate) list: Vec<Sample>,
     capacity: usize,
     /// First open sample of each node's present hole.
     heads: Vec<u32>,
-    /// Moments closer than this to the last one are left out, seconds.
-    gap_s: f64,
-    last_s: Option<f64>,
+    /// One step in so many is sampled.
+    every: u64,
+    /// Steps since the last one that was.
+    steps: u64,
     /// What is older than this goes first when there is no more room, seconds.
     remembered_s: f64,
     rng: ChaCha8Rng,
@@ -58,17 +63,21 @@ impl Samples {
             list: Vec::new(),
             capacity: capacity.max(AT_ONCE * 4),
             heads: Vec::new(),
-            gap_s: 0.0,
-            last_s: None,
+            every: 1,
+            steps: 0,
             remembered_s,
             rng: ChaCha8Rng::seed_from_u64(seed),
         }
     }
 
-    /// Whether holes are to be sampled at this moment.
-    pub(crate) fn is_due(&self, now_s: f64) -> bool {
-        self.last_s
-            .is_none_or(|last| now_s >= last + self.gap_s || now_s < last)
+    /// A step was made; whether holes are to be sampled at it.
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.steps += 1;
+        let is_due = self.steps >= self.every;
+        if is_due {
+            self.steps = 0;
+        }
+        is_due
     }
 
     /// The places, ascending, of the holes to sample out of `count`.
@@ -84,7 +93,6 @@ impl Samples {
     }
 
     pub(crate) fn push(&mut self, node: u32, row: Row, now_s: f64) {
-        self.last_s = Some(now_s);
         if self.heads.len() <= node as usize {
             self.heads.resize(node as usize + 1, NONE);
         }
@@ -121,8 +129,8 @@ impl Samples {
         }
     }
 
-    /// Makes room if there is no more: drops what is too old, and else every second sample by
-    /// lot, and takes half as many from then on.
+    /// Makes room if there is no more: drops what is too old, and if that is little every second
+    /// sample by lot, and takes half as many from then on.
     pub(crate) fn make_room(&mut self, now_s: f64) {
         if self.list.len() + AT_ONCE <= self.capacity {
             return;
@@ -132,11 +140,10 @@ impl Samples {
         if self.list.len() * 4 > self.capacity * 3 {
             let rng = &mut self.rng;
             self.list.retain(|_| rng.next_u32() & 1 == 0);
-            let newest = self.list.last().map_or(now_s, |sample| sample.at_s);
-            let first = self.list.first().map_or(now_s, |sample| sample.at_s);
-            // The mean gap between the moments that are kept.
-            let moments = (self.list.len() / AT_ONCE).max(1) as f64;
-            self.gap_s = (self.gap_s * 2.0).max((newest - first) / moments).max(1.0);
+            self.every = self.every.saturating_mul(2);
+        } else if self.list.len() * 4 < self.capacity {
+            // The machine has become so quiet that there is room for more.
+            self.every = (self.every / 2).max(1);
         }
         self.heads.fill(NONE);
         for place in 0..self.list.len() {
@@ -149,8 +156,18 @@ impl Samples {
         }
     }
 
-    /// Takes over samples whose fate is known.
-    pub(crate) fn restore(&mut self, samples: impl IntoIterator<Item = (Row, f64, f32, bool)>) {
+    /// How many steps there are to one that is sampled.
+    pub(crate) const fn every(&self) -> u64 {
+        self.every
+    }
+
+    /// Takes over samples whose fate is known, and how often they were taken.
+    pub(crate) fn restore(
+        &mut self,
+        samples: impl IntoIterator<Item = (Row, f64, f32, bool)>,
+        every: u64,
+    ) {
+        self.every = every.clamp(1, MOST_STEPS);
         let samples = samples.into_iter().take(self.capacity);
         self.list
             .extend(samples.map(|(row, at_s, length_s, ended)| Sample {
@@ -194,7 +211,7 @@ mod tests {
         let mut samples = Samples::new(200, 1e9, 7);
         for at in 0..2000u32 {
             let now = f64::from(at);
-            if samples.is_due(now) {
+            if samples.is_due() {
                 samples.make_room(now);
                 samples.push(at % 50, [0; FEATURES], now);
             }

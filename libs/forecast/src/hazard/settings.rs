@@ -31,7 +31,7 @@ impl Default for HazardSettings {
             fallback: Span::from_secs(120),
             half_life: Some(Span::from_secs(14 * 86_400)),
             needed: 200,
-            refit_every: Span::from_secs(86_400),
+            refit_every: Span::from_secs(6 * 3600),
             samples: 60_000,
             seed: 1,
         }

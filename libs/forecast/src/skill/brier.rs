@@ -92,6 +92,16 @@ impl Brier {
         })
     }
 
+    /// The score that one probability, said every time, would have had. Nothing without an
+    /// answer.
+    #[must_use]
+    pub fn of_constant(&self, probability: f64) -> Option<f64> {
+        (self.answered > 0).then(|| {
+            let base = self.open as f64 / self.answered as f64;
+            base * (1.0 - probability).powi(2) + (1.0 - base) * probability.powi(2)
+        })
+    }
+
     /// One less the ratio of both scores: above zero is better than the best constant. Nothing
     /// if that is perfect.
     #[must_use]
