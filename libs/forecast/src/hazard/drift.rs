@@ -210,7 +210,11 @@ mod tests {
         let mut followers = [Follower::default(); FOLLOWERS];
         let mut odd = 1u32;
         for at in 0..2000u32 {
-            let ended = if (at / changes_every).is_multiple_of(2) { 4 } else { 12 };
+            let ended = if (at / changes_every).is_multiple_of(2) {
+                4
+            } else {
+                12
+            };
             let mut news = [News::default(); FOLLOWERS];
             for _ in 0..16 {
                 odd = odd.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
