@@ -6,7 +6,8 @@
 //!   [`slurm`] and [`pbs`];
 //! - [`job`]: pilots as the scheduler lists them;
 //! - [`limit`]: from a forecast to a pilot's time limit;
-//! - [`check`]: whether a site's Slurm lets pilots run without harm.
+//! - [`check`]: whether a site's Slurm lets pilots run without harm;
+//! - [`observe`]: what pilots would have brought where none is started.
 //!
 //! Nothing here starts a process, reads a clock or knows the bus.
 
@@ -14,6 +15,7 @@ pub mod check;
 pub mod job;
 pub mod keeper;
 pub mod limit;
+pub mod observe;
 pub mod pbs;
 pub mod scheduler;
 pub mod slurm;

@@ -9,8 +9,8 @@ use std::marker::PhantomData;
 use lacuna_model::{ClusterId, NodeEvent, NodeId, Span, TrainerId, TrainerRecord};
 
 use crate::msg::{
-    AgentStatus, Clock, Command, DeadLetter, LeaseRecord, PlanState, PoolState, Progress, Renewal,
-    Reply, Request, Settled, Totals, TrainersState,
+    AgentStatus, Clock, Command, DeadLetter, LeaseRecord, ObservedHour, PilotsRequest, PlanState,
+    PoolState, Progress, Renewal, Reply, Request, Settled, Totals, TrainersState,
 };
 use crate::token::escape;
 
@@ -117,6 +117,8 @@ subjects! {
     settled: Settled = "settled";
     /// Requests to control, answered by a [`Reply`].
     requests: Request = "req";
+    /// Requests to the executor of pilots, answered by a [`Reply`].
+    pilots: PilotsRequest = "pilots";
     /// Requests for lines of output, to any node.
     logs_all: Text = "logs.*";
     /// What Lacuna tells the main scheduler: nodes given back.
@@ -270,6 +272,12 @@ pub fn leases_bucket(cluster: &ClusterId) -> BucketDef<LeaseRecord> {
     BucketDef::new(stream_name(cluster, "leases"), 64 << 20)
 }
 
+/// What was observed while no pilots were started, by hour.
+#[must_use]
+pub fn observed_bucket(cluster: &ClusterId) -> BucketDef<ObservedHour> {
+    BucketDef::new(stream_name(cluster, "observed"), 16 << 20)
+}
+
 /// All streams but those behind buckets.
 #[must_use]
 pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
@@ -347,7 +355,11 @@ mod tests {
                 assert!(seen.insert(subject.clone()), "{subject} is in two streams");
             }
         }
-        for name in [trainers_bucket(&longest).name, leases_bucket(&longest).name] {
+        for name in [
+            trainers_bucket(&longest).name,
+            leases_bucket(&longest).name,
+            observed_bucket(&longest).name,
+        ] {
             assert!(name.len() < 32, "{name}");
         }
         for kept in [

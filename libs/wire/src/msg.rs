@@ -42,6 +42,8 @@ message!(Request, "lacuna.request", 1);
 message!(Reply, "lacuna.reply", 1);
 message!(Totals, "lacuna.totals", 1);
 message!(DeadLetter, "lacuna.deadletter", 1);
+message!(ObservedHour, "lacuna.observed", 1);
+message!(PilotsRequest, "lacuna.pilots", 1);
 
 /// How the cluster's time runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -231,6 +233,47 @@ pub struct Totals {
     pub queued: u32,
     /// Trainers admitted.
     pub active: u32,
+}
+
+/// What was observed within one hour of the cluster's time, while no pilots were started: all
+/// sums, kept by control in a bucket under the hour's first moment.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct ObservedHour {
+    /// The hour's first moment.
+    pub start: Timestamp,
+    /// Seconds of it that were observed.
+    pub watched_s: f64,
+    /// Node-seconds in the pool.
+    pub idle_node_s: f64,
+    /// Node-seconds in the pool and in the plan.
+    pub planned_node_s: f64,
+    /// Those of them in which a pilot would have trained.
+    pub harvested_node_s: f64,
+    /// Holes that opened.
+    pub holes: u64,
+    /// Pilots that would have been started.
+    pub pilots: u64,
+    /// Nodes that batch jobs took while they were in the plan.
+    pub wanted: u64,
+    /// Moments at which that happened.
+    pub moments: u64,
+    /// Seconds that batch jobs would have waited, all together, as far as can be assumed.
+    pub delay_s: f64,
+    /// Most nodes in the pool at a time.
+    pub most_idle: u32,
+    /// Most of them in the plan at a time.
+    pub most_planned: u32,
+}
+
+/// What an operator asks of the executor of pilots; answered by a [`Reply`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "ask")]
+pub enum PilotsRequest {
+    /// Submit nothing more and cancel all pilots, until control starts again or is told to
+    /// resume.
+    Stop,
+    /// Do again as the configuration says.
+    Resume,
 }
 
 /// An answer of control.

@@ -18,6 +18,7 @@ impl Bus {
         let cluster = self.cluster();
         let mut wanted: Vec<Config> = address::streams(cluster).iter().map(stream).collect();
         wanted.push(bucket(&address::trainers_bucket(cluster)));
+        wanted.push(bucket(&address::observed_bucket(cluster)));
         // A new bucket of leases numbers on from the wall clock: an emptied server must not
         // bring back epochs that agents have seen.
         let leases = address::leases_bucket(cluster);

@@ -18,7 +18,7 @@ use lacuna_model::{
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, Clock, Command, DeadLetter, LeaseRecord, Member,
-    Message, NodeView, Pace, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
+    Message, NodeView, ObservedHour, Pace, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
     Totals, TrainersState,
 };
 use lacuna_wire::{ContentType, DecodeError, Envelope, codec};
@@ -102,6 +102,8 @@ fn every_message_keeps_its_bytes() {
     check(&requests());
     check(&replies());
     check(&[totals()]);
+    check(&[observed()]);
+    check(&[PilotsRequest::Stop, PilotsRequest::Resume]);
     check(&[DeadLetter {
         subject: "lacuna.v1.c.event".to_owned(),
         service: "forecast".to_owned(),

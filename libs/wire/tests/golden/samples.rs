@@ -341,6 +341,23 @@ pub(crate) fn requests() -> Vec<Request> {
     ]
 }
 
+pub(crate) fn observed() -> ObservedHour {
+    ObservedHour {
+        start: at(3600),
+        watched_s: 1.0,
+        idle_node_s: 2.0,
+        planned_node_s: 3.0,
+        harvested_node_s: 4.5,
+        holes: 5,
+        pilots: 6,
+        wanted: 7,
+        moments: 8,
+        delay_s: 9.0,
+        most_idle: 10,
+        most_planned: 11,
+    }
+}
+
 pub(crate) fn totals() -> Totals {
     Totals {
         since: at(1),
