@@ -114,6 +114,9 @@ pub struct Slurm {
     pub planned_are_holes: bool,
     /// A node that is missing in so many answers in a row is gone.
     pub absent_after: u32,
+    /// A node that Slurm has not heard from (`idle*`; all of them after a restart of slurmctld)
+    /// stays what it was for so many answers, unless Slurm calls it down before.
+    pub silent_after: u32,
     /// So many planned starts of jobs are passed on to forecasts; 0: none.
     pub most_promises: usize,
     /// How to know pilots.
@@ -131,6 +134,7 @@ impl Default for Slurm {
             time_zone: None,
             planned_are_holes: false,
             absent_after: 3,
+            silent_after: 30,
             most_promises: 100,
             pilots: Marks::default(),
             polling: Polling::default(),
@@ -278,8 +282,13 @@ impl Slurm {
     pub(super) fn check(&self) -> Checked {
         command("ingest.slurm.sinfo", &self.sinfo)?;
         command("ingest.slurm.squeue", &self.squeue)?;
-        if self.absent_after == 0 {
-            return refuse("ingest.slurm.absent_after", 0, "1 or more");
+        for (key, count) in [
+            ("ingest.slurm.absent_after", self.absent_after),
+            ("ingest.slurm.silent_after", self.silent_after),
+        ] {
+            if count == 0 {
+                return refuse(key, 0, "1 or more");
+            }
         }
         self.pilots.check()?;
         self.polling.check()

@@ -23,7 +23,9 @@ pub enum Base {
     Allocated,
     /// Some of it is in use.
     Mixed,
-    /// Out of order, not there yet, or not known.
+    /// The scheduler does not know: it has just started, and the node has not spoken yet.
+    Unknown,
+    /// Out of order, or not there yet.
     #[default]
     Down,
 }
@@ -110,19 +112,41 @@ impl NodeFlags {
     pub fn unusable(&self) -> Option<&'static str> {
         let reasons = [
             (self.strange, "in a state that is not known"),
-            (self.not_responding, "not responding"),
             (self.power, "powered down or changing power"),
             (self.reboot, "to be rebooted"),
             (self.maintenance, "in maintenance"),
             (self.fail, "failing"),
             (self.drain, "drained"),
             (self.blocked, "blocked"),
-            (self.base == Base::Down, "down"),
+            (self.base == Base::Down && !self.not_responding, "down"),
+            (self.not_responding, "not responding"),
+            (self.base == Base::Unknown, "not known yet"),
         ];
         reasons
             .iter()
             .find(|(holds, _)| *holds)
             .map(|(_, why)| *why)
+    }
+
+    /// Whether the scheduler has not heard from it and says nothing else against it: it may only
+    /// have been started anew, or the network be slow. It calls a node down that stays silent.
+    #[must_use]
+    pub fn is_unclear(&self) -> bool {
+        let silent = self.not_responding || self.base == Base::Unknown;
+        silent && self.heard().unusable().is_none()
+    }
+
+    /// The same, as if the node had spoken.
+    #[must_use]
+    pub fn heard(&self) -> Self {
+        Self {
+            base: match self.base {
+                Base::Unknown => Base::Idle,
+                known => known,
+            },
+            not_responding: false,
+            ..*self
+        }
     }
 
     /// A character behind a word of the long and the compact notation.
@@ -144,7 +168,8 @@ impl NodeFlags {
             "IDLE" => Base::Idle,
             "ALLOCATED" | "ALLOC" => Base::Allocated,
             "MIXED" | "MIX" => Base::Mixed,
-            "DOWN" | "ERROR" | "FUTURE" | "FUTR" | "UNKNOWN" | "UNK" => Base::Down,
+            "UNKNOWN" | "UNK" => Base::Unknown,
+            "DOWN" | "ERROR" | "FUTURE" | "FUTR" => Base::Down,
             // Where the node comes from; says nothing of what it does.
             "CLOUD" | "DYNAMIC_NORM" | "DYNAMIC_FUTURE" | "RESUME" | "UNDRAIN" => return based,
             other => match self.flag(other) {
@@ -196,6 +221,7 @@ impl fmt::Display for NodeFlags {
             Base::Idle => "idle",
             Base::Allocated => "allocated",
             Base::Mixed => "mixed",
+            Base::Unknown => "unknown",
             Base::Down => "down",
         })?;
         for (set, name) in [

@@ -101,6 +101,22 @@ impl PbsRecords {
     }
 }
 
+/// Whether PBS has not heard from a node and says nothing else against it, as after a restart of
+/// its server, when all are `state-unknown,down` until they have spoken.
+fn is_unclear(state: &str) -> bool {
+    let mut words = state.split(',').map(str::trim);
+    let only = ["free", "job-busy", "job-exclusive", "down", "state-unknown"];
+    state.contains("state-unknown") && words.all(|word| only.contains(&word))
+}
+
+impl PbsNode {
+    /// See [`super::NodeFlags::is_unclear`].
+    #[must_use]
+    pub fn is_unclear(&self) -> bool {
+        is_unclear(&self.state)
+    }
+}
+
 /// A node, as `pbsnodes` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PbsNode {

@@ -2,9 +2,12 @@
 //!
 //! - W1 A node that is missing from one answer is not gone: nothing is said of it before it has
 //!   been missing in [`Rules::absent_after`] answers in a row.
-//! - W2 A promise is said when it is new or has changed, and withdrawn when its job no longer
+//! - W2 A node that the scheduler has not heard from ([`NodeFlags::is_unclear`]) is no new hole,
+//!   and not gone: nothing is said of it in the first [`Rules::silent_after`] answers in a row,
+//!   unless its jobs speak against it. After a restart of slurmctld all nodes are like that.
+//! - W3 A promise is said when it is new or has changed, and withdrawn when its job no longer
 //!   waits for these nodes; of a job that is missing, as late as of a missing node.
-//! - W3 At most [`Rules::most_promises`] are kept, those with the earliest starts.
+//! - W4 At most [`Rules::most_promises`] are kept, those with the earliest starts.
 //!
 //! An answer that failed is not shown to the watch at all, so that it changes nothing.
 
@@ -24,6 +27,8 @@ pub struct Rules {
     pub planned_are_holes: bool,
     /// What is missing in so many answers in a row is gone; at least 1.
     pub absent_after: u32,
+    /// A node that is silent in so many answers in a row cannot be used; at least 1.
+    pub silent_after: u32,
     /// How many promises are kept.
     pub most_promises: usize,
 }
@@ -34,6 +39,7 @@ impl Default for Rules {
             pilots: PilotMarks::default(),
             planned_are_holes: false,
             absent_after: 3,
+            silent_after: 30,
             most_promises: 100,
         }
     }
@@ -62,6 +68,8 @@ pub struct Sight {
     pub promises: Vec<Promise>,
     /// How many nodes are missing and not yet taken for gone.
     pub missing: usize,
+    /// How many nodes are silent and keep their standing.
+    pub silent: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -76,6 +84,8 @@ struct Kept {
 pub struct Watch {
     rules: Rules,
     nodes: Absence,
+    /// In how many answers in a row each node has been silent.
+    silent: BTreeMap<NodeId, u32>,
     promises: BTreeMap<String, Kept>,
 }
 
@@ -88,6 +98,7 @@ impl Watch {
         Self {
             rules,
             nodes,
+            silent: BTreeMap::new(),
             promises: BTreeMap::new(),
         }
     }
@@ -118,11 +129,32 @@ impl Watch {
         for report in nodes {
             let jobs = on.get(&report.node).into_iter().flatten().copied();
             let rules = &self.rules;
-            let said = standing(report, jobs, &rules.pilots, rules.planned_are_holes);
+            let judge = |report: &NodeReport| {
+                standing(report, jobs.clone(), &rules.pilots, rules.planned_are_holes)
+            };
+            let mut said = judge(report);
+            if report.flags.is_unclear() {
+                let mut heard = report.clone();
+                heard.flags = report.flags.heard();
+                let by_jobs = judge(&heard);
+                let count = self.silent.entry(report.node.clone()).or_insert(0);
+                *count = count.saturating_add(1);
+                if by_jobs != Standing::Hole {
+                    said = by_jobs;
+                } else if *count < rules.silent_after {
+                    sight.silent = sight.silent.saturating_add(1);
+                    continue;
+                }
+            } else {
+                self.silent.remove(&report.node);
+            }
             sight.nodes.push((report.node.clone(), said));
         }
         let (gone, missing) = self.nodes.take(nodes.iter().map(|report| &report.node));
         let unusable = |(node, reason)| (node, Standing::Unusable { reason });
+        for (node, _) in &gone {
+            self.silent.remove(node);
+        }
         sight.nodes.extend(gone.into_iter().map(unusable));
         sight.missing = missing;
         sight.nodes.sort_by(|a, b| a.0.cmp(&b.0));

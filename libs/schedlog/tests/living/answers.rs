@@ -221,7 +221,7 @@ fn a_node_is_a_hole_if_idle_or_if_only_our_pilots_are_there() {
             "(drained: loose cable)",
         ),
         (
-            "idle+not_responding",
+            "down+not_responding",
             String::new(),
             "(not responding: loose cable)",
         ),
@@ -286,6 +286,40 @@ fn what_is_missing_is_gone_after_three_answers_and_not_before() {
         "n1 hole, n2 (missing in 3 answers of the scheduler in a row)"
     );
     assert_eq!(told(&mut watch, one, ""), "n1 hole", "it is said once");
+}
+
+/// After a restart of slurmctld every node is `unknown` for some seconds, and pilots train on.
+#[test]
+fn silence_changes_nothing_for_a_while() {
+    let rules = Rules {
+        silent_after: 4,
+        ..rules()
+    };
+    let mut watch = Watch::new(rules, []);
+    let all = |state: &str| format!("n1|{state}|filler|up|none;\nn2|{state}|filler|up|none;\n");
+    let pilot = "1|RUNNING|filler|a|u|n1|1:00|N/A|N/A||lacuna main|lacuna-pilot;\n";
+    assert_eq!(told(&mut watch, &all("idle"), ""), "n1 hole, n2 hole");
+    for state in ["unknown", "idle*", "unknown"] {
+        assert_eq!(told(&mut watch, &all(state), pilot), "", "{state}");
+    }
+    // A job of others speaks against it, heard from or not.
+    let batch = "2|RUNNING|batch|a|u|n2|1:00|N/A|N/A||c|sim;\n";
+    let both = told(&mut watch, &all("unknown"), &format!("{pilot}{batch}"));
+    assert_eq!(
+        both, "n1 (not known yet), n2 taken",
+        "four answers in a row are enough"
+    );
+    assert_eq!(told(&mut watch, &all("idle"), ""), "n1 hole, n2 hole");
+    let sight = watch.take(&sinfo::read(&printed(&all("idle*"))).unwrap(), &[]);
+    assert_eq!(
+        (sight.nodes.len(), sight.silent),
+        (0, 2),
+        "the count begins anew"
+    );
+    assert_eq!(
+        told(&mut watch, &all("down*"), ""),
+        "n1 (not responding), n2 (not responding)"
+    );
 }
 
 #[test]

@@ -32,11 +32,11 @@ fn every_notation_of_a_state_means_the_same() {
         ),
         (
             "drained",
-            "drain drained drng DRAINING IDLE+DRAIN MIXED+DRAIN ALLOCATED+DRAIN idle+drain",
+            "drain drained drng DRAINING IDLE+DRAIN MIXED+DRAIN ALLOCATED+DRAIN idle+drain drain*",
         ),
         (
             "not responding",
-            "idle* alloc* mix* down* drain* IDLE+NOT_RESPONDING DOWN+NOT_RESPONDING unk*",
+            "idle* alloc* mix* down* IDLE+NOT_RESPONDING DOWN+NOT_RESPONDING unk*",
         ),
         (
             "powered down or changing power",
@@ -55,11 +55,41 @@ fn every_notation_of_a_state_means_the_same() {
             "blocked",
             "inval INVAL IDLE+INVALID_REG npc PERFCTRS IDLE+BLOCKED IDLE+EXTERNAL",
         ),
-        ("down", "down DOWN error futr FUTURE unk UNKNOWN"),
+        ("not known yet", "unknown UNKNOWN unk"),
+        ("down", "down DOWN error futr FUTURE DOWN+CLOUD"),
     ] {
         for word in words.split(' ') {
             assert_eq!(meaning(word), meant, "{word}");
         }
+    }
+}
+
+#[test]
+fn silence_alone_is_unclear() {
+    for text in [
+        "idle*",
+        "alloc*",
+        "mix*",
+        "unknown",
+        "UNK*",
+        "IDLE+NOT_RESPONDING",
+        "mixed+planned+not_responding",
+    ] {
+        let flags = NodeFlags::parse(text);
+        assert!(flags.is_unclear() && flags.unusable().is_some(), "{text}");
+        assert_eq!(flags.heard().unusable(), None, "{text}");
+    }
+    for text in [
+        "idle",
+        "down*",
+        "down",
+        "drain*",
+        "idle~",
+        "IDLE+DRAIN+NOT_RESPONDING",
+        "maint*",
+        "?*",
+    ] {
+        assert!(!NodeFlags::parse(text).is_unclear(), "{text}");
     }
 }
 

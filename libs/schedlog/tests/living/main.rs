@@ -13,6 +13,7 @@ mod logs;
 mod answers;
 mod flags;
 mod json;
+mod large;
 mod property;
 mod records;
 mod tail;

@@ -143,6 +143,12 @@ fn nodes_of_pbs_are_judged_by_state_and_jobs() {
         "+n1 -n2 +n3 -n4 !n5 down,offline: bad disk !n6 free,offline -n7 !n8 state-unknown -n9 \
          !na serves queue gpu alone !nb sleep -nc -nd"
     );
+    let unclear: Vec<&str> = nodes
+        .iter()
+        .filter(|n| n.is_unclear())
+        .map(|n| n.node.as_str())
+        .collect();
+    assert_eq!(unclear, ["n8"]);
     for (text, said) in [
         ("", "cannot be read"),
         ("{}", "empty"),

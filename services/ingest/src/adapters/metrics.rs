@@ -36,6 +36,8 @@ pub struct SchedulerMetrics {
     pub nodes: GaugeVec,
     /// Nodes missing in the newest answer and not yet taken for gone.
     pub missing: IntGauge,
+    /// Nodes that the scheduler has not heard from, which keep their standing for a while.
+    pub silent: IntGauge,
     /// Planned starts passed on to forecasts.
     pub promises: IntGauge,
 }
@@ -97,6 +99,11 @@ impl SchedulerMetrics {
                 registry,
                 &name("missing_nodes"),
                 "nodes missing in the newest answer and not yet taken for gone",
+            )?,
+            silent: metrics::gauge(
+                registry,
+                &name("silent_nodes"),
+                "nodes that the scheduler has not heard from and that are not yet given up",
             )?,
             promises: metrics::gauge(
                 registry,

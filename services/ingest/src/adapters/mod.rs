@@ -10,9 +10,10 @@ mod pbs;
 mod slurm;
 mod source;
 
-use lacuna_model::{NodeId, Timestamp};
+use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_runtime::config::Polling;
 use lacuna_runtime::{Context, Misconfigured, OnError, ServiceError};
-use lacuna_schedlog::living::{Promise, Standing};
+use lacuna_schedlog::living::{Held, LsfState, Promise, Standing};
 use lacuna_timeline::UnknownNodes;
 use tokio::sync::{mpsc, oneshot};
 
@@ -55,21 +56,24 @@ pub(crate) fn start(
 ) -> Result<Option<mpsc::Receiver<Sighting>>, ServiceError> {
     let settings = &ctx.config.ingest;
     let (to, sightings) = mpsc::channel(WAITING);
-    let make = |name: &'static str, commands: &[&str]| -> Result<_, ServiceError> {
+    // A program that nobody can kill, or a file system that hangs, shows by silence.
+    let make = |name: &'static str, commands: &[&str], silence| -> Result<_, ServiceError> {
         let metrics = SchedulerMetrics::new(&ctx.registry, commands)?;
-        let health = ctx.health.check(name, None);
+        let health = ctx.health.check(name, Some(silence));
         let to = to.clone();
         Ok(move || Source::new(name, to.clone(), metrics.clone(), health.clone()))
     };
     if let Some(slurm) = settings.slurm.clone() {
         let zone = zone(slurm.time_zone.as_deref())?;
-        let source = make("slurm", &["sinfo", "squeue"])?;
+        let source = make("slurm", &["sinfo", "squeue"], silence(&slurm.polling))?;
         ctx.tasks.spawn("slurm", OnError::Restart, move |stop| {
             slurm::Poller::new(slurm.clone(), zone.clone(), source()).run(stop)
         });
     } else if let Some(pbs) = settings.pbs.clone() {
         let zone = zone(pbs.time_zone.as_deref())?;
-        let source = make("pbs", &["pbsnodes"])?;
+        // Read once more by the adapter: what cannot be read ends the service here.
+        follow::load::<Held>(pbs.following.state_file.as_deref())?;
+        let source = make("pbs", &["pbsnodes"], silence(&pbs.polling))?;
         let follow = FollowMetrics::new(&ctx.registry)?;
         ctx.tasks.spawn("pbs", OnError::Restart, move |stop| {
             let made = pbs::Adapter::new(pbs.clone(), zone.clone(), source(), follow.clone());
@@ -83,7 +87,8 @@ pub(crate) fn start(
                 return Err(Misconfigured(text.to_owned()).into());
             }
         };
-        let source = make("lsf", &[])?;
+        follow::load::<LsfState>(lsf.following.state_file.as_deref())?;
+        let source = make("lsf", &[], lsf.following.every.max(LSF_SILENCE))?;
         let follow = FollowMetrics::new(&ctx.registry)?;
         ctx.tasks.spawn("lsf", OnError::Restart, move |stop| {
             let made = lsf::Adapter::new(lsf.clone(), listed.clone(), source(), follow.clone());
@@ -93,6 +98,16 @@ pub(crate) fn start(
         return Ok(None);
     }
     Ok(Some(sightings))
+}
+
+/// After so long without a look at its file the adapter of LSF is taken to hang.
+const LSF_SILENCE: Span = Span::from_secs(60);
+
+/// After so long without a word the adapter is taken to hang: it waits for `longest_wait` at
+/// most, with jitter, and each request has its limit.
+fn silence(polling: &Polling) -> Span {
+    let longest = polling.longest_wait.as_ms().saturating_mul(2);
+    Span::from_ms(longest.saturating_add(polling.limit.as_ms().saturating_mul(4)))
 }
 
 /// The zone of local times in answers.

@@ -160,7 +160,11 @@ impl Adapter {
 
     async fn judge(&mut self, at: Timestamp, nodes: Vec<PbsNode>) {
         self.source.answered();
+        // Of a node that PBS has not heard from nothing is said; it counts as missing.
+        let (unclear, nodes): (Vec<PbsNode>, Vec<PbsNode>) =
+            nodes.into_iter().partition(PbsNode::is_unclear);
         let (gone, missing) = self.absence.take(nodes.iter().map(|node| &node.node));
+        drop(unclear);
         let held = self.records.held();
         let judged = |node: &PbsNode| (node.node.clone(), pbs_standing(node, held, &self.marks));
         let mut said: Vec<(NodeId, Standing)> = nodes.iter().map(judged).collect();

@@ -57,6 +57,7 @@ impl Poller {
             pilots: marks(&settings.pilots),
             planned_are_holes: settings.planned_are_holes,
             absent_after: settings.absent_after,
+            silent_after: settings.silent_after,
             most_promises: settings.most_promises,
         };
         let mut watch = Watch::new(rules, []);
@@ -81,6 +82,7 @@ impl Poller {
                     metrics.count(sight.nodes.iter().map(|(_, standing)| standing));
                     let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
                     metrics.missing.set(number(sight.missing));
+                    metrics.silent.set(number(sight.silent));
                     metrics.promises.set(number(watch.promises()));
                     let told = self.source.tell(at, sight.nodes, sight.promises);
                     if let Some(kept) = told.await {

@@ -11,5 +11,6 @@ mod common;
 mod faults;
 mod follow;
 mod json;
+mod metrics;
 mod pacer;
 mod slurm;

@@ -128,6 +128,37 @@ async fn a_missing_node_is_gone_only_after_three_answers() {
 }
 
 #[tokio::test]
+async fn a_restart_of_slurmctld_ends_no_hole() {
+    let nats = TestNats::start();
+    let (fake, mut ear) = (Fake::new(), Ear::new(&nats).await);
+    fake.slurm();
+    fake.nodes("n1 idle\nn2 allocated");
+    fake.jobs("1 RUNNING filler n2 - - - lacuna-pilot-n2");
+    let service = Service::start(&nats, fake.config()).await;
+    assert_eq!(ear.hear(2).await, ["+n1", "+n2"]);
+    // First it does not answer, then it knows of no node yet.
+    fake.script(
+        "sinfo",
+        "echo \"$@\" >> asked; echo 'Unable to contact' >&2; exit 1",
+    );
+    service
+        .until("no answer", |s| s.check("slurm").1.contains("contact"))
+        .await;
+    fake.nodes("n1 unknown\nn2 unknown");
+    fake.script("sinfo", "echo \"$@\" >> asked; cat sinfo.txt");
+    let silent = "lacuna_ingest_scheduler_silent_nodes";
+    service.until("silence", |s| s.metric(silent) == 2.0).await;
+    service.cycles(&fake, 4).await;
+    assert!(ear.quiet(), "a hole has ended for nothing");
+    fake.nodes("n1 idle\nn2 allocated");
+    service
+        .until("all known", |s| s.metric(silent) == 0.0)
+        .await;
+    assert!(ear.quiet());
+    service.end().await;
+}
+
+#[tokio::test]
 async fn a_restart_says_nothing_twice_and_notices_what_has_gone() {
     let nats = TestNats::start();
     let (fake, mut ear) = (Fake::new(), Ear::new(&nats).await);

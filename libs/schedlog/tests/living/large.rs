@@ -1,0 +1,59 @@
+//! A large machine.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use lacuna_schedlog::living::{PilotMarks, Rules, Standing, Watch, sinfo, squeue};
+
+use super::answers::printed;
+
+/// Ten thousand nodes in three partitions, a hundred thousand jobs, of which a tenth run: an
+/// answer is read and judged in well under the ten seconds between two of them. (Some 0.1 s; the
+/// bound is for a machine under load.)
+#[test]
+fn ten_thousand_nodes_and_a_hundred_thousand_jobs_are_judged_in_time() {
+    let mut nodes = String::new();
+    for node in 0..10_000 {
+        for partition in ["batch*", "long", "filler"] {
+            let state = if node % 10 == 0 { "idle" } else { "allocated" };
+            nodes += &format!("n{node:05}|{state}|{partition}|up|none;\n");
+        }
+    }
+    let mut jobs = String::new();
+    for id in 0..100_000 {
+        let (state, held) = match id % 10 {
+            0 => ("RUNNING", format!("n{:05}", id / 10)),
+            _ => ("PENDING", String::new()),
+        };
+        let (partition, name) = match id % 100 {
+            50 => ("filler", "lacuna-pilot"),
+            _ => ("batch", "sim"),
+        };
+        jobs += &format!("{id}|{state}|{partition}|a|u|{held}|1:00|1700000000|N/A||c|{name};\n");
+    }
+    let (nodes, jobs) = (printed(&nodes), printed(&jobs));
+    let rules = Rules {
+        pilots: PilotMarks {
+            partition: Some("filler".to_owned()),
+            name: Some("lacuna-pilot".to_owned()),
+            ..PilotMarks::default()
+        },
+        ..Rules::default()
+    };
+    let (done, waiting) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut watch = Watch::new(rules, []);
+        let nodes = sinfo::read(&nodes).unwrap();
+        let jobs = squeue::read(&jobs, &TimeZone::UTC).unwrap();
+        let sight = watch.take(&nodes, &jobs);
+        let holes = sight
+            .nodes
+            .iter()
+            .filter(|(_, s)| *s == Standing::Hole)
+            .count();
+        done.send((sight.nodes.len(), holes)).unwrap();
+    });
+    let (judged, holes) = waiting.recv_timeout(Duration::from_secs(8)).unwrap();
+    // Every tenth of the jobs that run is a pilot; idle nodes with a batch job are none.
+    assert_eq!((judged, holes), (10_000, 1000));
+}
