@@ -1,7 +1,7 @@
 """256 nodes: pilots on all idle ones, 200 wanted at once, and what it asks of slurmctld.
 
 Runs on this machine against a bed that stands, of any size; trainers are simulated, everything
-else is real. On a few cores the starting of hundreds of processes is most of every figure, so the
+else is real. Polling goes at its default pace, two commands each ten seconds. On a few cores the starting of hundreds of processes is most of every figure, so the
 same batch job is measured without pilots too.
 """
 
@@ -26,8 +26,16 @@ rescale = { up = "0s", down = "0s" }
 """
 
 
+def ask_as_at_a_centre(bed: Bed) -> None:
+    """The default pace of polling, in place of the test bed's hurry."""
+    file = bed.layout.state / "conf/lacuna.toml"
+    text = re.sub(r"\[ingest\.slurm\.polling\].*?(?=\n\[)", "", file.read_text(), flags=re.DOTALL)
+    file.write_text(text)
+
+
 def requests(bed: Bed) -> int:
-    """Requests that slurmctld has had from the pilots' user, by its own count."""
+    """RPCs that slurmctld has had from the pilots' user, by its own count. One command is one to
+    three of them."""
     said = bed.ctl("sdiag").stdout
     found = re.search(rf"^\s*{PILOT}\s*\(\s*\d+\)\s*count:(\d+)", said, re.MULTILINE)
     return int(found.group(1)) if found else 0
@@ -49,6 +57,7 @@ class Scale:
 
     def walk(self) -> None:
         lacuna, figures = self.lacuna, self.figures
+        ask_as_at_a_centre(self.bed)
         lacuna.tidy()
         figures["batch_without_s"] = self.srun()
         self.bed.wait_idle(120)
@@ -97,8 +106,8 @@ def command(bed: Bed, wanted: int, as_json: bool) -> int:
         [f"srun -N{one.wanted} without pilots", f"{f['batch_without_s']:.1f} s"],
         [f"srun -N{one.wanted} with pilots on all nodes", f"{f['batch_with_s']:.1f} s"],
         ["all nodes train again after it", f"{f['again_s']:.1f} s"],
-        ["requests to slurmctld, in calm", f"{f['requests_per_minute_calm']:.0f} a minute"],
-        ["requests to slurmctld, in all", f"{f['requests']:.0f} in {f['minutes']:.1f} minutes"],
+        ["RPCs at slurmctld, in calm", f"{f['requests_per_minute_calm']:.0f} a minute"],
+        ["RPCs at slurmctld, in all", f"{f['requests']:.0f} in {f['minutes']:.1f} minutes"],
         ["agents left at the end", f"{f['agents_left']:.0f}"],
     ]
     print(table([f"{one.nodes} nodes, {one.wanted} wanted at once", "measured"], rows))
