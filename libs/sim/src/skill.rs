@@ -10,11 +10,13 @@
 //! are made, or at moments spread evenly over time ([`Moments::Times`]). At each, at most
 //! [`SkillOptions::holes`] of the present holes are drawn without replacement, all being equally
 //! likely, so that a moment with thousands of idle nodes does not outweigh a day with few. In all
-//! figures every drawn hole then counts once, in the concordance within one event every pair.
+//! figures every drawn hole then counts once, in the concordance within one event every pair; in
+//! [`HorizonSkill::skill_by_event`] every moment does.
 
 mod figures;
 mod order;
 mod pairs;
+mod past;
 mod plan;
 mod score;
 mod walk;

@@ -140,6 +140,20 @@ pub struct HorizonSkill {
     /// Its standard error, moments being independent. Those that follow each other closely are
     /// not quite, so it is rather more.
     pub skill_error: Option<f64>,
+    /// The skill if every moment counts once, however many holes were asked after at it: those of
+    /// one moment end in few events, and a decision is one.
+    #[serde(default)]
+    pub skill_by_event: Option<f64>,
+    /// The share that stayed open while predictors only learnt, as far as that was known when
+    /// scoring began: what an honest constant says. Nothing if there was no such time.
+    #[serde(default)]
+    pub constant: Option<f64>,
+    /// Brier score of that constant.
+    #[serde(default)]
+    pub brier_of_constant: Option<f64>,
+    /// One less the ratio to it: above zero is better than that constant.
+    #[serde(default)]
+    pub skill_over_constant: Option<f64>,
     /// Expected calibration error, over tenths of probability.
     pub calibration_error: Option<f64>,
     /// Mean probability of open less the share that was open.

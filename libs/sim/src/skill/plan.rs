@@ -16,12 +16,41 @@ pub(super) struct Plan {
     pub(super) from_s: f64,
     /// Events from then on.
     pub(super) events: u64,
-    /// Every so many of them.
+    /// At which of them predictors are asked.
+    pub(super) asking: Asking,
+    /// At which moments before them the constant is learnt.
+    pub(super) past: Asking,
+}
+
+/// Moments: every so many steps, or given times.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Asking {
+    /// Every so many steps; none if zero.
     pub(super) every: u64,
     /// Which of so many.
     pub(super) phase: u64,
     /// Or at these times, in order, seconds since the start.
     pub(super) times: Vec<f64>,
+}
+
+impl Asking {
+    /// Moments between two times with so many steps, as they are wanted.
+    fn new(moments: Moments, steps: u64, from_s: f64, until_s: f64, rng: &mut ChaCha8Rng) -> Self {
+        let mut asking = Self::default();
+        match moments {
+            Moments::Events(most) => {
+                asking.every = steps.div_ceil(u64::from(most.max(1))).max(1);
+                asking.phase = rng.random_range(0..asking.every);
+            }
+            Moments::Times(number) => {
+                // One moment in each of equal parts, so that they are spread and hit no rhythm.
+                let part = (until_s - from_s).max(0.0) / f64::from(number.max(1));
+                let time = |at| (f64::from(at) + rng.random::<f64>()).mul_add(part, from_s);
+                asking.times = (0..number).map(time).collect();
+            }
+        }
+        asking
+    }
 }
 
 /// Decides when to ask. Events are counted by a walk of its own.
@@ -41,27 +70,19 @@ pub(super) fn plan(
         ..Plan::default()
     };
     let mut steps = recording.steps()?;
-    let mut walked = 0_u64;
+    let (mut walked, mut before) = (0_u64, 0_u64);
     while let Some(step) = steps.next()? {
         if step.at_s >= length_s {
             break;
         }
         walked += 1;
         plan.events += u64::from(step.at_s >= from_s);
+        before += u64::from(step.at_s < from_s);
         show(progress, "counting", walked, step.at_s, length_s);
     }
-    match options.moments {
-        Moments::Events(most) => {
-            plan.every = plan.events.div_ceil(u64::from(most.max(1))).max(1);
-            plan.phase = rng.random_range(0..plan.every);
-        }
-        Moments::Times(number) => {
-            // One moment in each of equal parts, so that they are spread and hit no rhythm.
-            let part = (length_s - from_s).max(0.0) / f64::from(number.max(1));
-            plan.times = (0..number)
-                .map(|at| (f64::from(at) + rng.random::<f64>()).mul_add(part, from_s))
-                .collect();
-        }
+    plan.asking = Asking::new(options.moments, plan.events, from_s, length_s, &mut rng);
+    if from_s > 0.0 {
+        plan.past = Asking::new(options.moments, before, 0.0, from_s, &mut rng);
     }
     Ok(plan)
 }

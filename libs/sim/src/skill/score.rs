@@ -37,7 +37,7 @@ pub(super) fn score(
                 rests_on: predictor.label(),
                 learning: predictor.learning(),
                 concordance: order(asked, &said),
-                horizons: horizons(asked, &said),
+                horizons: horizons(asked, &said, &walked.constant),
                 quantiles: quantiles(asked, &said, best),
                 links: walked.links.get(number).copied().flatten().map(links),
             }
@@ -48,7 +48,7 @@ pub(super) fn score(
         train_until: options.train_until.map(|at| at.max(recording.start())),
         after: options.after,
         events: plan.events,
-        every: matches!(options.moments, Moments::Events(_)).then_some(plan.every),
+        every: matches!(options.moments, Moments::Events(_)).then_some(plan.asking.every),
         moments: walked.moments,
         too_young: walked.too_young,
         holes: asked.len() as u64,
@@ -83,7 +83,11 @@ fn links(sums: Brier) -> LinkSkill {
     }
 }
 
-fn horizons(asked: &[Asked], said: &dyn Fn(&Asked) -> Said) -> Vec<HorizonSkill> {
+fn horizons(
+    asked: &[Asked],
+    said: &dyn Fn(&Asked) -> Said,
+    constant: &[Option<f64>; HORIZONS_S.len()],
+) -> Vec<HorizonSkill> {
     let mut sums = HORIZONS_S.map(|_| Brier::new());
     for one in asked {
         for ((sums, predicted), &after_s) in sums.iter_mut().zip(said(one).open).zip(&HORIZONS_S) {
@@ -94,8 +98,10 @@ fn horizons(asked: &[Asked], said: &dyn Fn(&Asked) -> Said) -> Vec<HorizonSkill>
     }
     sums.iter()
         .zip(HORIZONS_S)
+        .zip(constant)
         .enumerate()
-        .map(|(place, (sums, horizon_s))| {
+        .map(|(place, ((sums, horizon_s), &constant))| {
+            let of_constant = constant.and_then(|constant| sums.of_constant(constant));
             let answer = |one: &Asked| {
                 let predicted = said(one).open.get(place).copied()?;
                 Some((predicted, one.seen.open_after(horizon_s)?))
@@ -108,6 +114,12 @@ fn horizons(asked: &[Asked], said: &dyn Fn(&Asked) -> Said) -> Vec<HorizonSkill>
                 brier_of_base_rate: sums.of_base_rate(),
                 skill: sums.skill(),
                 skill_error: skill_error(asked, sums, &answer),
+                skill_by_event: skill_by_event(asked, &answer),
+                constant,
+                brier_of_constant: of_constant,
+                skill_over_constant: of_constant
+                    .filter(|&score| score > 0.0)
+                    .and_then(|score| Some(1.0 - sums.score()? / score)),
                 calibration_error: sums.calibration_error(),
                 in_the_large: sums.in_the_large(),
                 bins: sums.bins(),
@@ -134,6 +146,27 @@ fn skill_error(
         })
     });
     ratio_error(moments.filter(|&(_, base)| base > 0.0))
+}
+
+/// The skill over the base rate if every moment counts once.
+fn skill_by_event(asked: &[Asked], answer: &dyn Fn(&Asked) -> Option<(f64, bool)>) -> Option<f64> {
+    let (mut moments, mut open, mut squares) = (0.0, 0.0, 0.0);
+    for moment in asked.chunk_by(|a, b| a.moment == b.moment) {
+        let (mut answered, mut of_open, mut of_squares) = (0.0, 0.0, 0.0);
+        for (predicted, is_open) in moment.iter().filter_map(answer) {
+            let outcome = f64::from(u8::from(is_open));
+            answered += 1.0;
+            of_open += outcome;
+            of_squares += (predicted - outcome).powi(2);
+        }
+        if answered > 0.0 {
+            moments += 1.0;
+            open += of_open / answered;
+            squares += of_squares / answered;
+        }
+    }
+    let base = open * (1.0 - open / moments);
+    (moments > 0.0 && base > 0.0).then(|| 1.0 - squares / base)
 }
 
 fn quantiles(

@@ -12,6 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use super::figures::{LIMIT_S, OrderFigures, RANKED_S};
 use super::order::Watch;
 use super::pairs::Pairs;
+use super::past::Past;
 use super::plan::{Plan, show};
 use super::{After, SkillOptions};
 use crate::{Progress, Recording, SimError, StepRef};
@@ -69,6 +70,8 @@ pub(super) struct Walked {
     pub(super) order: Option<OrderFigures>,
     /// By predictor: whether neighbours ended together as it had said.
     pub(super) links: Vec<Option<Brier>>,
+    /// At each horizon, the share that stayed open while predictors only learnt.
+    pub(super) constant: [Option<f64>; HORIZONS_S.len()],
 }
 
 /// Walks over the recording and asks as planned.
@@ -92,7 +95,14 @@ pub(super) fn walk(
             too_young: 0,
             order: None,
             links: Vec::new(),
+            constant: [None; HORIZONS_S.len()],
         },
+        past: Past::new(
+            plan,
+            recording.nodes() as usize,
+            options.holes,
+            options.seed ^ 0x0a57,
+        ),
         pairs: Pairs::new(
             options.predictors.len() + 1,
             recording.nodes() as usize,
@@ -107,7 +117,8 @@ pub(super) fn walk(
         holes_at_a_time: options.holes,
         rng: ChaCha8Rng::seed_from_u64(options.seed ^ 0x5ca1_ab1e),
     };
-    let mut times = plan.times.iter().copied().peekable();
+    let asking = &plan.asking;
+    let mut times = asking.times.iter().copied().peekable();
     let mut steps = recording.steps()?;
     let (mut walked, mut scored, mut frozen) = (0_u64, 0_u64, false);
     while let Some(step) = steps.next()? {
@@ -119,14 +130,16 @@ pub(super) fn walk(
         while let Some(at_s) = times.next_if(|at_s| *at_s < step.at_s) {
             walk.ask(at_s);
         }
+        walk.past.before(step.at_s, &walk.present);
         let counts = step.at_s >= plan.from_s;
         if counts && options.after == After::Freeze && !frozen {
             frozen = true;
             walk.freeze();
         }
         walk.step(step);
+        walk.past.after(step.at_s, &walk.present);
         if counts {
-            if plan.every > 0 && scored % plan.every == plan.phase {
+            if asking.every > 0 && scored % asking.every == asking.phase {
                 walk.ask(step.at_s);
             }
             scored += 1;
@@ -158,6 +171,7 @@ struct Walk<'a> {
     watch: Option<Watch>,
     /// What the scheduler announces, by node; nothing if nobody listens.
     announced: Option<BTreeMap<u32, Hint>>,
+    past: Past,
     pairs: Pairs,
     names: Vec<Option<NodeId>>,
     present: Vec<Option<Hole>>,
@@ -239,6 +253,7 @@ impl Walk<'_> {
             self.present.resize(at + 1, None);
             self.waiting.resize(at + 1, Vec::new());
             self.pairs.grow(at + 1);
+            self.past.grow(at + 1);
         }
         let name = self.names.get_mut(at)?;
         if name.is_none() {
@@ -263,6 +278,7 @@ impl Walk<'_> {
         for predictor in &mut self.found.predictors {
             predictor.closed(&hole, now);
         }
+        self.past.close(node, at_s);
         let waiting = self.waiting.get_mut(node).map(std::mem::take);
         for number in waiting.unwrap_or_default() {
             if let Some(asked) = self.found.asked.get_mut(number) {
@@ -331,6 +347,7 @@ impl Walk<'_> {
         Walked {
             order: self.watch.map(Watch::figures),
             links: self.pairs.scores(),
+            constant: self.past.shares(),
             ..self.found
         }
     }

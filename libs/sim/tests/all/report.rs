@@ -247,6 +247,10 @@ fn full() -> Report {
         brier_of_base_rate: Some(0.24),
         skill: Some(1.0 - brier / 0.24),
         skill_error: Some(0.01),
+        skill_by_event: Some(1.0 - brier / 0.23),
+        constant: Some(0.58),
+        brier_of_constant: Some(0.25),
+        skill_over_constant: Some(1.0 - brier / 0.25),
         calibration_error: Some(0.02),
         in_the_large: Some(-0.01),
         bins: (0..10)

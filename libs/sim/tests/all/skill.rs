@@ -297,3 +297,86 @@ fn errors_are_those_of_the_moments() {
         "{minute:?}"
     );
 }
+
+/// While predictors learn, one hole in four outlasts the minute; later every second does.
+#[test]
+fn the_constant_is_what_was_known_when_scoring_began() {
+    let length = |at: i64| match at {
+        ..200 => at % 4 == 3,
+        _ => at % 2 == 1,
+    };
+    let records: Vec<HoleRecord> = (0..400)
+        .map(|at| hole(0, at * 400, at * 400 + if length(at) { 200 } else { 30 }))
+        .collect();
+    let options = SkillOptions {
+        predictors: vec![constant(120.0)],
+        // Scoring begins while a hole is open of which nobody knows yet that it will last.
+        train_until: Some(Timestamp::from_unix(200 * 400 - 370)),
+        moments: Moments::Events(10_000),
+        ..SkillOptions::default()
+    };
+    let end = Some(Timestamp::from_unix(161_000));
+    let trace = Trace::new(&records, None, Timestamp::from_unix(0), end);
+    let minute = |found: &Evaluation| found.predictors[0].horizons[0].clone();
+    let found = minute(&evaluated(&trace, &options));
+    let learnt = found.constant.unwrap();
+    assert!((learnt - 49.0 / 199.0).abs() < 1e-12, "{learnt}");
+    let open = found.open as f64 / found.answered as f64;
+    let score = open * (1.0 - learnt).powi(2) + (1.0 - open) * learnt.powi(2);
+    assert!((found.brier_of_constant.unwrap() - score).abs() < 1e-12);
+    let skill = 1.0 - found.brier.unwrap() / score;
+    assert!((found.skill_over_constant.unwrap() - skill).abs() < 1e-12);
+    // Whoever said the right share beforehand can be no worse than who says the one before.
+    assert!(found.skill_over_constant.unwrap() > found.skill.unwrap());
+    // What comes later changes nothing of it, and over time it is the same question.
+    let shorter = Trace::new(&records[..250], None, Timestamp::from_unix(0), end);
+    assert_eq!(
+        minute(&evaluated(&shorter, &options)).constant,
+        Some(learnt)
+    );
+    let times = SkillOptions {
+        moments: Moments::Times(2000),
+        ..options.clone()
+    };
+    let by_time = minute(&evaluated(&trace, &times)).constant.unwrap();
+    // Of a hole of 200 s, 140 s have a minute left; one of 30 s never has.
+    let expected = 50.0 * 140.0 / (50.0 * 200.0 + 150.0 * 30.0);
+    assert!((by_time - expected).abs() < 0.05, "{by_time} {expected}");
+    let without = SkillOptions {
+        train_until: None,
+        ..options
+    };
+    assert_eq!(minute(&evaluated(&trace, &without)).constant, None);
+}
+
+/// At one moment a single hole goes, at another three stay, and all are forecast to stay.
+#[test]
+fn a_moment_of_many_holes_counts_as_much_as_one_of_few() {
+    let mut records: Vec<HoleRecord> = Vec::new();
+    for round in 0..50 {
+        records.push(hole_of("a", round * 1000, round * 1000 + 30));
+        for node in ["b", "c", "d"] {
+            records.push(hole_of(node, round * 1000 + 400, round * 1000 + 700));
+        }
+    }
+    let end = Some(Timestamp::from_unix(60_000));
+    let trace = Trace::new(&records, None, Timestamp::from_unix(0), end);
+    let options = SkillOptions {
+        predictors: vec![constant(120.0)],
+        moments: Moments::Events(10_000),
+        ..SkillOptions::default()
+    };
+    let found = evaluated(&trace, &options);
+    let minute = &found.predictors[0].horizons[0];
+    assert_eq!((minute.answered, minute.open), (200, 150));
+    // By hole one in four is wrong, where the base rate scores 3/16; by moment one in two, where
+    // it scores 1/4.
+    assert!(
+        (minute.skill.unwrap() + 1.0 / 3.0).abs() < 1e-12,
+        "{minute:?}"
+    );
+    assert!(
+        (minute.skill_by_event.unwrap() + 1.0).abs() < 1e-12,
+        "{minute:?}"
+    );
+}

@@ -38,6 +38,10 @@ of the idle nodes will stay idle; each answers from what was known then. When th
              were idle at the same event
   skill      one less the ratio of the Brier score to that of the best constant, which is known
              only afterwards; 0 knows only how many nodes stay idle
+  by event   the same if every event counts once, however many nodes were asked after at it: those of
+             one event are mostly taken together
+  over constant  the skill over the constant that the time before --train-until teaches: how many
+             nodes stayed idle then, as far as that was known when it ended
   off        expected calibration error: how far probabilities are from the shares that stay idle,
              over tenths of probability; in brackets, mean probability less share
   pinball    mean loss of the quantiles of the remaining length up to an hour, in seconds

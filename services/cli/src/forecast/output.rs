@@ -55,6 +55,9 @@ pub(super) fn table(
         rows.push(("learnt until", format!("{}, {after}", iso_short(at))));
     }
     rows.push(("asked", asked(evaluation)));
+    if let Some(words) = constant_words(evaluation) {
+        rows.push(("constant", words));
+    }
     if let Some(order) = &evaluation.order {
         rows.push(("order", order_words(order)));
     }
@@ -64,12 +67,15 @@ pub(super) fn table(
     rows.push(("seed", evaluation.seed.to_string()));
     rows.push(("took", format!("{wall_seconds:.1} s")));
     let mut text = facts(&rows);
-    for part in [
+    let parts = [
         skill(evaluation),
+        by_event(evaluation),
+        over_constant(evaluation),
         calibration(evaluation),
         pinball(evaluation),
         rests_on(evaluation),
-    ] {
+    ];
+    for part in parts.into_iter().filter(|part| !part.is_empty()) {
         text.push('\n');
         text.push_str(&part);
     }
@@ -184,6 +190,47 @@ fn skill(evaluation: &Evaluation) -> String {
         },
         &|horizon| with_error(horizon.skill, horizon.skill_error),
     )
+}
+
+/// The skill if every event counts once.
+fn by_event(evaluation: &Evaluation) -> String {
+    by_horizon(evaluation, "BY EVENT", &[], &|_| Vec::new(), &|horizon| {
+        digits(horizon.skill_by_event, 3)
+    })
+}
+
+/// The skill over what the time of learning had shown to be usual; nothing without such a time.
+fn over_constant(evaluation: &Evaluation) -> String {
+    let mut horizons = evaluation.predictors.iter().flat_map(|one| &one.horizons);
+    if horizons.all(|horizon| horizon.constant.is_none()) {
+        return String::new();
+    }
+    by_horizon(
+        evaluation,
+        "OVER CONSTANT",
+        &[],
+        &|_| Vec::new(),
+        &|horizon| digits(horizon.skill_over_constant, 3),
+    )
+}
+
+/// Which constant that is: the share that stays open at each horizon.
+fn constant_words(evaluation: &Evaluation) -> Option<String> {
+    let words: Vec<String> = evaluation
+        .predictors
+        .first()?
+        .horizons
+        .iter()
+        .filter_map(|one| {
+            let span = short_span(one.horizon_s);
+            let later = one.open as f64 / one.answered.max(1) as f64;
+            Some(format!(
+                "{:.3} after {span} ({later:.3} later)",
+                one.constant?
+            ))
+        })
+        .collect();
+    (!words.is_empty()).then(|| format!("while learning stayed idle: {}", words.join(", ")))
 }
 
 fn calibration(evaluation: &Evaluation) -> String {
