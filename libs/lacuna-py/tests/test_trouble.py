@@ -142,6 +142,14 @@ def test_without_an_agent_at_the_socket_the_program_says_so(tmp_path):
     assert "no agent answers" in done.stderr and "LACUNA_SOCKET" in done.stderr
 
 
+def test_several_nodes_that_cannot_meet_are_refused():
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "LACUNA_WORLD_SIZE": "3"}
+    done = subprocess.run(
+        [sys.executable, str(HERE / "program.py")], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "launcher regroup or torchrun" in done.stderr
+
+
 def test_samples_of_lacuna_end_the_training(cluster):
     c = cluster("--samples", "64", "--sleep", "0.002", LACUNA_SAMPLES_TOTAL="1000.0")
     for name in ("n1", "n2"):

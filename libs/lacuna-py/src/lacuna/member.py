@@ -197,9 +197,19 @@ class Regroup:
 
 
 def from_environment(link: Link, backend: str, timeout: float) -> Union[Alone, Torchrun, Regroup]:
-    """Which of the three the environment asks for."""
+    """Which of the three the environment asks for.
+
+    Raises RuntimeError if there are several nodes and nothing that brings them together: each
+    would train the same for itself, and Lacuna would count it once.
+    """
     if os.environ.get("LACUNA_SOCKET"):
         return Regroup(link, os.environ.get("LACUNA_TRAINER") or "trainer", backend)
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ and "MASTER_ADDR" in os.environ:
         return Torchrun(backend, max(timeout, 30.0))
+    nodes = os.environ.get("LACUNA_WORLD_SIZE") or "1"
+    if nodes != "1":
+        raise RuntimeError(
+            f"this trainer has {nodes} nodes, but its launcher does not bring them together: "
+            "submit it with the launcher regroup or torchrun, or with one node at most"
+        )
     return Alone()

@@ -67,7 +67,7 @@ def elastic(
     collective after which a peer is taken for lost; it grows with the steps' duration.
 
     Raises ValueError for settings that make no sense and ConnectionError if ``LACUNA_SOCKET`` is
-    set and no agent answers there.
+    set and no agent answers there; RuntimeError if Lacuna gave several nodes but no way to meet.
     """
     if timeout <= 0.0:
         raise ValueError(f"timeout must be positive, not {timeout}")
