@@ -93,14 +93,14 @@ pub(super) fn goals(known: Option<&Known>, figure: &Figures<'_>) -> Vec<Goal> {
     );
     for (name, what, measure) in [
         (
-            "rescales",
-            "rescales an hour: no more than BFTrainer's policy",
-            Measure::Rescales,
-        ),
-        (
             "stops",
             "rescales an hour that stop a trainer: no more than BFTrainer's policy",
             Measure::Stops,
+        ),
+        (
+            "interruptions",
+            "interruptions of a trainer an hour: no more than BFTrainer's policy",
+            Measure::Interruptions,
         ),
     ] {
         if let Some(wanted) = figure(BFTRAINER, measure) {
@@ -125,7 +125,7 @@ mod tests {
     fn judged(known: Option<&Known>, share: f64, rescales: f64) -> Vec<(&'static str, bool)> {
         let figure = |name: &str, measure| match measure {
             Measure::Share => Some(if name == FORECAST { share } else { 0.85 }),
-            Measure::Stops => None,
+            Measure::Interruptions => None,
             _ => Some(if name == FORECAST { rescales } else { 20.0 }),
         };
         let goals = goals(known, &figure);
@@ -144,12 +144,12 @@ mod tests {
             ("15 min", false),
             ("bound", false),
             ("BFTrainer", true),
-            ("rescales", false),
+            ("stops", false),
         ];
         assert_eq!(judged(known, 0.8894, 20.5), expected);
         // .8896 is .890 in three digits, as goals are given.
         assert_eq!(judged(known, 0.8896, 20.0)[1], ("goal", true));
-        let expected = [("BFTrainer", false), ("rescales", true)];
+        let expected = [("BFTrainer", false), ("stops", true)];
         assert_eq!(judged(None, 0.84, 20.0), expected);
     }
 

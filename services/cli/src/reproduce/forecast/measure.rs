@@ -19,6 +19,9 @@ pub(super) enum Measure {
     Stops,
     /// Times that a trainer lost nodes, an hour.
     Preemptions,
+    /// Times that a trainer was interrupted, an hour: it lost nodes, or was stopped to be resized.
+    /// One that is resized as it has just lost nodes is interrupted once.
+    Interruptions,
     /// Share of the idle node-time that was used.
     IdleUsed,
     /// Samples of the zero-cost bound.
@@ -31,13 +34,14 @@ pub(super) enum Measure {
 
 impl Measure {
     /// All with their names in JSON.
-    pub(super) const NAMED: [(&'static str, Self); 9] = [
+    pub(super) const NAMED: [(&'static str, Self); 10] = [
         ("share_of_zero_cost_bound", Self::Share),
         ("preempt_cost_fraction", Self::Preempt),
         ("rescale_cost_fraction", Self::Rescale),
         ("rescales_per_hour", Self::Rescales),
         ("stopping_rescales_per_hour", Self::Stops),
         ("preemptions_per_hour", Self::Preemptions),
+        ("interruptions_per_hour", Self::Interruptions),
         ("idle_share_used", Self::IdleUsed),
         ("decision_p50_s", Self::DecisionP50),
         ("decision_p99_s", Self::DecisionP99),
@@ -57,6 +61,10 @@ impl Measure {
             Self::Rescales => hourly(at("/rescales")?),
             Self::Stops => hourly(at("/rescales")? - at("/rescales_at_hits")?),
             Self::Preemptions => hourly(at("/preemptions")?),
+            Self::Interruptions => {
+                let stops = at("/rescales")? - at("/rescales_at_hits")?;
+                hourly(at("/preemptions")? + stops)
+            }
             Self::IdleUsed => at("/idle_share_used"),
             Self::Bound => {
                 let share = at("/zero_cost_fraction").filter(|share| *share > 0.0)?;
@@ -115,6 +123,7 @@ mod tests {
         assert_eq!(Measure::Rescales.of(&run), Some(15.0));
         assert_eq!(Measure::Stops.of(&run), Some(10.0));
         assert_eq!(Measure::Preemptions.of(&run), Some(4.0));
+        assert_eq!(Measure::Interruptions.of(&run), Some(14.0));
         assert_eq!(Measure::Bound.of(&run), Some(100.0));
         assert_eq!(Measure::IdleUsed.of(&run), Some(0.5));
         assert_eq!(Measure::Share.of(&json!({})), None);

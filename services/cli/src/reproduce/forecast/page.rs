@@ -71,7 +71,7 @@ fn rows(results: &Results, at: usize) -> Vec<ComparedRow> {
             figures: vec![
                 figure("share of the zero-cost bound", Measure::Share, aim),
                 figure("lost to preemption", Measure::Preempt, None),
-                figure("rescales an hour", Measure::Rescales, None),
+                figure("interruptions an hour", Measure::Interruptions, None),
             ],
         }
     };

@@ -105,13 +105,10 @@ mod tests {
             (&goal["met"], &goal["at_least"]),
             (&json!(true), &json!(0.89))
         );
-        let churn = goals
-            .iter()
-            .find(|goal| goal["name"] == "rescales")
-            .unwrap();
+        let churn = goals.iter().find(|goal| goal["name"] == "stops").unwrap();
         assert_eq!(
             (&churn["met"], &churn["at_most"]),
-            (&json!(true), &json!(10.0))
+            (&json!(true), &json!(6.0))
         );
     }
 }

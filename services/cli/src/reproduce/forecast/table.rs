@@ -64,7 +64,8 @@ pub(super) fn about(results: &Results) -> Vec<String> {
     lines.push(
         "Look-ahead reveals true ends, and so no forecast; clairvoyant knows all of them. A rescale \
          changes the size of a trainer that has nodes; it stops one that would have run on unless \
-         that lost nodes at the same event."
+         that lost nodes at the same event, when it restarts anyway: so churn is judged by rescales that \
+         stop and by all interruptions, a trainer that is hit and resized at once counting once."
             .to_owned(),
     );
     lines.push(results.seeds.clone());
@@ -211,6 +212,7 @@ fn paid(results: &Results) -> Option<Vec<Vec<String>>> {
             "rescaled",
             "rescales/h",
             "stopping/h",
+            "interrupted/h",
             "idle used",
         ]));
     }
@@ -224,6 +226,7 @@ fn paid(results: &Results) -> Option<Vec<Vec<String>>> {
             line.push(percent(figure(Measure::Rescale)));
             line.push(hourly(figure(Measure::Rescales)));
             line.push(hourly(figure(Measure::Stops)));
+            line.push(hourly(figure(Measure::Interruptions)));
             line.push(percent(figure(Measure::IdleUsed)));
         }
         let goals = results.goals(at);
@@ -233,9 +236,9 @@ fn paid(results: &Results) -> Option<Vec<Vec<String>>> {
                 .find(|goal| goal.name == name)
                 .map(Goal::is_met)
         };
-        line.push(match (churn("rescales"), churn("stops")) {
+        line.push(match (churn("stops"), churn("interruptions")) {
             (Some(true), Some(true)) => "no higher".to_owned(),
-            (Some(false), Some(true)) => "HIGHER, but stops fewer".to_owned(),
+            (Some(false), Some(true)) => "HIGHER, but interruptions fewer".to_owned(),
             (Some(_), Some(false)) => "HIGHER".to_owned(),
             _ => "-".to_owned(),
         });
