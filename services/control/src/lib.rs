@@ -14,6 +14,6 @@ mod settings;
 mod start;
 mod times;
 
-pub use executor::PilotMetrics;
+pub use executor::{ObservedMetrics, PilotMetrics};
 pub use metrics::Metrics;
 pub use service::run;

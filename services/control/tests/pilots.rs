@@ -187,7 +187,8 @@ async fn idle_nodes_get_pilots_which_outlive_control_and_are_adopted_and_cancell
             slurm.lines("sbatch.log").len() == 3
         })
         .await;
-    let first = slurm.lines("sbatch.log").remove(0);
+    let lines = slurm.lines("sbatch.log");
+    let first = lines.iter().find(|l| l.contains("--nodelist=n1 ")).unwrap();
     for part in [
         "--parsable",
         "--comment=lacuna:c",
@@ -318,4 +319,154 @@ async fn a_submission_that_is_denied_hangs_or_has_no_program_is_named() {
         .until("missing", |c| c.metric(&refused("missing")) == 1.0)
         .await;
     control.end().await;
+}
+
+const GOOD: &str = "PreemptType = preempt/partition_prio\nPreemptMode = CANCEL\n\n\
+                    PartitionName=batch\n   Nodes=ALL PriorityTier=10 PreemptMode=OFF\n\n\
+                    PartitionName=filler\n   Nodes=ALL PriorityTier=1 PreemptMode=CANCEL\n";
+
+fn checked(slurm: &Slurm, answer: &str, overridden: bool) -> Config {
+    let text = format!("#!/bin/sh\ncat <<'E'\n{answer}\nE\n");
+    std::fs::write(slurm.path("scontrol"), text).unwrap();
+    std::fs::set_permissions(slurm.path("scontrol"), PermissionsExt::from_mode(0o755)).unwrap();
+    let mut config = slurm.config("on");
+    let pilots = config.control.pilots.as_mut().unwrap();
+    pilots.commands.scontrol = vec![slurm.path("scontrol").display().to_string()];
+    pilots.override_check = overridden;
+    config
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slurm_that_would_harm_batch_jobs_gets_no_pilots_unless_overridden() {
+    let (nats, slurm) = (TestNats::start(), Slurm::new());
+    let bus = connect(&nats, &cluster(), "forecast").await;
+    idle(&bus, 1, &["n1"]).await;
+    let bad = GOOD.replace("PriorityTier=10", "PriorityTier=1");
+    let fatal = "lacuna_control_pilots_check_conditions{verdict=\"fatal\"}";
+    let control = Control::start(&nats, checked(&slurm, &bad, false)).await;
+    let observes = "lacuna_control_pilots_mode{mode=\"observe\"}";
+    control
+        .until("observes", |c| c.metric(observes) == 1.0)
+        .await;
+    assert!(control.metric(fatal) >= 1.0);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
+    control.end().await;
+    for (answer, overridden, nodes) in [(bad.as_str(), true, "n1"), (GOOD, false, "n2")] {
+        idle(&bus, 2, &[nodes]).await;
+        let control = Control::start(&nats, checked(&slurm, answer, overridden)).await;
+        let wanted = format!("--nodelist={nodes} ");
+        control
+            .until("a submission", |_| {
+                slurm
+                    .lines("sbatch.log")
+                    .iter()
+                    .any(|l| l.contains(&wanted))
+            })
+            .await;
+        control.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_observer_counts_what_plans_would_have_used_and_what_was_taken() {
+    let (nats, slurm) = (TestNats::start(), Slurm::new());
+    let bus = connect(&nats, &cluster(), "forecast").await;
+    let mut config = slurm.config("observe");
+    if let Some(pilots) = &mut config.control.pilots {
+        pilots.assumed.start = lacuna_model::Span::ZERO;
+        pilots.assumed.delay = lacuna_model::Span::from_secs(3);
+    }
+    let control = Control::start(&nats, config).await;
+    idle(&bus, 1, &["n1", "n2", "n3"]).await;
+    let allocation = lacuna_model::Allocation {
+        trainer: lacuna_model::TrainerId::new("t").unwrap(),
+        nodes: vec![node("n1"), node("n2")],
+    };
+    let plan = lacuna_wire::msg::PlanState {
+        plan: lacuna_model::Plan {
+            generation: lacuna_model::Generation(1),
+            as_of: lacuna_model::Timestamp::from_unix(100),
+            seq: 1,
+            allocations: vec![allocation],
+            repooled: Vec::new(),
+            report: report(),
+        },
+        trainers_version: 1,
+        runs: Vec::new(),
+        latency_s: 0.0,
+    };
+    bus.store(&address::plan(&cluster()), &plan, "")
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // A batch job takes one of the plan and one that is not in it.
+    idle(&bus, 2, &["n2"]).await;
+    let wanted = "lacuna_control_observed_wanted_nodes_total";
+    control
+        .until("one is wanted", |c| c.metric(wanted) == 1.0)
+        .await;
+    assert_eq!(
+        control.metric("lacuna_control_observed_delay_seconds_total"),
+        3.0
+    );
+    control.end().await;
+    let bucket = bus.bucket(address::observed_bucket(&cluster()));
+    let kept = bucket.list().await.unwrap();
+    let sum = |of: fn(&lacuna_wire::msg::ObservedHour) -> f64| -> f64 {
+        kept.iter().map(|entry| of(&entry.value)).sum()
+    };
+    assert_eq!(sum(|h| h.wanted as f64), 1.0);
+    assert_eq!(sum(|h| h.pilots as f64), 2.0);
+    assert!(sum(|h| h.harvested_node_s) >= 2.0, "{kept:?}");
+    assert!(sum(|h| h.idle_node_s) > sum(|h| h.planned_node_s));
+    assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_stops_all_pilots_and_resumes() {
+    use lacuna_wire::msg::{PilotsRequest, Reply};
+    let (nats, slurm) = (TestNats::start(), Slurm::new());
+    let bus = connect(&nats, &cluster(), "forecast").await;
+    let control = Control::start(&nats, slurm.config("on")).await;
+    idle(&bus, 1, &["n1"]).await;
+    control
+        .until("a submission", |_| slurm.lines("sbatch.log").len() == 1)
+        .await;
+    let ask = async |request: PilotsRequest| {
+        let subject = address::pilots(&cluster());
+        let reply: Reply = bus
+            .request(&subject, &request, Duration::from_secs(5))
+            .await
+            .unwrap();
+        assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+    };
+    ask(PilotsRequest::Stop).await;
+    control
+        .until("a cancellation", |_| slurm.lines("scancel.log").len() == 1)
+        .await;
+    idle(&bus, 2, &["n1", "n2"]).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(slurm.lines("sbatch.log").len(), 1);
+    ask(PilotsRequest::Resume).await;
+    control
+        .until("another submission", |_| {
+            slurm.lines("sbatch.log").len() == 2
+        })
+        .await;
+    control.end().await;
+}
+
+fn report() -> lacuna_model::PlanReport {
+    lacuna_model::PlanReport {
+        solve: lacuna_model::Solve {
+            outcome: lacuna_model::Outcome::Optimal,
+            objective: 0.0,
+            solver: "test".to_owned(),
+            shortcut: None,
+        },
+        trainers: Vec::new(),
+        holes: Vec::new(),
+        forecast: None,
+    }
 }

@@ -1,5 +1,6 @@
 //! What the executor measures.
 
+use lacuna_pilots::check::{Finding, Verdict};
 use lacuna_pilots::job::End;
 use lacuna_pilots::keeper::{Cause, Counts, Mode, Note};
 use lacuna_runtime::metrics::{self, Error, LATENCY_BOUNDS, Registry};
@@ -18,6 +19,7 @@ pub struct PilotMetrics {
     nodes: GaugeVec,
     mode: GaugeVec,
     blind: IntGauge,
+    checked: GaugeVec,
     pub(super) seconds: HistogramVec,
     pub(super) command_failures: IntCounterVec,
 }
@@ -135,6 +137,12 @@ impl PilotMetrics {
                 "lacuna_control_pilots_blind",
                 "whether pilots or pool are unknown, so that nothing is submitted",
             )?,
+            checked: metrics::gauges(
+                registry,
+                "lacuna_control_pilots_check_conditions",
+                "conditions of the site's slurm, by how they stand (lacuna check slurm)",
+                &["verdict"],
+            )?,
             seconds,
             command_failures: labelled(
                 "lacuna_control_pilots_command_failures_total",
@@ -162,6 +170,19 @@ impl PilotMetrics {
                 self.cancelled.with_label_values(&[*cause]).inc();
             }
             Note::Failed { cause, .. } => self.failed.with_label_values(&[*cause]).inc(),
+        }
+    }
+
+    pub(super) fn findings(&self, findings: &[Finding]) {
+        for verdict in [
+            Verdict::Ok,
+            Verdict::Unknown,
+            Verdict::Warning,
+            Verdict::Fatal,
+        ] {
+            let count = findings.iter().filter(|f| f.verdict == verdict).count();
+            let gauge = self.checked.with_label_values(&[verdict.name()]);
+            gauge.set(count as f64);
         }
     }
 
@@ -200,6 +221,8 @@ mod tests {
     fn the_exposition_is_the_golden_one() {
         let registry = Registry::new();
         let made = PilotMetrics::new(&registry).unwrap();
+        let _observed = super::super::ObservedMetrics::new(&registry).unwrap();
+        made.findings(&[]);
         made.state(Counts::default(), Mode::Observe, true);
         let text = metrics::expose(&registry).unwrap();
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/pilots.txt");

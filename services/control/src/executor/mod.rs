@@ -5,15 +5,23 @@
 //! scheduler by the scheduler's own commands. What it starts, agents, is all that the books ever
 //! hear of it.
 
+mod check;
 mod commands;
 mod metrics;
+mod observe;
 mod service;
 mod settings;
 
+use lacuna_pilots::observe::Assumed;
 use lacuna_runtime::config::PilotMode;
 use lacuna_runtime::{Context, OnError, ServiceError};
+use lacuna_wire::address;
+
+use check::Check;
+use service::Service;
 
 pub use metrics::PilotMetrics;
+pub use observe::ObservedMetrics;
 
 /// The executor as control starts it.
 #[derive(Debug)]
@@ -46,24 +54,39 @@ pub(crate) async fn start(ctx: &Context) -> Result<Executor, ServiceError> {
     let Some(pilots) = ctx.config.control.pilots.clone() else {
         return Ok(Executor { observes: false });
     };
-    let observes = pilots.mode == PilotMode::Observe;
     let metrics = PilotMetrics::new(&ctx.registry)?;
+    let observed = ObservedMetrics::new(&ctx.registry)?;
     let setup = settings::setup(ctx, &pilots)?;
+    let check = Check::of(&pilots, setup.environment.clone());
+    let mut forbidden = false;
+    if pilots.mode == PilotMode::On
+        && let Some(check) = &check
+    {
+        let findings = check.run().await;
+        metrics.findings(&findings);
+        forbidden = check.forbids(&findings);
+    }
+    // Who starts nothing at all looks at plans, and follows none.
+    let observes = pilots.mode == PilotMode::Observe || forbidden;
     tracing::info!(
         mode = setup.mode.name(),
+        forbidden,
         scheduler = setup.scheduler.name(),
         partition = pilots.partition,
         "pilots"
     );
     // Heard before anything is asked for, so that no agent's first word is missed.
-    let agents = ctx
-        .bus
-        .subscribe(&lacuna_wire::address::agents(&ctx.cluster))
-        .await?;
+    let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
     let mut first = Some(agents);
+    let assumed = Assumed {
+        delay: pilots.assumed.delay,
+        start: pilots.assumed.start,
+    };
     let task = ctx.clone();
     ctx.tasks.spawn("pilots", OnError::Restart, move |stop| {
-        let service = service::Service::new(task.clone(), setup.clone(), metrics.clone());
+        let mut service = Service::new(task.clone(), setup.clone(), metrics.clone(), forbidden);
+        service.check.clone_from(&check);
+        service.observe = observes.then(|| (assumed, observed.clone()));
         service.run(first.take(), stop)
     });
     Ok(Executor { observes })

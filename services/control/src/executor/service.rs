@@ -5,26 +5,35 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use lacuna_model::{Activity, AgentStatus, Timestamp};
+use lacuna_pilots::check::Finding;
 use lacuna_pilots::job::JobId;
-use lacuna_pilots::keeper::{Effect, Input, Keeper, Note, Offer, Ticket};
+use lacuna_pilots::keeper::{Effect, Input, Keeper, Mode, Note, Offer, Ticket};
+use lacuna_pilots::observe::Assumed;
 use lacuna_runtime::{Context, Received, ServiceError, Start, Stopwatch, Subscription};
 use lacuna_wire::address;
-use lacuna_wire::msg::{PoolState, TrainersState};
+use lacuna_wire::msg::{PilotsRequest, PoolState, Reply, TrainersState};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::check::Check;
 use super::commands::{Ran, Runner};
 use super::metrics::PilotMetrics;
+use super::observe::{ObservedMetrics, Watching};
 use super::settings::Setup;
 
 /// The keeper looks around this often.
 const TICK: Duration = Duration::from_millis(100);
+/// What is observed is kept this often.
+const KEEP: Duration = Duration::from_secs(10);
+/// The site's configuration is looked at this often.
+const RECHECK: Duration = Duration::from_secs(1800);
 
 /// A command that has come to its end, and what it was for.
 #[derive(Debug)]
 enum Done {
     Submit(Ticket, Ran),
     Cancel(Vec<JobId>, Ran),
+    Check(Vec<Finding>),
     List(Ran),
 }
 
@@ -38,6 +47,14 @@ pub(super) struct Service {
     watch: Stopwatch,
     done: mpsc::UnboundedSender<Done>,
     finished: mpsc::UnboundedReceiver<Done>,
+    /// Whether the site's configuration forbade pilots at the start, or does now.
+    forbidden_at_start: bool,
+    forbidden: bool,
+    /// Whether an operator has stopped all pilots.
+    stopped: bool,
+    pub(super) check: Option<Check>,
+    /// With what, if what would have been is counted.
+    pub(super) observe: Option<(Assumed, ObservedMetrics)>,
     /// Whether the last list failed, so that only changes are told.
     list_failed: bool,
 }
@@ -45,10 +62,12 @@ pub(super) struct Service {
 type Running = Pin<Box<dyn Future<Output = Result<(), ServiceError>> + Send>>;
 
 impl Service {
-    pub(super) fn new(ctx: Context, setup: Setup, metrics: PilotMetrics) -> Self {
+    /// `forbidden`: the site's configuration allows no pilots.
+    pub(super) fn new(ctx: Context, setup: Setup, metrics: PilotMetrics, forbidden: bool) -> Self {
         let watch = Stopwatch::start();
         let (done, finished) = mpsc::unbounded_channel();
-        let keeper = Keeper::new(setup.keeper.clone(), setup.mode, moment(watch.span()));
+        let mode = if forbidden { Mode::Observe } else { setup.mode };
+        let keeper = Keeper::new(setup.keeper.clone(), mode, moment(watch.span()));
         Self {
             runner: Runner::new(setup.environment.clone(), setup.limit),
             ctx,
@@ -58,6 +77,11 @@ impl Service {
             watch,
             done,
             finished,
+            forbidden_at_start: forbidden,
+            forbidden,
+            stopped: false,
+            check: None,
+            observe: None,
             list_failed: false,
         }
     }
@@ -85,9 +109,20 @@ impl Service {
         let mut trainers = bus
             .follow(&address::trainers(&cluster), Start::Last)
             .await?;
+        let mut plans = bus.follow(&address::plan(&cluster), Start::Last).await?;
+        let mut asked = bus.subscribe(&address::pilots(&cluster)).await?;
+        let mut watching = match self.observe.take() {
+            Some((assumed, metrics)) => {
+                Some(Watching::new(self.ctx.clone(), assumed, metrics).await)
+            }
+            None => None,
+        };
         let mut link = bus.link();
-        let mut timer = tokio::time::interval(TICK);
-        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut timer = every(TICK);
+        let mut keep = every(KEEP);
+        let mut recheck = every(RECHECK);
+        // The first tick comes at once, and the start has just checked.
+        recheck.reset();
         let alive = self
             .ctx
             .health
@@ -96,14 +131,38 @@ impl Service {
             alive.ok();
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return Ok(()),
+                () = stop.cancelled() => {
+                    if let Some(watching) = &mut watching {
+                        watching.keep().await;
+                    }
+                    return Ok(());
+                }
                 changed = link.changed() => {
                     changed?;
                     let up = link.borrow_and_update().up;
                     self.step(Input::Link(up));
                 }
                 Some(done) = self.finished.recv() => self.finished(done),
-                pool = pools.next() => self.pool(&pool?.message),
+                pool = pools.next() => {
+                    let pool = pool?.message;
+                    self.pool(&pool);
+                    if let Some(watching) = &mut watching {
+                        watching.pool(&pool);
+                    }
+                }
+                plan = plans.next() => {
+                    let plan = plan?.message;
+                    if let Some(watching) = &mut watching {
+                        watching.plan(&plan);
+                    }
+                }
+                request = asked.next() => self.asked(request?).await,
+                _ = keep.tick() => {
+                    if let Some(watching) = &mut watching {
+                        watching.keep().await;
+                    }
+                }
+                _ = recheck.tick() => self.check_again(),
                 state = trainers.next() => self.demand(&state?.message),
                 status = agents.next() => self.status(status?),
                 _ = timer.tick() => self.timer(),
@@ -125,7 +184,58 @@ impl Service {
         self.step(Input::Timer);
         let now = self.now();
         let (counts, blind) = (self.keeper.counts(now), self.keeper.blind(now));
-        self.metrics.state(counts, self.setup.mode, blind);
+        self.metrics.state(counts, self.mode(), blind);
+    }
+
+    /// The mode in force.
+    fn mode(&self) -> Mode {
+        match self.setup.mode {
+            _ if self.stopped => Mode::Off,
+            Mode::On if self.forbidden => Mode::Observe,
+            mode => mode,
+        }
+    }
+
+    fn set_mode(&mut self) {
+        self.step(Input::Mode(self.mode()));
+    }
+
+    async fn asked(&mut self, request: Received<PilotsRequest>) {
+        self.stopped = request.message == PilotsRequest::Stop;
+        self.set_mode();
+        let reply = Reply::Accepted {
+            trainers: Vec::new(),
+        };
+        if let Err(error) = self.ctx.bus.respond(&request, &reply).await {
+            tracing::warn!(%error, "an operator was not answered");
+        }
+    }
+
+    /// Administrators change what they have.
+    fn check_again(&self) {
+        let Some(check) = self.check.clone().filter(|_| self.setup.mode == Mode::On) else {
+            return;
+        };
+        let done = self.done.clone();
+        tokio::spawn(async move {
+            let _ = done.send(Done::Check(check.run().await));
+        });
+    }
+
+    fn checked(&mut self, findings: &[Finding]) {
+        self.metrics.findings(findings);
+        // Of a Slurm that does not answer nothing new is known.
+        let known = findings.iter().all(|f| f.condition != "configuration");
+        let Some(check) = self.check.as_ref().filter(|_| known) else {
+            return;
+        };
+        let forbidden = check.forbids(findings);
+        if self.forbidden_at_start && !forbidden {
+            // The books were opened to follow no plan.
+            tracing::warn!("slurm is as it should be now: restart control to start pilots");
+        }
+        self.forbidden = forbidden || self.forbidden_at_start;
+        self.set_mode();
     }
 
     fn pool(&mut self, state: &PoolState) {
@@ -213,6 +323,7 @@ impl Service {
                     self.step(Input::CancelFailed(jobs));
                 }
             }
+            Done::Check(findings) => self.checked(&findings),
             Done::List(ran) => {
                 let asked = moment(ran.started);
                 let listed = self.setup.scheduler.listed(&ran.said);
@@ -243,6 +354,12 @@ impl Service {
             failures.with_label_values(&[command]).inc();
         }
     }
+}
+
+fn every(time: Duration) -> tokio::time::Interval {
+    let mut interval = tokio::time::interval(time);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    interval
 }
 
 /// A moment on the executor's own clock, which never goes back. Zero is taken for "never".

@@ -50,10 +50,6 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
         let text = "control.pilots.script: a batch script begins with #! and an interpreter";
         return Err(Misconfigured(text.to_owned()).into());
     }
-    let or = |command: &[String], default: &str| match command {
-        [] => vec![default.to_owned()],
-        given => given.to_owned(),
-    };
     let commands = &pilots.commands;
     let [submit, cancel, list] = if is_slurm {
         ["sbatch", "scancel", "squeue"]
@@ -72,9 +68,9 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
         script,
         time_min: pilots.time.flexible.then_some(pilots.time.min),
         programs: Programs {
-            submit: or(&commands.submit, submit),
-            cancel: or(&commands.cancel, cancel),
-            list: or(&commands.list, list),
+            submit: command(&commands.submit, submit),
+            cancel: command(&commands.cancel, cancel),
+            list: command(&commands.list, list),
         },
     };
     let user = environment.iter().find(|(name, _)| name == "USER");
@@ -107,6 +103,14 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
         environment,
         limit: pilots.pace.command_limit,
     })
+}
+
+/// A command of the configuration, or the scheduler's own.
+pub(super) fn command(given: &[String], default: &str) -> Vec<String> {
+    match given {
+        [] => vec![default.to_owned()],
+        given => given.to_owned(),
+    }
 }
 
 fn keeper(ctx: &Context, pilots: &Pilots, owner: Owner) -> Settings {
