@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -27,7 +28,7 @@ class BedError(Exception):
 
 
 def say(text: str) -> None:
-    print(f"slurm: {text}", flush=True)
+    print(f"slurm: {text}", file=sys.stderr, flush=True)
 
 
 def run(*command: str, check: bool = True, limit: float = 60.0, **more) -> subprocess.CompletedProcess:
