@@ -366,3 +366,63 @@ async fn a_second_control_is_noticed() {
     stop.cancel();
     running_control.await.unwrap().unwrap();
 }
+
+/// All that a scheduler needs which Lacuna does not know: it offers nodes and asks for them back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_asked_back_by_an_event_is_released_and_its_scheduler_is_told() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let at = Timestamp::from_unix(100);
+    let idle = (0..2).map(|n| Hole {
+        node: name(n),
+        since: at,
+    });
+    let snapshot = NodeEvent {
+        seq: 1,
+        at,
+        kind: EventKind::Snapshot {
+            idle: idle.collect(),
+        },
+    };
+    let subject = address::snapshot(&cluster());
+    bus.store(&subject, &snapshot, "").await.unwrap();
+    let (stop, running_control) = control(&nats, &Registry::new()).await;
+    let mut agents = Agents::new(&nats).await;
+    let mut states = bus
+        .follow(&address::trainers(&cluster()), Start::Last)
+        .await
+        .unwrap();
+    trainers(&mut states, |_| true).await;
+    let submit = Request::Submit {
+        trainers: vec![lacuna_testkit::spec("a", 2)],
+        test_only: false,
+    };
+    assert!(matches!(ask(&bus, &submit).await, Reply::Accepted { .. }));
+    let state = trainers(&mut states, |s| s.trainers.len() == 1).await;
+    let first = plan(1, 1, state.version, &[("a", 0..2)]);
+    let plans = address::plan(&cluster());
+    bus.store(&plans, &first, "plan").await.unwrap();
+    agents.until(|a| running(a, "a") == 2).await;
+
+    let mut released = bus.subscribe(&address::released(&cluster())).await.unwrap();
+    // A deadline far away: it is released at once all the same.
+    let wanted = NodeEvent {
+        seq: 2,
+        at: Timestamp::from_unix(200),
+        kind: EventKind::NodeWanted {
+            node: name(1),
+            deadline: Timestamp::from_unix(1_000_000),
+        },
+    };
+    bus.store(&address::event(&cluster()), &wanted, "wanted")
+        .await
+        .unwrap();
+    agents
+        .until(|a| a[&name(1)].status().activity == Activity::Free && running(a, "a") == 1)
+        .await;
+    let answer = tokio::time::timeout(LIMIT, released.next()).await;
+    let answer = answer.expect("nobody was told").unwrap().message;
+    assert_eq!(answer.kind, EventKind::NodeReleased { node: name(1) });
+    stop.cancel();
+    running_control.await.unwrap().unwrap();
+}

@@ -248,6 +248,8 @@ async fn a_preempted_pilot_is_followed_by_another_when_its_node_is_idle_again() 
         .until("a submission", |_| slurm.lines("sbatch.log").len() == 1)
         .await;
     speak(&bus, "n1", false).await;
+    let running = "lacuna_control_pilots{state=\"running\"}";
+    control.until("it runs", |c| c.metric(running) == 1.0).await;
     speak(&bus, "n1", true).await;
     let job = std::fs::read_to_string(slurm.path("jobs/101")).unwrap();
     std::fs::write(slurm.path("jobs/101"), job.replace("RUNNING", "PREEMPTED")).unwrap();
