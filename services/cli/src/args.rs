@@ -6,7 +6,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    config, events, explain, generate, help, holes, nodes, plan, solve, submit, top, trainers,
+    check, config, events, explain, generate, help, holes, nodes, observe, plan, solve, submit,
+    top, trainers,
 };
 use crate::error::{CliError, Exit, Result};
 use crate::{bench, demo, forecast, output, replay, reproduce, up};
@@ -83,6 +84,15 @@ enum Command {
     Solve(solve::SolveArgs),
     /// Generate the recording of a machine
     Generate(generate::GenerateArgs),
+    /// Prove or refute that a main scheduler lets pilots run without harm
+    #[command(subcommand)]
+    Check(check::CheckCommand),
+    /// Say what would have been harvested where nothing is started yet
+    #[command(subcommand)]
+    Observe(observe::ObserveCommand),
+    /// Stop all pilots, or let them start again
+    #[command(subcommand)]
+    Pilots(observe::PilotsCommand),
     /// Check, print or explain configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -139,6 +149,9 @@ fn on_the_bus(command: Command) -> Result<()> {
             Command::Top(args) => top::run(args).await,
             Command::Demo(args) => demo::run(args).await,
             Command::Bench(args) => bench::run(args).await,
+            Command::Check(command) => check::run(command).await,
+            Command::Observe(command) => observe::run(command).await,
+            Command::Pilots(command) => observe::pilots(command).await,
             _ => Err(CliError::failed("not a command of the bus")),
         }
     })
@@ -239,6 +252,9 @@ mod tests {
             "lacuna bench bus --seconds 5",
             "lacuna help L0007",
             "lacuna watch",
+            "lacuna check slurm --config slurm.conf --partition filler --json",
+            "lacuna observe report --since 24h",
+            "lacuna pilots stop",
             "lacuna forecast eval a.swf --train-until 50% --freeze --predictor age",
             "lacuna completions bash",
         ] {

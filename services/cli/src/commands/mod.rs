@@ -1,5 +1,6 @@
 //! The commands that look and ask; each prints a table or one JSON value.
 
+pub(crate) mod check;
 pub(crate) mod config;
 pub(crate) mod events;
 pub(crate) mod explain;
@@ -7,6 +8,7 @@ pub(crate) mod generate;
 pub(crate) mod help;
 pub(crate) mod holes;
 pub(crate) mod nodes;
+pub(crate) mod observe;
 pub(crate) mod plan;
 pub(crate) mod solve;
 pub(crate) mod submit;

@@ -1,0 +1,260 @@
+//! `lacuna check slurm`.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use lacuna_pilots::check::{self, Facts, Filler, Finding, Verdict};
+use lacuna_runtime::config::Pilots;
+
+use crate::commands::config;
+use crate::error::{CliError, Result, file_error};
+use crate::output::{self, JsonArg};
+use crate::table::{Side, render};
+
+/// How long a command of Slurm may take.
+const LIMIT: Duration = Duration::from_secs(15);
+
+/// What to check.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CheckCommand {
+    /// Prove or refute that pilots in this Slurm do batch jobs no harm
+    Slurm(SlurmArgs),
+}
+
+/// Arguments of `check slurm`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna check slurm --partition filler
+  lacuna check slurm --lacuna-config /etc/lacuna/lacuna.toml --json
+  lacuna check slurm --config slurm.conf --partition filler
+  lacuna check slurm --config config.txt partitions.txt qos.txt --partition filler
+  lacuna check slurm --snippet >> slurm.conf.proposed
+
+Asks `scontrol show config`, `scontrol show partition`, `scontrol show node` and `sacctmgr show
+qos --parsable2`, or reads files with their output, or slurm.conf. Exits with 1 if a condition
+is fatal: then control starts no pilot, unless control.pilots.override_check is set.")]
+pub(crate) struct SlurmArgs {
+    /// Read these files instead of asking Slurm
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    config: Vec<PathBuf>,
+    /// Take partition, QOS, account and commands from this configuration of Lacuna
+    #[arg(long, value_name = "FILE")]
+    lacuna_config: Option<PathBuf>,
+    /// Partition of pilots [default: that of the configuration, else filler]
+    #[arg(long)]
+    partition: Option<String>,
+    /// Quality of service of pilots
+    #[arg(long)]
+    qos: Option<String>,
+    /// Account of pilots
+    #[arg(long)]
+    account: Option<String>,
+    /// Print what slurm.conf and sacctmgr need instead
+    #[arg(long, conflicts_with = "json")]
+    snippet: bool,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// Runs `check`.
+///
+/// # Errors
+/// Slurm does not answer, a file cannot be read, or a condition is fatal.
+pub(crate) async fn run(command: CheckCommand) -> Result<()> {
+    let CheckCommand::Slurm(args) = command;
+    let pilots = match &args.lacuna_config {
+        Some(file) => config::load(Some(file))?.control.pilots.unwrap_or_default(),
+        None => Pilots::default(),
+    };
+    let filler = filler(&args, &pilots);
+    let facts = if args.config.is_empty() {
+        ask(&pilots, args.snippet).await?
+    } else {
+        read(&args.config)?
+    };
+    if args.snippet {
+        return output::print(&check::snippet(&facts, &filler));
+    }
+    let findings = check::check(&facts, &filler);
+    let worst = check::worst(&findings);
+    if args.json.json {
+        let value = json!({
+            "verdict": worst,
+            "partition": filler.partition,
+            "findings": findings,
+        });
+        output::print_json(&value)?;
+    } else {
+        output::print(&text(&findings))?;
+    }
+    if worst == Verdict::Fatal {
+        return Err(CliError::said());
+    }
+    Ok(())
+}
+
+fn filler(args: &SlurmArgs, pilots: &Pilots) -> Filler {
+    let or = |given: &Option<String>, configured: &str, default: &str| match given {
+        Some(given) => given.clone(),
+        None if configured.is_empty() => default.to_owned(),
+        None => configured.to_owned(),
+    };
+    Filler {
+        partition: or(&args.partition, &pilots.partition, "filler"),
+        qos: or(&args.qos, &pilots.qos, ""),
+        account: or(&args.account, &pilots.account, ""),
+        exclusive: pilots.exclusive,
+        rate: pilots.pace.rate.ceil() as u32,
+    }
+}
+
+fn read(files: &[PathBuf]) -> Result<Facts> {
+    let mut facts = Facts::default();
+    for file in files {
+        let bytes = std::fs::read(file).map_err(|e| file_error("read", file, &e))?;
+        if facts.read(&String::from_utf8_lossy(&bytes)) == 0 {
+            let file = file.display();
+            return Err(CliError::failed(format!(
+                "{file} holds nothing that Slurm would say"
+            ))
+            .remedy("give slurm.conf, or the output of scontrol show config, partition or node, or of sacctmgr show qos --parsable2"));
+        }
+    }
+    Ok(facts)
+}
+
+async fn ask(pilots: &Pilots, optional: bool) -> Result<Facts> {
+    let mut facts = Facts::default();
+    let commands = &pilots.commands;
+    for (given, default, what, needed) in [
+        (
+            &commands.scontrol,
+            "scontrol",
+            &["show", "config"][..],
+            true,
+        ),
+        (&commands.scontrol, "scontrol", &["show", "partition"], true),
+        (&commands.scontrol, "scontrol", &["show", "node"], false),
+        (
+            &commands.sacctmgr,
+            "sacctmgr",
+            &["show", "qos", "--parsable2"],
+            false,
+        ),
+    ] {
+        let command = match given.as_slice() {
+            [] => vec![default.to_owned()],
+            given => given.to_owned(),
+        };
+        match answer(&command, what).await {
+            Ok(text) => {
+                facts.read(&text);
+            }
+            Err(reason) if needed && !optional => {
+                return Err(CliError::failed(reason)
+                    .remedy("run it where Slurm's commands work, or give files: --config FILE"));
+            }
+            // Without accounting there is no sacctmgr to ask; the findings say what they lack.
+            Err(_) => {}
+        }
+    }
+    Ok(facts)
+}
+
+async fn answer(command: &[String], args: &[&str]) -> std::result::Result<String, String> {
+    let (program, first) = command.split_first().ok_or("an empty command")?;
+    let line = format!("{} {}", command.join(" "), args.join(" "));
+    let running = tokio::process::Command::new(program)
+        .args(first)
+        .args(args)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let said = tokio::time::timeout(LIMIT, running)
+        .await
+        .map_err(|_| format!("{line}: no answer within {} s", LIMIT.as_secs()))?
+        .map_err(|e| format!("{line}: {e}"))?;
+    if said.status.success() {
+        return Ok(String::from_utf8_lossy(&said.stdout).into_owned());
+    }
+    let words = String::from_utf8_lossy(&said.stderr);
+    Err(format!("{line}: {}", words.trim()))
+}
+
+/// A table of all, then what is to be done.
+fn text(findings: &[Finding]) -> String {
+    let columns = [
+        ("VERDICT", Side::Left),
+        ("CONDITION", Side::Left),
+        ("SEEN", Side::Left),
+    ];
+    let row = |f: &Finding| {
+        let seen: String = f.seen.chars().take(100).collect();
+        vec![f.verdict.name().to_owned(), f.condition.to_owned(), seen]
+    };
+    let mut sorted: Vec<&Finding> = findings.iter().collect();
+    sorted.sort_by_key(|f| std::cmp::Reverse(f.verdict));
+    let rows: Vec<Vec<String>> = sorted.iter().map(|f| row(f)).collect();
+    let mut text = render(&columns, &rows);
+    for finding in sorted.iter().filter(|f| f.verdict != Verdict::Ok) {
+        let Finding {
+            condition,
+            meaning,
+            remedy,
+            ..
+        } = finding;
+        text.push_str(&format!(
+            "\n{}: {condition}\n  {meaning}\n  -> {remedy}\n",
+            finding.verdict.name()
+        ));
+    }
+    let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
+    text.push_str(&format!(
+        "\n{} ok, {} unknown, {} warnings, {} fatal\n",
+        count(Verdict::Ok),
+        count(Verdict::Unknown),
+        count(Verdict::Warning),
+        count(Verdict::Fatal)
+    ));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_fatal_stands_first_with_its_remedy() {
+        let mut facts = Facts::default();
+        facts.read("PreemptType=preempt/none\nPartitionName=filler Nodes=ALL\n");
+        let filler = filler_of("filler");
+        let text = text(&check::check(&facts, &filler));
+        let first = text.lines().nth(1).unwrap();
+        assert!(first.starts_with("fatal"), "{text}");
+        assert!(
+            text.contains("-> PreemptType=preempt/partition_prio"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_file_that_says_nothing_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x");
+        std::fs::write(&file, "hello\n").unwrap();
+        let error = read(&[file]).unwrap_err();
+        assert!(error.to_string().contains("nothing that Slurm"), "{error}");
+    }
+
+    fn filler_of(partition: &str) -> Filler {
+        Filler {
+            partition: partition.to_owned(),
+            ..Filler::default()
+        }
+    }
+}
