@@ -29,7 +29,7 @@ class Cluster(Loopback):
             "LACUNA_CHECKPOINT_DIR": str(folder / "checkpoints"),
             **env,
         }
-        argv = [sys.executable, str(HERE / program), "--log", str(folder), *arguments]
+        argv = [sys.executable, str(HERE / program), "--into", str(folder), *arguments]
         super().__init__(argv, folder, env=env, hang_after=hang_after)
 
     def steps(self):

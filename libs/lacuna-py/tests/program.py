@@ -34,7 +34,7 @@ def main():
     options.add_argument("--sleep", type=float, default=0.0, help="seconds of a step")
     options.add_argument("--every", type=int, default=None, help="steps between checkpoints")
     options.add_argument("--fail-at", type=int, default=None, help="step at PROGRAM_FAILS")
-    options.add_argument("--log", default=None, help="folder of the logs of steps")
+    options.add_argument("--into", default=None, help="folder of the logs of steps")
     options = options.parse_args()
 
     torch.manual_seed(1)
@@ -58,9 +58,9 @@ def main():
         optimizer, [lambda step: 1.0 / (1.0 + step / 500.0), lambda step: 1.0]
     )
     log = None
-    if options.log:
+    if options.into:
         name = os.environ.get("LACUNA_NODE", "alone")
-        log = open(os.path.join(options.log, f"{name}.steps"), "a", buffering=1)
+        log = open(os.path.join(options.into, f"{name}.steps"), "a", buffering=1)
     with lacuna.elastic(
         model,
         optimizer,
@@ -79,7 +79,7 @@ def main():
                 if os.environ["PROGRAM_FAILS"] == os.environ["LACUNA_NODE"]:
                     raise RuntimeError("as it was told")
             if options.sleep:
-                held = options.log and os.path.exists(os.path.join(options.log, "hold"))
+                held = options.into and os.path.exists(os.path.join(options.into, "hold"))
                 time.sleep(0.25 if held else options.sleep)
             if run.step(loss) and log:
                 line = [run.steps_done, run.loss, run.run_id, run.rank, time.time()]
@@ -87,7 +87,7 @@ def main():
     if log and run.rank == 0:
         used = model.used.detach().tolist()
         result = {"used": used, "steps": run.steps_done, "samples": run.samples}
-        with open(os.path.join(options.log, "result.json"), "w") as file:
+        with open(os.path.join(options.into, "result.json"), "w") as file:
             json.dump(result, file)
 
 

@@ -185,7 +185,7 @@ def test_alone_sigterm_saves_and_the_next_start_goes_on(tmp_path):
         "PROGRAM_SEED": "3",
     }
     env.pop("LACUNA_SOCKET", None)
-    argv = [sys.executable, str(HERE / "program.py"), "--log", str(tmp_path), "--samples", "64"]
+    argv = [sys.executable, str(HERE / "program.py"), "--into", str(tmp_path), "--samples", "64"]
     first = subprocess.Popen([*argv, "--sleep", "0.01"], env=env)
     log = tmp_path / "alone.steps"
     deadline = time.monotonic() + 60

@@ -27,7 +27,7 @@ def launched(folder, *arguments, restarts=0):
     env.pop("LACUNA_SOCKET", None)
     argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nnodes", "1"]
     argv += ["--nproc_per_node", "2", "--max_restarts", str(restarts), "--monitor_interval", "0.1"]
-    argv += ["-r", "1", "-t", "1", str(HERE / "program.py"), "--log", str(folder), *arguments]
+    argv += ["-r", "1", "-t", "1", str(HERE / "program.py"), "--into", str(folder), *arguments]
     return subprocess.Popen(
         argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
