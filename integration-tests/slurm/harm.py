@@ -69,7 +69,7 @@ class Measurement:
     def happen(self, event: str, turn: int) -> None:
         """Lets one thing happen to a cluster that trains on all nodes, and looks what became of it."""
         self.whole()
-        started = time.time()
+        run, started = self.tail(1)[0]["run"], time.time()
         # Each node in its turn: who fails thrice in a row is left alone.
         victim = self.bed.layout.node_names[-1 - turn % len(self.nodes)]
         if event.startswith("batch"):
@@ -83,33 +83,33 @@ class Measurement:
         else:
             self.bed.pause(victim)
         try:
-            until("training goes on without it", 120, lambda: self.shrunk(started))
+            until("training goes on in another run", 120, lambda: self.tail(1)[0]["run"] > run)
         finally:
             self.bed.unpause()
         time.sleep(0.5)
-        self.stalls.setdefault(event, []).append(self.look(started, shrink=True))
+        self.note(event, started, grown=False)
         if event.startswith("batch"):
             self.whole()
-            self.stalls.setdefault("join", []).append(self.look(started, shrink=False))
+            self.note("join", started, grown=True)
 
-    def shrunk(self, since: float) -> bool:
-        late = [s["world"] for s in self.lacuna.steps("measured") if s["t"] > since]
-        return any(world < len(self.nodes) for world in late)
-
-    def look(self, since: float, shrink: bool) -> dict:
-        """The longest time without a step at a change of members of one kind, and the steps that
-        were done twice over it, or that a dying rank 0 did not come to write down."""
+    def note(self, event: str, since: float, grown: bool) -> None:
+        """The longest time without a step at a change to more members, or to as many or fewer, and
+        the steps that were done twice over it, or that a dying rank 0 did not come to write down.
+        Where programs start so slowly that the lost node is back before they run, nobody joins."""
         steps = [s for s in self.lacuna.steps("measured") if s["t"] > since - 5]
-        longest, again, lost = 0.0, 0, 0
-        for before, after in zip(steps, steps[1:]):
-            if after["t"] < since or after["run"] == before["run"]:
-                continue
-            if (after["world"] < before["world"]) != shrink:
-                continue
-            longest = max(longest, after["t"] - before["t"])
-            again += max(0, before["step"] + 1 - after["step"])
-            lost += max(0, after["step"] - before["step"] - 1)
-        return {"stall": longest, "again": again, "unseen": lost}
+        changes = [
+            (before, after)
+            for before, after in zip(steps, steps[1:])
+            if after["t"] > since and after["run"] != before["run"] and (after["world"] > before["world"]) == grown
+        ]
+        if changes:
+            ahead = [after["step"] - before["step"] - 1 for before, after in changes]
+            seen = {
+                "stall": max(after["t"] - before["t"] for before, after in changes),
+                "again": sum(max(0, -n) for n in ahead),
+                "unseen": sum(max(0, n) for n in ahead),
+            }
+            self.stalls.setdefault(event, []).append(seen)
 
     def take(self, events: list[str], repeats: int, blocks: int = 2) -> None:
         """All events in turn, in blocks with and without pilots."""

@@ -58,7 +58,9 @@ def main() -> None:
                 if not os.path.exists(options.hurry):
                     time.sleep(options.seconds)
                 if run.step(loss) and run.rank == 0:
-                    line = [run.steps_done, run.loss, run.run_id, run.world_size, time.time()]
+                    # torchrun starts a program anew for each run, which the environment names.
+                    number = run.run_id or int(os.environ.get("LACUNA_RUN", "0"))
+                    line = [run.steps_done, run.loss, number, run.world_size, time.time()]
                     log.write(json.dumps(line) + "\n")
     if run.rank == 0:
         result = {"used": model.used.detach().tolist(), "steps": run.steps_done, "samples": run.samples}
