@@ -91,7 +91,11 @@ impl Agents {
                                 let subject = address::agent(&cluster(), &node);
                                 self.bus.publish(&subject, &status, "").await.unwrap();
                             }
-                            Effect::Start(_) | Effect::Refused { .. } => {}
+                            // No trainer here regroups.
+                            Effect::Start(_)
+                            | Effect::Prepare(_)
+                            | Effect::Regroup { .. }
+                            | Effect::Refused { .. } => {}
                         }
                     }
                 }

@@ -1,6 +1,6 @@
 //! The executor against fake commands of Slurm; the test plays forecast and agents.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
