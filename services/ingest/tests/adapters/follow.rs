@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::Path;
 
 use lacuna_model::{EventKind, Span};
-use lacuna_runtime::Config;
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::{Following, Lsf, Marks, Pbs};
+use lacuna_runtime::{Config, Misconfigured};
 use lacuna_testkit::TestNats;
 
 use super::common::{Ear, Fake, Service, fast};
@@ -342,6 +342,32 @@ async fn events_of_lsf_are_followed_through_rotation_and_restart() {
             s.metric("lacuna_ingest_follow_lines_total") == 4.0
         })
         .await;
+    service.end().await;
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_read_or_kept_is_named() {
+    let nats = TestNats::start();
+    let fake = Fake::new();
+    let mut config = lsf(&fake);
+    append(&fake.path("lsb.events"), &job_start(1, "n1"));
+    // A folder in its place: the service does not start.
+    std::fs::create_dir(fake.path("state.json")).unwrap();
+    let service = Service::start(&nats, config.clone()).await;
+    let error = service.running.await.unwrap().unwrap_err();
+    assert!(error.is::<Misconfigured>(), "{error}");
+    assert!(error.to_string().contains("state.json"), "{error}");
+    // A folder that is not there: it goes on, and says that a restart will read again.
+    if let Some(lsf) = &mut config.ingest.lsf {
+        lsf.following.state_file = Some(fake.path("absent/state.json"));
+    }
+    let service = Service::start(&nats, config).await;
+    service
+        .until("unsaved", |s| {
+            s.metric("lacuna_ingest_follow_unsaved_total") >= 1.0
+        })
+        .await;
+    assert_eq!(service.metric("lacuna_ingest_idle_nodes"), 2.0);
     service.end().await;
 }
 

@@ -13,4 +13,5 @@ mod follow;
 mod json;
 mod metrics;
 mod pacer;
+mod reconcile;
 mod slurm;
