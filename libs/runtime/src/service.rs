@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::CommonArgs;
 use crate::bus::Bus;
-use crate::clock::ClusterClock;
+use crate::clock::{ClusterClock, Stopwatch};
 use crate::config::Config;
 use crate::http::{self, Health};
 use crate::supervise::Tasks;
@@ -233,6 +233,10 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
     code
 }
 
+/// Signals of one kind of event come so close together: a scheduler's daemon and its launcher
+/// both send SIGTERM, some milliseconds apart.
+const ONE_EVENT_S: f64 = 1.0;
+
 /// The first SIGINT or SIGTERM drains, the second exits.
 fn watch_signals(shutdown: CancellationToken) {
     use tokio::signal::unix::{SignalKind, signal};
@@ -244,11 +248,16 @@ fn watch_signals(shutdown: CancellationToken) {
         return;
     };
     tokio::spawn(async move {
+        let mut first: Option<Stopwatch> = None;
         loop {
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }
+            if first.as_ref().is_some_and(|w| w.seconds() < ONE_EVENT_S) {
+                continue;
+            }
+            first.get_or_insert_with(Stopwatch::start);
             if shutdown.is_cancelled() {
                 tracing::warn!("second signal, exiting at once");
                 std::process::exit(i32::from(exit::INTERRUPTED));

@@ -4,6 +4,7 @@
 //! The bounds are far beyond what any centre has. They are here so that such input ends with an
 //! error that names it, and not in a lack of memory, an overflow, or a loop without end.
 
+use lacuna_forecast::OrderBy;
 use lacuna_model::TrainerSpec;
 use lacuna_planner::objective::Objective;
 
@@ -22,6 +23,9 @@ const MOST_NODES: u32 = 1_000_000;
 /// Seconds that a change can cost, and factors on them.
 const MOST_COST_S: f64 = 1e9;
 const MOST_SCALE: f64 = 1e9;
+
+/// Times its cost that a change must be worth.
+const MOST_HYSTERESIS: f64 = 100.0;
 
 /// Whether a recording can be walked through at all.
 ///
@@ -106,6 +110,16 @@ fn check_settings(settings: &Settings) -> Result<(), SimError> {
         if !length.is_finite() || length <= 0.0 || window.from_s < 0.0 {
             return refuse("gantt", "a start of zero or more, and an end after it");
         }
+    }
+    let joint = &settings.forecast.joint;
+    if !joint.horizon_s.is_finite() || joint.horizon_s <= 0.0 {
+        return refuse("forecast-horizon", "more than zero seconds");
+    }
+    if !(0.0..=MOST_HYSTERESIS).contains(&joint.hysteresis) {
+        return refuse("hysteresis", "a number from 0 to 100");
+    }
+    if matches!(&settings.forecast.order, OrderBy::List(nodes) if nodes.is_empty()) {
+        return refuse("order", "a list that names at least one node");
     }
     if !(0.0..=MOST_SCALE).contains(&settings.cost_scale) {
         return refuse("cost-scale", "a number from 0 to 1e9");

@@ -23,7 +23,7 @@ use crate::shell::{Plays, Shell};
 const TICK: Duration = Duration::from_millis(250);
 /// Progress files of programs are looked at this often at least.
 const POLL: Span = Span::from_ms(500);
-/// Idle nodes say so this often at most.
+/// Idle nodes of an agent that is no pilot say so this often at most.
 const IDLE_EVERY: Span = Span::from_secs(10);
 /// Programs that were killed are waited for so long.
 const KILLED: Duration = Duration::from_secs(1);
@@ -135,7 +135,9 @@ async fn live(
     let settings = &ctx.config.agent;
     let mut tick = interval(TICK);
     let mut reports = interval(settings.report_every.to_std());
-    let mut idle = interval(settings.report_every.max(IDLE_EVERY).to_std());
+    // A pilot without work is soon missed; many nodes of one process need not say so that often.
+    let least = if pilot { Span::ZERO } else { IDLE_EVERY };
+    let mut idle = interval(settings.report_every.max(least).to_std());
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let mut control_spoke = moment(&ctx, &watch).wall;
     let cause = loop {

@@ -128,6 +128,13 @@ fn a_recording_that_ends_first_leaves_trainers_unfinished() {
     assert_eq!(summary.trainers_done, 0);
 }
 
+/// Settings of a forecasting policy with something changed in how it weighs things.
+fn weighing(change: impl Fn(&mut lacuna_planner::joint::Settings)) -> Settings {
+    let mut settings = Settings::default();
+    change(&mut settings.forecast.joint);
+    settings
+}
+
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     let trainers = [trainer(0, 0, 1, 1, 400.0)];
@@ -145,6 +152,10 @@ fn settings_that_make_no_sense_are_refused() {
             cost_scale: f64::NAN,
             ..Settings::default()
         },
+        weighing(|joint| joint.hysteresis = f64::NAN),
+        weighing(|joint| joint.hysteresis = -1.0),
+        weighing(|joint| joint.horizon_s = 0.0),
+        weighing(|joint| joint.horizon_s = f64::INFINITY),
     ];
     for settings in bad {
         let error = run(&holes, &trainers, &settings).unwrap_err();

@@ -18,8 +18,8 @@ use lacuna_model::{
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, Clock, Command, DeadLetter, LeaseRecord, Member,
-    Message, NodeView, ObservedHour, Pace, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
-    Totals, TrainersState,
+    Message, NodeView, ObservedHour, Pace, PilotsRequest, PlanState, PoolState, Progress, Renewal,
+    Reply, Request, Settled, Totals, TrainersState,
 };
 use lacuna_wire::{ContentType, DecodeError, Envelope, codec};
 use proptest::prelude::*;

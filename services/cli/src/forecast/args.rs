@@ -170,7 +170,7 @@ impl EvalArgs {
 
     fn order(&self) -> Result<OrderBy> {
         match self.order.as_str() {
-            "name" => Ok(OrderBy::Names),
+            "name" | "names" => Ok(OrderBy::Names),
             "learnt" => Ok(OrderBy::Learnt),
             "none" => Ok(OrderBy::None),
             file => {

@@ -66,7 +66,7 @@ impl ForecastArgs {
 fn order(text: &str) -> Result<OrderBy> {
     Ok(match text {
         "learnt" => OrderBy::Learnt,
-        "names" => OrderBy::Names,
+        "names" | "name" => OrderBy::Names,
         "none" => OrderBy::None,
         file => {
             let path = PathBuf::from(file);
