@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, Timestamp};
+use lacuna_model::{Forecast, ForecastPoint, Hole, Joint, NodeId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::saved::{ModelError, open, seal};
@@ -23,6 +23,9 @@ const REMEMBERED: f64 = 500.0;
 
 /// So many announcements must have been settled before hard ones are doubted.
 const ENOUGH: f64 = 10.0;
+
+/// An announcement that comes true at least so often says which nodes are taken next.
+const LIKELY: f64 = 0.5;
 
 /// Version of what is saved.
 const VERSION: u16 = 1;
@@ -90,7 +93,8 @@ impl Record {
 /// With the believed curve `S` and an end announced `τ` from now: a hard announcement makes the
 /// curve `S(t)` before `τ` and 0 after it. A soft one makes it `(1 - r) S(t) + r [t < τ]`, with
 /// the share `r` of such announcements that came true so far. Hard ones that turn out false more
-/// often than true are taken as soft.
+/// often than true make it `(1 - r) S(t)` after `τ`, with the share `r` of their own kind. Where an
+/// order is known, holes with an end announced go to its front, if that is likely to come true.
 pub struct Hinted {
     inner: Box<dyn Predictor>,
     present: HashMap<NodeId, (Timestamp, Certainty)>,
@@ -174,26 +178,35 @@ impl Hinted {
         }
     }
 
-    /// What is announced for a node: seconds from now, and how firmly.
-    fn announced(&self, node: &NodeId, now: Timestamp) -> Option<(f64, Certainty)> {
+    /// What is announced for a node: seconds from now, of what kind, and how far that kind has
+    /// earned to be believed.
+    fn announced(&self, node: &NodeId, now: Timestamp) -> Option<Announced> {
         let &(at, certainty) = self.present.get(node)?;
-        let certainty = match certainty {
-            Certainty::Hard if self.record(Certainty::Hard).is_doubtful() => Certainty::Soft,
-            other => other,
+        let record = self.record(certainty);
+        let trust = match certainty {
+            Certainty::Hard if !record.is_doubtful() => 1.0,
+            Certainty::Hard | Certainty::Soft => record.reliability(),
         };
-        let after_s = at.since(now).as_secs_f64().max(SOONEST_S);
-        Some((after_s, certainty))
+        Some(Announced {
+            after_s: at.since(now).as_secs_f64().max(SOONEST_S),
+            certainty,
+            trust,
+        })
     }
 
-    fn adjusted(&self, believed: &Forecast, after_s: f64, certainty: Certainty) -> Forecast {
-        let reliability = self.record(Certainty::Soft).reliability();
+    fn adjusted(believed: &Forecast, announced: Announced) -> Forecast {
+        let Announced {
+            after_s,
+            certainty,
+            trust,
+        } = announced;
         let open = |at_s: f64, is_before: bool| {
             let believed = believed.open_after(at_s);
             match (certainty, is_before) {
+                // A hard end is the latest that there can be.
                 (Certainty::Hard, true) => believed,
-                (Certainty::Hard, false) => 0.0,
-                (Certainty::Soft, true) => (1.0 - reliability) * believed + reliability,
-                (Certainty::Soft, false) => (1.0 - reliability) * believed,
+                (Certainty::Soft, true) => (1.0 - trust) * believed + trust,
+                (_, false) => (1.0 - trust) * believed,
             }
         };
         let point = |after_s, is_before| ForecastPoint {
@@ -225,6 +238,65 @@ impl Hinted {
             };
             self.settle(certainty, came_true);
         }
+    }
+}
+
+/// What is announced for a hole.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Announced {
+    /// Its end, seconds from now.
+    after_s: f64,
+    /// Of what kind.
+    certainty: Certainty,
+    /// Probability that it comes true.
+    trust: f64,
+}
+
+/// The order with those first whose end is likely as announced, the soonest foremost: the
+/// scheduler has said that it takes them. Links follow: two ends announced for one moment come
+/// together, one announced for one hole alone tears it from the other, and holes that were not
+/// neighbours are tied by nothing.
+fn announced_first(joint: &Joint, announced: &[Option<Announced>]) -> Joint {
+    let of = |place: u32| announced.get(place as usize).copied().flatten();
+    let mut before: Vec<Option<(u32, f32)>> = vec![None; announced.len()];
+    let pairs = joint.order.iter().zip(joint.order.iter().skip(1));
+    for ((place, next), link) in pairs.zip(&joint.link) {
+        if let Some(slot) = before.get_mut(*next as usize) {
+            *slot = Some((*place, *link));
+        }
+    }
+    let mut order = joint.order.clone();
+    // A stable sort: among the others, and among equals, the order stands.
+    order.sort_by(|a, b| {
+        let end = |place: &u32| match of(*place) {
+            Some(told) if told.trust >= LIKELY => told.after_s,
+            _ => f64::INFINITY,
+        };
+        end(a).total_cmp(&end(b))
+    });
+    let link = order
+        .iter()
+        .zip(order.iter().skip(1))
+        .map(|(&place, &next)| {
+            let known = before.get(next as usize).copied().flatten();
+            let known = known.map_or(0.0, |(was, link)| if was == place { link } else { 0.0 });
+            match (of(place), of(next)) {
+                (None, None) => known,
+                (Some(a), Some(b)) if (a.after_s - b.after_s).abs() <= TOLERANCE_S => {
+                    known.max((a.trust * b.trust) as f32)
+                }
+                // What is announced for one alone tears it from the other.
+                (a, b) => {
+                    let torn = a.into_iter().chain(b).map(|told| told.trust as f32);
+                    known * (1.0 - torn.fold(0.0, f32::max))
+                }
+            }
+        })
+        .collect();
+    Joint {
+        order,
+        link,
+        typical_s: joint.typical_s,
     }
 }
 
@@ -293,22 +365,22 @@ impl Predictor for Hinted {
 
     fn forecast(&mut self, now: Timestamp, holes: &[Hole]) -> Forecasts {
         let mut given = self.inner.forecast(now, holes);
-        let announced: Vec<Option<(f64, Certainty)>> = holes
+        let announced: Vec<Option<Announced>> = holes
             .iter()
             .map(|hole| self.announced(&hole.node, now))
             .collect();
         let mut known: BTreeMap<(u32, u64, Certainty), u32> = BTreeMap::new();
         for (slot, announced) in given.index.iter_mut().zip(&announced) {
-            let Some((after_s, certainty)) = *announced else {
+            let Some(announced) = *announced else {
                 continue;
             };
-            let key = (*slot, after_s.to_bits(), certainty);
+            let key = (*slot, announced.after_s.to_bits(), announced.certainty);
             *slot = match known.get(&key) {
                 Some(&known) => known,
                 None => {
                     let believed = given.forecasts.get(*slot as usize);
                     let adjusted =
-                        self.adjusted(believed.unwrap_or(&Forecast::default()), after_s, certainty);
+                        Self::adjusted(believed.unwrap_or(&Forecast::default()), announced);
                     let number = given.forecasts.len() as u32;
                     given.forecasts.push(adjusted);
                     known.insert(key, number);
@@ -317,25 +389,7 @@ impl Predictor for Hinted {
             };
         }
         if let Some(joint) = &mut given.joint {
-            let of = |place: &u32| announced.get(*place as usize).copied().flatten();
-            let strength = |certainty| match certainty {
-                Certainty::Hard => 1.0,
-                Certainty::Soft => self.record(Certainty::Soft).reliability() as f32,
-            };
-            let pairs = joint.order.iter().zip(joint.order.iter().skip(1));
-            for ((place, next), link) in pairs.zip(&mut joint.link) {
-                *link = match (of(place), of(next)) {
-                    (None, None) => *link,
-                    (Some((a, kind)), Some((b, other))) if (a - b).abs() <= TOLERANCE_S => {
-                        link.max(strength(kind) * strength(other))
-                    }
-                    // What is announced for one alone tears it from the other.
-                    (a, b) => {
-                        let torn = a.into_iter().chain(b).map(|(_, kind)| strength(kind));
-                        *link * (1.0 - torn.fold(0.0, f32::max))
-                    }
-                };
-            }
+            *joint = announced_first(joint, &announced);
         }
         given
     }

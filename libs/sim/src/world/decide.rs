@@ -152,9 +152,6 @@ impl<'a, 's> Decider<'a, 's> {
         let answer = with_patterns.then(|| self.by_patterns(request, &assignment, &options));
         self.seconds = (self.stopwatch)() - before;
         self.times.add(self.seconds);
-        if self.verify {
-            self.compare_jointly(request, &assignment);
-        }
         if let Some((better, answer)) = answer {
             self.unproven += u64::from(answer.outcome != Outcome::Optimal);
             self.count(match answer.source {
@@ -166,6 +163,10 @@ impl<'a, 's> Decider<'a, 's> {
             assignment = better;
         } else {
             self.count(assignment.proposal.name());
+        }
+        // What is carried out, whoever found it.
+        if self.verify {
+            self.compare_jointly(request, &assignment);
         }
         assignment
     }
@@ -182,7 +183,7 @@ impl<'a, 's> Decider<'a, 's> {
         patterns::decide(request, settings, warm.salvage, &plans, options)
     }
 
-    /// Holds the dynamic programme's plan against the programme over patterns and its bound, with
+    /// Holds the plan that is carried out against the programme over patterns and its bound, with
     /// classes so fine that they hold like nodes alone.
     fn compare_jointly(&mut self, request: &Request<'_>, assignment: &Assignment) {
         let options = patterns::Options {
