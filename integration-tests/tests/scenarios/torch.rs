@@ -235,7 +235,7 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
         "0.03",
         "--every",
         "8",
-        "--log",
+        "--into",
         &folder,
     ]
     .map(str::to_owned);
