@@ -294,6 +294,7 @@ fn announced_first(joint: &Joint, announced: &[Option<Announced>]) -> Joint {
         })
         .collect();
     Joint {
+        source: joint.source,
         order,
         link,
         typical_s: joint.typical_s,

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Epoch, Launch, NodeId, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work};
+use crate::{
+    Epoch, Launch, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp, TrainerId, Work,
+};
 
 /// One member of a run: a node and the epoch of the lease on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +130,14 @@ pub struct AgentStatus {
     /// These are the agent's last words: nobody is there to obey until an agent speaks again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub leaving: bool,
+    /// With the last words of an agent whose node was asked back: how long it took, from when it
+    /// was asked (SIGTERM) until nothing ran any more, in real time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gave_back_in: Option<Span>,
+    /// The run whose process group the program on this node has found broken: it has left that
+    /// run, and waits for the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<RunId>,
 }
 
 /// How far one run of a trainer has come. Cumulative within the run, so that a report that

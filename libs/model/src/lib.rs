@@ -22,7 +22,7 @@ pub use event::{EventKind, NodeEvent, NodeState};
 pub use hole::{Hole, HoleRecord};
 pub use id::{ClusterId, IdError, NodeId, TrainerId};
 pub use lease::{Epoch, Lease, RunId};
-pub use life::{Phase, TrainerRecord};
+pub use life::{Measured, MeasuredPause, MeasuredRate, Phase, TrainerRecord};
 pub use plan::{
     Allocation, Generation, HoleVerdict, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve,
     TrainerVerdict, Verdict,

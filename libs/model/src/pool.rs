@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Hole, Timestamp};
+use crate::{Hole, OrderSource, Timestamp};
 
 /// One point of a forecast: the probability that the hole is still open.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -100,8 +100,13 @@ pub struct PooledHole {
 /// Which holes end together: holes in the order in which the scheduler takes nodes, and how
 /// firmly neighbours in it hang together. Walking along the order and breaking between two
 /// holes with the probability that they do not end together gives one scenario of groups.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Joint {
+    /// Where `order` comes from. With [`OrderSource::Expectation`] nothing shows that the
+    /// scheduler takes nodes in an order: `order` is then as the holes were released, good for
+    /// saying who ends together, and who leaves first is to be expected of each hole by itself.
+    #[serde(default = "by_scheduler")]
+    pub source: OrderSource,
     /// Places in the list of holes, in the order in which the scheduler takes nodes, first
     /// taken first.
     pub order: Vec<u32>,
@@ -112,6 +117,11 @@ pub struct Joint {
     /// ahead on this machine. Nothing while too few have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typical_s: Option<f64>,
+}
+
+/// What pools said that did not say it.
+const fn by_scheduler() -> OrderSource {
+    OrderSource::Scheduler
 }
 
 /// All present holes at one moment.

@@ -182,6 +182,8 @@ impl Agent {
             activity,
             released: self.released.clone(),
             leaving: false,
+            gave_back_in: None,
+            broken: None,
         }
     }
 

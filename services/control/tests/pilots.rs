@@ -168,6 +168,8 @@ async fn speak(bus: &Bus, name: &str, leaving: bool) {
         activity: Activity::Free,
         released: None,
         leaving,
+        gave_back_in: None,
+        broken: None,
     };
     let subject = address::agent(&cluster(), &status.node);
     bus.publish(&subject, &status, "").await.unwrap();

@@ -181,6 +181,7 @@ async fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
         hole.forecast = u32::from(at >= 2);
     }
     state.pool.joint = Some(Joint {
+        source: OrderSource::Scheduler,
         order: vec![0, 1, 2, 3],
         link: vec![0.9, 0.1, 0.9],
         typical_s: None,

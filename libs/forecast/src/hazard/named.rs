@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, Timestamp};
+use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, OrderSource, Timestamp};
 
 use super::core::HazardCore;
 use super::curves::{GRID, GRID_S};
@@ -227,6 +227,7 @@ impl Predictor for Hazard {
             forecasts,
             index,
             joint: Some(Joint {
+                source: OrderSource::Scheduler,
                 order,
                 link,
                 typical_s: core.typical_s(),

@@ -35,6 +35,7 @@ pub(crate) fn foreseen(mut case: Case, forecasts: &[Forecast], links: Option<f32
         hole.forecast = at as u32;
     }
     case.pool.joint = links.map(|link| Joint {
+        source: OrderSource::Scheduler,
         order: (0..holes as u32).collect(),
         link: vec![link; holes.saturating_sub(1)],
         typical_s: None,
@@ -321,6 +322,7 @@ pub(crate) fn messy(rng: &mut ChaCha8Rng) -> Case {
         let mut order: Vec<u32> = (0..holes as u32).collect();
         order.shuffle(rng);
         case.pool.joint = Some(Joint {
+            source: OrderSource::Scheduler,
             order,
             link: (1..holes).map(|_| rng.random()).collect(),
             typical_s: None,

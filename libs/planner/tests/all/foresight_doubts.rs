@@ -1,6 +1,6 @@
 //! Plans by forecasts where something is in doubt, constant, or very large.
 
-use lacuna_model::{Doubt, Forecast, Joint, NodeChoice, Outcome, Plan, Policy};
+use lacuna_model::{Doubt, Forecast, Joint, NodeChoice, OrderSource, Outcome, Plan, Policy};
 use lacuna_planner::{Settings, explain};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -45,6 +45,7 @@ fn on_doubt_nobody_grows() {
             let mut case = sure.clone();
             let link = vec![link; order.len().saturating_sub(1)];
             case.pool.joint = Some(Joint {
+                source: OrderSource::Scheduler,
                 order,
                 link,
                 typical_s: None,

@@ -108,6 +108,8 @@ impl Pairs {
 
 #[cfg(test)]
 mod tests {
+    use lacuna_model::OrderSource;
+
     use super::*;
 
     #[test]
@@ -115,6 +117,7 @@ mod tests {
         let mut pairs = Pairs::new(2, 4, 10, 1);
         // In the order 2, 0, 3, 1, which are the nodes' places in the list of holes.
         let joint = Joint {
+            source: OrderSource::Scheduler,
             order: vec![2, 0, 3, 1],
             link: vec![1.0, 0.5, 0.25],
             typical_s: None,
@@ -135,6 +138,7 @@ mod tests {
     fn a_link_to_nowhere_is_passed_over() {
         let mut pairs = Pairs::new(1, 2, 10, 1);
         let joint = Joint {
+            source: OrderSource::Scheduler,
             order: vec![0, 9],
             link: vec![0.5, 0.5],
             typical_s: None,

@@ -77,6 +77,7 @@ pub(crate) fn record() -> TrainerRecord {
         failures: 0,
         loss: Some(0.75),
         checkpoint: None,
+        measured: None,
     }
 }
 
@@ -300,6 +301,8 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         activity,
         released: Some("dead man".to_owned()),
         leaving,
+        gave_back_in: None,
+        broken: None,
     })
     .into()
 }
