@@ -274,6 +274,10 @@ pub struct Control {
     /// others train on meanwhile.
     #[serde(with = "text::span")]
     pub prepare_wait: Span,
+    /// When members of a run say that their group broke, those that say nothing have this long
+    /// to explain it; then the others go on without them.
+    #[serde(with = "text::span")]
+    pub broken_wait: Span,
     /// Whether a node is given to nobody before its agent has spoken, as where agents come as
     /// pilots of the main scheduler. Without it, silence is found out after `silent_after`.
     pub require_agents: bool,
@@ -295,6 +299,7 @@ impl Default for Control {
             retry_after: Span::from_secs(10),
             quarantine: Span::from_secs(300),
             prepare_wait: Span::from_secs(120),
+            broken_wait: Span::from_ms(300),
             require_agents: false,
             store: None,
             pilots: None,
