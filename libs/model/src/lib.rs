@@ -10,6 +10,7 @@ mod hole;
 mod id;
 mod lease;
 mod life;
+mod observed;
 mod plan;
 mod pool;
 mod reason;
@@ -23,6 +24,7 @@ pub use hole::{Hole, HoleRecord};
 pub use id::{ClusterId, IdError, NodeId, TrainerId};
 pub use lease::{Epoch, Lease, RunId};
 pub use life::{Measured, MeasuredPause, MeasuredRate, Phase, TrainerRecord};
+pub use observed::ObservedHour;
 pub use plan::{
     Allocation, Generation, HoleVerdict, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve,
     TrainerVerdict, Verdict,

@@ -6,7 +6,9 @@ use lacuna_model::{
     Epoch, NodeEvent, NodeId, Plan, Pool, RunId, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
 };
 
-pub use lacuna_model::{Action, Activity, AgentStatus, Assignment, Command, Member, Progress};
+pub use lacuna_model::{
+    Action, Activity, AgentStatus, Assignment, Command, Member, ObservedHour, Progress,
+};
 
 /// A message type with its address on the bus: the kind that goes into `ce-type` and the
 /// version of its fields.
@@ -233,36 +235,6 @@ pub struct Totals {
     pub queued: u32,
     /// Trainers admitted.
     pub active: u32,
-}
-
-/// What was observed within one hour of the cluster's time, while no pilots were started: all
-/// sums, kept by control in a bucket under the hour's first moment.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct ObservedHour {
-    /// The hour's first moment.
-    pub start: Timestamp,
-    /// Seconds of it that were observed.
-    pub watched_s: f64,
-    /// Node-seconds in the pool.
-    pub idle_node_s: f64,
-    /// Node-seconds in the pool and in the plan.
-    pub planned_node_s: f64,
-    /// Those of them in which a pilot would have trained.
-    pub harvested_node_s: f64,
-    /// Holes that opened.
-    pub holes: u64,
-    /// Pilots that would have been started.
-    pub pilots: u64,
-    /// Nodes that batch jobs took while they were in the plan.
-    pub wanted: u64,
-    /// Moments at which that happened.
-    pub moments: u64,
-    /// Seconds that batch jobs would have waited, all together, as far as can be assumed.
-    pub delay_s: f64,
-    /// Most nodes in the pool at a time.
-    pub most_idle: u32,
-    /// Most of them in the plan at a time.
-    pub most_planned: u32,
 }
 
 /// What an operator asks of the executor of pilots; answered by a [`Reply`].

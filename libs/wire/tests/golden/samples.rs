@@ -351,6 +351,8 @@ pub(crate) fn observed() -> ObservedHour {
         idle_node_s: 2.0,
         planned_node_s: 3.0,
         harvested_node_s: 4.5,
+        restart_node_s: 5.5,
+        restarts: 6,
         holes: 5,
         pilots: 6,
         wanted: 7,
