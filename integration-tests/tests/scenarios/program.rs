@@ -64,6 +64,7 @@ fn trainer(dir: &Path) -> TrainerSpec {
             env: BTreeMap::from([("GOAL".to_owned(), GOAL.to_string())]),
             checkpoint_dir: Some(dir.display().to_string()),
             profile: false,
+            family: None,
             elastic: lacuna_model::Elastic::Restart,
         },
     }

@@ -272,6 +272,7 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
             ]),
             checkpoint_dir: Some(folder),
             profile: false,
+            family: None,
             elastic,
         },
     }

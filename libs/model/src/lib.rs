@@ -10,6 +10,7 @@ mod hole;
 mod id;
 mod lease;
 mod life;
+mod measured;
 mod observed;
 mod plan;
 mod pool;
@@ -23,7 +24,8 @@ pub use event::{EventKind, NodeEvent, NodeState};
 pub use hole::{Hole, HoleRecord};
 pub use id::{ClusterId, IdError, NodeId, TrainerId};
 pub use lease::{Epoch, Lease, RunId};
-pub use life::{Measured, MeasuredPause, MeasuredRate, Phase, TrainerRecord};
+pub use life::{Phase, TrainerRecord};
+pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate};
 pub use observed::ObservedHour;
 pub use plan::{
     Allocation, Generation, HoleVerdict, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeId, RunId, Timestamp, TrainerSpec};
+use crate::{Measured, NodeId, RunId, Timestamp, TrainerSpec};
 
 /// Where a trainer is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -87,55 +87,6 @@ pub struct TrainerRecord {
     /// What was measured of it, if it is profiled while it trains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Box<Measured>>,
-}
-
-/// What was measured of a trainer while it trained: what its scaling curve and its rescale
-/// costs rest on, and how firmly.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Measured {
-    /// Rates by node count, fewest nodes first.
-    pub rates: Vec<MeasuredRate>,
-    /// What growing costs, once it has grown often enough.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub up: Option<MeasuredPause>,
-    /// What shrinking and losing nodes costs, once that has happened often enough.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub down: Option<MeasuredPause>,
-    /// What trying sizes on purpose has cost so far, node-seconds: time stalled by it, and time
-    /// that nodes spent below what the plan would have had of them.
-    #[serde(default)]
-    pub spent_node_s: f64,
-}
-
-/// The rate at one node count, as measured.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct MeasuredRate {
-    /// Node count, at least 1.
-    pub nodes: u32,
-    /// Samples/s.
-    pub rate: f64,
-    /// Standard deviation of the single measurements, samples/s.
-    pub spread: f64,
-    /// From so many measurements.
-    pub count: u32,
-    /// The newest of them, in the cluster's time.
-    pub at: Timestamp,
-    /// Whether they were made on another trainer that declares the same program.
-    #[serde(default)]
-    pub shared: bool,
-}
-
-/// What one kind of change of nodes costs, as measured.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct MeasuredPause {
-    /// Mean, seconds of lost training.
-    pub mean_s: f64,
-    /// Standard deviation of the single changes, seconds.
-    pub spread_s: f64,
-    /// From so many changes.
-    pub count: u32,
-    /// The newest of them, in the cluster's time.
-    pub at: Timestamp,
 }
 
 impl TrainerRecord {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ForecastReport, NodeId, Timestamp, TrainerId};
+use crate::{Basis, ForecastReport, NodeId, Timestamp, TrainerId};
 
 /// The number of a plan. It only grows; a receiver rejects an older one.
 #[derive(
@@ -150,6 +150,9 @@ pub struct TrainerVerdict {
     pub after: u32,
     /// Why.
     pub verdict: Verdict,
+    /// How its rate at that count is known, if it is measured while it trains.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Box<Basis>>,
 }
 
 /// What was decided for one hole.

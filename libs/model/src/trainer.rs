@@ -59,6 +59,10 @@ pub enum Launch {
         /// is only assumed.
         #[serde(default, skip_serializing_if = "is_false")]
         profile: bool,
+        /// Trainers of the same family are taken to scale alike: what was measured of one holds
+        /// for the next. Without it, those with the same command line, environment and launcher.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        family: Option<String>,
         /// How it takes a change of its nodes.
         #[serde(default, skip_serializing_if = "Elastic::is_restart")]
         elastic: Elastic,

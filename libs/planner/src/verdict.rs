@@ -1,6 +1,8 @@
 //! Why a plan is as it is: a verdict for each trainer and each hole.
 
-use lacuna_model::{HoleVerdict, NodeId, Pool, TrainerId, TrainerRecord, TrainerVerdict, Verdict};
+use lacuna_model::{
+    Basis, HoleVerdict, Launch, NodeId, Pool, TrainerId, TrainerRecord, TrainerVerdict, Verdict,
+};
 
 use crate::displace::Offers;
 use crate::translate::Translated;
@@ -40,8 +42,19 @@ pub(crate) fn of_trainers(
             before: item.current,
             after,
             verdict: of_trainer(&case.problem, item, after, free).unwrap_or_else(|| no_nodes(item)),
+            basis: basis(record, after),
         })
         .collect()
+}
+
+/// How the rate of a trainer that is measured while it trains is known at the size that it gets.
+pub(crate) fn basis(record: &TrainerRecord, after: u32) -> Option<Box<Basis>> {
+    let profiled = matches!(record.spec.launch, Launch::Command { profile: true, .. });
+    let basis = || match &record.measured {
+        Some(measured) => measured.basis(after),
+        None => Basis::Assumed,
+    };
+    (profiled && after > 0).then(|| Box::new(basis()))
 }
 
 /// Nodes that nobody gets.

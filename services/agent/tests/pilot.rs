@@ -182,6 +182,7 @@ fn assignment(run: u64, members: &[&str], args: Vec<String>) -> Assignment {
             env: std::collections::BTreeMap::new(),
             checkpoint_dir: None,
             profile: false,
+            family: None,
             elastic: Elastic::Regroup,
         },
         throughput: ScalingCurve::linear(1.0, 4).unwrap(),

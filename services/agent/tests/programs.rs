@@ -71,6 +71,7 @@ fn shell(script: &str) -> Assignment {
             env: [("GREETING".to_owned(), "hello".to_owned())].into(),
             checkpoint_dir: Some("/ckpt".to_owned()),
             profile: false,
+            family: None,
             elastic: lacuna_model::Elastic::Restart,
         },
         throughput: ScalingCurve::linear(1.0, 4).unwrap(),

@@ -80,6 +80,8 @@ struct Raw {
     max_nodes: Spanned<u32>,
     scaling: Option<Spanned<Scaling>>,
     profile: Option<Spanned<bool>>,
+    /// Which trainers scale as it does, if not those with the same command line.
+    family: Option<Spanned<String>>,
     /// `speedup` (the default), `throughput` or an expression, where `scaling.objective` does
     /// not say it all.
     maximise: Option<Spanned<String>>,
@@ -427,6 +429,7 @@ impl Context<'_> {
                     env: raw.environment,
                     checkpoint_dir: raw.checkpoint_dir,
                     profile: raw.profile.is_some_and(Spanned::into_inner),
+                    family: raw.family.map(Spanned::into_inner),
                     elastic,
                 })
             }

@@ -3,6 +3,7 @@
 use lacuna_model::{HoleVerdict, More, NodeId, TrainerId, TrainerReason, TrainerVerdict, Verdict};
 
 use super::Asked;
+use crate::verdict::basis;
 
 /// A verdict for each trainer. `old_worth` is what the nodes that each has would be worth.
 pub(super) fn of_trainers(
@@ -45,6 +46,7 @@ pub(super) fn of_trainers(
                 before,
                 after,
                 verdict,
+                basis: basis(record, after),
             }
         })
         .collect()

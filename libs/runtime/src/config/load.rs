@@ -124,6 +124,7 @@ impl Config {
         }
         self.forecast.check()?;
         self.planner.check()?;
+        self.control.profile.check()?;
         self.control
             .pilots
             .as_ref()

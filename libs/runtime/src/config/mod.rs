@@ -7,6 +7,7 @@ mod forecast;
 mod load;
 mod pilots;
 mod planner;
+mod profile;
 mod sections;
 mod text;
 
@@ -15,6 +16,7 @@ pub use forecast::{Forecast, NodeOrder, Predictor};
 pub use load::ConfigError;
 pub use pilots::{Assumed, PilotCommands, PilotMode, PilotPace, PilotScheduler, PilotTime, Pilots};
 pub use planner::{Foresight, Planner, PlannerPolicy};
+pub use profile::{Profile, ProfileOrder};
 pub use sections::{
     Agent, BusSettings, Cluster, Config, Control, Http, Ingest, LogFormat, Recording,
     RecordingPace, Telemetry,

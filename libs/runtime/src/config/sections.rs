@@ -10,6 +10,7 @@ use super::adapters::{Lsf, Pbs, Slurm};
 use super::forecast::Forecast;
 use super::pilots::Pilots;
 use super::planner::Planner;
+use super::profile::Profile;
 use super::text;
 
 /// The whole configuration.
@@ -284,6 +285,8 @@ pub struct Control {
     /// Host and port of a `TCPStore` beside control, where the members of a run find each
     /// other (`python3 -m lacuna.store`); trainers by `torchrun` and `regroup` need one.
     pub store: Option<String>,
+    /// How trainers without a scaling curve are measured.
+    pub profile: Profile,
     /// How agents come to nodes as jobs of the main scheduler.
     pub pilots: Option<Pilots>,
 }
@@ -302,6 +305,7 @@ impl Default for Control {
             broken_wait: Span::from_ms(300),
             require_agents: false,
             store: None,
+            profile: Profile::default(),
             pilots: None,
         }
     }

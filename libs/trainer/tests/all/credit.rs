@@ -55,6 +55,7 @@ fn saving(name: &str) -> lacuna_model::TrainerSpec {
         env: std::collections::BTreeMap::new(),
         checkpoint_dir: Some("ckpt".to_owned()),
         profile: false,
+        family: None,
         elastic: lacuna_model::Elastic::Restart,
     };
     spec

@@ -16,6 +16,7 @@ fn unknown() -> TrainerSpec {
             env: BTreeMap::new(),
             checkpoint_dir: None,
             profile: true,
+            family: None,
             elastic: lacuna_model::Elastic::Restart,
         },
         ..spec("a", 1, 4, Work::UntilExit)

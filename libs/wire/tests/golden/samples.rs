@@ -48,6 +48,7 @@ pub(crate) fn spec() -> TrainerSpec {
             env: BTreeMap::from([("A".to_owned(), "b".to_owned())]),
             checkpoint_dir: Some("/scratch/ckpt".to_owned()),
             profile: false,
+            family: None,
             elastic: lacuna_model::Elastic::Restart,
         },
     }
@@ -132,6 +133,7 @@ pub(crate) fn plan() -> Plan {
         before,
         after,
         verdict,
+        basis: None,
     };
     Plan {
         generation: Generation(12),
@@ -248,6 +250,7 @@ pub(crate) fn commands() -> Vec<Command> {
             env,
             checkpoint_dir,
             profile: true,
+            family: None,
             elastic: lacuna_model::Elastic::Regroup,
         },
         throughput: curve(),

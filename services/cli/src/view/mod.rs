@@ -59,6 +59,7 @@ pub(crate) mod tests {
             before,
             after,
             verdict,
+            basis: None,
         };
         PlanState {
             plan: Plan {

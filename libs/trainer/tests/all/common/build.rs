@@ -90,6 +90,7 @@ pub(crate) fn regrouping() -> lacuna_model::Launch {
         env: std::collections::BTreeMap::new(),
         checkpoint_dir: None,
         profile: false,
+        family: None,
         elastic: lacuna_model::Elastic::Regroup,
     }
 }
