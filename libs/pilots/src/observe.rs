@@ -1,15 +1,19 @@
 //! What pilots would have brought, and whom they would have held up, where none is started.
 //!
-//! [`Observer`] hears which nodes are idle and which the newest plan would use. A node in the
-//! plan counts as if a pilot had trained there from [`Assumed::start`] after it came into the
+//! [`Observer`] hears which nodes are idle and what the newest plan would run on them. A node in
+//! the plan counts as if a pilot had trained there from [`Assumed::start`] after it came into the
 //! plan; a node that leaves the pool while it is in the plan would have been taken from a pilot,
 //! and the batch job that took it would have waited for [`Assumed::delay`], once for all the
-//! nodes that it took at that moment. Plans are made as if nothing ran yet, since none is
-//! followed: restarts at changes of a trainer's size are not charged.
+//! nodes that it took at that moment.
+//!
+//! When a trainer's nodes change, whether a plan or a batch job changes them, all that it has then
+//! stand still for what growing or shrinking costs it. None of the plans is followed, so each is
+//! made as if nothing ran yet, and may change more than those of a cluster that trains would: too
+//! much is charged rather than too little.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_model::{NodeId, ObservedHour, RescaleCost, Span, Timestamp, TrainerId};
 
 /// An hour, in milliseconds.
 const HOUR_MS: i64 = 3_600_000;
@@ -25,42 +29,23 @@ pub struct Assumed {
     pub start: Span,
 }
 
-/// What was observed within one hour of the cluster's time. All sums.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Hour {
-    /// Its first moment.
-    pub start: Timestamp,
-    /// Seconds of it that were observed.
-    pub watched_s: f64,
-    /// Node-seconds in the pool.
-    pub idle_node_s: f64,
-    /// Node-seconds in the pool and in the plan.
-    pub planned_node_s: f64,
-    /// Those of them in which a pilot would have trained.
-    pub harvested_node_s: f64,
-    /// Holes that opened.
-    pub holes: u64,
-    /// Pilots that would have been started.
-    pub pilots: u64,
-    /// Nodes that were taken while they were in the plan.
-    pub wanted: u64,
-    /// Moments at which that happened.
-    pub moments: u64,
-    /// Seconds that batch jobs would have waited, all together.
-    pub delay_s: f64,
-    /// Most nodes in the pool at a time.
-    pub most_idle: u32,
-    /// Most of them in the plan at a time.
-    pub most_planned: u32,
+/// What a plan would do with one trainer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// On which nodes it would run.
+    pub nodes: BTreeSet<NodeId>,
+    /// What a change of them costs it.
+    pub rescale: RescaleCost,
 }
 
-impl Hour {
-    fn new(start: Timestamp) -> Self {
-        Self {
-            start,
-            ..Self::default()
-        }
-    }
+/// A node of the pool that the plan uses.
+#[derive(Debug, Clone)]
+struct Place {
+    trainer: TrainerId,
+    /// When its pilot would be up.
+    up: Timestamp,
+    /// Until when its trainer stands still.
+    still: Timestamp,
 }
 
 /// The first moment of the hour of a moment.
@@ -78,12 +63,12 @@ pub struct Observer {
     idle: BTreeSet<NodeId>,
     /// Whether a pool has come: before that no hole opens.
     known: bool,
-    /// What the newest plan uses.
-    wanted: BTreeSet<NodeId>,
-    /// Idle nodes of it, and since when.
-    planned: BTreeMap<NodeId, Timestamp>,
-    hour: Hour,
-    done: Vec<Hour>,
+    /// The newest plan.
+    plan: BTreeMap<TrainerId, Planned>,
+    /// Idle nodes of it.
+    places: BTreeMap<NodeId, Place>,
+    hour: ObservedHour,
+    done: Vec<ObservedHour>,
 }
 
 impl Observer {
@@ -95,15 +80,15 @@ impl Observer {
             at: None,
             idle: BTreeSet::new(),
             known: false,
-            wanted: BTreeSet::new(),
-            planned: BTreeMap::new(),
-            hour: Hour::default(),
+            plan: BTreeMap::new(),
+            places: BTreeMap::new(),
+            hour: ObservedHour::default(),
             done: Vec::new(),
         }
     }
 
     /// Goes on with an hour that an earlier observer has begun.
-    pub fn resume(&mut self, hour: Hour) {
+    pub fn resume(&mut self, hour: ObservedHour) {
         if self.at.is_none() {
             self.hour = hour;
         }
@@ -118,7 +103,7 @@ impl Observer {
         }
         self.known = true;
         let taken = self
-            .planned
+            .places
             .keys()
             .filter(|node| !idle.contains(*node))
             .count();
@@ -131,10 +116,10 @@ impl Observer {
         self.match_plan(now);
     }
 
-    /// The nodes that the newest plan uses.
-    pub fn plan(&mut self, now: Timestamp, nodes: BTreeSet<NodeId>) {
+    /// The newest plan.
+    pub fn plan(&mut self, now: Timestamp, plan: BTreeMap<TrainerId, Planned>) {
         self.pass(now);
-        self.wanted = nodes;
+        self.plan = plan;
         self.match_plan(now);
     }
 
@@ -163,19 +148,19 @@ impl Observer {
 
     /// The present hour, as far as it has come.
     #[must_use]
-    pub const fn hour(&self) -> &Hour {
+    pub const fn hour(&self) -> &ObservedHour {
         &self.hour
     }
 
     /// Hours that are over, each once.
-    pub fn take_done(&mut self) -> Vec<Hour> {
+    pub fn take_done(&mut self) -> Vec<ObservedHour> {
         std::mem::take(&mut self.done)
     }
 
     /// How many idle nodes the plan uses now.
     #[must_use]
     pub fn planned(&self) -> usize {
-        self.planned.len()
+        self.places.len()
     }
 
     fn open_hour(&mut self, at: Timestamp) {
@@ -183,7 +168,7 @@ impl Observer {
         if self.hour.start == start {
             return;
         }
-        let over = std::mem::replace(&mut self.hour, Hour::new(start));
+        let over = std::mem::replace(&mut self.hour, ObservedHour::new(start));
         if over.watched_s > 0.0 {
             self.done.push(over);
         }
@@ -192,35 +177,65 @@ impl Observer {
 
     fn count(&mut self, from: Timestamp, until: Timestamp) {
         let seconds = until.since(from).as_secs_f64();
-        let trained: f64 = self
-            .planned
-            .values()
-            .map(|since| {
-                let begins = (*since + self.assumed.start).max(from);
-                until.since(begins).as_secs_f64().max(0.0)
-            })
-            .sum();
+        let after = |begin: Timestamp| until.since(begin.max(from)).as_secs_f64().max(0.0);
+        let up: f64 = self.places.values().map(|place| after(place.up)).sum();
+        let trained = |place: &Place| after(place.up.max(place.still));
+        let trained: f64 = self.places.values().map(trained).sum();
         self.hour.watched_s += seconds;
         self.hour.idle_node_s += seconds * self.idle.len() as f64;
-        self.hour.planned_node_s += seconds * self.planned.len() as f64;
+        self.hour.planned_node_s += seconds * self.places.len() as f64;
         self.hour.harvested_node_s += trained;
+        self.hour.restart_node_s += up - trained;
     }
 
+    /// The places that the newest plan gives the present pool.
     fn match_plan(&mut self, now: Timestamp) {
-        let both: BTreeSet<&NodeId> = self.wanted.intersection(&self.idle).collect();
-        self.planned.retain(|node, _| both.contains(node));
-        for node in both {
-            if !self.planned.contains_key(node) {
-                self.planned.insert(node.clone(), now);
-                self.hour.pilots = self.hour.pilots.saturating_add(1);
+        let mut places = BTreeMap::new();
+        for (trainer, planned) in &self.plan {
+            let nodes = || planned.nodes.intersection(&self.idle);
+            let had: BTreeSet<&NodeId> = self.nodes_of(trainer).collect();
+            let grows = nodes().any(|node| !had.contains(node));
+            let shrinks = had.iter().any(|node| !planned.nodes.contains(*node))
+                || had.iter().any(|node| !self.idle.contains(*node));
+            let up = if grows { planned.rescale.up_s } else { 0.0 };
+            let down = if shrinks { planned.rescale.down_s } else { 0.0 };
+            // Its first nodes interrupt nothing.
+            let cost = if had.is_empty() { 0.0 } else { up.max(down) };
+            let still = now + Span::from_secs_f64(cost);
+            let mut any = false;
+            for node in nodes() {
+                any = true;
+                let before = self.places.get(node);
+                if before.is_none() {
+                    self.hour.pilots = self.hour.pilots.saturating_add(1);
+                }
+                let of_it = before.filter(|place| place.trainer == *trainer);
+                let place = Place {
+                    trainer: trainer.clone(),
+                    up: before.map_or(now + self.assumed.start, |place| place.up),
+                    still: of_it.map_or(still, |place| place.still.max(still)),
+                };
+                places.insert(node.clone(), place);
+            }
+            if cost > 0.0 && any {
+                self.hour.restarts = self.hour.restarts.saturating_add(1);
             }
         }
+        self.places = places;
         self.note_most();
+    }
+
+    fn nodes_of<'a>(&'a self, trainer: &'a TrainerId) -> impl Iterator<Item = &'a NodeId> {
+        let of_it = self
+            .places
+            .iter()
+            .filter(move |(_, p)| p.trainer == *trainer);
+        of_it.map(|(node, _)| node)
     }
 
     fn note_most(&mut self) {
         let idle = u32::try_from(self.idle.len()).unwrap_or(u32::MAX);
-        let planned = u32::try_from(self.planned.len()).unwrap_or(u32::MAX);
+        let planned = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
         self.hour.most_idle = self.hour.most_idle.max(idle);
         self.hour.most_planned = self.hour.most_planned.max(planned);
     }
@@ -238,6 +253,26 @@ mod tests {
         names.iter().map(|n| NodeId::new(n).unwrap()).collect()
     }
 
+    /// A plan that runs one trainer on these nodes, to which a change costs nothing.
+    fn plan(names: &[&str]) -> BTreeMap<TrainerId, Planned> {
+        costly(&[("t", names)], 0.0, 0.0)
+    }
+
+    fn costly(
+        trainers: &[(&str, &[&str])],
+        up_s: f64,
+        down_s: f64,
+    ) -> BTreeMap<TrainerId, Planned> {
+        let one = |(name, names): &(&str, &[&str])| {
+            let planned = Planned {
+                nodes: nodes(names),
+                rescale: RescaleCost { up_s, down_s },
+            };
+            (TrainerId::new(name).unwrap(), planned)
+        };
+        trainers.iter().map(one).collect()
+    }
+
     fn observer() -> Observer {
         Observer::new(Assumed {
             delay: Span::from_secs(2),
@@ -251,7 +286,7 @@ mod tests {
         let mut o = observer();
         let t = Timestamp::from_unix;
         o.pool(t(0), nodes(&["a", "b", "c"]));
-        o.plan(t(100), nodes(&["a", "b", "z"]));
+        o.plan(t(100), plan(&["a", "b", "z"]));
         o.pool(t(200), nodes(&["b", "c"]));
         o.pass(t(300));
         let hour = o.hour();
@@ -269,13 +304,13 @@ mod tests {
         let mut o = observer();
         let t = Timestamp::from_unix;
         o.pool(t(0), nodes(&["a", "b", "c", "d"]));
-        o.plan(t(0), nodes(&["a", "b"]));
+        o.plan(t(0), plan(&["a", "b"]));
         o.pool(t(60), nodes(&["c", "d"]));
         o.pool(t(120), nodes(&["c"]));
         assert_eq!((o.hour().wanted, o.hour().moments), (2, 1));
         // A plan that gives nodes up wants nobody's patience.
-        o.plan(t(130), nodes(&["c"]));
-        o.plan(t(140), nodes(&[]));
+        o.plan(t(130), plan(&["c"]));
+        o.plan(t(140), plan(&[]));
         o.pool(t(150), nodes(&[]));
         assert_eq!((o.hour().wanted, o.hour().moments), (2, 1));
     }
@@ -286,7 +321,7 @@ mod tests {
         let t = Timestamp::from_unix;
         let hour = 3600;
         o.pool(t(hour - 100), nodes(&["a"]));
-        o.plan(t(hour - 100), nodes(&["a"]));
+        o.plan(t(hour - 100), plan(&["a"]));
         o.pass(t(hour + 100));
         let done = o.take_done();
         assert_eq!(done.len(), 1);
@@ -305,6 +340,65 @@ mod tests {
         late.resume(*o.hour());
         late.pass(t(3 * hour));
         assert_eq!(late.take_done()[0].watched_s, 100.0);
+    }
+
+    #[test]
+    fn a_trainer_whose_nodes_change_stands_still() {
+        let mut o = observer();
+        let t = Timestamp::from_unix;
+        let plan = |names: &[&str]| costly(&[("t", names)], 20.0, 5.0);
+        o.pool(t(0), nodes(&["a", "b", "c"]));
+        o.plan(t(0), plan(&["a", "b"]));
+        o.pass(t(100));
+        // The first nodes cost the pilots' start and nothing else.
+        assert_eq!(o.hour().harvested_node_s, 2.0 * 90.0);
+        assert_eq!((o.hour().restarts, o.hour().restart_node_s), (0, 0.0));
+        // Growing: both stand still for 20 s; the third is up after 10 s and still for 10 more.
+        o.plan(t(100), plan(&["a", "b", "c"]));
+        o.pass(t(200));
+        assert_eq!(o.hour().harvested_node_s, 2.0 * 90.0 + 3.0 * 80.0);
+        assert_eq!(o.hour().restarts, 1);
+        assert_eq!(o.hour().restart_node_s, 2.0 * 20.0 + 10.0);
+        // The same plan again costs nothing.
+        o.plan(t(200), plan(&["a", "b", "c"]));
+        o.pass(t(250));
+        assert_eq!(o.hour().restarts, 1);
+        // A batch job takes one; that the next plan knows of it changes nothing more.
+        o.pool(t(300), nodes(&["a", "b"]));
+        o.plan(t(301), plan(&["a", "b"]));
+        o.pass(t(400));
+        assert_eq!(o.hour().restarts, 2);
+        assert_eq!(o.hour().restart_node_s, 50.0 + 2.0 * 5.0);
+        // All is accounted for.
+        let hour = *o.hour();
+        let started = 3.0 * 10.0;
+        assert_eq!(
+            hour.planned_node_s,
+            hour.harvested_node_s + hour.restart_node_s + started
+        );
+    }
+
+    #[test]
+    fn changes_in_a_row_are_one_standstill_and_a_move_is_a_change_for_both() {
+        let mut o = observer();
+        let t = Timestamp::from_unix;
+        let two = |one: &[&str], other: &[&str]| costly(&[("s", one), ("t", other)], 20.0, 20.0);
+        o.pool(t(0), nodes(&["a", "b", "c"]));
+        o.plan(t(0), two(&["a", "b"], &["c"]));
+        o.plan(t(100), two(&["a"], &["b", "c"]));
+        o.plan(t(110), two(&["a", "b"], &["c"]));
+        o.pass(t(200));
+        assert_eq!(o.hour().restarts, 4);
+        assert_eq!(
+            o.hour().pilots,
+            3,
+            "a node that changes hands keeps its pilot"
+        );
+        assert_eq!(o.hour().restart_node_s, 3.0 * 30.0);
+        // A trainer that loses all its nodes has nothing that could stand still.
+        o.plan(t(200), two(&[], &["c"]));
+        o.pass(t(300));
+        assert_eq!(o.hour().restart_node_s, 3.0 * 30.0);
     }
 
     #[test]

@@ -12,9 +12,9 @@ use serde_json::Value;
 use crate::job::{JobId, Listed, Stage};
 use crate::keeper::{Cause, Refusal};
 use crate::scheduler::{
-    CommandLine, ListError, RunError, Said, Scheduler, Submission, clock_time, gist,
+    self, CommandLine, ListError, RunError, Said, Scheduler, Submission, clock_time, list_text,
+    quoted,
 };
-use crate::slurm::quoted;
 
 /// The variable that marks a pilot.
 const MARK: &str = "LACUNA_MARK";
@@ -85,20 +85,7 @@ impl Scheduler for Pbs {
     }
 
     fn submitted(&self, said: &Result<Said, RunError>) -> Result<JobId, Refusal> {
-        let said = crate::scheduler::heard(said)?;
-        if said.code == Some(0) {
-            let last = said.stdout.lines().rev().find(|l| !l.trim().is_empty());
-            return last
-                .and_then(|l| JobId::new(l.trim()))
-                .ok_or_else(|| Refusal {
-                    cause: Cause::Unclear,
-                    text: format!("no job number in the answer {:?}", said.stdout.trim()),
-                });
-        }
-        Err(Refusal {
-            cause: cause(&said.stderr),
-            text: gist(said),
-        })
+        scheduler::submitted(said, |line| line, &CAUSES)
     }
 
     /// PBS cannot cancel by state. A pilot that has got its node in the same moment goes too.
@@ -120,16 +107,10 @@ impl Scheduler for Pbs {
     }
 
     fn listed(&self, said: &Result<Said, RunError>) -> Result<Vec<Listed>, ListError> {
-        let program = || self.submission.programs.list.join(" ");
-        let said = said.as_ref().map_err(Clone::clone)?;
-        if said.code != Some(0) {
-            return Err(ListError::Failed {
-                program: program(),
-                text: gist(said),
-            });
-        }
-        let answer: Answer = serde_json::from_str(&said.stdout).map_err(|e| ListError::Form {
-            program: program(),
+        let program = &self.submission.programs.list;
+        let text = list_text(program, said)?;
+        let answer: Answer = serde_json::from_str(text).map_err(|e| ListError::Form {
+            program: program.join(" "),
             reason: e.to_string(),
         })?;
         Ok(answer
@@ -217,12 +198,6 @@ const CAUSES: [(&str, Cause); 14] = [
     ("unknown node", Cause::Node),
     ("unknown resource", Cause::Denied),
 ];
-
-fn cause(stderr: &str) -> Cause {
-    let text = stderr.to_lowercase();
-    let known = CAUSES.iter().find(|(words, _)| text.contains(words));
-    known.map_or(Cause::Unclear, |(_, cause)| *cause)
-}
 
 #[cfg(test)]
 mod tests;

@@ -159,8 +159,18 @@ pub fn mark(cluster: &lacuna_model::ClusterId) -> String {
     format!("lacuna:{cluster}")
 }
 
+/// A word for the shell.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
 /// The first line that says something, cut to what fits a log line.
-pub(crate) fn gist(said: &Said) -> String {
+fn gist(said: &Said) -> String {
     let lines = || said.stderr.lines().chain(said.stdout.lines());
     let telling = lines().map(str::trim).find(|line| !line.is_empty());
     let text: String = telling.unwrap_or_default().chars().take(300).collect();
@@ -171,14 +181,55 @@ pub(crate) fn gist(said: &Said) -> String {
     }
 }
 
-/// What a submission's program said, or why there is no job or nobody knows.
-pub(crate) fn heard(said: &Result<Said, RunError>) -> Result<&Said, Refusal> {
-    said.as_ref().map_err(|error| Refusal {
+/// What the answer to a submission means: the number is the last line that says something,
+/// since a wrapper may speak before, as far as `number` takes it; `causes` are the scheduler's
+/// words for refusals, in lower case, of which the first that fits counts.
+///
+/// # Errors
+/// Why there is no job, or why nobody knows.
+pub(crate) fn submitted(
+    said: &Result<Said, RunError>,
+    number: impl Fn(&str) -> &str,
+    causes: &[(&str, Cause)],
+) -> Result<JobId, Refusal> {
+    let said = said.as_ref().map_err(|error| Refusal {
         cause: match error {
             RunError::NotRun { .. } => Cause::Missing,
             RunError::Late { .. } => Cause::Unreachable,
         },
         text: error.to_string(),
+    })?;
+    if said.code != Some(0) {
+        let text = said.stderr.to_lowercase();
+        let known = causes.iter().find(|(words, _)| text.contains(words));
+        return Err(Refusal {
+            cause: known.map_or(Cause::Unclear, |(_, cause)| *cause),
+            text: gist(said),
+        });
+    }
+    let last = said.stdout.lines().rev().find(|l| !l.trim().is_empty());
+    last.and_then(|line| JobId::new(number(line.trim())))
+        .ok_or_else(|| Refusal {
+            cause: Cause::Unclear,
+            text: format!("no job number in the answer {:?}", said.stdout.trim()),
+        })
+}
+
+/// The text of a list.
+///
+/// # Errors
+/// [`ListError`], unless the program came to a good end.
+pub(crate) fn list_text<'a>(
+    program: &[String],
+    said: &'a Result<Said, RunError>,
+) -> Result<&'a str, ListError> {
+    let said = said.as_ref().map_err(Clone::clone)?;
+    if said.code == Some(0) {
+        return Ok(&said.stdout);
+    }
+    Err(ListError::Failed {
+        program: program.join(" "),
+        text: gist(said),
     })
 }
 

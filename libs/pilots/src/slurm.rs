@@ -6,7 +6,8 @@ use lacuna_model::{NodeId, Span};
 use crate::job::{End, JobId, Listed, Stage};
 use crate::keeper::{Cause, Refusal};
 use crate::scheduler::{
-    CommandLine, ListError, RunError, Said, Scheduler, Submission, clock_time, gist,
+    self, CommandLine, ListError, RunError, Said, Scheduler, Submission, clock_time, list_text,
+    quoted,
 };
 
 /// What `squeue` is asked for. The comment, which may hold anything, stands last.
@@ -28,33 +29,26 @@ impl Slurm {
     }
 }
 
+/// The script that sites can submit by hand, too.
+const SCRIPT: &str = include_str!("../../../deploy/slurm/pilot.sbatch");
+
 /// The batch script that starts an agent with `exec srun`: only the tasks of a step hear
-/// SIGTERM when a grace time begins, and nothing else may stand between them and Slurm.
+/// SIGTERM when a grace time begins, and nothing else may stand between them and Slurm. Options
+/// come by the command line, so that none stands in it.
 #[must_use]
 pub fn script(agent: &str, config: &str) -> String {
-    let config = if config.is_empty() {
-        String::new()
-    } else {
-        format!(" --config {}", quoted(config))
-    };
-    format!(
-        "#!/bin/sh\n\
-         # One agent of Lacuna on this node. It holds no batch job up: it goes at the first SIGTERM.\n\
-         exec srun --nodes=1 --ntasks=1 --cpus-per-task=\"${{SLURM_CPUS_ON_NODE:-1}}\" \
-         --cpu-bind=none --mpi=none --kill-on-bad-exit=1 --export=ALL \
-         {} --pilot --node \"$SLURMD_NODENAME\"{config}\n",
-        quoted(agent)
-    )
-}
-
-/// A word for the shell.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
+    let mut script = String::new();
+    for line in SCRIPT.lines() {
+        let (name, _) = line.split_once('=').unwrap_or_default();
+        match name {
+            "agent" => script.push_str(&format!("agent={}", quoted(agent))),
+            "config" => script.push_str(&format!("config={}", quoted(config))),
+            _ if line.starts_with('#') && !line.starts_with("#!") => continue,
+            _ => script.push_str(line),
+        }
+        script.push('\n');
     }
+    script
 }
 
 impl Scheduler for Slurm {
@@ -96,20 +90,12 @@ impl Scheduler for Slurm {
     }
 
     fn submitted(&self, said: &Result<Said, RunError>) -> Result<JobId, Refusal> {
-        let said = crate::scheduler::heard(said)?;
-        if said.code == Some(0) {
-            // `--parsable` gives `number` or `number;cluster`, and a wrapper may speak before.
-            let last = said.stdout.lines().rev().find(|l| !l.trim().is_empty());
-            let number = last.and_then(|l| l.trim().split(';').next());
-            return number.and_then(JobId::new).ok_or_else(|| Refusal {
-                cause: Cause::Unclear,
-                text: format!("no job number in the answer {:?}", said.stdout.trim()),
-            });
-        }
-        Err(Refusal {
-            cause: cause(&said.stderr),
-            text: gist(said),
-        })
+        // `--parsable` gives `number` or `number;cluster`.
+        scheduler::submitted(
+            said,
+            |line| line.split(';').next().unwrap_or_default(),
+            &CAUSES,
+        )
     }
 
     fn cancel(&self, jobs: &[JobId], pending_only: bool) -> CommandLine {
@@ -140,23 +126,19 @@ impl Scheduler for Slurm {
     }
 
     fn listed(&self, said: &Result<Said, RunError>) -> Result<Vec<Listed>, ListError> {
-        let program = || self.submission.programs.list.join(" ");
-        let said = said.as_ref().map_err(Clone::clone)?;
-        if said.code != Some(0) {
-            return Err(ListError::Failed {
-                program: program(),
-                text: gist(said),
-            });
-        }
+        let program = &self.submission.programs.list;
         let mut jobs = Vec::new();
-        for line in said.stdout.lines().filter(|line| !line.trim().is_empty()) {
+        for line in list_text(program, said)?
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+        {
             match parse(line) {
                 Some(job) => jobs.push(job),
                 // A line of a comment with line breaks, of a job that is not ours. One of ours
                 // has no such comment, so a damaged line with our name means a damaged answer.
                 None if line.contains(&self.submission.mark) => {
                     return Err(ListError::Form {
-                        program: program(),
+                        program: program.join(" "),
                         reason: format!("expected {FORMAT}, got {line:?}"),
                     });
                 }
@@ -209,8 +191,8 @@ fn stage(state: &str) -> Option<Stage> {
     })
 }
 
-/// Words of `sbatch` and what they mean, in lower case. The first that fits counts.
-const CAUSES: [(&str, Cause); 21] = [
+/// Words of `sbatch` and what they mean, in lower case (slurm_errno.c). The first that fits counts.
+const CAUSES: [(&str, Cause); 25] = [
     ("socket timed out", Cause::Unreachable),
     ("unable to contact slurm controller", Cause::Unreachable),
     ("zero bytes were transmitted", Cause::Unreachable),
@@ -225,20 +207,18 @@ const CAUSES: [(&str, Cause); 21] = [
     ("invalid account", Cause::Denied),
     ("invalid partition", Cause::Denied),
     ("invalid qos", Cause::Denied),
+    ("invalid user id", Cause::Denied),
     ("not permitted to use this partition", Cause::Denied),
+    ("required partition not available", Cause::Denied),
     ("unrecognized option", Cause::Denied),
     ("requested time limit", Cause::Denied),
+    ("incompatible versions of client and server", Cause::Denied),
     ("invalid node name", Cause::Node),
     ("requested node configuration", Cause::Node),
     ("required node not available", Cause::Node),
     ("requested nodes are busy", Cause::Node),
+    ("requested nodes not in this partition", Cause::Node),
 ];
-
-fn cause(stderr: &str) -> Cause {
-    let text = stderr.to_lowercase();
-    let known = CAUSES.iter().find(|(words, _)| text.contains(words));
-    known.map_or(Cause::Unclear, |(_, cause)| *cause)
-}
 
 #[cfg(test)]
 mod tests;

@@ -23,8 +23,9 @@ fn processes(site: &Site<'_>, out: &mut Vec<Finding>) {
             "process tracking",
             verdict,
             kind,
-            "without cgroups a process that leaves its group survives its job and runs beside \
-             the next; agents kill whole groups, but cannot find one that hides",
+            "without cgroups a process that leaves its parent survives its job and runs beside the \
+             next; agents find those of training programs, unless they are killed themselves \
+             (SIGKILL) together with the guard above the program",
             "ProctrackType=proctrack/cgroup",
         );
     }

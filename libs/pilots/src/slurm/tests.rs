@@ -40,16 +40,25 @@ fn a_pilot_is_a_one_node_job_that_is_never_requeued() {
          --account=fill --output=/dev/null --time-min=00:10:00 --gpus-per-node=4"
     );
     let script = line.stdin.unwrap();
-    assert!(script.starts_with("#!/bin/sh\n"), "{script}");
-    let last = script.lines().last().unwrap();
-    assert!(last.starts_with("exec srun "), "{last}");
-    assert!(
-        last.ends_with(
-            "/opt/lacuna/bin/lacuna-agent --pilot --node \"$SLURMD_NODENAME\" \
-             --config /etc/lacuna/lacuna.toml"
-        ),
-        "{last}"
+    let lines: Vec<&str> = script.lines().collect();
+    assert_eq!(
+        lines[..3],
+        [
+            "#!/bin/sh",
+            "agent=/opt/lacuna/bin/lacuna-agent",
+            "config=/etc/lacuna/lacuna.toml"
+        ]
     );
+    assert!(lines[3].starts_with("exec srun "), "{script}");
+    assert!(!script.contains("#SBATCH"), "{script}");
+    assert_eq!(
+        script
+            .matches("--pilot --node \"$SLURMD_NODENAME\"")
+            .count(),
+        1
+    );
+    let own = super::script("/a b/agent", "");
+    assert!(own.contains("\nagent='/a b/agent'\nconfig=''\n"), "{own}");
 }
 
 #[test]
@@ -98,6 +107,14 @@ fn answers_of_sbatch_are_understood() {
         (
             "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
             Cause::Unreachable,
+        ),
+        (
+            "sbatch: error: Batch job submission failed: User's group not permitted to use this partition",
+            Cause::Denied,
+        ),
+        (
+            "sbatch: error: Batch job submission failed: Incompatible versions of client and server code",
+            Cause::Denied,
         ),
         ("sbatch: error: something new", Cause::Unclear),
     ] {
