@@ -5,7 +5,7 @@
 //! of a new process group and holds its standard input open. When that input ends (the agent
 //! wants the program to stop, or is gone), the group gets SIGTERM, and SIGKILL after the
 //! grace. When the program ends by itself, the guard writes its exit code to the file and
-//! kills what the program left behind. A program that leaves the group (`setsid`) escapes.
+//! kills what the program left behind, also what has left the group (`descendants`).
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -15,8 +15,10 @@ use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::getpgrp;
+use nix::unistd::{getpgrp, getpid};
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::descendants::{adopt, kill_below};
 
 /// First argument of the agent's program when it is a guard.
 pub const GUARD: &str = "guard-process-group";
@@ -36,6 +38,7 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         .to_str()
         .and_then(|ms| ms.parse().ok())
         .unwrap_or(20_000);
+    adopt();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -45,7 +48,8 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let watched = watch(Duration::from_millis(grace), program, arguments.collect());
     let code = runtime.block_on(watched);
     write_code(Path::new(&file), code);
-    // What the program left behind must not train on. This ends the guard as well.
+    // What the program left behind must not train on. The second ends the guard as well.
+    kill_below(getpid());
     let _ = killpg(getpgrp(), Signal::SIGKILL);
     ExitCode::from(70)
 }

@@ -6,6 +6,7 @@
 //! - `lock` lets one agent alone play a node;
 //! - `tail` reads the progress that a program writes.
 
+mod descendants;
 mod guard;
 mod launcher;
 mod lock;

@@ -79,6 +79,7 @@ async fn serve(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
             grace: settings.grace,
             poll_every: settings.report_every.min(POLL),
             hang_after: settings.hang_after,
+            start_limit: settings.start_limit,
             torchrun: settings.torchrun.clone(),
         },
         ctx.clock.clone(),

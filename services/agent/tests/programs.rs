@@ -42,6 +42,7 @@ fn bench(grace_ms: i64) -> Bench {
         grace: Span::from_ms(grace_ms),
         poll_every: Span::from_ms(20),
         hang_after: Span::from_secs(5),
+        start_limit: Span::from_ms(500),
         torchrun: Vec::new(),
     };
     let metrics = Metrics::new(&Registry::new()).unwrap();
@@ -257,6 +258,23 @@ async fn a_program_that_does_not_exist_says_so() {
     };
     assert_eq!(code, 127);
     assert!(reason.contains("cannot start /no/such/program"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_program_that_regroups_and_hangs_at_its_start_is_killed() {
+    let mut bench = bench(1000);
+    let up = bench.path("up");
+    let mut run = shell(&format!("echo $$ > {up}; exec sleep 600"));
+    if let Launch::Command { elastic, .. } = &mut run.launch {
+        *elastic = lacuna_model::Elastic::Regroup;
+    }
+    bench.launcher.prepare(&node(), run);
+    let Happened::Exited { code, reason, .. } = bench.next().await else {
+        panic!("no exit");
+    };
+    assert_eq!(code, 128 + Signal::SIGKILL as i32);
+    assert_eq!(reason, "said nothing for 500ms since its start");
+    gone(&bench.line("up").await).await;
 }
 
 #[tokio::test]

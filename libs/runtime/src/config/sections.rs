@@ -331,6 +331,10 @@ pub struct Agent {
     /// A program that regroups and says nothing for this long hangs, and is killed.
     #[serde(with = "text::span")]
     pub hang_after: Span,
+    /// One that has said nothing at all for this long since its start hangs as well: it has
+    /// imports to do and a model to build. The others' programs are not watched so.
+    #[serde(with = "text::span")]
+    pub start_limit: Span,
     /// What brings the workers of launcher `torchrun` together: a program and its first
     /// arguments.
     pub torchrun: Vec<String>,
@@ -347,6 +351,7 @@ impl Default for Agent {
             report_every: Span::from_secs(5),
             grace: Span::from_secs(20),
             hang_after: Span::from_secs(5),
+            start_limit: Span::from_secs(300),
             torchrun: vec!["torchrun".to_owned()],
             work_dir: PathBuf::from("lacuna-work"),
         }

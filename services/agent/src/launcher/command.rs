@@ -40,6 +40,8 @@ pub struct Settings {
     pub poll_every: Span,
     /// A program that regroups and says nothing for this long hangs, and is killed.
     pub hang_after: Span,
+    /// Or nothing at all for this long since its start.
+    pub start_limit: Span,
     /// What brings workers together: a program and its first arguments.
     pub torchrun: Vec<String>,
 }

@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use super::files::{BEGUN, read_begun};
+use crate::descendants::kill_below;
 
 /// Kills the process groups of all runs that were begun on these nodes (on all if `None`) and
 /// live still. Returns how many.
@@ -30,7 +31,11 @@ pub(super) fn end(work_dir: &Path, nodes: Option<&BTreeSet<NodeId>>) -> usize {
         let ours = groups
             .get(&group)
             .is_some_and(|pids| pids.iter().any(|pid| has_in_environment(*pid, &mark)));
-        if ours && killpg(Pid::from_raw(group), Signal::SIGKILL).is_ok() {
+        if !ours {
+            continue;
+        }
+        kill_below(Pid::from_raw(group));
+        if killpg(Pid::from_raw(group), Signal::SIGKILL).is_ok() {
             tracing::warn!(group, run = run.0, dir = %dir.display(),
                 "program of an earlier agent killed");
             killed += 1;

@@ -16,6 +16,7 @@ use super::environment::{command_line, environment};
 use super::files::{Files, last_lines};
 use super::talk::{LastHeard, Said, Talk};
 use super::{Happened, Settings};
+use crate::descendants::kill_below;
 use crate::guard::{GUARD, code};
 use crate::metrics::Metrics;
 use crate::tail::{Line, Tail};
@@ -91,6 +92,7 @@ impl Run {
         let mut hung = false;
         let mut gone = false;
         let last = talk.as_ref().map(Talk::last_heard);
+        let (started, settings) = (Instant::now(), self.settings.clone());
         if self.member
             && let Some(talk) = &talk
         {
@@ -132,9 +134,9 @@ impl Run {
                     kill(&child);
                     patience = Some(Instant::now() + GUARD_GRACE);
                 }
-                () = silence(last.as_ref(), self.settings.hang_after.to_std()), if !hung => {
+                () = silence(last.as_ref(), started, &settings), if !hung => {
                     tracing::warn!(node = %self.node, trainer = %self.assignment.trainer,
-                        "program says nothing any more, killing it");
+                        "program says nothing, killing it");
                     self.metrics.hung();
                     hung = true;
                     kill(&child);
@@ -155,7 +157,12 @@ impl Run {
             .files
             .exit_code()
             .unwrap_or_else(|| status.map_or(127, code));
-        let words = if hung {
+        let words = if hung && !spoke {
+            format!(
+                "said nothing for {} since its start",
+                self.settings.start_limit
+            )
+        } else if hung {
             format!("said nothing for {}", self.settings.hang_after)
         } else {
             last_lines(&self.files.output, 1).pop().unwrap_or_default()
@@ -305,10 +312,12 @@ impl Run {
     }
 }
 
-/// SIGKILL to the program's whole group, its guard included.
+/// SIGKILL to all that the program has started, then to its group, its guard included.
 fn kill(child: &Child) {
     if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) {
-        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+        let guard = Pid::from_raw(group);
+        kill_below(guard);
+        let _ = killpg(guard, Signal::SIGKILL);
     }
 }
 
@@ -326,19 +335,20 @@ async fn heard(talk: Option<&mut Talk>) -> Said {
     }
 }
 
-/// Ends when a program that has spoken once has been silent for so long.
-async fn silence(last: Option<&LastHeard>, limit: Duration) {
+/// Ends when a program that talks has been silent for too long, since its last word or, before
+/// its first, since its start.
+async fn silence(last: Option<&LastHeard>, started: Instant, settings: &Settings) {
     let Some(last) = last else {
         return std::future::pending().await;
     };
     loop {
-        let end = last.get().unwrap_or_else(Instant::now) + limit;
-        tokio::time::sleep_until(end).await;
-        if last
-            .get()
-            .is_some_and(|last| last + limit <= Instant::now())
-        {
+        let end = match last.get() {
+            Some(last) => last + settings.hang_after.to_std(),
+            None => started + settings.start_limit.to_std(),
+        };
+        if end <= Instant::now() {
             return;
         }
+        tokio::time::sleep_until(end).await;
     }
 }

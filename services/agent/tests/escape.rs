@@ -1,0 +1,84 @@
+//! Programs that leave their process group and their parent are ended with the rest.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Long enough on a loaded machine; nothing waits so long if all is well.
+const LIMIT: Duration = Duration::from_secs(20);
+/// Leaves a process in a session of its own, whose parent has ended, and writes down its number.
+const HIDE: &str = "(setsid sh -c 'echo $$ > hidden; exec sleep 600' &)";
+
+fn guarded(dir: &Path, script: &str) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_lacuna-agent"))
+        .args([
+            "guard-process-group",
+            "300",
+            "code",
+            "/bin/sh",
+            "-c",
+            script,
+        ])
+        .current_dir(dir)
+        .stdin(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap()
+}
+
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(started.elapsed() < LIMIT, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn hidden(dir: &Path) -> String {
+    until("the hidden process has started", || {
+        let text = std::fs::read_to_string(dir.join("hidden")).ok()?;
+        text.ends_with('\n').then(|| text.trim().to_owned())
+    })
+}
+
+/// A zombie does not live.
+fn lives(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
+    stat.is_ok_and(|s| !s.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
+}
+
+fn ends(pid: &str) {
+    until("the hidden process has ended", || {
+        (!lives(pid)).then_some(())
+    });
+}
+
+#[test]
+fn what_hides_from_its_group_ends_with_the_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("{HIDE}; while ! test -s hidden; do sleep 0.02; done; exit 3");
+    let mut guard = guarded(dir.path(), &script);
+    // Waiting would close it, which stops the program.
+    let _input = guard.stdin.take();
+    guard.wait().unwrap();
+    ends(&hidden(dir.path()));
+    let code = std::fs::read_to_string(dir.path().join("code")).unwrap();
+    assert_eq!(code, "3");
+}
+
+#[test]
+fn what_hides_from_its_group_ends_when_the_program_is_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut guard = guarded(dir.path(), &format!("{HIDE}; sleep 600"));
+    let pid = hidden(dir.path());
+    assert!(lives(&pid));
+    drop(guard.stdin.take());
+    guard.wait().unwrap();
+    ends(&pid);
+}
