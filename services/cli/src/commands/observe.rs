@@ -37,7 +37,8 @@ Examples:
 
 Control counts this while control.pilots.mode is observe, the default: it starts nothing and
 looks at what plans would do. HARVEST is node-hours in which pilots would have trained, after
-the time that each would have taken to start (control.pilots.assumed.start). WANTED is nodes
+the time that each would have taken to start (control.pilots.assumed.start); RESTARTS is what
+changes of trainers' nodes would have cost, by the costs that the trainers state. WANTED is nodes
 that batch jobs took while plans would have used them; DELAY assumes that a batch job waits
 once for all nodes that it takes at a moment (control.pilots.assumed.delay).")]
 pub(crate) struct ReportArgs {
@@ -140,6 +141,8 @@ fn sum<'h>(hours: impl IntoIterator<Item = &'h ObservedHour>) -> ObservedHour {
         all.idle_node_s += hour.idle_node_s;
         all.planned_node_s += hour.planned_node_s;
         all.harvested_node_s += hour.harvested_node_s;
+        all.restart_node_s += hour.restart_node_s;
+        all.restarts = all.restarts.saturating_add(hour.restarts);
         all.holes = all.holes.saturating_add(hour.holes);
         all.pilots = all.pilots.saturating_add(hour.pilots);
         all.wanted = all.wanted.saturating_add(hour.wanted);
@@ -178,6 +181,8 @@ fn value(hours: &[ObservedHour]) -> Value {
             "idle_node_s": h.idle_node_s,
             "planned_node_s": h.planned_node_s,
             "harvested_node_s": h.harvested_node_s,
+            "restart_node_s": h.restart_node_s,
+            "restarts": h.restarts,
             "harvested_share": share(h.harvested_node_s, h.idle_node_s),
             "holes": h.holes,
             "pilots": h.pilots,
@@ -218,6 +223,14 @@ fn text(hours: &[ObservedHour]) -> String {
                 percent(all.harvested_node_s, all.idle_node_s)
             ),
         ),
+        (
+            "lost to restarts",
+            format!(
+                "{} node-hours at {} changes",
+                node_hours(all.restart_node_s),
+                all.restarts
+            ),
+        ),
         ("pilots", all.pilots.to_string()),
         (
             "wanted meanwhile",
@@ -237,6 +250,7 @@ fn text(hours: &[ObservedHour]) -> String {
         ("IDLE", Side::Right),
         ("PLANNED", Side::Right),
         ("HARVEST", Side::Right),
+        ("RESTARTS", Side::Right),
         ("SHARE", Side::Right),
         ("PILOTS", Side::Right),
         ("WANTED", Side::Right),
@@ -253,6 +267,7 @@ fn text(hours: &[ObservedHour]) -> String {
                 node_hours(day.idle_node_s),
                 node_hours(day.planned_node_s),
                 node_hours(day.harvested_node_s),
+                node_hours(day.restart_node_s),
                 percent(day.harvested_node_s, day.idle_node_s),
                 day.pilots.to_string(),
                 day.wanted.to_string(),
@@ -278,6 +293,8 @@ mod tests {
             idle_node_s: 36_000.0,
             planned_node_s: harvested + 100.0,
             harvested_node_s: harvested,
+            restart_node_s: 3600.0,
+            restarts: 2,
             holes: 3,
             pilots: 2,
             wanted,
@@ -305,6 +322,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("4 nodes at 1 moments"), "{text}");
+        assert!(text.contains("3.0 node-hours at 6 changes"), "{text}");
         let row = text.lines().find(|l| l.starts_with("1970-01-01")).unwrap();
         assert!(row.contains("37.5 %"), "{row}");
         assert_eq!(value(&hours)["total"]["wanted_nodes"], 4);

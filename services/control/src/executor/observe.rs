@@ -1,12 +1,12 @@
 //! What is counted while nothing is started, kept by the hour.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::NodeId;
-use lacuna_pilots::observe::{Assumed, Hour, Observer, hour_of};
+use lacuna_model::{NodeId, RescaleCost, TrainerId};
+use lacuna_pilots::observe::{Assumed, Observer, Planned, hour_of};
 use lacuna_runtime::metrics::{self, Counter, Error, Registry};
 use lacuna_runtime::{Bucket, Context};
-use lacuna_wire::msg::{ObservedHour, PlanState, PoolState};
+use lacuna_wire::msg::{ObservedHour, PlanState, PoolState, TrainersState};
 use lacuna_wire::{address, time_text};
 use prometheus::IntGauge;
 
@@ -16,6 +16,8 @@ pub struct ObservedMetrics {
     idle: Counter,
     planned: Counter,
     harvested: Counter,
+    restart: Counter,
+    restarts: Counter,
     pilots: Counter,
     wanted: Counter,
     moments: Counter,
@@ -43,6 +45,14 @@ impl ObservedMetrics {
                 "lacuna_control_observed_harvested_node_seconds_total",
                 "node-seconds in which pilots would have trained",
             )?,
+            restart: counter(
+                "lacuna_control_observed_restart_node_seconds_total",
+                "node-seconds that restarts at changes of trainers' nodes would have cost",
+            )?,
+            restarts: counter(
+                "lacuna_control_observed_restarts_total",
+                "changes of trainers' nodes at which they would have stood still",
+            )?,
             pilots: counter(
                 "lacuna_control_observed_pilots_total",
                 "pilots that would have been started",
@@ -68,7 +78,7 @@ impl ObservedMetrics {
     }
 
     /// Adds what two looks at one hour differ by.
-    fn add(&self, before: &Hour, now: &Hour) {
+    fn add(&self, before: &ObservedHour, now: &ObservedHour) {
         let up = |counter: &Counter, from: f64, to: f64| {
             if to > from {
                 counter.inc_by(to - from);
@@ -81,6 +91,8 @@ impl ObservedMetrics {
             before.harvested_node_s,
             now.harvested_node_s,
         );
+        up(&self.restart, before.restart_node_s, now.restart_node_s);
+        up(&self.restarts, before.restarts as f64, now.restarts as f64);
         up(&self.pilots, before.pilots as f64, now.pilots as f64);
         up(&self.wanted, before.wanted as f64, now.wanted as f64);
         up(&self.moments, before.moments as f64, now.moments as f64);
@@ -95,7 +107,9 @@ pub(super) struct Watching {
     bucket: Bucket<ObservedHour>,
     metrics: ObservedMetrics,
     /// The present hour as it was last added to the metrics.
-    counted: Hour,
+    counted: ObservedHour,
+    /// What changes cost each trainer.
+    costs: BTreeMap<TrainerId, RescaleCost>,
 }
 
 impl Watching {
@@ -105,7 +119,7 @@ impl Watching {
         let mut observer = Observer::new(assumed);
         let start = hour_of(ctx.clock.now());
         match bucket.get(&time_text::format(start)).await {
-            Ok(Some(entry)) => observer.resume(read(&entry.value)),
+            Ok(Some(entry)) => observer.resume(entry.value),
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "the hour observed so far is not known"),
         }
@@ -115,6 +129,7 @@ impl Watching {
             observer,
             bucket,
             metrics,
+            costs: BTreeMap::new(),
         }
     }
 
@@ -124,10 +139,25 @@ impl Watching {
         self.observer.pool(self.ctx.clock.now(), idle);
     }
 
+    pub(super) fn trainers(&mut self, state: &TrainersState) {
+        let specs = state.trainers.iter().map(|t| &t.spec);
+        self.costs = specs.map(|s| (s.id.clone(), s.rescale)).collect();
+    }
+
     pub(super) fn plan(&mut self, state: &PlanState) {
-        let allocations = state.plan.allocations.iter();
-        let nodes = allocations.flat_map(|a| a.nodes.iter().cloned()).collect();
-        self.observer.plan(self.ctx.clock.now(), nodes);
+        let nothing = RescaleCost {
+            up_s: 0.0,
+            down_s: 0.0,
+        };
+        let planned = state.plan.allocations.iter().map(|a| {
+            let planned = Planned {
+                nodes: a.nodes.iter().cloned().collect(),
+                rescale: self.costs.get(&a.trainer).copied().unwrap_or(nothing),
+            };
+            (a.trainer.clone(), planned)
+        });
+        let planned = planned.collect();
+        self.observer.plan(self.ctx.clock.now(), planned);
     }
 
     /// Brings counts, metrics and the bucket up to date.
@@ -147,54 +177,20 @@ impl Watching {
         }
     }
 
-    fn count(&mut self, hour: &Hour) {
+    fn count(&mut self, hour: &ObservedHour) {
         let before = if self.counted.start == hour.start {
             self.counted
         } else {
-            Hour::default()
+            ObservedHour::default()
         };
         self.metrics.add(&before, hour);
         self.counted = *hour;
     }
 
-    async fn put(&self, hour: &Hour) {
+    async fn put(&self, hour: &ObservedHour) {
         let key = time_text::format(hour.start);
-        if let Err(error) = self.bucket.put(&key, &write(hour), "").await {
+        if let Err(error) = self.bucket.put(&key, hour, "").await {
             tracing::warn!(%error, "what was observed is not kept yet");
         }
-    }
-}
-
-fn read(kept: &ObservedHour) -> Hour {
-    Hour {
-        start: kept.start,
-        watched_s: kept.watched_s,
-        idle_node_s: kept.idle_node_s,
-        planned_node_s: kept.planned_node_s,
-        harvested_node_s: kept.harvested_node_s,
-        holes: kept.holes,
-        pilots: kept.pilots,
-        wanted: kept.wanted,
-        moments: kept.moments,
-        delay_s: kept.delay_s,
-        most_idle: kept.most_idle,
-        most_planned: kept.most_planned,
-    }
-}
-
-fn write(hour: &Hour) -> ObservedHour {
-    ObservedHour {
-        start: hour.start,
-        watched_s: hour.watched_s,
-        idle_node_s: hour.idle_node_s,
-        planned_node_s: hour.planned_node_s,
-        harvested_node_s: hour.harvested_node_s,
-        holes: hour.holes,
-        pilots: hour.pilots,
-        wanted: hour.wanted,
-        moments: hour.moments,
-        delay_s: hour.delay_s,
-        most_idle: hour.most_idle,
-        most_planned: hour.most_planned,
     }
 }

@@ -163,7 +163,13 @@ impl Service {
                     }
                 }
                 _ = recheck.tick() => self.check_again(),
-                state = trainers.next() => self.demand(&state?.message),
+                state = trainers.next() => {
+                    let state = state?.message;
+                    self.demand(&state);
+                    if let Some(watching) = &mut watching {
+                        watching.trainers(&state);
+                    }
+                }
                 status = agents.next() => self.status(status?),
                 _ = timer.tick() => self.timer(),
             }
