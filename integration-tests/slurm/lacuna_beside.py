@@ -9,6 +9,8 @@ import time
 from cluster import Bed, BedError
 
 PILOT = "lacuna"
+# To whom pilots may belong instead, and batch jobs.
+TRAIN, BATCH = "train", "alice"
 # The services of services.sh that belong to Lacuna itself.
 SERVICES = ["ingest", "forecast", "planner", "control"]
 
@@ -42,6 +44,23 @@ class Lacuna:
 
     def stop(self) -> None:
         self.services("stop")
+
+    def restart(self, name: str) -> None:
+        """One service anew, with the configuration as it is now."""
+        self.services("stop", name)
+        self.bed.ctl("truncate", "-s", "0", f"/var/log/lacuna/{name}.log", user=PILOT)
+        self.services("start", name)
+        until("control answers", 30, lambda: self.ask("nodes", check=False) is not None)
+
+    def log(self, name: str) -> str:
+        """What a service has said since it was last started."""
+        return self.read(f"/var/log/lacuna/{name}.log")
+
+    def metric(self, series: str, port: int = 9474) -> float:
+        """A figure that a service (control, unless another port is given) exports; 0 without it."""
+        script = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:{port}/metrics').read().decode())"
+        lines = self.bed.ctl("python3", "-c", script, check=False).stdout.splitlines()
+        return next((float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{series} ")), 0.0)
 
     def pid(self, name: str) -> int:
         return int(self.services("pid", name))
@@ -93,6 +112,10 @@ class Lacuna:
         rows = [line.split("|") for line in said.splitlines()]
         return {row[0]: (row[1], row[2]) for row in rows}
 
+    def submitted_jobs(self) -> set[str]:
+        """Every job of the filler partition that Slurm remembers, those that are over too."""
+        return set(self.bed.ctl("squeue", "-h", "-p", "filler", "-t", "all", "-o", "%i").stdout.split())
+
     def steps(self, trainer: str) -> list[dict]:
         """What rank 0 of programs/counted.py wrote down, in the order of time."""
         lines = self.read(f"/shared/{trainer}/steps.jsonl").splitlines()
@@ -108,7 +131,7 @@ class Lacuna:
             if container.endswith("-ctl"):
                 continue
             said = self.bed.docker_exec(container, "ps", "-eo", "user:16,pid,args", "--no-headers").stdout
-            found += [f"{container}: {line}" for line in said.splitlines() if line.split()[0] in (PILOT, "alice")]
+            found += [f"{container}: {line}" for line in said.splitlines() if line.split()[0] in (PILOT, TRAIN, BATCH)]
         return found
 
     # --- begin and end
@@ -116,7 +139,7 @@ class Lacuna:
     def fresh(self) -> None:
         """Empty books, no job, idle nodes, all services running."""
         self.tidy()
-        self.bed.everywhere("bash", "-c", "rm -rf /var/lib/lacuna/*")
+        self.bed.everywhere("bash", "-c", "rm -rf /var/lib/lacuna/* /small/*")
         self.bed.ctl("bash", "-c", "rm -rf /shared/*")
         self.start()
 
@@ -124,7 +147,7 @@ class Lacuna:
         """Ends all services and all jobs, whatever state they are in."""
         self.bed.unpause()
         self.stop()
-        for user in (PILOT, "alice"):
+        for user in (PILOT, TRAIN, BATCH):
             self.bed.ctl("scancel", "-u", user, check=False)
         # A slurmctld that was killed finds jobs that it has forgotten, and drains their nodes.
         drained = [node for node, state in self.bed.states().items() if state.startswith("drain")]
@@ -133,14 +156,15 @@ class Lacuna:
         self.bed.wait_idle(60)
         # What a failed test has left must not fail the next.
         for container in self.bed.layout.containers[1:]:
-            self.bed.docker_exec(container, "bash", "-c", f"kill -9 $(ps -o pid= -u {PILOT})", check=False)
+            kill = f"kill -9 $(ps -o pid= -u {PILOT},{TRAIN})"
+            self.bed.docker_exec(container, "bash", "-c", kill, check=False)
 
     # --- pilots, which come by themselves while there is work
 
     def pilots_off(self) -> None:
         """No pilot, and none that comes: control is stopped until pilots_on."""
         self.services("stop", "control")
-        self.bed.ctl("scancel", "-u", PILOT, "-p", "filler", user=PILOT)
+        self.bed.ctl("scancel", "-p", "filler")
         until("no pilot is left", 30, lambda: not self.pilots())
 
     def pilots_on(self) -> None:

@@ -107,6 +107,8 @@ class Layout:
                 "hostname": name,
                 "command": ["/bed/entry.sh", *role],
                 "volumes": volumes,
+                # A small disk of each node's own, for programs that fill it.
+                "tmpfs": ["/small:size=4m,mode=1777"],
                 "networks": {"cluster": {"ipv4_address": self.address(place)}},
                 "stop_grace_period": "2s",
             }

@@ -34,7 +34,17 @@ def too_long(*_) -> None:
 
 # Something is not there, or cannot be had here; everything else is a failure.
 NOT_HERE = (69, 75)
-MODULES = ["tests.slurm_alone", "tests.hooks", "tests.training", "tests.restarts", "tests.bad_programs"]
+MODULES = [
+    "tests.slurm_alone",
+    "tests.hooks",
+    "tests.site",
+    "tests.training",
+    "tests.restarts",
+    "tests.refusals",
+    "tests.reservations",
+    "tests.another_user",
+    "tests.bad_programs",
+]
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 import unittest
 
 from cluster import Bed
+from layout import HERE
 from lacuna_beside import Lacuna, until
 from trainers import counted
 
@@ -33,9 +34,28 @@ class WithLacuna(unittest.TestCase):
     def names(self) -> set[str]:
         return set(self.bed.layout.node_names)
 
+    def configure(self, *changes: tuple[str, str]) -> None:
+        """Replaces text of lacuna.toml until the test ends; who reads it must be started again."""
+        file, text = self.bed.layout.state / "conf/lacuna.toml", (HERE / "lacuna.toml").read_text()
+        self.addCleanup(file.write_text, text)
+        for old, new in changes:
+            self.assertIn(old, text)
+            text = text.replace(old, new)
+        file.write_text(text)
+
+    def partition(self, change: str, back: str | None = None) -> None:
+        """Changes the pilots' partition in the living Slurm; `back` undoes it when the test ends."""
+        if back:
+            self.addCleanup(self.bed.ctl, "scontrol", "update", "PartitionName=filler", back)
+        self.bed.ctl("scontrol", "update", "PartitionName=filler", change)
+
+    def submit_one(self, name: str, **more) -> None:
+        """A trainer that can use all nodes."""
+        self.lacuna.submit(counted(name, **more))
+
     def train(self, name: str, **more) -> None:
         """A trainer that trains on all nodes."""
-        self.lacuna.submit(counted(name, **more))
+        self.submit_one(name, **more)
         until(f"{name} trains on all nodes", 60, lambda: self.lacuna.leased(name) == self.names)
         until("rank 0 has done steps", 60, lambda: len(self.lacuna.steps(name)) >= 10)
 
