@@ -41,6 +41,7 @@ def main() -> int:
     up.add_argument("--nodes", type=int, default=4, help="how many nodes (4)")
     up.add_argument("--single", action="store_true", help="all nodes in one container (always above 64)")
     up.add_argument("--kill-wait", type=int, default=5, help="seconds from SIGTERM to SIGKILL (5)")
+    up.add_argument("--accounting", action="store_true", help="with slurmdbd, slurmrestd and preemption by QOS")
     up.add_argument("--no-hooks", action="store_true", help="without prolog and epilog")
     actions.add_parser("down", help="stop it")
     actions.add_parser("status", help="what Slurm and Lacuna's services say")
@@ -62,7 +63,7 @@ def main() -> int:
         parser.error(f"unknown argument {rest[0]}")
 
     if args.action == "up":
-        layout = Layout(args.nodes, args.single, args.kill_wait, not args.no_hooks)
+        layout = Layout(args.nodes, args.single, args.kill_wait, not args.no_hooks, args.accounting)
         took = Bed(layout).up()
         say(f"{layout.nodes} nodes are idle after {took:.1f} s")
         print(f"  look in  docker exec -it {layout.container('ctl')} bash")

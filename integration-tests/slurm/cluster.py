@@ -89,13 +89,19 @@ class Bed:
     def image(self) -> None:
         base = base_image()
         started = time.monotonic()
-        # From standard input: the image needs no file of ours.
-        build = ["docker", "build", "-q", "--build-arg", f"BASE_IMAGE={base}", "-t", self.layout.image, "-"]
-        run(*build, limit=900, input=(HERE / "Dockerfile").read_text())
+        self.build(base, self.layout.image, "Dockerfile")
+        if self.layout.accounting:
+            self.build(self.layout.image, self.layout.runs, "Dockerfile.accounting")
         if time.monotonic() - started > 5:
-            say(f"image {self.layout.image} made in {time.monotonic() - started:.0f} s")
-        if run("docker", "run", "--rm", "--network", "none", self.layout.image, "true", check=False).returncode != 0:
+            say(f"image {self.layout.runs} made in {time.monotonic() - started:.0f} s")
+        if run("docker", "run", "--rm", "--network", "none", self.layout.runs, "true", check=False).returncode != 0:
             raise BedError(75, "the Docker engine cannot run a container")
+
+    @staticmethod
+    def build(base: str, name: str, file: str) -> None:
+        # From standard input: the image needs no file of ours.
+        build = ["docker", "build", "-q", "--build-arg", f"BASE_IMAGE={base}", "-t", name, "-"]
+        run(*build, limit=900, input=(HERE / file).read_text())
 
     def stage(self) -> None:
         """Binaries, the Python package, hooks and Slurm's configuration, where containers see them."""

@@ -5,6 +5,10 @@ node; then, again and again, something happens: a batch job takes a node or two,
 are killed, a node is paused. Measured are the batch job's `srun` from outside, beside the same srun
 on a cluster without pilots, and the stall: the time without a completed step, by what rank 0 wrote
 down. Blocks with and without pilots take turns.
+
+Beside what is measured from outside stands what Lacuna says itself in the same run: its metric of
+harm, and what the prologs tell of the jobs' beginnings. What is left of the added delay is Slurm's own:
+the same srun behind a job that ends at SIGTERM at once, without Lacuna.
 """
 
 import json
@@ -36,9 +40,45 @@ class Measurement:
         self.nodes = set(bed.layout.node_names)
         self.delays: dict[tuple[str, int], list[float]] = {}
         self.stalls: dict[str, list[dict]] = {}
+        # By width: what Lacuna says of each srun, and what a job that ends at once adds to one.
+        self.told: dict[int, list[dict]] = {}
+        self.slurms_own: dict[int, dict] = {}
 
     def srun(self, width: int) -> float:
         return float(self.bed.ctl("python3", "-c", SRUN, str(width), limit=120).stdout)
+
+    def said(self) -> dict[str, float]:
+        """What Lacuna's metrics have summed up so far."""
+        names = [f"lacuna_control_harm_seconds_{what}{{cause=\"preempted\"}}" for what in ("sum", "count")]
+        names += [f"lacuna_control_handover_seconds_{what}" for what in ("sum", "count")]
+        return dict(zip(("harm", "nodes", "handover", "jobs"), map(self.lacuna.metric, names)))
+
+    def compare(self, width: int, before: dict[str, float]) -> None:
+        """What Lacuna says of the one srun since then. A prolog that a poll has overtaken tells
+        nothing."""
+        since = lambda: {key: value - before[key] for key, value in self.said().items()}  # noqa: E731
+        until("Lacuna says how long its nodes took", 10, lambda: since()["nodes"] >= width)
+        try:
+            until("prologs have told", 10, lambda: since()["jobs"] >= 1)
+        except AssertionError:
+            pass
+        seen = since()
+        one = {"harm": seen["harm"] / seen["nodes"]}
+        if seen["jobs"] == 1:
+            one["handover"] = seen["handover"]
+        self.told.setdefault(width, []).append(one)
+
+    def behind_others(self, widths: list[int], repeats: int) -> None:
+        """The same srun behind jobs that end at SIGTERM at once: what Slurm itself adds."""
+        if not widths:
+            return
+        self.lacuna.pilots_off()
+        self.bed.wait_idle(60)
+        arguments = ["--conditions", "none,dies", "--widths", ",".join(map(str, widths)), "--repeats", str(repeats)]
+        out = self.bed.ctl("python3", "/bed/measure.py", "--json", "--quiet", *arguments, limit=600).stdout
+        for row in json.loads(out)["rows"]:
+            if row["condition"] == "dies":
+                self.slurms_own[row["nodes"]] = row
 
     def whole(self) -> None:
         """Training on every node, for some steps."""
@@ -74,6 +114,7 @@ class Measurement:
         victim = self.bed.layout.node_names[-1 - turn % len(self.nodes)]
         if event.startswith("batch"):
             width = int(event[-1])
+            said = self.said()
             self.delays.setdefault(("with", width), []).append(self.srun(width))
         elif event.startswith("kill"):
             # With the agent, nobody is left on the node who could say anything.
@@ -91,6 +132,7 @@ class Measurement:
         if event.startswith("batch"):
             self.whole()
             self.note("join", started, grown=True)
+            self.compare(width, said)
 
     def note(self, event: str, since: float, grown: bool) -> None:
         """The longest time without a step at a change to more members, or to as many or fewer, and
@@ -126,6 +168,7 @@ class Measurement:
                     for event in events:
                         self.happen(event, turn)
                     say(f"{self.launcher}: {turn + 1} of {share} in block {block + 1} of {blocks}")
+            self.behind_others(widths, repeats)
         finally:
             self.lacuna.tidy()
 
@@ -147,7 +190,30 @@ class Measurement:
                     "lost": max(one["unseen"] for one in seen),
                 }
             )
-        return {"delays": delays, "stalls": stalls}
+        return {"delays": delays, "stalls": stalls, "harm": self.both_sides(delays)}
+
+    def both_sides(self, delays: list[dict]) -> list[dict]:
+        """By width: the added delay from outside, and its parts as Lacuna and Slurm have them."""
+        rows = []
+        for row in delays:
+            told = self.told.get(row["nodes"])
+            if not row["pilots"] or not told:
+                continue
+            own = self.slurms_own.get(row["nodes"], {}).get("added")
+            harm = summary([one["harm"] for one in told])
+            handovers = [one["handover"] for one in told if "handover" in one]
+            rows.append(
+                {
+                    "launcher": self.launcher,
+                    "nodes": row["nodes"],
+                    "added": row["added"],
+                    "harm": harm,
+                    "handover": summary(handovers) if handovers else None,
+                    "slurm": own,
+                    "rest": None if own is None else row["added"] - own - harm["median"],
+                }
+            )
+        return rows
 
 
 def show(results: list[dict]) -> str:
@@ -172,10 +238,28 @@ def show(results: list[dict]) -> str:
         for result in results
         for row in result["stalls"]
     ]
+    parts = [
+        [
+            row["launcher"],
+            str(row["nodes"]),
+            str(row["harm"]["n"]),
+            seconds(row["added"]),
+            seconds(row["harm"]["median"]),
+            f"{seconds(row['harm']['q1'])}-{seconds(row['harm']['q3'])}",
+            seconds(row["harm"]["max"]),
+            "" if row["slurm"] is None else seconds(row["slurm"]),
+            "" if row["rest"] is None else seconds(row["rest"]),
+            "" if row["handover"] is None else f"{seconds(row['handover']['median'])} (n={row['handover']['n']})",
+        ]
+        for result in results
+        for row in result["harm"]
+    ]
+    sides = ["-N", "n", "added s", "Lacuna's metric s", "quartiles", "max", "Slurm's own s", "rest s", "signal to prolog s"]
     heads = ["n", "median s", "quartiles", "range"]
     return "\n\n".join(
         [
             table(["delay of a batch job (srun)", "-N", *heads, "added s", "ratio"], delays),
+            table(["what a batch job waited for", *sides], parts),
             table(["stall of training", *heads, "steps redone", "not noted"], stalls),
         ]
     )

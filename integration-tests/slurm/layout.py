@@ -13,6 +13,9 @@ ROOT = HERE.parent.parent
 # More containers than that take longer to start than they are worth; one container holds all.
 MOST_CONTAINERS = 64
 FIRST_PORT = 20001
+ACCOUNTING = """AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=ctl
+AccountingStorageEnforce=associations,limits,qos"""
 
 
 @dataclass
@@ -25,12 +28,19 @@ class Layout:
     kill_wait: int = 5
     # Whether prolog and epilog of deploy/slurm run on the nodes.
     hooks: bool = True
+    # Whether slurmdbd keeps accounts, and QOS rather than partitions decide who preempts whom.
+    accounting: bool = False
     project: str = field(default_factory=lambda: os.environ.get("LACUNA_SLURM_PROJECT", "lacuna-slurm"))
     image: str = field(default_factory=lambda: os.environ.get("LACUNA_SLURM_IMAGE", "lacuna-slurm:local"))
     subnet: str = field(default_factory=lambda: os.environ.get("LACUNA_SLURM_SUBNET", "172.31.240.0/22"))
 
     def __post_init__(self):
         self.single = self.single or self.nodes > MOST_CONTAINERS
+
+    @property
+    def runs(self) -> str:
+        """The image of its containers: one more layer where accounts are kept."""
+        return self.image.replace(":", "-accounting:") if self.accounting else self.image
 
     @property
     def state(self) -> Path:
@@ -81,6 +91,8 @@ class Layout:
             "@CTL@": self.address(0),
             "@KILL_WAIT@": str(self.kill_wait),
             "@HOOKS@": "\n".join(hooks),
+            "@PREEMPT@": "qos" if self.accounting else "partition_prio",
+            "@ACCOUNTING@": ACCOUNTING if self.accounting else "",
             "@NODES@": "\n".join(lines),
         }.items():
             text = text.replace(name, value)
@@ -98,11 +110,13 @@ class Layout:
             "shared:/shared",
         ]
         roles = {"ctl": (0, ["single" if self.single else "controller"])}
+        if self.accounting:
+            roles = {"ctl": (0, ["accounting"])}
         if not self.single:
             roles |= {name: (place, ["node"]) for place, name in enumerate(self.node_names, 1)}
         services = {
             name: {
-                "image": self.image,
+                "image": self.runs,
                 "container_name": f"{self.project}-{name}",
                 "hostname": name,
                 "command": ["/bed/entry.sh", *role],

@@ -7,7 +7,8 @@ and why, and ends with 0. Arguments name tests, as in
 
   make test-slurm ARGS='tests.training.Training.test_fifty_preemptions'
 
-LACUNA_SLURM_STANDING=1 uses the cluster that stands (of `make slurm-up`), and leaves it standing.
+LACUNA_SLURM_ACCOUNTING=1 runs tests.accounting, on a cluster with slurmdbd, slurmrestd and
+preemption by QOS. LACUNA_SLURM_STANDING=1 uses the cluster that stands (of `make slurm-up`), and leaves it standing.
 """
 
 import os
@@ -45,12 +46,15 @@ MODULES = [
     "tests.another_user",
     "tests.bad_programs",
 ]
+ACCOUNTING = bool(os.environ.get("LACUNA_SLURM_ACCOUNTING"))
+if ACCOUNTING:
+    MODULES = ["tests.accounting"]
 
 
 def main() -> int:
     try:
         need_docker()
-        bed = load() if STANDING else Bed(Layout(nodes=4))
+        bed = load() if STANDING else Bed(Layout(nodes=4, accounting=ACCOUNTING))
         if not STANDING:
             bed.up()
     except BedError as error:

@@ -29,11 +29,6 @@ class BadPrograms(WithLacuna):
     def run_script(self, name: str, script: str) -> None:
         self.lacuna.submit(SHELL.replace("@NAME", name).replace("@SCRIPT", json.dumps(script)))
 
-    def batch_seconds(self) -> float:
-        """How long a batch job of one node takes."""
-        script = "import sys; sys.path.insert(0, '/bed'); import slurm; print(slurm.srun_seconds(1))"
-        return float(self.bed.ctl("python3", "-c", script).stdout)
-
     def test_a_program_that_ignores_sigterm_holds_no_batch_job_up(self):
         self.run_script("deaf", "trap '' TERM; (sleep 1000 & sleep 1000) & sleep 1000; sleep 1000")
         until("it runs everywhere", 30, lambda: self.lacuna.leased("deaf") == self.names)

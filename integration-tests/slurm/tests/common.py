@@ -3,7 +3,6 @@
 import unittest
 
 from cluster import Bed
-from layout import HERE
 from lacuna_beside import Lacuna, until
 from trainers import counted
 
@@ -36,7 +35,8 @@ class WithLacuna(unittest.TestCase):
 
     def configure(self, *changes: tuple[str, str]) -> None:
         """Replaces text of lacuna.toml until the test ends; who reads it must be started again."""
-        file, text = self.bed.layout.state / "conf/lacuna.toml", (HERE / "lacuna.toml").read_text()
+        file = self.bed.layout.state / "conf/lacuna.toml"
+        text = file.read_text()
         self.addCleanup(file.write_text, text)
         for old, new in changes:
             self.assertIn(old, text)
@@ -58,6 +58,11 @@ class WithLacuna(unittest.TestCase):
         self.submit_one(name, **more)
         until(f"{name} trains on all nodes", 60, lambda: self.lacuna.leased(name) == self.names)
         until("rank 0 has done steps", 60, lambda: len(self.lacuna.steps(name)) >= 10)
+
+    def batch_seconds(self) -> float:
+        """How long a batch job of one node takes."""
+        script = "import sys; sys.path.insert(0, '/bed'); import slurm; print(slurm.srun_seconds(1))"
+        return float(self.bed.ctl("python3", "-c", script).stdout)
 
     def steps_hold(self, name: str) -> list[dict]:
         """Steps come one after the other; one may come again after the loss of a member."""
