@@ -125,6 +125,7 @@ impl Config {
         self.forecast.check()?;
         self.planner.check()?;
         self.control.profile.check()?;
+        self.gateway.check()?;
         self.control
             .pilots
             .as_ref()

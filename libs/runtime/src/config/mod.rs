@@ -4,6 +4,7 @@
 
 mod adapters;
 mod forecast;
+mod gateway;
 mod load;
 mod pilots;
 mod planner;
@@ -13,6 +14,7 @@ mod text;
 
 pub use adapters::{Answers, Following, Lsf, Marks, Pbs, Polling, Slurm};
 pub use forecast::{Forecast, NodeOrder, Predictor};
+pub use gateway::Gateway;
 pub use load::ConfigError;
 pub use pilots::{Assumed, PilotCommands, PilotMode, PilotPace, PilotScheduler, PilotTime, Pilots};
 pub use planner::{Foresight, Planner, PlannerPolicy};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::adapters::{Lsf, Pbs, Slurm};
 use super::forecast::Forecast;
+use super::gateway::Gateway;
 use super::pilots::Pilots;
 use super::planner::Planner;
 use super::profile::Profile;
@@ -35,6 +36,8 @@ pub struct Config {
     pub control: Control,
     /// How nodes run training.
     pub agent: Agent,
+    /// The operator's page.
+    pub gateway: Gateway,
 }
 
 /// Which cluster.
@@ -106,6 +109,8 @@ pub struct Http {
     pub control: SocketAddr,
     /// Of agent.
     pub agent: SocketAddr,
+    /// Of gateway; its page has an address of its own.
+    pub gateway: SocketAddr,
 }
 
 impl Default for Http {
@@ -117,6 +122,7 @@ impl Default for Http {
             planner: local(9473),
             control: local(9474),
             agent: local(9475),
+            gateway: local(9476),
         }
     }
 }
@@ -131,6 +137,7 @@ impl Http {
             "planner" => self.planner,
             "control" => self.control,
             "agent" => self.agent,
+            "gateway" => self.gateway,
             _ => SocketAddr::from(([127, 0, 0, 1], 0)),
         }
     }

@@ -1,0 +1,51 @@
+//! The operator's page.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use lacuna_model::Span;
+use serde::{Deserialize, Serialize};
+
+use super::load::ConfigError;
+use super::text;
+
+/// The operator's page: read-only, in a browser.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Gateway {
+    /// Where the page is served; port 0 takes a free one.
+    pub page: SocketAddr,
+    /// A file that holds a token, alone. Who has no such token sees nothing of the page; without
+    /// a file, whoever reaches the address sees it.
+    pub token_file: Option<PathBuf>,
+    /// How far back the page shows who had which node.
+    #[serde(with = "text::span")]
+    pub history: Span,
+}
+
+impl Default for Gateway {
+    fn default() -> Self {
+        Self {
+            page: SocketAddr::from(([127, 0, 0, 1], 9480)),
+            token_file: None,
+            history: Span::from_secs(6 * 3600),
+        }
+    }
+}
+
+impl Gateway {
+    /// Whether the values make sense.
+    ///
+    /// # Errors
+    /// The first one that does not.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if self.history.as_ms() < 60_000 {
+            return Err(ConfigError::Value {
+                key: "gateway.history",
+                value: self.history.to_string(),
+                expected: "a minute or more, as in 6h",
+            });
+        }
+        Ok(())
+    }
+}

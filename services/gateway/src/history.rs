@@ -1,0 +1,287 @@
+//! Who had which node, as far back as the page looks.
+
+use std::collections::BTreeMap;
+
+use lacuna_model::{NodeId, Span, Timestamp, TrainerId};
+use serde::Serialize;
+
+/// What a node does, as a number: one of the constants of [`code`], or that of a trainer.
+pub(crate) type Code = u32;
+
+/// Codes that are no trainer's.
+pub(crate) mod code {
+    use super::Code;
+
+    /// It is no hole: the main scheduler has it, or nobody knows.
+    pub(crate) const AWAY: Code = 0;
+    /// It is a hole, and nobody trains there.
+    pub(crate) const IDLE: Code = 1;
+    /// It is a hole, and nobody may have it: quarantined, or its agent is silent.
+    pub(crate) const UNUSABLE: Code = 2;
+    /// The first trainer's.
+    pub(crate) const FIRST: Code = 3;
+}
+
+/// So many changes are kept at most, of all nodes together (16 bytes each); then the past is
+/// shortened.
+const MOST: usize = 1_000_000;
+
+/// From a moment on, what a node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Turn {
+    from: Timestamp,
+    code: Code,
+}
+
+/// Who had which node.
+#[derive(Debug, Clone)]
+pub(crate) struct History {
+    length: Span,
+    /// Before this nothing is known.
+    since: Option<Timestamp>,
+    until: Timestamp,
+    nodes: BTreeMap<NodeId, Vec<Turn>>,
+    codes: BTreeMap<TrainerId, Code>,
+    next_code: Code,
+    turns: usize,
+    /// Grows when a node comes that was not known, or goes.
+    version: u64,
+}
+
+/// What a node did, in order: from when (milliseconds), and what ([`Code`]).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Row<'a> {
+    node: &'a NodeId,
+    turns: Vec<(i64, Code)>,
+}
+
+/// All of it, for the browser.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Past<'a> {
+    /// Milliseconds, Unix.
+    since: i64,
+    /// Milliseconds, Unix.
+    until: i64,
+    /// Names of the trainers, by code.
+    trainers: BTreeMap<Code, &'a TrainerId>,
+    rows: Vec<Row<'a>>,
+}
+
+impl History {
+    /// Nothing known yet; `length` is how far back is kept.
+    pub(crate) fn new(length: Span) -> Self {
+        Self {
+            length,
+            since: None,
+            until: Timestamp::default(),
+            nodes: BTreeMap::new(),
+            codes: BTreeMap::new(),
+            next_code: code::FIRST,
+            turns: 0,
+            version: 0,
+        }
+    }
+
+    /// The code of a trainer: its own for as long as it is in the history.
+    pub(crate) fn code_of(&mut self, trainer: &TrainerId) -> Code {
+        if let Some(&code) = self.codes.get(trainer) {
+            return code;
+        }
+        let code = self.next_code;
+        self.next_code = self.next_code.wrapping_add(1).max(code::FIRST);
+        self.codes.insert(trainer.clone(), code);
+        code
+    }
+
+    /// What all nodes do from `now` on; those that are not named are away. A clock that goes back
+    /// begins the history anew: moments of two times cannot stand beside each other.
+    pub(crate) fn take(&mut self, now: Timestamp, uses: &BTreeMap<&NodeId, Code>) {
+        if now < self.until {
+            *self = Self {
+                codes: std::mem::take(&mut self.codes),
+                next_code: self.next_code,
+                version: self.version + 1,
+                ..Self::new(self.length)
+            };
+        }
+        self.since.get_or_insert(now);
+        self.until = now;
+        for (node, turns) in &mut self.nodes {
+            let code = uses.get(node).copied().unwrap_or(code::AWAY);
+            if turns.last().is_none_or(|turn| turn.code != code) {
+                turns.push(Turn { from: now, code });
+                self.turns += 1;
+            }
+        }
+        for (node, &code) in uses {
+            if !self.nodes.contains_key(*node) {
+                self.nodes
+                    .insert((*node).clone(), vec![Turn { from: now, code }]);
+                self.turns += 1;
+                self.version += 1;
+            }
+        }
+        self.forget(now - self.length);
+        while self.turns > MOST {
+            let half = Span::from_ms(now.since(self.since.unwrap_or(now)).as_ms() / 2);
+            self.forget(now - half);
+            if half.as_ms() == 0 {
+                break;
+            }
+        }
+    }
+
+    /// Forgets what was before a moment.
+    fn forget(&mut self, before: Timestamp) {
+        if self.since.is_none_or(|since| since >= before) {
+            return;
+        }
+        self.since = Some(before);
+        let known = self.nodes.len();
+        self.nodes.retain(|_, turns| {
+            let present = turns.partition_point(|turn| turn.from <= before);
+            turns.drain(..present.saturating_sub(1));
+            if let Some(first) = turns.first_mut().filter(|turn| turn.from < before) {
+                first.from = before;
+            }
+            turns.iter().any(|turn| turn.code != code::AWAY)
+        });
+        self.version += u64::from(self.nodes.len() != known);
+        self.turns = self.nodes.values().map(Vec::len).sum();
+    }
+
+    /// Forgets the codes of trainers that neither the history nor `present` knows any more.
+    pub(crate) fn forget_trainers(&mut self, present: &[TrainerId]) {
+        let used: std::collections::BTreeSet<Code> = self
+            .nodes
+            .values()
+            .flatten()
+            .map(|turn| turn.code)
+            .collect();
+        self.codes
+            .retain(|trainer, code| used.contains(code) || present.contains(trainer));
+    }
+
+    /// The codes of all trainers that the history knows.
+    pub(crate) fn codes(&self) -> &BTreeMap<TrainerId, Code> {
+        &self.codes
+    }
+
+    /// All nodes that the history knows, sorted, and the number of that list.
+    pub(crate) fn nodes(&self) -> (u64, impl Iterator<Item = &NodeId>) {
+        (self.version, self.nodes.keys())
+    }
+
+    /// What each node does now, in the order of [`Self::nodes`].
+    pub(crate) fn present(&self) -> impl Iterator<Item = Code> {
+        let last = |turns: &Vec<Turn>| turns.last().map_or(code::AWAY, |turn| turn.code);
+        self.nodes.values().map(last)
+    }
+
+    /// All of it.
+    pub(crate) fn past(&self) -> Past<'_> {
+        let row = |(node, turns): (_, &Vec<Turn>)| Row {
+            node,
+            turns: turns.iter().map(|t| (t.from.unix_ms(), t.code)).collect(),
+        };
+        Past {
+            since: self.since.unwrap_or(self.until).unix_ms(),
+            until: self.until.unix_ms(),
+            trainers: self
+                .codes
+                .iter()
+                .map(|(name, &code)| (code, name))
+                .collect(),
+            rows: self.nodes.iter().map(row).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lacuna_testkit::node;
+
+    use super::*;
+
+    fn at(s: i64) -> Timestamp {
+        Timestamp::from_unix(s)
+    }
+
+    fn turns(history: &History, name: &str) -> Vec<(i64, Code)> {
+        let past = history.past();
+        let row = past.rows.into_iter().find(|row| row.node == &node(name));
+        let seconds = |(ms, code)| (ms / 1000, code);
+        row.map_or_else(Vec::new, |row| row.turns.into_iter().map(seconds).collect())
+    }
+
+    fn trainer(name: &str) -> TrainerId {
+        TrainerId::new(name).unwrap()
+    }
+
+    #[test]
+    fn changes_are_kept_and_repetitions_are_not() {
+        let mut history = History::new(Span::from_secs(100));
+        let (a, b) = (node("a"), node("b"));
+        let t = history.code_of(&trainer("t"));
+        history.take(at(10), &BTreeMap::from([(&a, code::IDLE)]));
+        history.take(at(20), &BTreeMap::from([(&a, t), (&b, code::UNUSABLE)]));
+        history.take(at(30), &BTreeMap::from([(&a, t), (&b, code::UNUSABLE)]));
+        history.take(at(40), &BTreeMap::from([(&b, code::IDLE)]));
+        let of_a = vec![(10, code::IDLE), (20, t), (40, code::AWAY)];
+        assert_eq!(turns(&history, "a"), of_a);
+        assert_eq!(
+            turns(&history, "b"),
+            [(20, code::UNUSABLE), (40, code::IDLE)]
+        );
+        assert_eq!(
+            history.present().collect::<Vec<_>>(),
+            [code::AWAY, code::IDLE]
+        );
+    }
+
+    #[test]
+    fn the_past_is_cut_and_nodes_long_gone_are_forgotten() {
+        let mut history = History::new(Span::from_secs(100));
+        let (a, b) = (node("a"), node("b"));
+        let (t, u) = (
+            history.code_of(&trainer("t")),
+            history.code_of(&trainer("u")),
+        );
+        history.take(at(0), &BTreeMap::from([(&a, t), (&b, u)]));
+        history.take(at(50), &BTreeMap::from([(&b, u)]));
+        let version = history.nodes().0;
+        history.take(at(130), &BTreeMap::from([(&b, u)]));
+        assert_eq!(turns(&history, "a"), [(30, t), (50, code::AWAY)]);
+        history.take(at(200), &BTreeMap::from([(&b, u)]));
+        assert_eq!(turns(&history, "a"), []);
+        assert_eq!(turns(&history, "b"), [(100, u)]);
+        assert!(history.nodes().0 > version);
+        history.forget_trainers(&[]);
+        assert_eq!(history.code_of(&trainer("u")), u);
+        assert_ne!(history.code_of(&trainer("t")), t, "it was forgotten");
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_begins_anew() {
+        let mut history = History::new(Span::from_secs(100));
+        let a = node("a");
+        history.take(at(1000), &BTreeMap::from([(&a, code::IDLE)]));
+        history.take(at(10), &BTreeMap::from([(&a, code::UNUSABLE)]));
+        assert_eq!(turns(&history, "a"), [(10, code::UNUSABLE)]);
+    }
+
+    #[test]
+    fn too_many_changes_shorten_the_past() {
+        let mut history = History::new(Span::from_secs(1_000_000));
+        let names: Vec<NodeId> = (0..1000).map(|i| node(&format!("n{i}"))).collect();
+        for step in 0..1100_u32 {
+            let code = code::FIRST + step % 2;
+            let uses = names.iter().map(|name| (name, code)).collect();
+            history.take(at(i64::from(step)), &uses);
+        }
+        assert!(history.turns <= MOST, "{}", history.turns);
+        assert!(history.turns > MOST / 4, "{}", history.turns);
+        let kept: usize = history.nodes.values().map(Vec::len).sum();
+        assert_eq!(kept, history.turns);
+    }
+}

@@ -1,0 +1,288 @@
+// The operator's page: shows what /live says. It changes nothing anywhere.
+import { AWAY, IDLE, UNUSABLE, colour, drawCells, drawForecast, drawGantt, drawPool, ganttLayout } from "./draw.js";
+
+const $ = (id) => document.getElementById(id);
+const PAST_EVERY_MS = 10_000;
+const SILENT_S = 30;
+
+let names = [], picture = null, past = null, marked = null;
+
+const number = (value, digits = 0) =>
+  value.toLocaleString("en", { minimumFractionDigits: 0, maximumFractionDigits: digits });
+
+/** A count in few characters: 12.3 M. */
+function short(value) {
+  for (const [unit, size] of [["G", 1e9], ["M", 1e6], ["k", 1e3]]) {
+    if (value >= size) return `${number(value / size, 1)} ${unit}`;
+  }
+  return number(value, value < 10 ? 1 : 0);
+}
+
+/** A length of time in words, from seconds. */
+function length(seconds) {
+  if (seconds < 1) return `${number(seconds * 1000, seconds < 0.01 ? 1 : 0)} ms`;
+  if (seconds < 120) return `${number(seconds, seconds < 10 ? 1 : 0)} s`;
+  if (seconds < 7200) return `${number(seconds / 60)} min`;
+  return `${number(seconds / 3600, 1)} h`;
+}
+
+const moment = (ms) => new Date(ms).toISOString().slice(0, 19).replace("T", " ");
+
+function tell(id, text) {
+  const at = $(id);
+  if (at.textContent !== text) at.textContent = text;
+}
+
+function figures(p) {
+  tell("f-pool", number(p.pool));
+  tell("f-pool-note", p.unusable ? `${number(p.unusable)} of them unusable` : "no batch job wants them now");
+  tell("f-training", number(p.training));
+  tell("f-training-note", p.pool ? `${number((100 * p.training) / p.pool, 1)} % of the idle nodes` : "");
+  if (p.totals) {
+    const { harvested_node_h: got, idle_node_h: idle } = p.totals;
+    tell("f-harvested", `${short(got)} node-h`);
+    tell("f-harvested-note", idle > 0 ? `${number((100 * got) / idle, 1)} % of ${short(idle)} idle` : "");
+    tell("f-preemptions", number(p.totals.preemptions));
+    tell("f-preemptions-note", `${number(p.totals.rescales)} rescales; ${number(p.totals.done)} trainers done, ${number(p.totals.queued)} queued`);
+  }
+  const { count, median_s: median, longest_s: longest } = p.harm;
+  tell("f-harm", count ? length(median) : "-");
+  tell("f-harm-note", count ? `median of ${number(count)}; longest ${length(longest)}` : "no agent was asked for its node yet");
+  if (p.plan) {
+    tell("f-plan", `in ${length(p.plan.latency_s)}`);
+    tell("f-plan-note", `${number(p.plan.used)} of ${number(p.plan.holes)} holes in use`);
+  }
+}
+
+function cell(text, kind) {
+  const td = document.createElement("td");
+  if (kind) td.className = kind;
+  td.textContent = text;
+  return td;
+}
+
+function trainerRow(t) {
+  const tr = document.createElement("tr");
+  const name = cell("", "name");
+  const swatch = document.createElement("span");
+  swatch.className = "swatch";
+  if (t.code !== null) swatch.style.background = colour(t.code);
+  name.append(swatch, t.name);
+  const progress = cell("", "share");
+  if (t.of) {
+    const bar = document.createElement("span"), fill = document.createElement("i");
+    const share = Math.min(1, t.samples / t.of);
+    bar.className = "bar";
+    fill.style.width = `${100 * share}%`;
+    bar.append(fill);
+    progress.append(bar, `${number(100 * share, 1)} %`);
+  } else {
+    progress.textContent = `${short(t.samples)} samples`;
+  }
+  if (t.loss !== null) progress.append(`, loss ${number(t.loss, 3)}`);
+  // It begins with the name, which stands in the first column.
+  const why = cell((t.why ?? "").replace(`${t.name}: `, ""), "why");
+  if (t.trouble) {
+    const trouble = document.createElement("div");
+    trouble.className = "trouble";
+    trouble.textContent = `failed ${t.failures} times in a row: ${t.trouble}`;
+    why.append(trouble);
+  }
+  tr.append(name, cell(t.owner ?? ""), cell(t.nodes, "n"), cell(`${t.min}-${t.max}`), progress,
+    cell(t.nodes ? (t.pausing ? "restarting" : short(t.rate)) : "", "n"),
+    cell(t.preemptions, "n"), cell(t.rescales, "n"), why);
+  return tr;
+}
+
+function lists(p) {
+  $("rows").replaceChildren(...p.trainers.map(trainerRow));
+  $("no-trainers").hidden = p.trainers.length > 0;
+  $("events").replaceChildren(...p.events.map((e) => {
+    const tr = document.createElement("tr");
+    tr.append(cell(moment(e.at), "when"), cell(e.what), cell(e.whom), cell(e.note ?? ""));
+    return tr;
+  }));
+  const plan = p.plan;
+  tell("plan-note", plan ? `Number ${plan.generation}, for ${moment(plan.at)} UTC, by ${plan.solver}${plan.proven ? ", proven optimal" : ""}.` : "No plan yet.");
+  const lines = plan ? plan.lines : [];
+  $("plan-lines").replaceChildren(...lines.map((line) => {
+    const li = document.createElement("li");
+    li.textContent = line;
+    return li;
+  }));
+}
+
+/** What is wrong, in words; nothing if all is well. */
+function complaints(p) {
+  const old = (what, age, who) => age === null ? `${who} has not published ${what} yet`
+    : age > SILENT_S * 4 ? `${what} is ${length(age)} old: does ${who} run?` : null;
+  return [old("the pool", p.ages.pool, "forecast"), old("the list of trainers", p.ages.trainers, "control"),
+    p.trainers.length && p.pool ? old("the plan", p.ages.plan === null ? null : 0, "planner") : null].filter(Boolean);
+}
+
+function legend() {
+  const entries = [[IDLE, "idle"], [UNUSABLE, "unusable"], ...picture.trainers.slice(0, 8).filter((t) => t.code !== null).map((t) => [t.code, t.name])];
+  $("legend").replaceChildren(...entries.map(([code, text]) => {
+    const span = document.createElement("span"), swatch = document.createElement("i");
+    swatch.className = "swatch";
+    swatch.style.background = colour(code);
+    span.append(swatch, text);
+    return span;
+  }), picture.trainers.length > 8 ? `and ${picture.trainers.length - 8} more` : "");
+}
+
+function drawPast() {
+  if (!past) return;
+  const span = Number($("span").value) * 1000;
+  const from = span ? Math.max(past.since, past.until - span) : past.since;
+  drawGantt($("gantt"), past, from, marked);
+  tell("gantt-note", `${number(past.rows.length)} nodes that were idle between ${moment(from)} and ${moment(past.until)} UTC; white: the main scheduler has them.`);
+}
+
+function draw() {
+  if (!picture) return;
+  drawPool($("pool"), picture.readings);
+  drawForecast($("forecast"), picture.forecast?.open ?? []);
+  tell("forecast-note", picture.forecast ? `As ${picture.forecast.predictor} expects it.` : "No forecast yet.");
+  drawCells($("cells"), picture.cells);
+  legend();
+  drawPast();
+}
+
+let due = false;
+function show() {
+  if (due || document.hidden) return;
+  due = true;
+  requestAnimationFrame(() => {
+    due = false;
+    tell("cluster", picture.cluster);
+    tell("state", `${moment(picture.now)} UTC${picture.rate === 1 ? "" : `, ${picture.rate} times real speed`}`);
+    $("state").className = "live";
+    figures(picture);
+    lists(picture);
+    const wrong = complaints(picture);
+    $("warning").hidden = wrong.length === 0;
+    tell("warning", wrong.join("; "));
+    draw();
+    document.body.dataset.pictures = Number(document.body.dataset.pictures ?? 0) + 1;
+  });
+}
+
+async function ask(path) {
+  const answer = await fetch(path);
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  return answer.json();
+}
+
+async function refreshPast() {
+  if (document.hidden) return;
+  try {
+    const name = marked === null ? null : past.rows[marked]?.node;
+    past = await ask("past");
+    if (name) {
+      const at = past.rows.findIndex((row) => row.node === name);
+      marked = at < 0 ? null : at;
+    }
+    drawPast();
+  } catch { /* The live stream says that the server is gone. */ }
+}
+
+const doing = (code) => code === AWAY ? "the main scheduler has it" : code === IDLE ? "idle" : code === UNUSABLE ? "unusable: quarantined, or its agent is silent"
+  : `trains ${picture.trainers.find((t) => t.code === code)?.name ?? "a trainer"}`;
+
+/** Tells all that is known of a node. */
+async function explain(name) {
+  const at = names.indexOf(name);
+  const told = $("told");
+  told.hidden = false;
+  if (at < 0) {
+    told.textContent = `${name}: this node was not idle in the time that the page knows of`;
+    return;
+  }
+  const lines = [`${name}: ${doing(picture.cells[at] ?? AWAY)}`];
+  try {
+    const node = await ask(`node/${encodeURIComponent(name)}`);
+    if (node.hole) {
+      lines[0] += `; idle since ${moment(node.hole.since)} UTC`;
+      const [early, middle, late] = node.hole.likely_s.map((s) => s === null ? "later" : length(s));
+      lines.push(`ends within ${early} with a chance of 1 in 10, ${middle} of 1 in 2, ${late} of 9 in 10`);
+    }
+    if (node.why) lines.push(node.why);
+  } catch (error) {
+    lines.push(String(error));
+  }
+  told.textContent = lines.join("\n");
+}
+
+function mark(place) {
+  if (!past || past.rows.length === 0) return;
+  marked = Math.max(0, Math.min(past.rows.length - 1, place));
+  drawPast();
+  explain(past.rows[marked].node);
+}
+
+function unmark() {
+  marked = null;
+  $("told").hidden = true;
+  drawPast();
+}
+
+$("gantt").addEventListener("click", (event) => {
+  if (!past) return;
+  const { row, height } = ganttLayout($("gantt"), past.rows.length);
+  const y = event.offsetY;
+  if (y < height) mark(Math.floor(y / row));
+});
+$("gantt").addEventListener("keydown", (event) => {
+  const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20 }[event.key];
+  if (step) mark((marked ?? -1) + step);
+  else if (event.key === "Enter" && marked !== null) mark(marked);
+  else return;
+  event.preventDefault();
+});
+$("find").addEventListener("input", () => {
+  const text = $("find").value.trim();
+  const near = text ? names.filter((name) => name.includes(text)).slice(0, 20) : [];
+  $("names").replaceChildren(...near.map((name) => Object.assign(document.createElement("option"), { value: name })));
+});
+$("find").addEventListener("change", () => {
+  const text = $("find").value.trim();
+  if (!text) return unmark();
+  const at = past ? past.rows.findIndex((row) => row.node === text) : -1;
+  if (at < 0) explain(text);
+  else mark(at);
+});
+$("span").addEventListener("change", drawPast);
+
+function theme() {
+  const root = document.documentElement;
+  const dark = root.classList.contains("dark") || (!root.classList.contains("light") && matchMedia("(prefers-color-scheme: dark)").matches);
+  root.classList.remove("dark", "light");
+  root.classList.add(dark ? "light" : "dark");
+  try { localStorage.setItem("lacuna-theme", dark ? "light" : "dark"); } catch { /* Not kept, then. */ }
+  draw();
+}
+$("theme").addEventListener("click", theme);
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") return unmark();
+  if (event.target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "t") theme();
+  if (event.key === "/") { event.preventDefault(); $("find").focus(); }
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+addEventListener("resize", draw);
+document.addEventListener("visibilitychange", () => { if (picture) show(); refreshPast(); });
+
+try {
+  const kept = localStorage.getItem("lacuna-theme");
+  if (kept === "dark" || kept === "light") document.documentElement.classList.add(kept);
+} catch { /* The system's, then. */ }
+
+const live = new EventSource("live");
+live.addEventListener("names", (event) => { names = JSON.parse(event.data).nodes; refreshPast(); });
+live.addEventListener("now", (event) => { picture = JSON.parse(event.data); show(); });
+live.addEventListener("error", () => {
+  $("state").className = "lost";
+  tell("state", "the gateway does not answer; trying again");
+});
+setInterval(refreshPast, PAST_EVERY_MS);

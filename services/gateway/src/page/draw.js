@@ -1,0 +1,190 @@
+// Pictures on canvases. Functions of data: nothing here asks a server.
+
+export const AWAY = 0, IDLE = 1, UNUSABLE = 2, FIRST = 3;
+
+/** The value of a colour variable of the style sheet. */
+export const tone = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** The colour of what a node does. Trainers are told apart by turning the hue by the golden angle. */
+export function colour(code) {
+  if (code === AWAY) return null;
+  if (code === IDLE) return tone("--idle");
+  if (code === UNUSABLE) return tone("--unusable");
+  const hue = ((code - FIRST) * 137.508 + 205) % 360;
+  const ring = Math.floor((code - FIRST) / 12) % 3;
+  return `hsl(${hue.toFixed(0)} ${65 - 12 * ring}% ${48 + 7 * ring}%)`;
+}
+
+/** A colour for each code that is asked for, looked up once a picture. */
+function palette() {
+  const known = new Map();
+  return (code) => {
+    if (!known.has(code)) known.set(code, colour(code));
+    return known.get(code);
+  };
+}
+
+/** The canvas, cleared, as sharp as the screen, with its size in CSS pixels. */
+function sheet(canvas) {
+  const scale = window.devicePixelRatio || 1;
+  const width = canvas.clientWidth, height = canvas.clientHeight;
+  if (canvas.width !== Math.round(width * scale)) canvas.width = Math.round(width * scale);
+  if (canvas.height !== Math.round(height * scale)) canvas.height = Math.round(height * scale);
+  const pen = canvas.getContext("2d");
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  pen.font = "12px system-ui, sans-serif";
+  return { pen, width, height };
+}
+
+const LEFT = 62, BOTTOM = 18, TOP = 6;
+
+/** A round number at or above `most`, for the end of an axis. */
+export function roundUp(most) {
+  if (most <= 4) return 4;
+  const step = 10 ** Math.floor(Math.log10(most));
+  return [1, 2, 4, 5, 10].map((n) => n * step).find((n) => n >= most);
+}
+
+function frame(pen, width, height, top, ticks) {
+  pen.strokeStyle = tone("--line");
+  pen.fillStyle = tone("--soft");
+  pen.textAlign = "right";
+  pen.textBaseline = "middle";
+  for (const part of [0, 0.5, 1]) {
+    const y = TOP + (1 - part) * (height - TOP - BOTTOM);
+    pen.beginPath();
+    pen.moveTo(LEFT, y);
+    pen.lineTo(width, y);
+    pen.stroke();
+    pen.fillText((top * part).toLocaleString("en"), LEFT - 5, y);
+  }
+  label(pen, height, ticks);
+}
+
+/** Words below a picture, from left to right; those that would run into others are left out. */
+function label(pen, height, ticks) {
+  pen.fillStyle = tone("--soft");
+  pen.textBaseline = "alphabetic";
+  let free = 0;
+  for (const { x, text, align = "center" } of ticks) {
+    const width = pen.measureText(text).width;
+    const left = x - { left: 0, center: width / 2, right: width }[align];
+    if (left < free) continue;
+    pen.textAlign = align;
+    pen.fillText(text, x, height - 4);
+    free = left + width + 6;
+  }
+}
+
+/** A name in at most `room` pixels: its end, which tells nodes apart. */
+function cut(pen, name, room) {
+  if (pen.measureText(name).width <= room) return name;
+  let from = 1;
+  while (from < name.length && pen.measureText(`…${name.slice(from)}`).width > room) from += 1;
+  return `…${name.slice(from)}`;
+}
+
+function area(pen, points, base, fill) {
+  if (points.length === 0) return;
+  pen.fillStyle = fill;
+  pen.beginPath();
+  pen.moveTo(points[0][0], base);
+  for (const [x, y] of points) pen.lineTo(x, y);
+  pen.lineTo(points[points.length - 1][0], base);
+  pen.fill();
+}
+
+const clock = (ms) => new Date(ms).toISOString().slice(11, 16);
+
+/** Idle and training nodes over time; `readings` are [moment, idle, training]. */
+export function drawPool(canvas, readings) {
+  const { pen, width, height } = sheet(canvas);
+  if (readings.length < 2) return;
+  const [first, last] = [readings[0][0], readings[readings.length - 1][0]];
+  const top = roundUp(readings.reduce((most, r) => Math.max(most, r[1], r[2]), 1));
+  const x = (at) => LEFT + ((at - first) / Math.max(last - first, 1)) * (width - LEFT);
+  const y = (count) => TOP + (1 - count / top) * (height - TOP - BOTTOM);
+  // Steps: what was read holds until the next reading.
+  const steps = (of) => readings.flatMap((r, i) =>
+    i === 0 ? [[x(r[0]), y(r[of])]] : [[x(r[0]), y(readings[i - 1][of])], [x(r[0]), y(r[of])]]);
+  area(pen, steps(1), y(0), tone("--idle"));
+  area(pen, steps(2), y(0), tone("--training"));
+  frame(pen, width, height, top, [
+    { x: LEFT, text: `${clock(first)} UTC`, align: "left" }, { x: width, text: clock(last), align: "right" }]);
+}
+
+/** How many holes are expected to be open; `open` are [seconds ahead, nodes]. */
+export function drawForecast(canvas, open) {
+  const { pen, width, height } = sheet(canvas);
+  if (open.length < 2) return;
+  const end = open[open.length - 1][0];
+  const top = roundUp(open[0][1]);
+  // The near future is what decides: the axis is by the square root of time.
+  const x = (s) => LEFT + Math.sqrt(s / end) * (width - LEFT - 14);
+  const y = (count) => TOP + (1 - count / top) * (height - TOP - BOTTOM);
+  area(pen, open.map(([s, count]) => [x(s), y(count)]), y(0), tone("--training"));
+  frame(pen, width, height, top, [
+    { x: LEFT, text: "now", align: "left" }, ...[60, 300, 900, 3600].map((s) => ({ x: x(s), text: `${s / 60} min`, align: s === end ? "right" : "center" }))]);
+}
+
+/** What each node does now, a cell each, in rows from left to right. */
+export function drawCells(canvas, cells) {
+  const { pen, width, height } = sheet(canvas);
+  if (cells.length === 0) return;
+  let side = Math.max(1, Math.min(14, Math.floor(Math.sqrt((width * height) / cells.length))));
+  while (side > 1 && Math.ceil(cells.length / Math.floor(width / side)) * side > height) side -= 1;
+  const across = Math.max(1, Math.floor(width / side));
+  const gap = side > 4 ? 1 : 0;
+  const of = palette();
+  cells.forEach((code, i) => {
+    const fill = of(code);
+    if (!fill) return;
+    pen.fillStyle = fill;
+    pen.fillRect((i % across) * side, Math.floor(i / across) * side, side - gap, side - gap);
+  });
+}
+
+/** Where the picture of the past has what: for finding the node under the pointer. */
+export function ganttLayout(canvas, rows) {
+  const height = canvas.clientHeight - BOTTOM;
+  return { left: LEFT, height, row: height / Math.max(rows, 1) };
+}
+
+/** Who had which node from `from` to `past.until`, a line a node; `marked` is the place of one. */
+export function drawGantt(canvas, past, from, marked) {
+  const { pen, width, height } = sheet(canvas);
+  const { rows, until } = past;
+  if (rows.length === 0 || until <= from) return;
+  const row = (height - BOTTOM) / rows.length;
+  const x = (at) => LEFT + ((Math.max(at, from) - from) / (until - from)) * (width - LEFT);
+  const of = palette();
+  const gap = row > 5 ? 1 : 0;
+  rows.forEach(({ turns }, i) => {
+    turns.forEach(([at, code], k) => {
+      const end = k + 1 < turns.length ? turns[k + 1][0] : until;
+      const fill = of(code);
+      if (!fill || end <= from) return;
+      const left = x(at);
+      pen.fillStyle = fill;
+      pen.fillRect(left, i * row, Math.max(x(end) - left, 0.5), row - gap);
+    });
+  });
+  if (marked !== null && rows[marked]) {
+    pen.strokeStyle = tone("--ink");
+    pen.lineWidth = 1.5;
+    pen.strokeRect(LEFT, marked * row - 1, width - LEFT - 1, Math.max(row, 3) + 1);
+    pen.lineWidth = 1;
+  }
+  pen.fillStyle = tone("--soft");
+  pen.textAlign = "right";
+  pen.textBaseline = "middle";
+  const every = Math.max(1, Math.ceil(14 / row));
+  for (let i = 0; i < rows.length; i += every) {
+    pen.fillText(cut(pen, rows[i].node, LEFT - 8), LEFT - 5, i * row + Math.max(row / 2, 6));
+  }
+  label(pen, height, [0, 1, 2, 3, 4].map((part) => {
+    const at = from + ((until - from) * part) / 4;
+    return { x: x(at), text: clock(at) + (part === 0 ? " UTC" : ""), align: ["left", "center", "center", "center", "right"][part] };
+  }));
+}

@@ -1,0 +1,383 @@
+//! The picture of now, as the browser gets it.
+
+use lacuna_model::{EventKind, NodeId, Outcome, Timestamp, TrainerId, TrainerRecord, Work};
+use lacuna_planner::explain;
+use lacuna_wire::msg::Totals;
+use serde::Serialize;
+
+use crate::history::Code;
+use crate::view::View;
+
+/// Moments ahead for which the page says how many holes will still be open, seconds.
+const AHEAD_S: [f64; 13] = [
+    0.0, 30.0, 60.0, 120.0, 180.0, 300.0, 450.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
+];
+
+/// The names of all nodes, in the order of [`Picture::cells`].
+#[derive(Debug, Serialize)]
+pub(crate) struct Names<'a> {
+    version: u64,
+    nodes: Vec<&'a NodeId>,
+}
+
+/// What the page shows. Times are milliseconds since 1970, lengths seconds.
+#[derive(Debug, Serialize)]
+pub(crate) struct Picture<'a> {
+    cluster: &'a str,
+    now: i64,
+    /// Cluster seconds a second; 1 in a real cluster.
+    rate: f64,
+    /// Which list of names the cells belong to.
+    names: u64,
+    /// What each node does.
+    cells: Vec<Code>,
+    pool: u32,
+    training: u32,
+    unusable: u32,
+    totals: Option<TotalsRow>,
+    trainers: Vec<TrainerRow<'a>>,
+    plan: Option<PlanRow>,
+    forecast: Option<ForecastRow<'a>>,
+    harm: HarmRow<'a>,
+    /// (moment, nodes idle, nodes training)
+    readings: Vec<(i64, u32, u32)>,
+    events: Vec<EventRow<'a>>,
+    ages: Ages,
+}
+
+/// Seconds since each kind of message came; nothing if none ever did.
+#[derive(Debug, Serialize)]
+struct Ages {
+    pool: Option<f64>,
+    trainers: Option<f64>,
+    plan: Option<f64>,
+    totals: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct TotalsRow {
+    since: i64,
+    idle_node_h: f64,
+    harvested_node_h: f64,
+    samples: f64,
+    lost_samples: f64,
+    preemptions: u64,
+    rescales: u64,
+    done: u64,
+    queued: u32,
+    active: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct TrainerRow<'a> {
+    name: &'a TrainerId,
+    code: Option<Code>,
+    owner: Option<&'a str>,
+    nodes: usize,
+    min: u32,
+    max: u32,
+    samples: f64,
+    of: Option<f64>,
+    rate: f64,
+    pausing: bool,
+    preemptions: u64,
+    rescales: u64,
+    failures: u32,
+    loss: Option<f64>,
+    why: Option<String>,
+    trouble: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+struct PlanRow {
+    generation: u64,
+    at: i64,
+    used: usize,
+    holes: usize,
+    proven: bool,
+    solver: String,
+    latency_s: f64,
+    lines: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ForecastRow<'a> {
+    predictor: &'a str,
+    /// (seconds ahead, how many of the present holes are expected to be open still)
+    open: Vec<(f64, f64)>,
+}
+
+#[derive(Debug, Serialize)]
+struct HarmRow<'a> {
+    /// Nodes that the main scheduler asked back of late.
+    count: usize,
+    median_s: Option<f64>,
+    longest_s: Option<f64>,
+    /// The newest: when, which node, how long it took.
+    newest: Vec<(i64, &'a NodeId, f64)>,
+}
+
+#[derive(Debug, Serialize)]
+struct EventRow<'a> {
+    at: i64,
+    what: &'static str,
+    whom: String,
+    note: Option<&'a str>,
+}
+
+/// The names of all nodes.
+pub(crate) fn names(view: &View) -> Names<'_> {
+    let (version, nodes) = view.history.nodes();
+    Names {
+        version,
+        nodes: nodes.collect(),
+    }
+}
+
+/// The picture of now.
+pub(crate) fn picture<'a>(
+    view: &'a View,
+    cluster: &'a str,
+    now: Timestamp,
+    rate: f64,
+) -> Picture<'a> {
+    let cells: Vec<Code> = view.history.present().collect();
+    let records = view.trainers.as_ref().map(|t| t.value.trainers.as_slice());
+    let of_trainers = view.history.codes();
+    let trainers = records
+        .unwrap_or_default()
+        .iter()
+        .map(|record| trainer(view, record, of_trainers.get(&record.spec.id).copied()))
+        .collect();
+    let last = view.readings.last();
+    Picture {
+        cluster,
+        now: now.unix_ms(),
+        rate,
+        names: view.history.nodes().0,
+        pool: last.map_or(0, |r| r.idle),
+        training: last.map_or(0, |r| r.training),
+        unusable: count(&cells, crate::history::code::UNUSABLE),
+        cells,
+        totals: view.totals.as_ref().map(|t| totals(&t.value)),
+        trainers,
+        plan: plan(view),
+        forecast: forecast(view),
+        harm: harm(view),
+        readings: view
+            .readings
+            .iter()
+            .map(|r| (r.at.unix_ms(), r.idle, r.training))
+            .collect(),
+        events: view.events.iter().rev().map(event).collect(),
+        ages: Ages {
+            pool: view.pool.as_ref().map(|h| h.arrived.seconds()),
+            trainers: view.trainers.as_ref().map(|h| h.arrived.seconds()),
+            plan: view.plan.as_ref().map(|h| h.arrived.seconds()),
+            totals: view.totals.as_ref().map(|h| h.arrived.seconds()),
+        },
+    }
+}
+
+fn count(cells: &[Code], code: Code) -> u32 {
+    cells.iter().filter(|&&cell| cell == code).count() as u32
+}
+
+fn totals(totals: &Totals) -> TotalsRow {
+    TotalsRow {
+        since: totals.since.unix_ms(),
+        idle_node_h: totals.idle_node_s / 3600.0,
+        harvested_node_h: totals.harvested_node_s / 3600.0,
+        samples: totals.samples,
+        lost_samples: totals.rescale_cost + totals.preempt_cost,
+        preemptions: totals.preemptions,
+        rescales: totals.rescales,
+        done: totals.trainers_done,
+        queued: totals.queued,
+        active: totals.active,
+    }
+}
+
+fn trainer<'a>(view: &View, record: &'a TrainerRecord, code: Option<Code>) -> TrainerRow<'a> {
+    let spec = &record.spec;
+    let newest = view
+        .progress
+        .get(&spec.id)
+        .filter(|newest| newest.run == record.run);
+    let of_run = newest.map_or(record.samples_run, |p| p.samples.max(record.samples_run));
+    let owed = newest.map_or(record.owed, |p| p.owed);
+    let plan = view.plan.as_ref().map(|plan| &plan.value.plan);
+    TrainerRow {
+        name: &spec.id,
+        code,
+        owner: spec.owner.as_deref(),
+        nodes: record.nodes.len(),
+        min: spec.min_nodes,
+        max: spec.max_nodes,
+        samples: record.samples_before + of_run,
+        of: match spec.work {
+            Work::Samples(samples) => Some(samples),
+            Work::UntilExit => None,
+        },
+        rate: record.rate(),
+        pausing: owed > 0.0 && !record.nodes.is_empty(),
+        preemptions: record.preemptions,
+        rescales: record.rescales,
+        failures: record.failures,
+        loss: newest.and_then(|p| p.loss).or(record.loss),
+        why: plan.and_then(|plan| explain::trainer(plan, &spec.id)),
+        trouble: (record.failures > 0).then_some(record.reason.as_str()),
+    }
+}
+
+fn plan(view: &View) -> Option<PlanRow> {
+    let state = &view.plan.as_ref()?.value;
+    let plan = &state.plan;
+    Some(PlanRow {
+        generation: plan.generation.0,
+        at: plan.as_of.unix_ms(),
+        used: plan.allocations.iter().map(|a| a.nodes.len()).sum(),
+        holes: plan.report.holes.len(),
+        proven: plan.report.solve.outcome == Outcome::Optimal,
+        solver: plan.report.solve.solver.clone(),
+        latency_s: state.latency_s,
+        lines: explain::forecast(plan).lines().map(str::to_owned).collect(),
+    })
+}
+
+fn forecast(view: &View) -> Option<ForecastRow<'_>> {
+    let state = &view.pool.as_ref()?.value;
+    let pool = &state.pool;
+    let mut holes = vec![0_u32; pool.forecasts.len()];
+    for pooled in &pool.holes {
+        if let Some(count) = holes.get_mut(pooled.forecast as usize) {
+            *count += 1;
+        }
+    }
+    let expected = |after_s: f64| {
+        let each = pool.forecasts.iter().zip(&holes);
+        each.map(|(forecast, &holes)| forecast.open_after(after_s) * f64::from(holes))
+            .sum()
+    };
+    Some(ForecastRow {
+        predictor: &state.predictor,
+        open: AHEAD_S.map(|ahead_s| (ahead_s, expected(ahead_s))).to_vec(),
+    })
+}
+
+fn harm(view: &View) -> HarmRow<'_> {
+    let mut took: Vec<f64> = view
+        .given_back
+        .iter()
+        .map(|given| given.took.as_secs_f64())
+        .collect();
+    took.sort_by(f64::total_cmp);
+    HarmRow {
+        count: took.len(),
+        median_s: took.get(took.len() / 2).copied(),
+        longest_s: took.last().copied(),
+        newest: view
+            .given_back
+            .iter()
+            .rev()
+            .take(8)
+            .map(|given| (given.at.unix_ms(), &given.node, given.took.as_secs_f64()))
+            .collect(),
+    }
+}
+
+fn event(event: &lacuna_model::NodeEvent) -> EventRow<'_> {
+    let nodes = |nodes: &[NodeId]| match nodes {
+        [one] => one.to_string(),
+        _ => format!("{} nodes", nodes.len()),
+    };
+    let (what, whom, note) = match &event.kind {
+        EventKind::NodeIdle { node } => ("idle", node.to_string(), None),
+        EventKind::NodeBusy { node } => ("taken", node.to_string(), None),
+        EventKind::NodeDown { node, reason } => ("down", node.to_string(), Some(reason.as_str())),
+        EventKind::NodeWanted { node, .. } => ("wanted", node.to_string(), None),
+        EventKind::NodeReleased { node } => ("given back", node.to_string(), None),
+        EventKind::JobPlanned { job, nodes: on, .. } => ("planned", nodes(on), Some(job.as_str())),
+        EventKind::Reservation {
+            name, nodes: on, ..
+        } => ("reserved", nodes(on), Some(name.as_str())),
+        EventKind::Snapshot { idle } => ("snapshot", format!("{} idle", idle.len()), None),
+    };
+    EventRow {
+        at: event.at.unix_ms(),
+        what,
+        whom,
+        note: note.filter(|note| !note.is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lacuna_model::{Activity, AgentStatus, Epoch, Span};
+    use lacuna_testkit::{events, node, pool, record, spec};
+    use lacuna_wire::msg::{PoolState, TrainersState};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn shown(view: &View) -> Value {
+        serde_json::to_value(picture(view, "c", Timestamp::from_unix(20), 1.0)).unwrap()
+    }
+
+    #[test]
+    fn a_page_that_has_heard_nothing_says_so() {
+        let shown = shown(&View::new(Span::from_secs(60)));
+        assert_eq!(shown["ages"]["pool"], Value::Null);
+        assert_eq!(
+            (&shown["plan"], &shown["cells"]),
+            (&Value::Null, &json!([]))
+        );
+        assert_eq!(shown["harm"]["count"], 0);
+    }
+
+    #[test]
+    fn the_picture_counts_nodes_expects_ends_and_measures_giving_back() {
+        let mut view = View::new(Span::from_secs(3600));
+        view.take_pool(PoolState {
+            pool: pool(1, 10, &["a", "b", "c", "d"]),
+            predictor: "constant".to_owned(),
+        });
+        view.take_trainers(TrainersState {
+            version: 1,
+            as_of: Timestamp::from_unix(10),
+            trainers: vec![record(spec("t", 4), 1, &["a", "b"])],
+            unusable: vec![node("d")],
+        });
+        for event in events(1, &[("idle", "a"), ("busy", "x")]) {
+            view.take_event(event);
+        }
+        for (name, ms) in [("x", 5), ("y", 9), ("z", 400)] {
+            let status = AgentStatus {
+                node: node(name),
+                epoch: Epoch(1),
+                seq: 1,
+                activity: Activity::Free,
+                released: None,
+                leaving: true,
+                gave_back_in: Some(Span::from_ms(ms)),
+                broken: None,
+            };
+            view.take_agent(status, Timestamp::from_unix(11));
+        }
+        view.settle();
+        let shown = shown(&view);
+        assert_eq!(
+            (&shown["pool"], &shown["training"], &shown["unusable"]),
+            (&json!(4), &json!(2), &json!(1))
+        );
+        let code = &shown["trainers"][0]["code"];
+        assert_eq!(shown["cells"], json!([code, code, 1, 2]));
+        // Open for two minutes, each of them.
+        assert_eq!(shown["forecast"]["open"][3], json!([120.0, 4.0]));
+        assert_eq!(shown["forecast"]["open"][5], json!([300.0, 0.0]));
+        assert_eq!(shown["harm"]["median_s"], json!(0.009));
+        assert_eq!(shown["harm"]["longest_s"], json!(0.4));
+        assert_eq!(shown["events"][0]["what"], "taken", "the newest first");
+        assert_eq!(shown["readings"], json!([[10_000, 4, 2]]));
+    }
+}

@@ -1,0 +1,146 @@
+//! The shell: states in, pictures out.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use lacuna_model::Span;
+use lacuna_runtime::{Context, Misconfigured, NoArgs, Running, ServiceError, Start, http};
+use lacuna_wire::address;
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+use crate::metrics::Metrics;
+use crate::picture::{names, picture};
+use crate::token::Token;
+use crate::view::View;
+use crate::web::{Shown, Site, router};
+
+/// A picture is made no more often than this.
+const PICTURE: Duration = Duration::from_millis(500);
+/// And no less often: ages grow though nothing comes.
+const STILL: u32 = 10;
+/// What nobody can see any more is forgotten this often.
+const TIDY: Duration = Duration::from_secs(60);
+/// Browsers have this long to take their leave.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// Runs until shutdown.
+///
+/// # Errors
+/// If the page cannot be served, or the bus is closed for good.
+pub fn run(ctx: Context, _: NoArgs) -> Running {
+    Box::pin(serve(ctx))
+}
+
+async fn serve(ctx: Context) -> Result<(), ServiceError> {
+    let settings = &ctx.config.gateway;
+    let misconfigured = |error: &dyn std::fmt::Display| Misconfigured(error.to_string());
+    let token = settings.token_file.as_deref().map(Token::read).transpose();
+    let token = token.map_err(|error| misconfigured(&error))?;
+    let listener = http::bind(settings.page).await.map_err(|error| {
+        Misconfigured(format!(
+            "gateway.page: {}",
+            error.to_string().replace("--listen ADDR", "gateway.page")
+        ))
+    })?;
+    let address = listener.local_addr()?;
+    if token.is_none() && !address.ip().is_loopback() {
+        tracing::warn!(%address, "whoever reaches this address sees the page: gateway.token_file is not set");
+    }
+    let view = Arc::new(Mutex::new(View::new(settings.history)));
+    let (show, shown) = watch::channel(Shown::default());
+    let site = Site {
+        view: Arc::clone(&view),
+        shown,
+        token,
+        metrics: Metrics::new(&ctx.registry)?,
+    };
+    let stop = ctx.shutdown.clone();
+    let server = axum::serve(listener, router(site)).with_graceful_shutdown(stop.cancelled_owned());
+    let mut server = tokio::spawn(server.into_future());
+    tracing::info!(page = %format!("http://{address}/"), "the operator's page");
+    let ended = tokio::select! {
+        ended = listen(&ctx, &view, show) => ended,
+        served = &mut server => return Err(match served {
+            Ok(Ok(())) => "the page's server stopped".into(),
+            Ok(Err(error)) => error.into(),
+            Err(error) => error.into(),
+        }),
+    };
+    // The sender of pictures is gone, so browsers' streams end.
+    let _ = tokio::time::timeout(LEAVE, server).await;
+    ended
+}
+
+/// Hears the bus, and makes pictures of what has come.
+async fn listen(
+    ctx: &Context,
+    view: &Mutex<View>,
+    show: watch::Sender<Shown>,
+) -> Result<(), ServiceError> {
+    let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
+    let (bus, cluster) = (&ctx.bus, &ctx.cluster);
+    let mut ticks = bus.follow(&address::clock(cluster), Start::Last).await?;
+    let mut pools = bus.follow(&address::pool(cluster), Start::Last).await?;
+    let mut trainers = bus.follow(&address::trainers(cluster), Start::Last).await?;
+    let mut totals = bus.follow(&address::totals(cluster), Start::Last).await?;
+    let mut plans = bus.follow(&address::plan(cluster), Start::Last).await?;
+    let mut progress = bus
+        .follow(&address::progress_all(cluster), Start::Last)
+        .await?;
+    let mut events = bus
+        .follow(&address::event(cluster), Start::Newest(60))
+        .await?;
+    let mut agents = bus.subscribe(&address::agents(cluster)).await?;
+    let mut pictures = tokio::time::interval(PICTURE);
+    pictures.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tidying = tokio::time::interval(TIDY);
+    tidying.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut still = 0_u32;
+    let lock = || view.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        alive.ok();
+        tokio::select! {
+            () = ctx.shutdown.cancelled() => return Ok(()),
+            tick = ticks.next() => ctx.clock.update(&tick?.message),
+            state = pools.next() => lock().take_pool(state?.message),
+            state = trainers.next() => lock().take_trainers(state?.message),
+            state = totals.next() => lock().take_totals(state?.message),
+            state = plans.next() => lock().take_plan(state?.message),
+            report = progress.next() => lock().take_progress(report?.message),
+            event = events.next() => lock().take_event(event?.message),
+            status = agents.next() => lock().take_agent(status?.message, ctx.clock.now()),
+            _ = tidying.tick() => lock().tidy(),
+            _ = pictures.tick() => {
+                let mut view = lock();
+                let is_news = view.settle();
+                still = if is_news { 0 } else { still + 1 };
+                if is_news || still.is_multiple_of(STILL) {
+                    let before = show.borrow().clone();
+                    show.send_replace(shown(ctx, &view, &before)?);
+                }
+            }
+        }
+    }
+}
+
+/// The newest picture; the names are those of before if no node has come or gone.
+fn shown(ctx: &Context, view: &View, before: &Shown) -> Result<Shown, serde_json::Error> {
+    let version = view.history.nodes().0;
+    let list = if version == before.version && !before.names.is_empty() {
+        Arc::clone(&before.names)
+    } else {
+        serde_json::to_string(&names(view))?.into()
+    };
+    let now = picture(
+        view,
+        ctx.cluster.as_str(),
+        ctx.clock.now(),
+        ctx.clock.rate(),
+    );
+    Ok(Shown {
+        version,
+        names: list,
+        now: serde_json::to_string(&now)?.into(),
+    })
+}

@@ -1,0 +1,289 @@
+//! The newest of what is heard.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use lacuna_model::{AgentStatus, NodeEvent, NodeId, Span, Timestamp, TrainerId};
+use lacuna_runtime::Stopwatch;
+use lacuna_wire::msg::{PlanState, PoolState, Progress, Totals, TrainersState};
+
+use crate::history::{Code, History, code};
+
+/// Events that the page lists.
+const EVENTS: usize = 60;
+/// Nodes given back whose time is remembered.
+const GIVEN_BACK: usize = 1000;
+/// Readings of the pool that the page draws, and the shortest time between two of them: when
+/// there are too many, every other one is dropped and the time doubled.
+const READINGS: usize = 720;
+
+/// Something with the moment at which it came.
+#[derive(Debug)]
+pub(crate) struct Heard<T> {
+    pub(crate) value: T,
+    pub(crate) arrived: Stopwatch,
+}
+
+impl<T> Heard<T> {
+    fn now(value: T) -> Self {
+        Self {
+            value,
+            arrived: Stopwatch::start(),
+        }
+    }
+}
+
+/// A node that was asked back and given.
+#[derive(Debug, Clone)]
+pub(crate) struct GivenBack {
+    /// When the gateway heard of it, in the cluster's time.
+    pub(crate) at: Timestamp,
+    /// Which node.
+    pub(crate) node: NodeId,
+    /// How long it took, from when it was asked back until nothing ran there, in real time.
+    pub(crate) took: Span,
+}
+
+/// The pool at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub(crate) at: Timestamp,
+    pub(crate) idle: u32,
+    pub(crate) training: u32,
+}
+
+/// The newest of everything.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) pool: Option<Heard<PoolState>>,
+    pub(crate) trainers: Option<Heard<TrainersState>>,
+    pub(crate) plan: Option<Heard<PlanState>>,
+    pub(crate) totals: Option<Heard<Totals>>,
+    pub(crate) progress: HashMap<TrainerId, Progress>,
+    pub(crate) events: VecDeque<NodeEvent>,
+    pub(crate) given_back: VecDeque<GivenBack>,
+    pub(crate) readings: Vec<Reading>,
+    pub(crate) history: History,
+    reading_every: Span,
+    /// Whether anything has come since the last picture.
+    changed: bool,
+}
+
+impl View {
+    /// Nothing heard yet; `history` is how far back who had which node is kept.
+    pub(crate) fn new(history: Span) -> Self {
+        Self {
+            pool: None,
+            trainers: None,
+            plan: None,
+            totals: None,
+            progress: HashMap::new(),
+            events: VecDeque::new(),
+            given_back: VecDeque::new(),
+            readings: Vec::new(),
+            history: History::new(history),
+            reading_every: Span::from_secs(1),
+            changed: false,
+        }
+    }
+
+    pub(crate) fn take_pool(&mut self, state: PoolState) {
+        self.pool = Some(Heard::now(state));
+        self.changed = true;
+    }
+
+    pub(crate) fn take_trainers(&mut self, state: TrainersState) {
+        let present = |id: &TrainerId| state.trainers.iter().any(|t| t.spec.id == *id);
+        self.progress.retain(|id, _| present(id));
+        self.trainers = Some(Heard::now(state));
+        self.changed = true;
+    }
+
+    pub(crate) fn take_plan(&mut self, state: PlanState) {
+        self.plan = Some(Heard::now(state));
+        self.changed = true;
+    }
+
+    pub(crate) fn take_totals(&mut self, totals: Totals) {
+        self.totals = Some(Heard::now(totals));
+        self.changed = true;
+    }
+
+    pub(crate) fn take_progress(&mut self, progress: Progress) {
+        self.progress.insert(progress.trainer.clone(), progress);
+        self.changed = true;
+    }
+
+    pub(crate) fn take_event(&mut self, event: NodeEvent) {
+        if self.events.len() == EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+        self.changed = true;
+    }
+
+    /// Takes what an agent says: only the last words of one that was asked back are of use here.
+    pub(crate) fn take_agent(&mut self, status: AgentStatus, now: Timestamp) {
+        let Some(took) = status.gave_back_in else {
+            return;
+        };
+        if self.given_back.len() == GIVEN_BACK {
+            self.given_back.pop_front();
+        }
+        self.given_back.push_back(GivenBack {
+            at: now,
+            node: status.node,
+            took,
+        });
+        self.changed = true;
+    }
+
+    /// Brings the history up to the newest states. Returns whether there is anything new to see.
+    pub(crate) fn settle(&mut self) -> bool {
+        if !std::mem::take(&mut self.changed) {
+            return false;
+        }
+        let Some(pool) = &self.pool else {
+            return true;
+        };
+        let pool = &pool.value.pool;
+        let mut uses: BTreeMap<&NodeId, Code> = pool
+            .holes
+            .iter()
+            .map(|pooled| (&pooled.hole.node, code::IDLE))
+            .collect();
+        let mut now = pool.as_of;
+        if let Some(trainers) = &self.trainers {
+            let state = &trainers.value;
+            now = now.max(state.as_of);
+            for node in &state.unusable {
+                if let Some(slot) = uses.get_mut(node) {
+                    *slot = code::UNUSABLE;
+                }
+            }
+            for record in &state.trainers {
+                let code = self.history.code_of(&record.spec.id);
+                uses.extend(record.nodes.iter().map(|node| (node, code)));
+            }
+        }
+        let training = uses.values().filter(|&&c| c >= code::FIRST).count();
+        let reading = Reading {
+            at: now,
+            idle: pool.holes.len() as u32,
+            training: training as u32,
+        };
+        self.history.take(now, &uses);
+        self.read(reading);
+        true
+    }
+
+    /// Forgets what nobody can see any more.
+    pub(crate) fn tidy(&mut self) {
+        let state = self.trainers.as_ref().map(|t| t.value.trainers.as_slice());
+        let present: Vec<TrainerId> = state
+            .unwrap_or_default()
+            .iter()
+            .map(|t| t.spec.id.clone())
+            .collect();
+        self.history.forget_trainers(&present);
+    }
+
+    fn read(&mut self, reading: Reading) {
+        if self
+            .readings
+            .last()
+            .is_some_and(|last| last.at > reading.at)
+        {
+            self.readings.clear();
+        }
+        let too_early =
+            |last: &Reading| reading.at.since(last.at).as_ms() < self.reading_every.as_ms();
+        if self.readings.last().is_some_and(too_early) {
+            return;
+        }
+        self.readings.push(reading);
+        if self.readings.len() > READINGS {
+            let mut keep = true;
+            self.readings.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.reading_every = Span::from_ms(self.reading_every.as_ms() * 2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lacuna_model::{Activity, Epoch};
+    use lacuna_testkit::{node, pool, record, spec};
+
+    use super::*;
+
+    fn pools(as_of: i64, names: &[&str]) -> PoolState {
+        PoolState {
+            pool: pool(1, as_of, names),
+            predictor: "constant".to_owned(),
+        }
+    }
+
+    fn trainers(as_of: i64, nodes: &[&str], unusable: &[&str]) -> TrainersState {
+        TrainersState {
+            version: 1,
+            as_of: Timestamp::from_unix(as_of),
+            trainers: vec![record(spec("t", 4), 1, nodes)],
+            unusable: unusable.iter().map(|name| node(name)).collect(),
+        }
+    }
+
+    #[test]
+    fn what_nodes_do_comes_from_the_pool_and_the_trainers() {
+        let mut view = View::new(Span::from_secs(3600));
+        assert!(!view.settle());
+        view.take_pool(pools(10, &["a", "b", "c"]));
+        // `d` left the pool, but its trainer still has it; `e` is quarantined, but no hole.
+        view.take_trainers(trainers(12, &["b", "d"], &["c", "e"]));
+        assert!(view.settle());
+        let t = view.history.code_of(&TrainerId::new("t").unwrap());
+        let nodes: Vec<String> = view.history.nodes().1.map(ToString::to_string).collect();
+        assert_eq!(nodes, ["a", "b", "c", "d"]);
+        let present: Vec<Code> = view.history.present().collect();
+        assert_eq!(present, [code::IDLE, t, code::UNUSABLE, t]);
+        let reading = view.readings.last().map(|r| (r.idle, r.training));
+        assert_eq!(reading, Some((3, 2)));
+        assert!(!view.settle(), "nothing new has come");
+    }
+
+    #[test]
+    fn readings_get_sparser_and_never_more() {
+        let mut view = View::new(Span::from_secs(3600));
+        for s in 0..5000 {
+            view.take_pool(pools(s, &["a"]));
+            view.settle();
+        }
+        assert!(view.readings.len() <= READINGS);
+        assert!(view.readings.len() >= READINGS / 2);
+        let gap = |w: &[Reading]| w[1].at.since(w[0].at).as_ms();
+        let gaps: Vec<i64> = view.readings.windows(2).map(gap).collect();
+        assert!(gaps.iter().all(|&g| g >= 4000), "{gaps:?}");
+    }
+
+    #[test]
+    fn only_last_words_tell_how_long_it_took() {
+        let mut view = View::new(Span::from_secs(3600));
+        let mut status = AgentStatus {
+            node: node("a"),
+            epoch: Epoch(1),
+            seq: 1,
+            activity: Activity::Free,
+            released: Some("wanted".to_owned()),
+            leaving: true,
+            gave_back_in: None,
+            broken: None,
+        };
+        view.take_agent(status.clone(), Timestamp::from_unix(1));
+        assert!(view.given_back.is_empty());
+        status.gave_back_in = Some(Span::from_ms(12));
+        view.take_agent(status, Timestamp::from_unix(1));
+        assert_eq!(view.given_back[0].took, Span::from_ms(12));
+    }
+}

@@ -1,0 +1,276 @@
+//! What browsers get: the page, the past, the present as server-sent events.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use futures::Stream;
+use lacuna_model::NodeId;
+use lacuna_planner::explain;
+use percent_encoding::percent_decode_str;
+use prometheus::IntGauge;
+use tokio::sync::watch;
+
+use crate::metrics::Metrics;
+use crate::token::Token;
+use crate::view::View;
+
+/// The cookie in which a browser keeps the token.
+const COOKIE: &str = "lacuna_token";
+
+/// Nothing is loaded from elsewhere, and nobody may put the page into a frame.
+const HEADERS: [(HeaderName, &str); 5] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-cache"),
+];
+
+/// What all browsers are shown: made once, however many look.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shown {
+    /// The number of the list of names.
+    pub(crate) version: u64,
+    /// [`crate::picture::Names`] as JSON.
+    pub(crate) names: Arc<str>,
+    /// [`crate::picture::Picture`] as JSON.
+    pub(crate) now: Arc<str>,
+}
+
+/// All that answers are made from.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    pub(crate) view: Arc<Mutex<View>>,
+    pub(crate) shown: watch::Receiver<Shown>,
+    pub(crate) token: Option<Token>,
+    pub(crate) metrics: Metrics,
+}
+
+impl Site {
+    fn view(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, what: &str) {
+        self.metrics.requests.with_label_values(&[what]).inc();
+    }
+}
+
+/// All routes. Only GET is answered.
+pub(crate) fn router(site: Site) -> Router {
+    Router::new()
+        .route("/", get(page))
+        .route("/style.css", get(style))
+        .route("/app.js", get(script))
+        .route("/draw.js", get(drawing))
+        .route("/icon.svg", get(icon))
+        .route("/live", get(live))
+        .route("/past", get(past))
+        .route("/node/{name}", get(node))
+        .layer(from_fn_with_state(site.clone(), guard))
+        .with_state(site)
+}
+
+/// Lets only those in who have the token, and says what browsers may do with the answer.
+async fn guard(State(site): State<Site>, request: Request, next: Next) -> Response {
+    let mut answer = match &site.token {
+        None => next.run(request).await,
+        Some(token) if is_known(request.headers(), token) => next.run(request).await,
+        Some(token) => match query(request.uri().query(), "token").filter(|t| token.is(t)) {
+            // The token leaves the address bar, and so the browser's history of addresses.
+            Some(given) => {
+                let cookie = format!("{COOKIE}={given}; HttpOnly; SameSite=Strict; Path=/");
+                let headers = [
+                    (header::SET_COOKIE, cookie),
+                    (header::LOCATION, "/".to_owned()),
+                ];
+                (StatusCode::SEE_OTHER, headers).into_response()
+            }
+            None => {
+                site.metrics.refused.inc();
+                let words = "This page needs a token: open it as /?token=... with the contents of \
+                             the file that gateway.token_file names.\n";
+                let headers = [(header::WWW_AUTHENTICATE, "Bearer")];
+                (StatusCode::UNAUTHORIZED, headers, words).into_response()
+            }
+        },
+    };
+    for (name, value) in HEADERS {
+        answer
+            .headers_mut()
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
+    }
+    answer
+}
+
+/// Whether the token comes as a cookie or as `Authorization: Bearer`.
+fn is_known(headers: &HeaderMap, token: &Token) -> bool {
+    let text = |name| headers.get_all(name).iter().filter_map(|v| v.to_str().ok());
+    let bearer = text(header::AUTHORIZATION).filter_map(|value| value.strip_prefix("Bearer "));
+    let cookies = text(header::COOKIE)
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='));
+    bearer.chain(cookies).any(|given| token.is(given.trim()))
+}
+
+/// The value of a key of a query.
+fn query(query: Option<&str>, key: &str) -> Option<String> {
+    let pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
+    let (_, value) = pairs.into_iter().find(|(name, _)| *name == key)?;
+    let decoded = percent_decode_str(value).decode_utf8().ok()?;
+    Some(decoded.into_owned())
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const JSON: &str = "application/json";
+
+fn file(kind: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+async fn page(State(site): State<Site>) -> Response {
+    site.count("page");
+    file(HTML, include_str!("page/index.html"))
+}
+
+async fn style() -> Response {
+    file(CSS, include_str!("page/style.css"))
+}
+
+async fn script() -> Response {
+    file(SCRIPT, include_str!("page/app.js"))
+}
+
+async fn drawing() -> Response {
+    file(SCRIPT, include_str!("page/draw.js"))
+}
+
+async fn icon() -> Response {
+    file("image/svg+xml", include_str!("page/icon.svg"))
+}
+
+/// Counts a browser for as long as it looks.
+struct Viewer(IntGauge);
+
+impl Viewer {
+    fn new(viewers: &IntGauge) -> Self {
+        viewers.inc();
+        Self(viewers.clone())
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+async fn live(State(site): State<Site>) -> Response {
+    site.count("live");
+    let events = watched(site.shown.clone(), Viewer::new(&site.metrics.viewers));
+    Sse::new(events)
+        .keep_alive(KeepAlive::default())
+        .into_response()
+}
+
+/// What a browser has still to be told, and how far it is.
+struct Watching {
+    shown: watch::Receiver<Shown>,
+    names: Option<u64>,
+    due: Option<Event>,
+    _viewer: Viewer,
+}
+
+/// `names` when the list of nodes has changed, then `now`; the first of both at once. A browser
+/// that is slow misses pictures, never the newest.
+fn watched(
+    mut shown: watch::Receiver<Shown>,
+    viewer: Viewer,
+) -> impl Stream<Item = Result<Event, Infallible>> {
+    shown.mark_changed();
+    let watching = Watching {
+        shown,
+        names: None,
+        due: None,
+        _viewer: viewer,
+    };
+    futures::stream::unfold(watching, |mut at| async move {
+        if let Some(event) = at.due.take() {
+            return Some((Ok(event), at));
+        }
+        at.shown.changed().await.ok()?;
+        let newest = at.shown.borrow_and_update().clone();
+        let now = Event::default().event("now").data(&*newest.now);
+        if at.names == Some(newest.version) {
+            return Some((Ok(now), at));
+        }
+        at.names = Some(newest.version);
+        at.due = Some(now);
+        let names = Event::default().event("names").data(&*newest.names);
+        Some((Ok(names), at))
+    })
+}
+
+fn json(value: &impl serde::Serialize) -> Response {
+    match serde_json::to_string(value) {
+        Ok(text) => ([(header::CONTENT_TYPE, JSON)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn past(State(site): State<Site>) -> Response {
+    site.count("past");
+    json(&site.view().history.past())
+}
+
+/// Why a node is used as it is.
+async fn node(State(site): State<Site>, Path(name): Path<String>) -> Response {
+    site.count("node");
+    let Ok(node) = NodeId::new(name.as_str()) else {
+        return (StatusCode::BAD_REQUEST, "this is no name of a node\n").into_response();
+    };
+    let view = site.view();
+    let plan = view.plan.as_ref().map(|plan| &plan.value.plan);
+    let why = plan.and_then(|plan| explain::node(plan, &node));
+    let pool = view.pool.as_ref().map(|pool| &pool.value.pool);
+    let hole = pool.and_then(|pool| {
+        let at = pool
+            .holes
+            .binary_search_by(|pooled| pooled.hole.node.cmp(&node));
+        let pooled = pool.holes.get(at.ok()?)?;
+        let quantile = |open| pool.forecast(pooled)?.quantile(open);
+        Some(serde_json::json!({
+            "since": pooled.hole.since.unix_ms(),
+            "likely_s": [quantile(0.9), quantile(0.5), quantile(0.1)],
+        }))
+    });
+    json(&serde_json::json!({ "node": node, "why": why, "hole": hole }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_found_in_a_query() {
+        assert_eq!(
+            query(Some("a=1&token=x%2Dy"), "token").as_deref(),
+            Some("x-y")
+        );
+        assert_eq!(query(Some("tokens=1"), "token"), None);
+        assert_eq!(query(None, "token"), None);
+    }
+}

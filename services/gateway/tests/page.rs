@@ -1,0 +1,316 @@
+//! The page against a real nats-server, as a browser asks for it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on stops"
+)]
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lacuna_gateway_service::run;
+use lacuna_model::{Activity, AgentStatus, ClusterId, Epoch, Span, Timestamp};
+use lacuna_runtime::config::Gateway;
+use lacuna_runtime::metrics::{Registry, expose};
+use lacuna_runtime::{Bus, ClusterClock, Config, Context, Health, NoArgs, Tasks};
+use lacuna_testkit::{TestNats, connect, events, node, pool, record, spec};
+use lacuna_wire::address;
+use lacuna_wire::msg::{PoolState, TrainersState};
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+const TOKEN: &str = "a-token-of-32-characters-01234567";
+
+fn cluster() -> ClusterId {
+    ClusterId::new("c").unwrap()
+}
+
+struct Running {
+    page: SocketAddr,
+    registry: Registry,
+    shutdown: CancellationToken,
+    ended: tokio::task::JoinHandle<Result<(), String>>,
+}
+
+impl Running {
+    async fn start(nats: &TestNats, token_file: Option<PathBuf>) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let page = free.local_addr().unwrap();
+        drop(free);
+        let config = Config {
+            gateway: Gateway {
+                page,
+                token_file,
+                ..Gateway::default()
+            },
+            ..Config::default()
+        };
+        let (registry, shutdown) = (Registry::new(), CancellationToken::new());
+        let ctx = Context {
+            config: Arc::new(config),
+            cluster: cluster(),
+            bus: connect(nats, &cluster(), "gateway").await,
+            registry: registry.clone(),
+            health: Health::default(),
+            clock: ClusterClock::new(),
+            tasks: Tasks::new(shutdown.clone()),
+            shutdown: shutdown.clone(),
+            listening: ([127, 0, 0, 1], 0).into(),
+        };
+        let ended = tokio::spawn(async { run(ctx, NoArgs {}).await.map_err(|e| e.to_string()) });
+        Self {
+            page,
+            registry,
+            shutdown,
+            ended,
+        }
+    }
+
+    async fn open(&self, request: &str) -> TcpStream {
+        let connected = async {
+            loop {
+                match TcpStream::connect(self.page).await {
+                    Ok(stream) => return stream,
+                    Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+                }
+            }
+        };
+        let limit = Duration::from_secs(20);
+        let mut stream = tokio::time::timeout(limit, connected).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    /// The whole answer, head and body.
+    async fn ask(&self, method: &str, path: &str, headers: &str) -> String {
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
+        let mut answer = String::new();
+        let mut stream = self.open(&request).await;
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    async fn json(&self, path: &str) -> Value {
+        let answer = self.ask("GET", path, "").await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{answer}");
+        serde_json::from_str(body).unwrap()
+    }
+
+    async fn stop(self) {
+        self.shutdown.cancel();
+        let limit = Duration::from_secs(10);
+        let ended = tokio::time::timeout(limit, self.ended).await;
+        ended.expect("it does not stop").unwrap().unwrap();
+    }
+}
+
+/// The events of `/live`, one after the other.
+struct Live {
+    stream: TcpStream,
+    text: String,
+}
+
+impl Live {
+    async fn open(page: &Running) -> Self {
+        let stream = page.open("GET /live HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        Self {
+            stream,
+            text: String::new(),
+        }
+    }
+
+    /// The next event of a kind; others are passed over. Nothing when the stream has ended.
+    async fn next(&mut self, kind: &str) -> Option<Value> {
+        let start = format!("event: {kind}\ndata: ");
+        loop {
+            if let Some((_, rest)) = self.text.split_once(&start)
+                && let Some((data, rest)) = rest.split_once("\n\n")
+            {
+                // A chunk's length may stand between two parts of an answer, not in such short
+                // lines.
+                let value = serde_json::from_str(data).unwrap();
+                self.text = rest.to_owned();
+                return Some(value);
+            }
+            let mut bytes = vec![0; 65_536];
+            let read = self.stream.read(&mut bytes);
+            let read = tokio::time::timeout(Duration::from_secs(20), read).await;
+            let read = read.expect("nothing comes").unwrap();
+            if read == 0 {
+                return None;
+            }
+            self.text += &String::from_utf8_lossy(&bytes[..read]);
+        }
+    }
+}
+
+async fn say_pool(bus: &Bus, seq: u64, names: &[&str]) {
+    let as_of = i64::try_from(seq).unwrap();
+    let state = PoolState {
+        pool: pool(seq, as_of, names),
+        predictor: "constant".to_owned(),
+    };
+    bus.store(&address::pool(&cluster()), &state, "")
+        .await
+        .unwrap();
+}
+
+async fn say_trainers(bus: &Bus, version: u64, nodes: &[&str]) {
+    let state = TrainersState {
+        version,
+        as_of: Timestamp::from_unix(i64::try_from(version).unwrap()),
+        trainers: vec![record(spec("t", 4), 1, nodes)],
+        unusable: vec![],
+    };
+    bus.store(&address::trainers(&cluster()), &state, "")
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn what_the_services_say_is_shown_as_it_changes() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "other").await;
+    say_pool(&bus, 1, &["a", "b"]).await;
+    say_trainers(&bus, 1, &["a"]).await;
+    let page = Running::start(&nats, None).await;
+    let mut live = Live::open(&page).await;
+    let names = loop {
+        let names = live.next("names").await.unwrap();
+        if names["nodes"].as_array().unwrap().len() == 2 {
+            break names;
+        }
+    };
+    assert_eq!(names["nodes"], serde_json::json!(["a", "b"]));
+    let shown = loop {
+        let now = live.next("now").await.unwrap();
+        if now["training"] == 1 {
+            break now;
+        }
+    };
+    assert_eq!((&shown["pool"], &shown["cells"][1]), (&2.into(), &1.into()));
+    // A node is taken, another comes; an agent says how fast it was gone.
+    for event in events(2, &[("busy", "a"), ("idle", "c")]) {
+        bus.store(&address::event(&cluster()), &event, "")
+            .await
+            .unwrap();
+    }
+    say_pool(&bus, 3, &["b", "c"]).await;
+    say_trainers(&bus, 3, &["c"]).await;
+    let status = AgentStatus {
+        node: node("a"),
+        epoch: Epoch(1),
+        seq: 1,
+        activity: Activity::Free,
+        released: Some("wanted".to_owned()),
+        leaving: true,
+        gave_back_in: Some(Span::from_ms(7)),
+        broken: None,
+    };
+    bus.publish(&address::agent(&cluster(), &node("a")), &status, "")
+        .await
+        .unwrap();
+    let shown = loop {
+        let now = live.next("now").await.unwrap();
+        let all = now["harm"]["count"] == 1 && now["cells"][0] == 0 && now["cells"][2] == 3;
+        if all && now["events"].as_array().unwrap().len() == 2 {
+            break now;
+        }
+    };
+    assert_eq!(shown["harm"]["median_s"], 0.007);
+    assert_eq!(shown["events"][0]["whom"], "c", "the newest first");
+    let past = page.json("/past").await;
+    assert_eq!(past["trainers"]["3"], "t");
+    let of_a = &past["rows"][0]["turns"];
+    let codes: Vec<&Value> = of_a.as_array().unwrap().iter().map(|t| &t[1]).collect();
+    assert_eq!(codes, [&Value::from(3), &Value::from(0)], "{past}");
+    let hole = page.json("/node/b").await;
+    assert_eq!(hole["hole"]["since"], 0);
+    assert_eq!(page.json("/node/nowhere").await["hole"], Value::Null);
+    assert!(expose(&page.registry).unwrap().contains("viewers 1"));
+    // A browser that looks does not keep the service from stopping.
+    page.stop().await;
+    while live.next("now").await.is_some() {}
+}
+
+#[tokio::test]
+async fn nothing_can_be_written_and_nothing_comes_from_elsewhere() {
+    let nats = TestNats::start();
+    let page = Running::start(&nats, None).await;
+    let answer = page.ask("GET", "/", "").await;
+    assert!(
+        answer.contains("content-security-policy: default-src 'self'"),
+        "{answer}"
+    );
+    for file in ["/style.css", "/app.js", "/draw.js", "/icon.svg"] {
+        assert!(answer.contains(&file[1..]) || file == "/draw.js", "{file}");
+        let answer = page.ask("GET", file, "").await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    for (method, path, status) in [
+        ("POST", "/", "405"),
+        ("DELETE", "/node/a", "405"),
+        ("GET", "/nothing", "404"),
+        ("GET", "/node/%0a", "400"),
+    ] {
+        let answer = page.ask(method, path, "content-length: 0\r\n").await;
+        let expected = format!("HTTP/1.1 {status}");
+        assert!(answer.starts_with(&expected), "{method} {path}: {answer}");
+    }
+    page.stop().await;
+}
+
+fn token_file(folder: &Path) -> PathBuf {
+    let file = folder.join("token");
+    std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn without_the_token_nothing_is_shown() {
+    let nats = TestNats::start();
+    let folder = std::env::temp_dir().join(format!("lacuna-gateway-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let page = Running::start(&nats, Some(token_file(&folder))).await;
+    for path in ["/", "/live", "/past", "/node/a", "/app.js", "/?token=wrong"] {
+        let answer = page.ask("GET", path, "").await;
+        assert!(answer.starts_with("HTTP/1.1 401"), "{path}: {answer}");
+        assert!(!answer.contains(TOKEN));
+    }
+    let refused = expose(&page.registry).unwrap();
+    assert!(
+        refused.contains("lacuna_gateway_refused_total 6"),
+        "{refused}"
+    );
+    // The address with the token gives a cookie, and leads to one without it.
+    let answer = page.ask("GET", &format!("/?token={TOKEN}"), "").await;
+    assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
+    assert!(
+        answer.contains("location: /\r\n") && answer.contains("HttpOnly"),
+        "{answer}"
+    );
+    for header in [
+        format!("cookie: other=1; lacuna_token={TOKEN}\r\n"),
+        format!("authorization: Bearer {TOKEN}\r\n"),
+    ] {
+        let answer = page.ask("GET", "/past", &header).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    page.stop().await;
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_page_that_cannot_be_served_says_why() {
+    let nats = TestNats::start();
+    let page = Running::start(&nats, Some(PathBuf::from("/nonexistent/token"))).await;
+    let error = page.ended.await.unwrap().unwrap_err();
+    assert!(error.contains("/nonexistent/token"), "{error}");
+}
