@@ -4,7 +4,6 @@
 The lines that make it elastic are marked with `# lacuna`.
 """
 
-import argparse
 import math
 import random
 
@@ -12,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import common
 import lacuna  # lacuna
 
 EPILOG = """examples:
@@ -87,22 +87,14 @@ def continued(model, letters, start, count):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common.parser(__doc__, EPILOG, epochs=6, batch=16, batch_of="windows", rate=3e-3)
     parser.add_argument("--text", default=None, metavar="FILE", help="default: a generated text")
     parser.add_argument("--sentences", type=int, default=2000, help="of the generated text")
-    parser.add_argument("--epochs", type=int, default=6, help="default: %(default)s")
     parser.add_argument("--length", type=int, default=64, help="of a window, in characters")
     parser.add_argument("--width", type=int, default=64, help="default: %(default)s")
     parser.add_argument("--layers", type=int, default=2, help="default: %(default)s")
     parser.add_argument("--dropout", type=float, default=0.1, help="default: %(default)s")
-    parser.add_argument("--batch", type=int, default=16, help="windows of a step")
-    parser.add_argument("--rate", type=float, default=3e-3, help="learning rate")
-    parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
-    parser.add_argument("--checkpoints", default=None, metavar="FOLDER")
-    options = parser.parse_args()
-    print(f"seed {options.seed}", flush=True)
+    options = common.parsed(parser)
 
     if options.text is None:
         text = generated(options.sentences, options.seed)
@@ -132,12 +124,7 @@ def main():
             loss = functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
             loss.backward()
             run.step(loss)  # lacuna, in place of optimizer.step() and scheduler.step()
-            if run.rank == 0 and run.steps_done % 50 == 0:
-                print(
-                    f"step {run.steps_done} epoch {run.epoch} loss {run.loss:.4f} "
-                    f"nodes {run.world_size}",
-                    flush=True,
-                )
+            common.tell(run, 50)
     if run.rank == 0:
         print(f"{run.samples} windows; it goes on like this:", flush=True)
         print(continued(model, data.letters, text[: options.length // 4], 80), flush=True)

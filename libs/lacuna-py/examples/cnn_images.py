@@ -4,12 +4,11 @@
 The lines that make it elastic are marked with `# lacuna`.
 """
 
-import argparse
-
 import torch
 from torch import nn
 from torch.nn import functional
 
+import common
 import lacuna  # lacuna
 
 SHAPES = ("disc", "square", "cross", "stripes")
@@ -59,19 +58,11 @@ def network(size):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--epochs", type=int, default=5, help="default: %(default)s")
+    parser = common.parser(__doc__, EPILOG, epochs=5, batch=64, batch_of="images", rate=0.05)
     parser.add_argument("--images", type=int, default=4096, help="default: %(default)s")
     parser.add_argument("--size", type=int, default=16, help="pixels a side, a multiple of 4")
     parser.add_argument("--noise", type=float, default=0.3, help="default: %(default)s")
-    parser.add_argument("--batch", type=int, default=64, help="default: %(default)s")
-    parser.add_argument("--rate", type=float, default=0.05, help="learning rate")
-    parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
-    parser.add_argument("--checkpoints", default=None, metavar="FOLDER")
-    options = parser.parse_args()
-    print(f"seed {options.seed}", flush=True)
+    options = common.parsed(parser)
 
     torch.manual_seed(options.seed)
     data = images(options.images, options.size, options.noise, options.seed)
@@ -91,12 +82,7 @@ def main():
             loss = functional.cross_entropy(model(x), y)
             loss.backward()
             run.step(loss)  # lacuna, in place of optimizer.step()
-            if run.rank == 0 and run.steps_done % 20 == 0:
-                print(
-                    f"step {run.steps_done} epoch {run.epoch} loss {run.loss:.4f} "
-                    f"nodes {run.world_size}",
-                    flush=True,
-                )
+            common.tell(run, 20)
     if run.rank == 0:
         model.eval()
         with torch.no_grad():

@@ -6,7 +6,6 @@ dropped from the embedding, and the mask between layers is the same at every tim
 The lines that make it elastic are marked with `# lacuna`.
 """
 
-import argparse
 import math
 import random
 
@@ -14,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import common
 import lacuna  # lacuna
 
 EPILOG = """examples:
@@ -73,18 +73,14 @@ class Language(nn.Module):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = common.parser(__doc__, EPILOG, epochs=4, batch=32, batch_of="windows", rate=5e-3)
     parser.add_argument("--words", type=int, default=100, help="of the vocabulary")
     parser.add_argument("--tokens", type=int, default=60_000, help="of the text")
-    parser.add_argument("--epochs", type=int, default=4, help="default: %(default)s")
     parser.add_argument("--length", type=int, default=24, help="of a window, in words")
     parser.add_argument("--width", type=int, default=96, help="default: %(default)s")
     parser.add_argument("--layers", type=int, default=2, help="default: %(default)s")
     parser.add_argument("--dropout", type=float, default=0.2, help="between layers")
     parser.add_argument("--word-dropout", type=float, default=0.05, help="of whole words")
-    parser.add_argument("--batch", type=int, default=32, help="windows of a step")
     parser.add_argument(
         "--per-node",
         type=int,
@@ -92,11 +88,7 @@ def main():
         metavar="WINDOWS",
         help="windows of a step and node; the learning rate follows by the square root",
     )
-    parser.add_argument("--rate", type=float, default=5e-3, help="learning rate")
-    parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
-    parser.add_argument("--checkpoints", default=None, metavar="FOLDER")
-    options = parser.parse_args()
-    print(f"seed {options.seed}", flush=True)
+    options = common.parsed(parser)
 
     codes = sentences(options.tokens, options.words, options.seed)
     count = (len(codes) - 1) // options.length
@@ -124,12 +116,7 @@ def main():
             loss = functional.cross_entropy(model(words).flatten(0, 1), following.flatten())
             loss.backward()
             run.step(loss)  # lacuna, in place of optimizer.step()
-            if run.rank == 0 and run.steps_done % 50 == 0:
-                print(
-                    f"step {run.steps_done} epoch {run.epoch} loss {run.loss:.4f} "
-                    f"nodes {run.world_size}",
-                    flush=True,
-                )
+            common.tell(run, 50)
     if run.rank == 0:
         model.eval()
         with torch.no_grad():

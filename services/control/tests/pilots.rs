@@ -29,6 +29,7 @@ struct Slurm(tempfile::TempDir);
 
 const SBATCH: &str = r#"#!/bin/bash
 d=@DIR@
+cat > $d/script.$$; mv $d/script.$$ $d/script
 echo "$*" >> $d/sbatch.log
 [ -e $d/deny ] && { echo "sbatch: error: Batch job submission failed: Access/permission denied" >&2; exit 1; }
 [ -e $d/hang ] && { sleep 100 & wait; }
@@ -37,7 +38,6 @@ n=$(( $(cat $d/next 2>/dev/null || echo 100) + 1 )); echo $n > $d/next
 for a in "$@"; do case $a in
   --nodelist=*) node=${a#*=} ;; --comment=*) mark=${a#*=} ;; --job-name=*) name=${a#*=} ;;
 esac; done
-cat > $d/script
 echo "$n|1700000$n|train|RUNNING|$node|$node|$name|$mark" > $d/jobs/$n
 echo $n
 "#;

@@ -1,0 +1,34 @@
+"""What the example trainers share: the options that all of them have, and their line of progress."""
+
+import argparse
+
+
+def parser(description, epilog, *, epochs, batch, batch_of, rate):
+    """A parser with the common options; what differs between trainers are their defaults."""
+    made = argparse.ArgumentParser(
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--epochs", type=int, default=epochs, help="default: %(default)s")
+    made.add_argument("--batch", type=int, default=batch, help=f"{batch_of} of a step")
+    made.add_argument("--rate", type=float, default=rate, help="learning rate")
+    made.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    made.add_argument("--checkpoints", default=None, metavar="FOLDER")
+    return made
+
+
+def parsed(made):
+    """The options of the command line; the first thing that a trainer says is its seed."""
+    options = made.parse_args()
+    print(f"seed {options.seed}", flush=True)
+    return options
+
+
+def tell(run, every):
+    """Says how far the training has come, every so many steps, on one node."""
+    if run.rank == 0 and run.steps_done % every == 0:
+        print(
+            f"step {run.steps_done} epoch {run.epoch} loss {run.loss:.4f} nodes {run.world_size}",
+            flush=True,
+        )
