@@ -1,4 +1,4 @@
-"""What the example trainers share: the options that all of them have, and their line of progress."""
+"""What the example trainers share: options that all of them have, and a line of progress."""
 
 import argparse
 
