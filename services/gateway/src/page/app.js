@@ -136,7 +136,7 @@ function drawPast() {
   const span = Number($("span").value) * 1000;
   const from = span ? Math.max(past.since, past.until - span) : past.since;
   drawGantt($("gantt"), past, from, marked);
-  tell("gantt-note", `${number(past.rows.length)} nodes that were idle between ${moment(from)} and ${moment(past.until)} UTC; white: the main scheduler has them.`);
+  tell("gantt-note", `${number(past.rows.length)} nodes that were idle between ${moment(from)} and ${moment(past.until)} UTC; blank: the main scheduler has them.`);
 }
 
 function draw() {
@@ -146,6 +146,11 @@ function draw() {
   tell("forecast-note", picture.forecast ? `As ${picture.forecast.predictor} expects it.` : "No forecast yet.");
   drawCells($("cells"), picture.cells);
   legend();
+}
+
+/** All, as after a change of size or colours. The past is long, and drawn only when it must be. */
+function drawAll() {
+  draw();
   drawPast();
 }
 
@@ -260,7 +265,7 @@ function theme() {
   root.classList.remove("dark", "light");
   root.classList.add(dark ? "light" : "dark");
   try { localStorage.setItem("lacuna-theme", dark ? "light" : "dark"); } catch { /* Not kept, then. */ }
-  draw();
+  drawAll();
 }
 $("theme").addEventListener("click", theme);
 document.addEventListener("keydown", (event) => {
@@ -269,8 +274,8 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "t") theme();
   if (event.key === "/") { event.preventDefault(); $("find").focus(); }
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-addEventListener("resize", draw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+addEventListener("resize", drawAll);
 document.addEventListener("visibilitychange", () => { if (picture) show(); refreshPast(); });
 
 try {
