@@ -71,6 +71,8 @@ struct Program {
     assignment: Box<Assignment>,
     /// The run under which it was started: what it is called by.
     started: RunId,
+    /// Whether it has said that the group of its run is broken.
+    broken: bool,
 }
 
 impl Program {
@@ -175,6 +177,10 @@ impl Agent {
                 reason: reason.clone(),
             },
         };
+        let broken = match &self.state {
+            State::Running(program) if program.broken => Some(program.assignment.run),
+            _ => None,
+        };
         AgentStatus {
             node: self.node.clone(),
             epoch: self.obeyed.0,
@@ -183,7 +189,7 @@ impl Agent {
             released: self.released.clone(),
             leaving: false,
             gave_back_in: None,
-            broken: None,
+            broken,
         }
     }
 
@@ -290,6 +296,7 @@ impl Agent {
         self.state = State::Running(Program {
             assignment: assignment.clone(),
             started,
+            broken: false,
         });
         self.obeyed = self.taken;
         Some(vec![
@@ -306,6 +313,22 @@ impl Agent {
         match &mut self.state {
             State::Prepared { program, ready } if program.started == started && !*ready => {
                 *ready = true;
+                vec![Effect::Report(self.status())]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The program that was started under `started` has said whether the group of a run is
+    /// broken.
+    pub fn group(&mut self, started: RunId, run: RunId, broken: bool) -> Vec<Effect> {
+        match &mut self.state {
+            State::Running(program)
+                if program.started == started
+                    && program.assignment.run == run
+                    && program.broken != broken =>
+            {
+                program.broken = broken;
                 vec![Effect::Report(self.status())]
             }
             _ => Vec::new(),
@@ -344,6 +367,7 @@ impl Agent {
                 self.state = State::Running(Program {
                     assignment,
                     started,
+                    broken: false,
                 });
             }
             Then::Prepare(assignment) => {
@@ -352,6 +376,7 @@ impl Agent {
                 let program = Program {
                     assignment,
                     started,
+                    broken: false,
                 };
                 let ready = false;
                 self.state = State::Prepared { program, ready };
@@ -406,7 +431,7 @@ impl Agent {
         self.turn(Then::Free, now.cluster, reason)
     }
 
-    /// The last words of an agent whose process ends now: nothing runs any more, and nobody is
+    /// The last words of an agent whose process ends now: what runs is killed, and nobody is
     /// there to obey.
     pub fn leave(&mut self, reason: &str) -> AgentStatus {
         self.state = State::Free;
@@ -414,6 +439,17 @@ impl Agent {
         self.released = Some(reason.to_owned());
         AgentStatus {
             leaving: true,
+            ..self.status()
+        }
+    }
+
+    /// What is left to say after [`Agent::leave`]: nothing runs any more, so long after the node
+    /// was asked for.
+    #[must_use]
+    pub fn gone(&self, gave_back_in: Span) -> AgentStatus {
+        AgentStatus {
+            leaving: true,
+            gave_back_in: Some(gave_back_in),
             ..self.status()
         }
     }

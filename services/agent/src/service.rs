@@ -8,7 +8,7 @@ use clap::Args;
 use futures::StreamExt;
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_runtime::{Context, Misconfigured, Running, ServiceError, Start, TextRequest};
+use lacuna_runtime::{Config, Context, Misconfigured, Running, ServiceError, Start, TextRequest};
 use lacuna_trainer::Now;
 use lacuna_wire::msg::{Clock, Pace};
 use lacuna_wire::{address, token};
@@ -23,8 +23,9 @@ use crate::shell::{Plays, Shell};
 const TICK: Duration = Duration::from_millis(250);
 /// Progress files of programs are looked at this often at least.
 const POLL: Span = Span::from_ms(500);
-/// Idle nodes of an agent that is no pilot say so this often at most.
-const IDLE_EVERY: Span = Span::from_secs(10);
+/// Idle nodes of an agent that is no pilot speak this often in the time after which control takes
+/// them for silent.
+const IDLE_WORDS: i64 = 3;
 /// Programs that were killed are waited for so long.
 const KILLED: Duration = Duration::from_secs(1);
 /// At shutdown, programs are waited for so long; their guards end them in any case.
@@ -136,11 +137,10 @@ async fn live(
     let settings = &ctx.config.agent;
     let mut tick = interval(TICK);
     let mut reports = interval(settings.report_every.to_std());
-    // A pilot without work is soon missed; many nodes of one process need not say so that often.
-    let least = if pilot { Span::ZERO } else { IDLE_EVERY };
-    let mut idle = interval(settings.report_every.max(least).to_std());
+    let mut idle = interval(idle_every(&ctx.config, pilot).to_std());
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let mut control_spoke = moment(&ctx, &watch).wall;
+    let wanted = asked_back(&ctx);
     let cause = loop {
         alive.ok();
         let now = moment(&ctx, &watch);
@@ -184,6 +184,11 @@ async fn live(
     };
     if pilot {
         shell.leave(cause).await;
+        let asked = if cause == "wanted" {
+            wanted.await.ok()
+        } else {
+            None
+        };
         let patience = tokio::time::sleep(KILLED);
         tokio::pin!(patience);
         while shell.programs.living() > 0 {
@@ -192,6 +197,8 @@ async fn live(
                 Some(one) = happened.recv() => shell.reaped(one),
             }
         }
+        // Of programs that no signal ends this says too little, but that it took long.
+        shell.gone(asked.map(|since| since.span())).await;
         return Ok(());
     }
     // Every program ends, and says how far it has come.
@@ -207,6 +214,26 @@ async fn live(
         }
     }
     Ok(())
+}
+
+/// Tells since when this process is to end, however late the loop hears of it.
+fn asked_back(ctx: &Context) -> tokio::task::JoinHandle<Stopwatch> {
+    let shutdown = ctx.shutdown.clone();
+    tokio::spawn(async move {
+        shutdown.cancelled().await;
+        Stopwatch::start()
+    })
+}
+
+/// How often nodes without work say so. A pilot without work is soon missed; many nodes of one
+/// process need not say so that often.
+fn idle_every(config: &Config, pilot: bool) -> Span {
+    let often = config.agent.report_every;
+    if pilot {
+        return often;
+    }
+    let share = config.control.silent_after.as_ms() / IDLE_WORDS;
+    often.max(Span::from_ms(share))
 }
 
 /// In lock step every run tells where it stands as soon as time has advanced.
@@ -260,4 +287,22 @@ fn interval(every: Duration) -> tokio::time::Interval {
     let mut interval = tokio::time::interval(every.max(Duration::from_millis(10)));
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     interval
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_nodes_speak_often_enough_not_to_be_taken_for_silent() {
+        let mut config = Config::default();
+        assert_eq!(idle_every(&config, false), Span::from_secs(10));
+        assert_eq!(idle_every(&config, true), Span::from_secs(5));
+        config.control.silent_after = Span::from_secs(12);
+        config.agent.report_every = Span::from_secs(1);
+        assert_eq!(idle_every(&config, false), Span::from_secs(4));
+        // Reports are never more frequent than the owner wants; control waits for two of them.
+        config.agent.report_every = Span::from_secs(20);
+        assert_eq!(idle_every(&config, false), Span::from_secs(20));
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use lacuna_model::{Action, Launch, Member, NodeId, Span};
+use lacuna_model::{Action, Activity, Launch, Member, NodeId, Span};
 use lacuna_runtime::{Context, Received};
 use lacuna_trainer::Now;
 use lacuna_trainer::agent::{Agent, Effect};
@@ -183,6 +183,16 @@ impl Shell {
                     let effects = self.agents.get_mut(&node).map(|a| a.ready(run));
                     (node, effects)
                 }
+                Happened::Group {
+                    node,
+                    run,
+                    of,
+                    broken,
+                } => {
+                    tracing::info!(%node, run = of.0, broken, "the program says this of its group");
+                    let effects = self.agents.get_mut(&node).map(|a| a.group(run, of, broken));
+                    (node, effects)
+                }
                 Happened::Stopped { node, run } => {
                     self.programs.forget(&node, run);
                     let effects = self.agents.get_mut(&node).map(|a| a.stopped(run));
@@ -280,6 +290,16 @@ impl Shell {
             self.metrics.released.with_label_values(&[cause]).inc();
         }
         self.programs.kill_all();
+    }
+
+    /// Nothing runs any more, so long after the nodes were asked for, if they were: the last word
+    /// of this process.
+    pub(crate) async fn gone(&mut self, gave_back_in: Option<Span>) {
+        if let Some(span) = gave_back_in {
+            for agent in self.agents.values() {
+                self.say(&agent.gone(span), "").await;
+            }
+        }
         // Nothing waits for the server: it may be what is gone.
         let flush = self.ctx.bus.client().flush();
         if tokio::time::timeout(FLUSH, flush).await.is_err() {
@@ -298,7 +318,7 @@ impl Shell {
     pub(crate) fn busy(&self) -> bool {
         self.agents
             .values()
-            .any(|agent| !matches!(agent.status().activity, lacuna_model::Activity::Free))
+            .any(|agent| !matches!(agent.status().activity, Activity::Free))
     }
 
     /// Statuses of a part of the nodes: of those that run something, or of the others.
@@ -310,7 +330,12 @@ impl Shell {
         }
     }
 
+    /// Says it, unless it would be said for a program that may hang: then silence is true.
     async fn say(&self, status: &AgentStatus, correlation: &str) {
+        let running = matches!(status.activity, Activity::Running { .. });
+        if running && !self.programs.vouches(&status.node) {
+            return;
+        }
         let subject = address::agent(&self.ctx.cluster, &status.node);
         self.metrics.statuses.inc();
         if let Err(error) = self.ctx.bus.publish(&subject, status, correlation).await {

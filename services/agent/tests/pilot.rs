@@ -52,6 +52,8 @@ for line in s.makefile():
         s.sendall(b"no json\n")
         say(say="progress", run=told["run"], base=100.0, samples=8.0, step=1,
             world_size=len(told["members"]), loss=0.5, checkpoint=None, saved=None, t=0)
+        if len(told["members"]) > 2:
+            say(say="broken", run=told["run"])
         print(told["store"], told["rank"], flush=True)
 time.sleep(600)
 "#;
@@ -81,12 +83,16 @@ impl Drop for Pilot {
 
 impl Pilot {
     async fn start(dead_man: &str) -> Self {
+        Self::start_with(dead_man, "1s").await
+    }
+
+    async fn start_with(dead_man: &str, hang_after: &str) -> Self {
         let nats = TestNats::start();
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("train.py"), PROGRAM).unwrap();
         let config = format!(
             "[cluster]\nid = \"c\"\n[control]\nrenew_every = \"1s\"\n[bus]\nurl = \"{}\"\n[agent]\ndead_man = \"{dead_man}\"\n\
-             report_every = \"200ms\"\nhang_after = \"1s\"\nwork_dir = \"{}\"\n",
+             report_every = \"200ms\"\nhang_after = \"{hang_after}\"\nwork_dir = \"{}\"\n",
             nats.url(),
             dir.path().join("work").display()
         );
@@ -236,6 +242,17 @@ async fn a_pilot_prepares_regroups_and_is_gone_at_once_when_its_node_is_wanted()
     ));
     assert!(lives(program), "it lives on over its runs");
 
+    // With two others its group breaks; the next run has a new one.
+    for (run, members, broken) in [
+        (7, vec!["n1", "n2", "n3"], Some(RunId(7))),
+        (9, vec!["n1", "n2"], None),
+    ] {
+        let part = assignment(run, &members, args.clone());
+        pilot.command(run, Action::Run(Box::new(part))).await;
+        let status = pilot.until(|s| s.seq == run && s.broken == broken).await;
+        assert!(matches!(status.activity, Activity::Running { .. }));
+    }
+
     let watch = Stopwatch::start();
     let pid = i32::try_from(pilot.child.id()).unwrap();
     kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
@@ -243,6 +260,14 @@ async fn a_pilot_prepares_regroups_and_is_gone_at_once_when_its_node_is_wanted()
     let said = watch.seconds();
     assert_eq!(last.released.as_deref(), Some("wanted"));
     assert_eq!(last.activity, Activity::Free);
+    assert_eq!(
+        last.gave_back_in, None,
+        "control hears of it before all is done"
+    );
+    let gone = pilot.until(|s| s.gave_back_in.is_some()).await;
+    let took = gone.gave_back_in.unwrap_or_default();
+    assert!(gone.leaving && !lives(program), "said while it ran");
+    assert!(took.as_secs_f64() <= watch.seconds(), "{took}");
     assert_eq!(pilot.ended().await, 0);
     println!(
         "said after {said:.4} s, gone after {:.4} s",
@@ -264,6 +289,25 @@ async fn a_program_that_says_nothing_any_more_is_killed() {
     assert_eq!(code, 137);
     assert!(reason.contains("said nothing for 1s"), "{reason}");
     assert!(!lives(program));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_does_not_speak_for_a_program_that_says_nothing() {
+    let mut pilot = Pilot::start_with("60s", "5s").await;
+    let _ = pilot.prepare(true).await;
+    let args = vec![pilot.path("train.py"), pilot.path("up"), "mute".to_owned()];
+    let run = Action::Run(Box::new(assignment(4, &["n1"], args)));
+    pilot.command(4, run).await;
+    // Its last word is the report on that run; after five seconds it is killed.
+    let mut said = Stopwatch::start();
+    let silence = loop {
+        let status = pilot.until(|_| true).await;
+        match status.activity {
+            Activity::Exited { .. } => break said.seconds(),
+            _ => said = Stopwatch::start(),
+        }
+    };
+    assert!(silence > 2.0, "a status {silence} s before the end");
 }
 
 #[tokio::test(flavor = "multi_thread")]

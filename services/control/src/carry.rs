@@ -325,6 +325,18 @@ fn log(note: &Note, correlation: &str) {
         Note::Released { node, after } => {
             tracing::debug!(%node, %after, correlation, "node given back");
         }
+        Note::GivenBack { node, cause, harm } => {
+            tracing::info!(%node, cause, %harm, correlation, "node given back to the main scheduler");
+        }
+        Note::Broke {
+            trainer,
+            run,
+            said,
+            silent,
+        } => {
+            let run = run.0;
+            tracing::info!(%trainer, run, said, silent, correlation, "group broke, another run begins");
+        }
         Note::ReleasedUnheard { node } => {
             tracing::warn!(%node, correlation, "release not confirmed, dead man's time is over");
         }

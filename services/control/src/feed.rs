@@ -1,10 +1,10 @@
 //! From messages to inputs of the books.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use lacuna_model::{Hole, NodeEvent, NodeId, Timestamp};
+use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, Timestamp};
 use lacuna_timeline::{Change, PoolKeeper, UnknownNodes};
-use lacuna_trainer::book::{Input, Tick};
+use lacuna_trainer::book::{Input, Taken, Tick};
 use lacuna_wire::msg::{Clock, Pace};
 
 /// Keeps the pool from events and tells the books what changes.
@@ -38,7 +38,7 @@ impl Feed {
                 moment.at = Some(event.at);
             }
             for change in changes.list {
-                moment.add(change);
+                moment.add(change, taken(&event.kind));
             }
             moment.seq = self.keeper.seq();
         }
@@ -65,18 +65,18 @@ struct Moment {
     at: Option<Timestamp>,
     seq: u64,
     opened: BTreeMap<NodeId, Hole>,
-    closed: BTreeSet<NodeId>,
+    closed: BTreeMap<NodeId, Taken>,
 }
 
 impl Moment {
-    fn add(&mut self, change: Change) {
+    fn add(&mut self, change: Change, taken: Taken) {
         match change {
             Change::Opened { hole, .. } => {
                 self.opened.insert(hole.node.clone(), hole);
             }
             Change::Closed { hole, .. } => {
                 self.opened.remove(&hole.node);
-                self.closed.insert(hole.node);
+                self.closed.insert(hole.node, taken);
             }
         }
     }
@@ -91,6 +91,22 @@ impl Moment {
             opened: opened.into_values().collect(),
             closed: std::mem::take(&mut self.closed).into_iter().collect(),
         })
+    }
+}
+
+/// How an event that closes holes takes their nodes.
+fn taken(kind: &EventKind) -> Taken {
+    match kind {
+        EventKind::NodeDown { .. } => Taken::Down,
+        EventKind::NodeWanted { deadline, .. } => Taken::Wanted {
+            deadline: *deadline,
+        },
+        EventKind::NodeBusy { .. }
+        | EventKind::NodeIdle { .. }
+        | EventKind::NodeReleased { .. }
+        | EventKind::JobPlanned { .. }
+        | EventKind::Reservation { .. }
+        | EventKind::Snapshot { .. } => Taken::Busy,
     }
 }
 
@@ -145,6 +161,9 @@ mod tests {
         // n1 was away in between; n3 came and went.
         let names = |nodes: Vec<&NodeId>| nodes.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(names(opened.iter().map(|h| &h.node).collect()), ["n1"]);
-        assert_eq!(names(closed.iter().collect()), ["n1", "n3"]);
+        assert_eq!(
+            names(closed.iter().map(|(node, _)| node).collect()),
+            ["n1", "n3"]
+        );
     }
 }

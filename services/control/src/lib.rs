@@ -7,6 +7,7 @@
 mod carry;
 mod executor;
 mod feed;
+mod handover;
 mod metrics;
 mod requests;
 mod service;

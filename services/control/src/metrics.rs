@@ -9,6 +9,14 @@ const RELEASE_BOUNDS: [f64; 12] = [
     0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0,
 ];
 
+/// Bounds for how long the main scheduler waited for a node, seconds: fine where harm should be.
+const HARM_BOUNDS: [f64; 14] = [
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0,
+];
+
+/// How nodes are asked for; see `trainer::book::harm`.
+const ASKED: [&str; 5] = ["preempted", "idle", "drained", "taken", "wanted"];
+
 /// Control's metrics.
 #[derive(Debug, Clone)]
 pub struct Metrics {
@@ -37,6 +45,10 @@ pub struct Metrics {
     pub(crate) latency: HistogramVec,
     pub(crate) lease_write: Histogram,
     release: Histogram,
+    harm: HistogramVec,
+    pub(crate) handover: Histogram,
+    broken: IntCounter,
+    dropped: IntCounter,
 }
 
 impl Metrics {
@@ -72,6 +84,16 @@ impl Metrics {
         )?;
         for by in ["plan", "loss"] {
             let _ = latency.with_label_values(&[by]);
+        }
+        let harm = metrics::histograms(
+            registry,
+            "lacuna_control_harm_seconds",
+            "how long the main scheduler waited for a node because Lacuna had it, by how it asked",
+            &HARM_BOUNDS,
+            &["cause"],
+        )?;
+        for cause in ASKED {
+            let _ = harm.with_label_values(&[cause]);
         }
         let trainers = metrics::gauges(
             registry,
@@ -149,7 +171,7 @@ impl Metrics {
                 "lacuna_control_nodes_unusable_total",
                 "nodes put out of use, by cause",
                 "cause",
-                &["quarantine", "silent", "release overdue"],
+                &["quarantine", "silent", "left", "release overdue"],
             )?,
             unheard: counter(
                 "lacuna_control_releases_unconfirmed_total",
@@ -183,6 +205,21 @@ impl Metrics {
                 "time from the release of a node to its agent's confirmation",
                 &RELEASE_BOUNDS,
             )?,
+            harm,
+            handover: metrics::histogram(
+                registry,
+                "lacuna_control_handover_seconds",
+                "time from the signal that asks a pilot for its node to the batch job's beginning there, by job, of its last node, where a prolog tells",
+                &HARM_BOUNDS,
+            )?,
+            broken: counter(
+                "lacuna_control_groups_broken_total",
+                "groups that broke and went on in another run",
+            )?,
+            dropped: counter(
+                "lacuna_control_members_dropped_total",
+                "members left out because their group broke and they did not answer",
+            )?,
         };
         made.tally(&Tally::default());
         Ok(made)
@@ -205,6 +242,14 @@ impl Metrics {
             Note::Failure { .. } => self.failures.inc(),
             Note::Unusable { cause, .. } => self.unusable.with_label_values(&[*cause]).inc(),
             Note::Released { after, .. } => self.release.observe(after.as_secs_f64()),
+            Note::GivenBack { cause, harm, .. } => {
+                let histogram = self.harm.with_label_values(&[*cause]);
+                histogram.observe(harm.as_secs_f64());
+            }
+            Note::Broke { silent, .. } => {
+                self.broken.inc();
+                self.dropped.inc_by(u64::from(*silent));
+            }
             Note::ReleasedUnheard { .. } => self.unheard.inc(),
             Note::PlanApplied { .. } => self.plans.with_label_values(&["applied"]).inc(),
             Note::PlanRefused { cause, .. } => self.plans.with_label_values(&[*cause]).inc(),

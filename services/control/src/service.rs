@@ -14,6 +14,7 @@ use lacuna_wire::msg::{Renewal, Request, Totals};
 
 use crate::carry::Hands;
 use crate::feed::{Feed, tick};
+use crate::handover::Handovers;
 use crate::metrics::Metrics;
 use crate::start::totals;
 use crate::times::Arrivals;
@@ -52,6 +53,7 @@ struct Control {
     book: Book,
     feed: Feed,
     arrivals: Arrivals,
+    handovers: Handovers,
     /// Real time since the start.
     watch: Stopwatch,
     /// The newest correlation id seen, for what the timer does.
@@ -79,6 +81,7 @@ impl Control {
             book,
             feed: Feed::new(),
             arrivals: Arrivals::default(),
+            handovers: Handovers::default(),
             watch,
             newest: String::new(),
             totals: None,
@@ -149,6 +152,7 @@ impl Control {
         let shutdown = self.ctx.shutdown.clone();
         loop {
             alive.ok();
+            let due = self.due();
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return self.save_totals().await,
@@ -194,9 +198,16 @@ impl Control {
                 }
                 request = asked.next() => self.request(request?).await?,
                 _ = timer.tick() => self.timer().await?,
+                () = sleep(due) => self.timer().await?,
                 _ = renewals.tick() => self.renew().await,
             }
         }
+    }
+
+    /// How long until the books want to be looked at, if that is before the timer does.
+    fn due(&self) -> Option<Span> {
+        let left = self.book.due()?.since(self.now().wall);
+        (left > Span::ZERO).then_some(left)
     }
 
     async fn events(&mut self, batch: Vec<Received<NodeEvent>>) -> Result<(), ServiceError> {
@@ -205,6 +216,7 @@ impl Control {
             self.hands.metrics.events.inc();
             correlation.clone_from(&event.envelope.correlation);
             self.arrivals.note(&correlation, event.arrived);
+            self.handovers.event(&event.message, &correlation);
         }
         let messages: Vec<NodeEvent> = batch.into_iter().map(|event| event.message).collect();
         self.pool(&messages, &correlation).await
@@ -231,6 +243,7 @@ impl Control {
 
     async fn status(&mut self, status: Received<AgentStatus>) -> Result<(), ServiceError> {
         let correlation = status.envelope.correlation;
+        self.handovers.spoke(&status.message, self.ctx.clock.now());
         let (commands, _) = self
             .input(Input::Agent(status.message), &correlation)
             .await?;
@@ -282,6 +295,9 @@ impl Control {
         self.input(Input::Timer, &correlation).await?;
         let tally = self.book.tally();
         self.hands.metrics.tally(&tally);
+        for waited in self.handovers.complete(self.ctx.clock.now()) {
+            self.hands.metrics.handover.observe(waited.as_secs_f64());
+        }
         self.hands
             .metrics
             .unacknowledged(self.book.unacknowledged());
@@ -324,6 +340,13 @@ fn moment(ctx: &Context, watch: &Stopwatch) -> Now {
         cluster: ctx.clock.now(),
         // Any origin will do, but zero is taken for "never".
         wall: Timestamp::from_unix(1) + watch.span(),
+    }
+}
+
+async fn sleep(length: Option<Span>) {
+    match length {
+        Some(length) => tokio::time::sleep(length.to_std()).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use lacuna_model::Span;
 use lacuna_runtime::Config;
+use lacuna_runtime::config::PilotMode;
 use lacuna_trainer::book::BookConfig;
 
 /// A write to the bus and the way to an agent, at worst.
@@ -24,6 +25,11 @@ pub(crate) fn book(config: &Config) -> BookConfig {
         backoff: control.retry_after,
         quarantine: control.quarantine,
         prepare_wait: control.prepare_wait,
+        broken_wait: control.broken_wait,
+        pilots: control
+            .pilots
+            .as_ref()
+            .is_some_and(|pilots| pilots.mode == PilotMode::On),
         require_agents: control.require_agents,
         store: control.store.clone(),
         ..BookConfig::default()

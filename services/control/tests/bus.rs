@@ -13,7 +13,8 @@ use lacuna_model::{
 };
 use lacuna_runtime::{
     Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, ServiceError, Start, Stopwatch,
-    Tasks, metrics::Registry,
+    Tasks,
+    metrics::{Registry, expose},
 };
 use lacuna_testkit::{TestNats, connect};
 use lacuna_trainer::Now;
@@ -427,6 +428,44 @@ async fn a_node_asked_back_by_an_event_is_released_and_its_scheduler_is_told() {
     let answer = tokio::time::timeout(LIMIT, released.next()).await;
     let answer = answer.expect("nobody was told").unwrap().message;
     assert_eq!(answer.kind, EventKind::NodeReleased { node: name(1) });
+    stop.cancel();
+    running_control.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_long_the_main_scheduler_waited_is_measured() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "agent").await;
+    let registry = Registry::new();
+    let (stop, running_control) = control(&nats, &registry).await;
+    let mut states = bus
+        .follow(&address::trainers(&cluster()), Start::Last)
+        .await
+        .unwrap();
+    let _ = trainers(&mut states, |_| true).await;
+    let agent = Agent::new(name(1), Span::from_secs(60));
+    let subject = address::agent(&cluster(), &name(1));
+    let mut last = agent.status();
+    last.leaving = true;
+    for gave_back_in in [None, Some(Span::from_ms(34))] {
+        last.gave_back_in = gave_back_in;
+        bus.publish(&subject, &last, "").await.unwrap();
+    }
+    let wanted = [
+        "lacuna_control_harm_seconds_count{cause=\"idle\"} 1",
+        "lacuna_control_harm_seconds_sum{cause=\"idle\"} 0.034",
+        "lacuna_control_harm_seconds_count{cause=\"preempted\"} 0",
+    ];
+    let shown = tokio::time::timeout(LIMIT, async {
+        loop {
+            let text = expose(&registry).unwrap();
+            if wanted.iter().all(|line| text.lines().any(|l| l == *line)) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    shown.await.expect("harm was not counted");
     stop.cancel();
     running_control.await.unwrap().unwrap();
 }

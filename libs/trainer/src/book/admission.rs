@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use lacuna_model::{Phase, Timestamp, TrainerId, TrainerRecord, TrainerSpec};
+use lacuna_model::{Phase, Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec};
 
 use crate::Now;
 use crate::account::Account;
@@ -76,8 +76,11 @@ impl Book {
             target: None,
             loss: None,
             restart: None,
+            broken: None,
             not_before: Timestamp::default(),
             up: now.wall,
+            progressed: now.wall,
+            healthy: Span::ZERO,
             dirty: false,
         };
         self.trainers.insert(id, trainer);

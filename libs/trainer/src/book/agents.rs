@@ -10,12 +10,12 @@ impl Book {
     pub(crate) fn heard(&mut self, status: AgentStatus, now: Now, out: &mut Out) {
         let id = status.node.clone();
         if status.leaving {
-            let why = status.released.as_deref().unwrap_or("no reason given");
-            self.left(&id, &format!("its agent leaves: {why}"), now, out);
+            self.left(&status, now, out);
             return;
         }
         let node = self.node(&id);
         node.heard = Some(now.wall);
+        node.gone = None;
         if std::mem::take(&mut node.silent) {
             if let Some(sent) = &mut node.sent {
                 sent.again = 0;
@@ -66,6 +66,13 @@ impl Book {
                 Activity::Free if member => self.go_on_without(&owner, &id, now, out),
                 _ => {}
             }
+            let broken = self
+                .trainers
+                .get(&owner)
+                .is_some_and(|t| t.broken.is_some());
+            if broken || status.broken.is_some() {
+                self.look_at_group(&owner, now, out);
+            }
         }
         let Some(trainer) = self.trainers.get_mut(&owner).filter(|_| !regroups) else {
             return;
@@ -92,6 +99,7 @@ impl Book {
                     );
                     trainer.restart = Some(Restart {
                         at: now.wall,
+                        healthy: Span::ZERO,
                         failed: false,
                         clean: false,
                     });
@@ -103,10 +111,11 @@ impl Book {
     /// The agent has given the node back.
     pub(crate) fn confirmed(&mut self, id: &NodeId, now: Now, out: &mut Out) {
         self.releasing.remove(id);
-        let node = self.node(id);
-        let Some(release) = node.release.take() else {
+        let Some(release) = self.node(id).release.take() else {
             return;
         };
+        self.answered(id, now, out);
+        let node = self.node(id);
         let wanted = std::mem::take(&mut node.wanted);
         if std::mem::take(&mut node.overdue) {
             self.changed = true;
@@ -127,6 +136,7 @@ impl Book {
             self.watch(now, out);
             self.resend(now, out);
             self.restart_due(now, out);
+            self.look_at_groups(now, out);
             self.pursue_all(now, out);
         }
         for (id, trainer) in &self.trainers {

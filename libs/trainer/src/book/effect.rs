@@ -125,6 +125,26 @@ pub enum Note {
         /// Real time from the release to the agent's word.
         after: Span,
     },
+    /// A node that the main scheduler waited for was given back.
+    GivenBack {
+        /// Which node.
+        node: NodeId,
+        /// How it had been asked for: `preempted`, `idle`, `drained`, `taken` or `wanted`.
+        cause: &'static str,
+        /// How long the main scheduler waited; of a node wanted by a deadline, beyond that.
+        harm: Span,
+    },
+    /// A group broke, and goes on in another run.
+    Broke {
+        /// Whose.
+        trainer: TrainerId,
+        /// Which run.
+        run: RunId,
+        /// Members who said so.
+        said: u32,
+        /// Members who did not answer, and are left out.
+        silent: u32,
+    },
     /// A release was not confirmed, but its agent must have given up by now. The node stays
     /// out of use until an agent speaks there.
     ReleasedUnheard {

@@ -21,6 +21,20 @@ pub struct Tick {
     pub lock_step: bool,
 }
 
+/// How the main scheduler took a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// A batch job has it or is promised it.
+    Busy,
+    /// It is down or drained.
+    Down,
+    /// It is to be given back by a moment of the cluster's time.
+    Wanted {
+        /// By when.
+        deadline: Timestamp,
+    },
+}
+
 /// One thing that happens.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
@@ -45,7 +59,7 @@ pub enum Input {
         /// Holes that opened.
         opened: Vec<Hole>,
         /// Nodes whose holes closed.
-        closed: Vec<NodeId>,
+        closed: Vec<(NodeId, Taken)>,
     },
     /// No more changes of the pool wait to be read.
     Drained,

@@ -87,8 +87,15 @@ impl Book {
             reason: node.reason.clone(),
             at: Some(node.left.take().unwrap_or(now.cluster)),
         };
+        let gone = node.gone.is_some();
         self.releasing.insert(id.clone());
         self.send(id, 1, action, now, out);
+        if gone {
+            // Nobody is there to hear it, and nothing runs there: it is kept for the next agent.
+            self.unacked.remove(id);
+            self.node(id).heard = None;
+            self.confirmed(id, now, out);
+        }
     }
 
     /// Whether the trainer has a use for the node's lease.

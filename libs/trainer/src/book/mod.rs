@@ -16,7 +16,9 @@
 
 mod admission;
 mod agents;
+mod broken;
 mod effect;
+mod harm;
 mod input;
 mod leases;
 mod pauses;
@@ -32,6 +34,6 @@ mod step;
 mod view;
 
 pub use effect::{Effect, LeaseResult, LeaseWrite, Note, Refusal, RefusalKind};
-pub use input::{Input, Tick};
+pub use input::{Input, Taken, Tick};
 pub use state::{Book, BookConfig};
 pub use view::{NodeView, Tally, TrainersView};

@@ -6,8 +6,8 @@ use lacuna_model::{Hole, NodeId, Timestamp};
 
 use crate::Now;
 use crate::account::Change;
-use crate::book::Book;
 use crate::book::state::{Loss, Out};
+use crate::book::{Book, Taken};
 
 impl Book {
     pub(crate) fn pool_changed(
@@ -15,7 +15,7 @@ impl Book {
         seq: u64,
         at: Timestamp,
         opened: Vec<Hole>,
-        closed: Vec<NodeId>,
+        closed: Vec<(NodeId, Taken)>,
         now: Now,
         out: &mut Out,
     ) {
@@ -24,8 +24,13 @@ impl Book {
         }
         self.sums.since.get_or_insert(at);
         // A node that came back at once was away all the same.
-        let closed = closed.into_iter().filter(|node| self.close(node)).collect();
-        self.lose(closed, "the scheduler took the node", at, now, out);
+        let mut held = Vec::new();
+        for (node, taken) in closed {
+            if self.close(&node, taken, now) {
+                held.push(node);
+            }
+        }
+        self.lose(held, "the scheduler took the node", at, now, out);
         for hole in opened {
             self.open(hole);
         }
@@ -48,7 +53,7 @@ impl Book {
             .filter(|(id, node)| {
                 !listed.contains(*id) && (node.idle_since.is_some() || node.owner.is_some())
             })
-            .map(|(id, _)| id.clone())
+            .map(|(id, _)| (id.clone(), Taken::Busy))
             .collect();
         self.seq = Some(self.seq.map_or(seq, |known| known.max(seq)));
         self.pool_changed(seq, at, idle, closed, now, out);
@@ -63,10 +68,11 @@ impl Book {
             self.pool_nodes += 1;
         }
         node.wanted = false;
+        node.asked = None;
     }
 
     /// Returns whether somebody held it.
-    fn close(&mut self, id: &NodeId) -> bool {
+    fn close(&mut self, id: &NodeId, taken: Taken, now: Now) -> bool {
         let Some(node) = self.nodes.get_mut(id) else {
             return false;
         };
@@ -74,7 +80,11 @@ impl Book {
             self.pool_nodes = self.pool_nodes.saturating_sub(1);
         }
         node.wanted = node.owner.is_some() || node.release.is_some();
-        node.owner.is_some()
+        let (held, wanted) = (node.owner.is_some(), node.wanted);
+        if wanted {
+            self.asked(id, taken, now);
+        }
+        held
     }
 
     /// Takes nodes from whoever holds them, at once: the others of each run go on without.
@@ -128,8 +138,9 @@ impl Book {
             let mut rest = trainer.record.nodes.clone();
             rest.retain(|node| !loss.nodes.contains(node));
             // A program that died just before its node was taken has not failed.
-            if trainer.restart.take().is_some_and(|restart| restart.failed) {
+            if let Some(restart) = trainer.restart.take().filter(|restart| restart.failed) {
                 trainer.record.failures = trainer.record.failures.saturating_sub(1);
+                trainer.healthy = trainer.healthy + restart.healthy;
             }
             if rest.len() < trainer.record.spec.min_nodes as usize {
                 rest.clear();

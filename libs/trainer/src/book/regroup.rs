@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use lacuna_model::{Action, Activity, NodeId, Phase, Span, TrainerId, Work};
+use lacuna_model::{Action, Activity, AgentStatus, NodeId, Phase, Span, TrainerId, Work};
 
 use crate::Now;
 use crate::account::Change;
@@ -106,6 +106,7 @@ impl Book {
             };
             let record = &mut trainer.record;
             record.failures += 1;
+            trainer.healthy = Span::ZERO;
             record.reason = format!("exit code {code} on node {node}{said}");
             let again_in = self.config.wait_after(record.failures);
             trainer.not_before = now.wall + again_in;
@@ -118,7 +119,7 @@ impl Book {
                 again_in,
             });
             if code != 0 {
-                self.node(node).bad += 1;
+                self.node(node).failed();
             }
         }
         self.go_on_without(id, node, now, out);
@@ -158,7 +159,14 @@ impl Book {
 
     /// The agent of a node has said its last words: whatever it had is given back, and the node
     /// is nobody's until an agent speaks there again.
-    pub(crate) fn left(&mut self, id: &NodeId, reason: &str, now: Now, out: &mut Out) {
+    ///
+    /// It says so at once, and once more when nothing runs there any more, with how long that
+    /// took.
+    pub(crate) fn left(&mut self, status: &AgentStatus, now: Now, out: &mut Out) {
+        let id = &status.node;
+        if !self.last_words(status, out) {
+            return;
+        }
         let node = self.node(id);
         node.heard = None;
         node.status = None;
@@ -169,9 +177,12 @@ impl Book {
             node: id.clone(),
             cause: "left",
         });
-        // Nothing runs there any more.
+        // Of a release that it has still to confirm, this is the confirmation; one that follows
+        // is confirmed with it.
         self.confirmed(id, now, out);
-        self.take(vec![id.clone()], reason, now.cluster, now, out);
+        let why = status.released.as_deref().unwrap_or("no reason given");
+        let reason = format!("its agent leaves: {why}");
+        self.take(vec![id.clone()], &reason, now.cluster, now, out);
     }
 }
 

@@ -107,7 +107,9 @@ impl Book {
         let begun = (record.run, record.run_since);
         trainer.pauses.turn(begun, change, before, after);
         trainer.restart = None;
+        trainer.broken = None;
         trainer.up = now.wall;
+        trainer.progressed = now.wall;
         if before + after > 0 {
             out.note(Note::Run {
                 trainer: id.clone(),
@@ -231,17 +233,11 @@ impl Book {
                     out.records.insert(report.trainer.clone());
                     self.changed = true;
                 }
-                let healthy = now.since(trainer.up) >= self.config.healthy_after;
-                if more > 0.0 && healthy && report.run == trainer.record.run {
-                    trainer.record.failures = 0;
-                    for node in &trainer.record.nodes {
-                        if let Some(node) = self.nodes.get_mut(node) {
-                            node.bad = 0;
-                            node.quarantines = 0;
-                        }
-                    }
+                let done = trainer.record.phase == Phase::Active && is_done(&trainer.record);
+                if more > 0.0 && report.run == trainer.record.run {
+                    self.progressed(&report.trainer, now);
                 }
-                if trainer.record.phase == Phase::Active && is_done(&trainer.record) {
+                if done {
                     let id = report.trainer.clone();
                     self.end(&id, Phase::Done, "all samples done", now, out);
                 }
@@ -253,6 +249,29 @@ impl Book {
             Counted::Nonsense => out.note(Note::BadReport {
                 trainer: report.trainer.clone(),
             }),
+        }
+    }
+
+    /// A trainer has made progress since it last did: enough of that, and failures are forgotten.
+    fn progressed(&mut self, id: &TrainerId, now: Now) {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        let more = now.since(trainer.progressed);
+        let enough = self.config.healthy_after;
+        trainer.progressed = now.wall;
+        trainer.healthy += more;
+        if trainer.healthy >= enough {
+            trainer.record.failures = 0;
+        }
+        for node in &trainer.record.nodes {
+            if let Some(node) = self.nodes.get_mut(node) {
+                node.healthy += more;
+                if node.healthy >= enough {
+                    node.bad = 0;
+                    node.quarantines = 0;
+                }
+            }
         }
     }
 
@@ -299,6 +318,7 @@ impl Book {
         let wait = self.config.wait_after(failures);
         trainer.restart = Some(Restart {
             at: now.wall + wait,
+            healthy: std::mem::take(&mut trainer.healthy),
             failed: true,
             clean: code == 0,
         });
@@ -310,7 +330,7 @@ impl Book {
             again_in: wait,
         });
         if code != 0 {
-            self.node(node).bad += 1;
+            self.node(node).failed();
         }
     }
 

@@ -9,6 +9,7 @@ use lacuna_model::{
 };
 
 use crate::account::{Account, Change};
+use crate::book::harm::{Asked, Gone};
 use crate::book::pauses::Pauses;
 use crate::book::profile::Profile;
 use crate::book::{Effect, LeaseWrite, Note, Tick};
@@ -37,7 +38,8 @@ pub struct BookConfig {
     pub backoff: Span,
     /// Longest wait before a restart.
     pub backoff_max: Span,
-    /// A run that has made progress for so long is healthy: failures are forgotten.
+    /// After progress for so long, over all runs since the last failure, failures are
+    /// forgotten.
     pub healthy_after: Span,
     /// Failures in a row on one node after which it is put into quarantine.
     pub node_failures: u32,
@@ -47,6 +49,12 @@ pub struct BookConfig {
     pub last_words: Span,
     /// A trainer that regroups waits this long for newcomers whose programs are starting.
     pub prepare_wait: Span,
+    /// Members of a group that broke who say nothing have so long to answer; then the others
+    /// go on without them.
+    pub broken_wait: Span,
+    /// Whether agents come as jobs of the main scheduler, which asks for a node by ending them:
+    /// then it does not wait when it takes one.
+    pub pilots: bool,
     /// Whether a node is given to nobody before its agent has spoken.
     pub require_agents: bool,
     /// Where the members of a run find each other: host and port of a `TCPStore`.
@@ -70,6 +78,8 @@ impl Default for BookConfig {
             quarantine: Span::from_secs(300),
             last_words: Span::from_secs(60),
             prepare_wait: Span::from_secs(120),
+            broken_wait: Span::from_ms(300),
+            pilots: false,
             require_agents: false,
             store: None,
         }
@@ -123,12 +133,18 @@ pub(crate) struct Node {
     /// When its agent last spoke, or when we began to listen.
     pub(crate) heard: Option<Timestamp>,
     pub(crate) silent: bool,
+    /// Its agent has said its last words.
+    pub(crate) gone: Option<Gone>,
     /// Failures in a row on this node.
     pub(crate) bad: u32,
+    /// How long programs have made progress here since the last failure.
+    pub(crate) healthy: Span,
     pub(crate) quarantines: u32,
     pub(crate) quarantined_until: Option<Timestamp>,
     /// Whether the scheduler took it and waits for our answer.
     pub(crate) wanted: bool,
+    /// That the main scheduler waits for it to be given back.
+    pub(crate) asked: Option<Asked>,
 }
 
 impl Node {
@@ -143,6 +159,12 @@ impl Node {
             && self.pending.is_none()
             && self.release.is_none()
             && self.usable()
+    }
+
+    /// A program has failed there.
+    pub(crate) fn failed(&mut self) {
+        self.bad += 1;
+        self.healthy = Span::ZERO;
     }
 
     /// Whether the agent has obeyed the newest command.
@@ -169,6 +191,8 @@ pub(crate) struct Restart {
     pub(crate) at: Timestamp,
     /// Whether a failure of the program was counted for it.
     pub(crate) failed: bool,
+    /// How long the trainer had made progress before it.
+    pub(crate) healthy: Span,
     /// Whether the program ended with exit code 0, perhaps having done its work.
     pub(crate) clean: bool,
 }
@@ -201,10 +225,16 @@ pub(crate) struct Trainer {
     pub(crate) target: Option<Target>,
     pub(crate) loss: Option<Loss>,
     pub(crate) restart: Option<Restart>,
+    /// Real time at which a member of the present run first said that its group is broken.
+    pub(crate) broken: Option<Timestamp>,
     /// After a failure, no newcomer is started before this moment of real time.
     pub(crate) not_before: Timestamp,
     /// Real time at which the present run began.
     pub(crate) up: Timestamp,
+    /// Real time of the present run's newest progress, or of its beginning.
+    pub(crate) progressed: Timestamp,
+    /// How long it has made progress since its last failure.
+    pub(crate) healthy: Span,
     /// Whether the record has changed since it was last kept.
     pub(crate) dirty: bool,
 }

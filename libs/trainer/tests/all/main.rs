@@ -13,8 +13,16 @@ mod book;
     clippy::indexing_slicing,
     reason = "a test may panic"
 )]
+mod broken;
+#[expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
 mod chaos;
 mod credit;
+#[expect(clippy::indexing_slicing, reason = "a test may panic")]
+mod harm;
 mod plans;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod profile;

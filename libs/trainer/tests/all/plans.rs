@@ -1,7 +1,7 @@
 //! Plans and losses: what is followed, what waits, what is one change.
 
 use lacuna_model::{RunId, Span, Work};
-use lacuna_trainer::book::{BookConfig, Input, Note};
+use lacuna_trainer::book::{BookConfig, Input, Note, Taken};
 
 use crate::book::{apply, world};
 use crate::common::{World, node, plan, spec, trainer};
@@ -124,7 +124,7 @@ fn losses_in_quick_succession_are_one_new_run_and_releases_go_out_at_once() {
             seq: w.seq,
             at: w.now.cluster,
             opened: Vec::new(),
-            closed: vec![node(n)],
+            closed: vec![(node(n), Taken::Busy)],
         });
         assert_eq!(w.leases[&node(n)].0, None, "released at once");
         assert_eq!(w.book.record(&trainer("a")).unwrap().run, run);

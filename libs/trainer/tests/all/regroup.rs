@@ -14,7 +14,7 @@ fn regrouper(name: &str, min: u32, max: u32) -> lacuna_model::TrainerSpec {
 }
 
 /// `a` on 0 and 1, since 100 s.
-fn running() -> World {
+pub(crate) fn running() -> World {
     let mut w = world(vec![regrouper("a", 1, 8)]);
     (0..6).for_each(|n| w.open(n));
     apply(&mut w, &[("a", &[0, 1])]);
@@ -27,12 +27,12 @@ fn running() -> World {
     w
 }
 
-fn run_of(w: &World) -> RunId {
+pub(crate) fn run_of(w: &World) -> RunId {
     w.book.record(&trainer("a")).unwrap().run
 }
 
 /// Rank 0 says how far the run has come on what base.
-fn said(w: &mut World, run: RunId, base: f64, samples: f64) {
+pub(crate) fn said(w: &mut World, run: RunId, base: f64, samples: f64) {
     w.input(Input::Progress(Progress {
         trainer: trainer("a"),
         run,

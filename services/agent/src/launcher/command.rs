@@ -17,6 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use lacuna_model::{Assignment, NodeId, RunId, Span, Timestamp};
 use lacuna_runtime::ClusterClock;
@@ -24,8 +25,13 @@ use tokio::sync::mpsc;
 
 use super::files::{Files, last_lines, output};
 use super::run::{Order, Run};
+use super::talk::LastHeard;
 use super::{Happened, Launcher, orphans};
 use crate::metrics::Metrics;
+
+/// An agent does not speak for a program that regroups and has said nothing for so long, twice as
+/// long as it may: perhaps it hangs.
+const MUTE: Duration = Duration::from_secs(2);
 
 /// Settings of the launcher.
 #[derive(Debug, Clone)]
@@ -46,6 +52,15 @@ pub struct Settings {
     pub torchrun: Vec<String>,
 }
 
+/// A program that lives.
+#[derive(Debug)]
+struct Living {
+    /// Where to say what it must do.
+    orders: mpsc::UnboundedSender<Order>,
+    /// When it last said anything.
+    last: LastHeard,
+}
+
 /// Programs of this agent.
 #[derive(Debug)]
 pub struct Command {
@@ -53,8 +68,8 @@ pub struct Command {
     clock: ClusterClock,
     metrics: Metrics,
     told: mpsc::UnboundedSender<Happened>,
-    /// Where to say what a program must do, by the run under which it was started.
-    runs: BTreeMap<(NodeId, RunId), mpsc::UnboundedSender<Order>>,
+    /// By the run under which each was started.
+    runs: BTreeMap<(NodeId, RunId), Living>,
 }
 
 impl Command {
@@ -105,9 +120,9 @@ impl Command {
 
     /// Tells the program that was started under `started` of its next run.
     pub fn regroup(&mut self, node: &NodeId, started: RunId, assignment: Assignment) {
-        if let Some(orders) = self.runs.get(&(node.clone(), started)) {
+        if let Some(living) = self.runs.get(&(node.clone(), started)) {
             // If it has just ended, its exit is on the way.
-            let _ = orders.send(Order::Run(Box::new(assignment)));
+            let _ = living.orders.send(Order::Run(Box::new(assignment)));
         }
     }
 
@@ -117,16 +132,29 @@ impl Command {
         self.runs.len()
     }
 
+    /// Whether no program of the node that has ever spoken has been silent of late.
+    #[must_use]
+    pub fn vouches(&self, node: &NodeId) -> bool {
+        let from = (node.clone(), RunId(0));
+        let mut here = self.runs.range(from..).take_while(|((n, _), _)| n == node);
+        here.all(|(_, living)| living.last.get().is_none_or(|last| last.elapsed() < MUTE))
+    }
+
     /// Kills every program at once: the nodes are wanted.
     pub fn kill_all(&mut self) {
-        for orders in self.runs.values() {
-            let _ = orders.send(Order::Kill);
+        for living in self.runs.values() {
+            let _ = living.orders.send(Order::Kill);
         }
     }
 
     fn begin(&mut self, node: &NodeId, assignment: Assignment, member: bool) {
         let (orders, heard) = mpsc::unbounded_channel();
-        self.runs.insert((node.clone(), assignment.run), orders);
+        let last = LastHeard::default();
+        let living = Living {
+            orders,
+            last: last.clone(),
+        };
+        self.runs.insert((node.clone(), assignment.run), living);
         let run = Run {
             files: Files::new(
                 &self.settings.work_dir,
@@ -138,6 +166,7 @@ impl Command {
             started: assignment.run,
             assignment,
             member,
+            last,
             settings: self.settings.clone(),
             clock: self.clock.clone(),
             metrics: self.metrics.clone(),
@@ -160,7 +189,7 @@ impl Launcher for Command {
     fn stop(&mut self, node: &NodeId, run: RunId, _: Timestamp) {
         match self.runs.get(&(node.clone(), run)) {
             // The run tells when it has stopped, also if it was about to end by itself.
-            Some(orders) => drop(orders.send(Order::Stop)),
+            Some(living) => drop(living.orders.send(Order::Stop)),
             None => {
                 let node = node.clone();
                 let _ = self.told.send(Happened::Stopped { node, run });

@@ -25,6 +25,17 @@ pub enum Happened {
         /// The run under which it was started.
         run: RunId,
     },
+    /// A program that regroups has found the group of a run broken, or whole again.
+    Group {
+        /// On which node.
+        node: NodeId,
+        /// The run under which it was started.
+        run: RunId,
+        /// The run whose group it is.
+        of: RunId,
+        /// Whether it is broken.
+        broken: bool,
+    },
     /// The program of a run ended by itself.
     Exited {
         /// On which node.

@@ -66,6 +66,8 @@ pub(super) struct Run {
     pub(super) assignment: Assignment,
     /// Whether it is a member of that run already.
     pub(super) member: bool,
+    /// When its program last said anything.
+    pub(super) last: LastHeard,
     pub(super) files: Files,
     pub(super) settings: Settings,
     pub(super) clock: ClusterClock,
@@ -91,7 +93,7 @@ impl Run {
         let mut patience: Option<Instant> = None;
         let mut hung = false;
         let mut gone = false;
-        let last = talk.as_ref().map(Talk::last_heard);
+        let last = talk.is_some().then(|| self.last.clone());
         let (started, settings) = (Instant::now(), self.settings.clone());
         if self.member
             && let Some(talk) = &talk
@@ -180,7 +182,7 @@ impl Run {
         if !self.assignment.launch.regroups() {
             return Ok(None);
         }
-        Talk::listen()
+        Talk::listen(self.last.clone())
             .map(Some)
             .map_err(|e| format!("no socket for the program: {e}"))
     }
@@ -259,6 +261,14 @@ impl Run {
                     base: Some(line.base),
                 };
                 let _ = self.told.send(Happened::Progress(progress));
+            }
+            Said::Group { run, broken } => {
+                let _ = self.told.send(Happened::Group {
+                    node: self.node.clone(),
+                    run: self.started,
+                    of: RunId(run),
+                    broken,
+                });
             }
             Said::Garbage => self.metrics.garbage(1),
         }

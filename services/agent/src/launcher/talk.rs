@@ -6,10 +6,12 @@
 //! | `{"say":"ready"}` | its model is built: it can be taken into a run |
 //! | `{"say":"alive"}` | once a second |
 //! | `{"say":"progress","run","base","samples",...}` | from rank 0, see [`Report`] |
+//! | `{"say":"broken","run"}` | the group of this run is broken: it waits for another run |
+//! | `{"say":"whole","run"}` | the members of that run have met again |
 //!
 //! | Agent to program | |
 //! |---|---|
-//! | `{"tell":"run","run","rank","members","store","samples_before"}` | its newest run |
+//! | `{"tell":"run","run","rank","members","store"}` | its newest run |
 //! | `{"tell":"leave","deadline"}` | leave at the next step's end; killed at `deadline` |
 //!
 //! The socket lies in a folder that only its owner may enter, under a short path: the name of
@@ -59,6 +61,8 @@ enum Word {
     Ready {},
     Alive {},
     Progress(Report),
+    Broken { run: u64 },
+    Whole { run: u64 },
 }
 
 /// What is worth hearing of it.
@@ -68,6 +72,13 @@ pub(super) enum Said {
     Ready,
     /// A group has come so far.
     Progress(Report),
+    /// The group of a run is broken, or is whole again.
+    Group {
+        /// Which run.
+        run: u64,
+        /// Whether it is broken.
+        broken: bool,
+    },
     /// A line that was nothing of this.
     Garbage,
     /// It has hung up: all that it said has been heard.
@@ -83,7 +94,6 @@ enum Order {
         rank: u32,
         members: Vec<String>,
         store: String,
-        samples_before: f64,
     },
     Leave {
         deadline: f64,
@@ -119,29 +129,26 @@ pub(super) struct Talk {
     path: PathBuf,
     standing: watch::Sender<Standing>,
     said: mpsc::UnboundedReceiver<Said>,
-    last: LastHeard,
     server: tokio::task::JoinHandle<()>,
 }
 
 impl Talk {
-    /// Opens a socket.
+    /// Opens a socket; `last` is told whenever the program says anything.
     ///
     /// # Errors
     /// If there is no place for it.
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(super) fn listen(last: LastHeard) -> io::Result<Self> {
         let dir = tempfile::Builder::new().prefix("lacuna-").tempdir()?;
         let path = dir.path().join("s");
         let listener = UnixListener::bind(&path)?;
         let (standing, told) = watch::channel(Standing::default());
         let (say, said) = mpsc::unbounded_channel();
-        let last = LastHeard::default();
-        let server = tokio::spawn(serve(listener, told, say, last.clone()));
+        let server = tokio::spawn(serve(listener, told, say, last));
         Ok(Self {
             _dir: dir,
             path,
             standing,
             said,
-            last,
             server,
         })
     }
@@ -159,7 +166,6 @@ impl Talk {
             rank: assignment.rank,
             members: members.map(|m| m.node.to_string()).collect(),
             store: assignment.store.clone().unwrap_or_default(),
-            samples_before: assignment.samples_before,
         };
         self.standing.send_modify(|s| s.run = Some(order));
     }
@@ -178,11 +184,6 @@ impl Talk {
             Some(said) => said,
             None => std::future::pending().await,
         }
-    }
-
-    /// When it last said anything, now and later.
-    pub(super) fn last_heard(&self) -> LastHeard {
-        self.last.clone()
     }
 }
 
@@ -259,6 +260,8 @@ fn understand(line: &[u8]) -> Option<Said> {
         Ok(Word::Hello {} | Word::Alive {}) => None,
         Ok(Word::Ready {}) => Some(Said::Ready),
         Ok(Word::Progress(report)) => Some(Said::Progress(report)),
+        Ok(Word::Broken { run }) => Some(Said::Group { run, broken: true }),
+        Ok(Word::Whole { run }) => Some(Said::Group { run, broken: false }),
         Err(_) => Some(Said::Garbage),
     }
 }

@@ -1,5 +1,7 @@
 //! What a test does to the world, and what it asks of it.
 
+use lacuna_trainer::book::Taken;
+
 use super::*;
 
 impl World {
@@ -54,13 +56,17 @@ impl World {
     }
 
     pub(crate) fn close(&mut self, n: usize) {
+        self.close_for(n, Taken::Busy);
+    }
+
+    pub(crate) fn close_for(&mut self, n: usize, taken: Taken) {
         if self.pool.remove(&node(n)).is_some() {
             self.seq += 1;
             self.input(Input::Pool {
                 seq: self.seq,
                 at: self.now.cluster,
                 opened: Vec::new(),
-                closed: vec![node(n)],
+                closed: vec![(node(n), taken)],
             });
             // Now and then more is waiting to be read.
             if self.chaos.lose == 0 || self.rng.random_bool(0.5) {

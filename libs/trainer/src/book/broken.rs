@@ -1,0 +1,142 @@
+//! Groups that broke.
+//!
+//! Members find that their group is broken when the connection of a peer ends, or when it has
+//! been silent for too long. Each says so and waits for the next run. A member that has not said
+//! so may be dead or hang; or it computes, and will find out when its step ends. So those are
+//! asked: their newest command is sent once more. After a while, in which news may come that
+//! explain all (an agent leaves, a program has ended), the next run begins with everybody who
+//! has said so or has answered. Who has not is silent: its node is taken from the trainer, and is
+//! nobody's until an agent speaks there. When all say that the group is broken, nobody is missing,
+//! and all go on together at once.
+
+use lacuna_model::{NodeId, RunId, Span, Timestamp, TrainerId};
+
+use crate::Now;
+use crate::account::Change;
+use crate::book::state::{Node, Out, Trainer};
+use crate::book::{Book, Note};
+
+/// A run is not given up for a broken group before it is so old: what breaks at once may break
+/// again and again.
+const BETWEEN: Span = Span::from_secs(2);
+
+/// Whether the node's program has said, under the present lease, that its group is broken.
+fn has_said(node: &Node, run: RunId) -> bool {
+    node.status
+        .as_ref()
+        .is_some_and(|status| status.epoch == node.epoch && status.broken == Some(run))
+}
+
+impl Trainer {
+    /// When those who say nothing have had the time to answer.
+    fn judged_at(&self, wait: Span) -> Option<Timestamp> {
+        let since = self.broken?;
+        Some((since + wait).max(self.up + BETWEEN))
+    }
+}
+
+impl Book {
+    /// The next moment of real time at which [`crate::book::Input::Timer`] is worth more than
+    /// its usual beat.
+    #[must_use]
+    pub fn due(&self) -> Option<Timestamp> {
+        self.active
+            .iter()
+            .filter_map(|id| self.trainers.get(id))
+            .filter_map(|trainer| trainer.judged_at(self.config.broken_wait))
+            .min()
+    }
+
+    /// Looks at every group that members have called broken.
+    pub(crate) fn look_at_groups(&mut self, now: Now, out: &mut Out) {
+        let is_broken =
+            |id: &&TrainerId| self.trainers.get(*id).is_some_and(|t| t.broken.is_some());
+        let broken: Vec<TrainerId> = self.active.iter().filter(is_broken).cloned().collect();
+        for id in broken {
+            self.look_at_group(&id, now, out);
+        }
+    }
+
+    /// Goes on in another run if the group of the present one is broken, and it is known with
+    /// whom.
+    pub(crate) fn look_at_group(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        let run = trainer.record.run;
+        let nodes = trainer.record.nodes.clone();
+        let (said, others): (Vec<_>, Vec<_>) = nodes
+            .iter()
+            .partition(|id| self.nodes.get(*id).is_some_and(|node| has_said(node, run)));
+        if said.is_empty() {
+            trainer.broken = None;
+            return;
+        }
+        let first = trainer.broken.is_none();
+        let since = *trainer.broken.get_or_insert(now.wall);
+        let wait = if others.is_empty() {
+            Span::ZERO
+        } else {
+            self.config.broken_wait
+        };
+        let due = trainer.judged_at(wait).is_some_and(|at| at <= now.wall);
+        if first {
+            self.ask(&others, out);
+        }
+        if !due {
+            return;
+        }
+        let answered = |id: &NodeId| {
+            let heard = self.nodes.get(id).and_then(|node| node.heard);
+            heard.is_some_and(|heard| heard >= since)
+        };
+        let silent: Vec<NodeId> = others
+            .into_iter()
+            .filter(|id| !answered(id))
+            .cloned()
+            .collect();
+        if silent.len() > said.len() {
+            // Perhaps it is control that most do not hear. Silence of agents takes longer to tell.
+            return;
+        }
+        out.note(Note::Broke {
+            trainer: id.clone(),
+            run,
+            said: said.len() as u32,
+            silent: silent.len() as u32,
+        });
+        if silent.is_empty() {
+            self.change_run(id, nodes, Change::Restarted, now, out);
+        } else {
+            self.drop_silent(silent, now, out);
+        }
+    }
+
+    /// Whoever lives answers its newest command with a status.
+    fn ask(&self, nodes: &[&NodeId], out: &mut Out) {
+        for id in nodes {
+            if let Some(sent) = self.nodes.get(*id).and_then(|node| node.sent.as_ref()) {
+                out.sends.push(sent.command.clone());
+                out.note(Note::Resent {
+                    node: (*id).clone(),
+                });
+            }
+        }
+    }
+
+    fn drop_silent(&mut self, silent: Vec<NodeId>, now: Now, out: &mut Out) {
+        for id in &silent {
+            let node = self.node(id);
+            node.silent = true;
+            node.failed();
+            out.note(Note::Unusable {
+                node: id.clone(),
+                cause: "silent",
+            });
+        }
+        self.changed = true;
+        let reason = "its group broke, and it does not answer";
+        self.take(silent.clone(), reason, now.cluster, now, out);
+        self.quarantine(&silent, now, out);
+    }
+}
