@@ -21,7 +21,9 @@ collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 class Cluster(Loopback):
     """Runs ``program.py`` with some arguments on each node."""
 
-    def __init__(self, folder, *arguments, hang_after=5.0, program="program.py", **env):
+    def __init__(
+        self, folder, *arguments, hang_after=5.0, control=True, program="program.py", **env
+    ):
         self.logs = folder
         env = {
             "PYTHONPATH": str(SOURCE),
@@ -30,7 +32,7 @@ class Cluster(Loopback):
             **env,
         }
         argv = [sys.executable, str(HERE / program), "--into", str(folder), *arguments]
-        super().__init__(argv, folder, env=env, hang_after=hang_after)
+        super().__init__(argv, folder, env=env, hang_after=hang_after, control=control)
 
     def steps(self):
         """All steps that any member has applied: [step, loss, run, rank, time], by time."""

@@ -34,6 +34,7 @@ def main():
     options.add_argument("--sleep", type=float, default=0.0, help="seconds of a step")
     options.add_argument("--every", type=int, default=None, help="steps between checkpoints")
     options.add_argument("--fail-at", type=int, default=None, help="step at PROGRAM_FAILS")
+    options.add_argument("--slow-at", type=int, default=None, help="step at PROGRAM_SLOW")
     options.add_argument("--into", default=None, help="folder of the logs of steps")
     options = options.parse_args()
 
@@ -78,6 +79,9 @@ def main():
             if run.steps_done == options.fail_at:
                 if os.environ["PROGRAM_FAILS"] == os.environ["LACUNA_NODE"]:
                     raise RuntimeError("as it was told")
+            if run.steps_done == options.slow_at:
+                if os.environ["PROGRAM_SLOW"] == os.environ["LACUNA_NODE"]:
+                    time.sleep(3.0)
             if options.sleep:
                 held = options.into and os.path.exists(os.path.join(options.into, "hold"))
                 time.sleep(0.25 if held else options.sleep)

@@ -69,9 +69,9 @@ def test_policies():
 
 
 def test_messages_of_the_agent():
-    line = b'{"tell":"run","run":7,"rank":1,"members":["a","b"],"store":"h:1","samples_before":3,'
+    line = b'{"tell":"run","run":7,"rank":1,"members":["a","b"],"store":"h:1","leader":"a",'
     told = messages.decode(line + b'"new":1}')
-    assert told == messages.Membership(7, 1, ("a", "b"), "h:1", 3.0) and told.world_size == 2
+    assert told == messages.Membership(7, 1, ("a", "b"), "h:1") and told.world_size == 2
     assert messages.decode(b'{"tell":"leave","deadline":5.5}').deadline == 5.5
     assert messages.decode(b'{"tell":"leave"}').deadline is None
     assert messages.decode(b'{"tell":"dance"}') is None
@@ -83,7 +83,7 @@ def test_messages_of_the_agent():
         b'{"tell":"run","run":1,"rank":2,"members":["a"]}',
         b'{"tell":"run","run":true,"rank":0,"members":["a"]}',
         b'{"tell":"run","run":1,"rank":0,"members":"a"}',
-        b'{"tell":"run","run":1,"rank":0,"members":["a"],"samples_before":"x"}',
+        b'{"tell":"run","run":1,"rank":0,"members":["a"],"store":5}',
         b'{"tell":"leave","deadline":"soon"}',
     ):
         with pytest.raises(ValueError):

@@ -90,8 +90,8 @@ def test_a_paused_peer_is_dropped(cluster, hang_after):
 
 
 def test_a_peer_that_only_paused_is_met_again_in_the_same_run(cluster):
-    """The group breaks by its timeout, nobody is gone: no newer run comes, none is needed."""
-    c = cluster("--sleep", "0.02", hang_after=60.0, PROGRAM_TIMEOUT="1")
+    """The group breaks by its timeout, and control is away: the same run is tried again."""
+    c = cluster("--sleep", "0.02", hang_after=60.0, control=False, PROGRAM_TIMEOUT="1")
     start(c, "n1", "n2", "n3")
     c.wait_step(10)
     run, step = c.run, c.steps()[-1][0]
@@ -103,6 +103,47 @@ def test_a_peer_that_only_paused_is_met_again_in_the_same_run(cluster):
     assert c.run == run and c.progress[-1]["world_size"] == 3
     numbers = [line[0] for line in c.steps() if line[3] == 0]
     assert numbers == list(range(1, len(numbers) + 1))
+    # Those who found the group broken have said so, and taken it back.
+    c.wait(lambda: all(node.broken == 0 for node in c.nodes.values()), 5.0, "all is well")
+    said = [m["say"] for name in ("n1", "n3") for m in c.nodes[name].said if "run" in m]
+    assert said.count("broken") == 2 and said.count("whole") == 2
+
+
+def test_survivors_say_that_their_group_broke_and_go_on_without_the_paused_peer(cluster):
+    """No agent kills it: it is left out because nobody speaks for it."""
+    c = cluster("--sleep", "0.02", hang_after=600.0, PROGRAM_TIMEOUT="2")
+    start(c, "n1", "n2", "n3")
+    c.wait_step(10)
+    run = c.run
+    c.signal("n2", signal.SIGSTOP)
+    c.wait(lambda: c.run > run, 60.0, "another run")
+    assert c.members == ["n1", "n3"]
+    broken = [m for name in ("n1", "n3") for m in c.nodes[name].said if m["say"] == "broken"]
+    assert [m["run"] for m in broken] == [run, run]
+    c.wait_together()
+    c.wait_step(c.progress[-1]["step"] + 10)
+    assert len(steps_done_twice(c)) <= 1
+
+
+def test_a_peer_that_is_only_slow_stays_a_member(cluster):
+    """Its process speaks while its main thread is busy: another run begins, with all of them."""
+    c = cluster("--sleep", "0.02", "--slow-at", "25", PROGRAM_SLOW="n2", PROGRAM_TIMEOUT="1")
+    start(c, "n1", "n2", "n3")
+    run = c.run
+    c.wait(lambda: c.run > run, 60.0, "another run")
+    c.wait_together()
+    c.wait_step(60)
+    assert c.members == ["n1", "n2", "n3"] and not c.nodes["n2"].gone
+    numbers = [line[0] for line in c.steps() if line[3] == 0]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_a_first_step_that_takes_longer_than_the_timeout_is_done_in_the_end(cluster):
+    """The timeout doubles for groups that break before they have done anything."""
+    c = cluster("--sleep", "0.02", "--slow-at", "0", PROGRAM_SLOW="n2", PROGRAM_TIMEOUT="0.5")
+    start(c, "n1", "n2", "n3")
+    c.wait_step(20)
+    assert c.members == ["n1", "n2", "n3"]
 
 
 def test_a_run_without_the_paused_peer_ends_the_wait_at_once(cluster):

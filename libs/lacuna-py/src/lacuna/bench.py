@@ -36,7 +36,7 @@ KINDS = {
     "leave": "a node is told to leave, control knows at once",
     "sigterm": "a program gets SIGTERM, control hears of its exit",
     "sigkill": "a program is killed, control hears of its exit",
-    "sigstop": "a program is paused, its agent kills it after {hang:g} s of silence",
+    "sigstop": "a program is paused, the others find their group broken after {timeout:g} s",
 }
 
 
@@ -54,6 +54,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--hidden", type=int, default=256, help="width of the model")
     parser.add_argument("--batch", type=int, default=96, help="samples of a step")
     parser.add_argument("--hang-after", type=float, default=HANG_AFTER, metavar="SECONDS")
+    parser.add_argument(
+        "--timeout", type=float, default=2.0, metavar="SECONDS", help="that of lacuna.elastic"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser
@@ -88,13 +91,14 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if options.json:
         print(json.dumps({"host": host, "rows": rows}, indent=2))
     else:
-        _print(rows, host, options.hang_after)
+        _print(rows, host, options.timeout)
     return 0
 
 
 def _measure(options: argparse.Namespace, kinds: list[str], folder: Path) -> list[dict[str, Any]]:
     argv = [sys.executable, "-m", "lacuna.bench", "--worker"]
     argv += ["--hidden", str(options.hidden), "--batch", str(options.batch)]
+    argv += ["--timeout", str(options.timeout)]
     source = str(Path(__file__).resolve().parent.parent)
     path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
     env = {"LACUNA_STEP_LOG": str(folder), "PYTHONPATH": path}
@@ -204,7 +208,7 @@ def _summary(kind: str, trials: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _print(rows: list[dict[str, Any]], host: dict[str, Any], hang_after: float) -> None:
+def _print(rows: list[dict[str, Any]], host: dict[str, Any], timeout: float) -> None:
     print(
         f"{host['nodes']} nodes on {host['cores']} cores (load {host['load']:.1f}), "
         f"torch {host['torch']}, hidden {host['hidden']}, batch {host['batch']}"
@@ -220,7 +224,7 @@ def _print(rows: list[dict[str, Any]], host: dict[str, Any], hang_after: float) 
             f"{row['lost_steps_worst']:>7}"
         )
     for row in rows:
-        print(f"{row['kind']}: {KINDS[row['kind']].format(hang=hang_after)}")
+        print(f"{row['kind']}: {KINDS[row['kind']].format(timeout=timeout)}")
 
 
 def _train(options: argparse.Namespace) -> int:
@@ -242,7 +246,7 @@ def _train(options: argparse.Namespace) -> int:
     path = os.path.join(os.environ["LACUNA_STEP_LOG"], f"{os.environ['LACUNA_NODE']}.steps")
     with (
         open(path, "a", buffering=1) as log,
-        elastic(model, optimizer, batch=options.batch, seed=1) as run,
+        elastic(model, optimizer, batch=options.batch, seed=1, timeout=options.timeout) as run,
     ):
         for a, b in run.steps((x, y)):
             optimizer.zero_grad()

@@ -89,25 +89,34 @@ class Rendezvous:
         self._store = None
 
     def meet(
-        self, prefix: str, run: Membership, card: dict[str, Any], watch: Watch
+        self, prefix: str, run: Membership, card: dict[str, Any], watch: Watch, limit: float
     ) -> Union[list[dict[str, Any]], str]:
-        """Shows the own card and waits for those of all members; or the reason to give up."""
+        """Shows the own card and waits for those of all members; or the reason to give up.
+
+        ``limit``: seconds for which the others are waited for at a store that answers.
+        """
         key = f"{prefix}/card/{{}}".format
         cards: dict[int, dict[str, Any]] = {}
         self._used.append((prefix, run.world_size, run.rank))
+        end = 0.0
 
         def look(store: Any, first: bool) -> bool:
+            nonlocal end
             if first:
                 store.set(key(run.rank), json.dumps(card))
+                end = time.monotonic() + limit
             for rank in range(run.world_size):
                 if rank not in cards:
                     text = _peek(store, key(rank))
                     if text is None:
-                        return False
+                        return time.monotonic() > end
                     cards[rank] = json.loads(text)
             return True
 
         reason = self._poll(run.store, look, watch)
+        missing = [name for rank, name in enumerate(run.members) if rank not in cards]
+        if reason is None and missing:
+            return f"not met within {limit:g} s: {', '.join(missing)}"
         return [cards[rank] for rank in range(run.world_size)] if reason is None else reason
 
     def announce(self, prefix: str, where: str, watch: Watch) -> Optional[str]:

@@ -22,6 +22,10 @@ from typing import Any, Callable, Optional, Sequence
 
 #: A program that has said nothing for this many seconds is killed.
 HANG_AFTER = 5.0
+#: An agent does not speak for a program that has said nothing for this many seconds.
+MUTE_AFTER = 2.0
+#: When a group broke, those for whom nobody speaks are left out after this many seconds.
+BROKEN_WAIT = 0.3
 
 
 @dataclass
@@ -35,6 +39,8 @@ class Node:
     connection: Optional[socket.socket] = None
     ready: bool = False
     gone: bool = False
+    #: The run that it has called broken.
+    broken: int = 0
     said: list[dict[str, Any]] = field(default_factory=list)
 
     def tell(self, message: dict[str, Any]) -> None:
@@ -64,11 +70,15 @@ class Loopback:
         env: Optional[dict[str, str]] = None,
         hang_after: float = HANG_AFTER,
         store_port: int = 0,
+        control: bool = True,
     ) -> None:
         self._argv = list(argv)
         self.folder = folder
         self._env = dict(env or {})
         self._hang_after = hang_after
+        #: Whether anybody heeds what programs say of broken groups.
+        self._control = control
+        self._broken_at: Optional[float] = None
         self._changed = threading.Condition()
         self.nodes: dict[str, Node] = {}
         self.members: list[str] = []
@@ -223,9 +233,7 @@ class Loopback:
     def _open(self, members: list[str]) -> None:
         self.run += 1
         self.members = sorted(members)
-        before = 0.0
-        if self.progress:
-            before = self.progress[-1]["base"] + self.progress[-1]["samples"]
+        self._broken_at = None
         for rank, name in enumerate(self.members):
             self.nodes[name].tell(
                 {
@@ -234,7 +242,6 @@ class Loopback:
                     "rank": rank,
                     "members": self.members,
                     "store": f"127.0.0.1:{self.store_port}",
-                    "samples_before": before,
                 }
             )
         self._changed.notify_all()
@@ -275,6 +282,26 @@ class Loopback:
             node.ready = True
         elif message["say"] == "progress":
             self.progress.append(message)
+        elif message["say"] in ("broken", "whole"):
+            node.broken = message["run"] if message["say"] == "broken" else 0
+            self._judge()
+
+    def _judge(self) -> None:
+        """A group that broke goes on with all who say so or for whom an agent speaks."""
+        now = time.monotonic()
+        members = [self.nodes[name] for name in self.members]
+        others = [node for node in members if node.broken != self.run]
+        if not self._control or len(others) == len(members):
+            self._broken_at = None
+            return
+        if self._broken_at is None:
+            self._broken_at = now
+        if others and now < self._broken_at + BROKEN_WAIT:
+            return
+        silent = [node for node in others if now - node.heard > MUTE_AFTER]
+        for node in silent:
+            node.signal(signal.SIGKILL)
+        self._open([node.name for node in members if node not in silent])
 
     def _watch(self) -> None:
         """Kills programs that have fallen silent, as the agent does."""
@@ -285,3 +312,5 @@ class Loopback:
                 if node.connection is not None and not node.gone:
                     if now - node.heard > self._hang_after:
                         node.signal(signal.SIGKILL)
+            with self._changed:
+                self._judge()

@@ -17,7 +17,7 @@ from .messages import Membership
 log = logging.getLogger("lacuna")
 
 #: A run that broke, and that no newer one follows in this many seconds, is tried again: perhaps
-#: nobody is gone, and only a connection was lost.
+#: control is away, and only a connection was lost.
 PATIENCE = 2.0
 #: A newer run that leaves out a peer gives the present step at least this many seconds to end.
 GRACE = 0.25
@@ -72,6 +72,9 @@ class Alone:
     def watch(self, step_seconds: float) -> Watch:
         return lambda: None
 
+    def broke(self, worked: bool) -> None:
+        """Nobody opens another run."""
+
 
 class Torchrun:
     """The process group that torchrun's environment describes; it never changes."""
@@ -98,6 +101,9 @@ class Torchrun:
     def watch(self, step_seconds: float) -> Watch:
         return lambda: None
 
+    def broke(self, worked: bool) -> None:
+        """Nobody opens another run."""
+
 
 class Regroup:
     """Runs that the agent tells of; each is a new group of the same processes."""
@@ -111,6 +117,10 @@ class Regroup:
         self._rendezvous = Rendezvous()
         self._run: Optional[Membership] = None
         self._attempt = 0
+        #: Groups in a row that broke before their first step.
+        self._failures = 0
+        #: The run of which the agent has been told that its group is broken.
+        self._said: Optional[int] = None
 
     def moving(self) -> bool:
         """Whether a newer run is known than the present one."""
@@ -143,8 +153,26 @@ class Regroup:
                 return None
             formed = self._try(run, card(), load)
             if isinstance(formed, Formed):
+                if self._said == run.run:
+                    self._link.say({"say": "whole", "run": run.run})
+                    self._said = None
                 return formed
             log.info("run %d, attempt %d: %s", run.run, self._attempt, formed)
+            self.broke(worked=False)
+
+    def broke(self, worked: bool) -> None:
+        """The group is lost, after it has done a step or before: the agent is told.
+
+        Control then asks those who do not say so, and opens another run with whoever answers.
+        """
+        self._failures = 0 if worked else self._failures + 1
+        run = self._run
+        if run is None or self._link.leaving is not None or self.moving():
+            # All that there is to say is known already.
+            return
+        if self._said != run.run:
+            self._said = run.run
+            self._link.say({"say": "broken", "run": run.run})
 
     def _next(self) -> Optional[Membership]:
         """The run to try next: a newer one, else after some patience the same one again."""
@@ -161,6 +189,9 @@ class Regroup:
 
     def _try(self, run: Membership, card: Card, load: Load) -> Union[Formed, str]:
         prefix = f"{self._trainer}/{run.run}/{self._attempt}"
+        # What breaks before the first step may only need longer for it.
+        limit = min(float(card["timeout"]) * 2.0**self._failures, LONGEST_TIMEOUT)
+        card["timeout"] = limit
         if run.world_size == 1:
             if card["state"] is None:
                 load([card], 0)
@@ -171,7 +202,7 @@ class Regroup:
                 return "told to leave"
             return "a newer run is known" if self.moving() else None
 
-        cards = self._rendezvous.meet(prefix, run, card, superseded)
+        cards = self._rendezvous.meet(prefix, run, card, superseded, limit)
         if isinstance(cards, str):
             return cards
         if newest(cards) is None:
@@ -187,8 +218,8 @@ class Regroup:
         store, reason = self._rendezvous.store(run.store, superseded)
         if reason is not None:
             return reason
-        timeout = max(float(c["timeout"]) for c in cards) * 2.0**self._attempt
-        group = Group.form(store, prefix, run, min(timeout, LONGEST_TIMEOUT), self._backend)
+        timeout = max(float(c["timeout"]) for c in cards)
+        group = Group.form(store, prefix, run, timeout, self._backend)
         if isinstance(group, str):
             self._rendezvous.drop()
             return group

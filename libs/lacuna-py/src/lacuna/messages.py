@@ -7,11 +7,12 @@ Program to agent::
     {"say":"alive"}
     {"say":"progress","run":7,"base":1200.0,"samples":64.0,"step":21,"world_size":3,
      "loss":0.4,"checkpoint":"/path or null","saved":1200.0,"t":1700000000.0}
+    {"say":"broken","run":7}
+    {"say":"whole","run":7}
 
 Agent to program::
 
-    {"tell":"run","run":7,"rank":0,"members":["n1","n2"],"store":"host:29400",
-     "samples_before":1200.0}
+    {"tell":"run","run":7,"rank":0,"members":["n1","n2"],"store":"host:29400"}
     {"tell":"leave","deadline":1700000000.5}
 
 Unknown kinds and unknown fields are ignored, so that either side can be the newer one.
@@ -40,8 +41,6 @@ class Membership:
     members: tuple[str, ...]
     #: ``host:port`` of the store; may be empty if there is one member only.
     store: str
-    #: Samples that Lacuna's books have counted before this run.
-    samples_before: float
 
     @property
     def world_size(self) -> int:
@@ -98,11 +97,10 @@ def _membership(value: dict[str, Any]) -> Membership:
         raise ValueError("'members' must be a list of names")
     if rank >= len(members):
         raise ValueError(f"rank {rank} is outside of {len(members)} members")
-    before = value.get("samples_before", 0.0)
     store = value.get("store") or ""
-    if not _is_number(before) or not isinstance(store, str):
-        raise ValueError("'samples_before' must be a number and 'store' a text")
-    return Membership(run, rank, tuple(members), store, float(before))
+    if not isinstance(store, str):
+        raise ValueError("'store' must be a text")
+    return Membership(run, rank, tuple(members), store)
 
 
 def _is_number(value: Any) -> bool:

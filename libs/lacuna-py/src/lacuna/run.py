@@ -52,7 +52,7 @@ def elastic(
     clip_norm: Optional[float] = None,
     before_step: Optional[Callable[[], None]] = None,
     reseed: bool = True,
-    timeout: float = 5.0,
+    timeout: float = 2.0,
     backend: str = "gloo",
 ) -> "Elastic":
     """Makes a training loop elastic: ``with lacuna.elastic(model, optimizer, ...) as run:``.
@@ -64,7 +64,8 @@ def elastic(
     ``checkpoint_dir`` (default: ``LACUNA_CHECKPOINT_DIR``; without either there are none);
     ``keep`` of them stay. ``state``: further things with a ``state_dict``, by name. ``clip_norm``
     and ``before_step`` act on the averaged gradients. ``timeout``: seconds of silence in a
-    collective after which a peer is taken for lost; it grows with the steps' duration.
+    collective after which the group counts as broken; it grows with the steps' duration, and
+    doubles when a group breaks before its first step.
 
     Raises ValueError for settings that make no sense and ConnectionError if ``LACUNA_SOCKET`` is
     set and no agent answers there; RuntimeError if Lacuna gave several nodes but no way to meet.
@@ -337,6 +338,7 @@ class Elastic:
             if failure is not None:
                 log.info("run %d: %s", formed.run, failure)
                 formed.group.close()
+                self._membership.broke(worked=False)
                 continue
             self._group = formed.group
             self._span = Span(formed.run, formed.group.world_size, self._position.samples)
@@ -376,6 +378,7 @@ class Elastic:
             return
         log.info("run %d broke at step %d: %s", self._span.run, self._position.step, reason)
         group.close()
+        self._membership.broke(worked=self._position.samples > self._span.base)
         self._report(last=True)
         if self._membership.kind == "torchrun":
             self._rescue(group.rank)
