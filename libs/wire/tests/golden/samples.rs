@@ -292,12 +292,12 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
     };
     let last = [
         (Activity::Free, false),
-        (running, false),
+        (running.clone(), false),
         (exited, false),
         (prepared, false),
         (Activity::Free, true),
     ];
-    last.map(|(activity, leaving)| AgentStatus {
+    let status = |(activity, leaving)| AgentStatus {
         node: node("b"),
         epoch: Epoch(8),
         seq: 2,
@@ -306,8 +306,16 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         leaving,
         gave_back_in: None,
         broken: None,
-    })
-    .into()
+    };
+    let gone = AgentStatus {
+        gave_back_in: Some(lacuna_model::Span::from_ms(34)),
+        ..status((Activity::Free, true))
+    };
+    let broken = AgentStatus {
+        broken: Some(RunId(3)),
+        ..status((running, false))
+    };
+    last.map(status).into_iter().chain([gone, broken]).collect()
 }
 
 pub(crate) fn clocks() -> Vec<Clock> {
