@@ -1,7 +1,10 @@
 //! How long it takes to forecast 10,000 holes anew.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use lacuna_forecast::{Hazard, HazardCore, HazardSettings, Nodes, Predictor, Settings, Survival};
+use lacuna_forecast::{
+    Certainty, Hazard, HazardCore, HazardSettings, Hint, Hinted, Nodes, Predictor, Settings,
+    Survival,
+};
 use lacuna_model::{Hole, NodeId, Timestamp};
 
 const HOLES: i64 = 10_000;
@@ -88,6 +91,21 @@ fn hazard(criterion: &mut Criterion) {
     let now = Timestamp::from_unix(80_000);
     criterion.bench_function("hazard, 10,000 named holes", |bencher| {
         bencher.iter(|| named.forecast(now, &holes).index.len());
+    });
+    let mut hinted = Hinted::new(Box::new(named));
+    let hints: Vec<Hint> = (0..)
+        .zip(holes.iter().step_by(10))
+        .map(|(job, hole)| Hint {
+            node: hole.node.clone(),
+            at: Timestamp::from_unix(80_060 + job / 100 * 600),
+            certainty: Certainty::Soft,
+        })
+        .collect();
+    criterion.bench_function("hazard, 10,000 named holes, 1,000 announced", |bencher| {
+        bencher.iter(|| {
+            hinted.hint(now, &hints);
+            hinted.forecast(now, &holes).index.len()
+        });
     });
 }
 

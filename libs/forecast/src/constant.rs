@@ -60,6 +60,7 @@ impl Predictor for Constant {
             forecasts: vec![self.curve()],
             index: vec![0; holes.len()],
             joint: None,
+            announced: Vec::new(),
         }
     }
 }

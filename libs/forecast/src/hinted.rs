@@ -1,31 +1,23 @@
 //! What the scheduler announces, on top of what a predictor believes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use lacuna_model::{Forecast, ForecastPoint, Hole, Joint, NodeId, Timestamp};
+use lacuna_model::{Announced, Forecast, ForecastPoint, Hole, NodeId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::promises::{self, Promises, Record, Word};
 use crate::saved::{ModelError, open, seal};
 use crate::{Choice, FitTask, Fits, Fitted, Forecasts, Learning, Predictor, Report, Saver};
 
-/// A hole that ends within so many seconds of the moment announced ends as announced.
-const TOLERANCE_S: f64 = 120.0;
-
-/// A moment announced that is not further off than this, or past, is about to come.
-const SOONEST_S: f64 = 30.0;
+/// A moment that has passed by more than this hides no later one.
+const PAST_S: f64 = 60.0;
 
 /// The step from before to after takes this many seconds, because a forecast's times strictly
 /// increase.
 const STEP_S: f64 = 0.001;
 
-/// What an announcement weighs fades over about so many later ones of its kind.
-const REMEMBERED: f64 = 500.0;
-
-/// So many announcements must have been settled before hard ones are doubted.
-const ENOUGH: f64 = 10.0;
-
-/// An announcement that comes true at least so often says which nodes are taken next.
-const LIKELY: f64 = 0.5;
+/// What sums of probabilities may be off.
+const ROUNDING: f64 = 1e-9;
 
 /// Version of what is saved.
 const VERSION: u16 = 1;
@@ -52,69 +44,44 @@ pub struct Hint {
     pub certainty: Certainty,
 }
 
-/// How announcements of one kind turned out.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Record {
-    kept: f64,
-    broken: f64,
-    /// Announcements that came true, ever.
-    pub came_true: u64,
-    /// Announcements that did not: withdrawn, moved, too early or too late.
-    pub proved_false: u64,
-}
-
-impl Record {
-    fn settle(&mut self, came_true: bool) {
-        let fade = 1.0 - 1.0 / REMEMBERED;
-        (self.kept, self.broken) = (self.kept * fade, self.broken * fade);
-        if came_true {
-            self.kept += 1.0;
-            self.came_true = self.came_true.saturating_add(1);
-        } else {
-            self.broken += 1.0;
-            self.proved_false = self.proved_false.saturating_add(1);
-        }
-    }
-
-    /// Probability that the next one comes true: the mean of a Beta distribution that began as
-    /// uniform.
-    #[must_use]
-    pub fn reliability(&self) -> f64 {
-        (self.kept + 1.0) / (self.kept + self.broken + 2.0)
-    }
-
-    fn is_doubtful(&self) -> bool {
-        self.kept + self.broken >= ENOUGH && self.reliability() < 0.5
-    }
-}
-
 /// Adds what the scheduler announces to what another predictor believes.
 ///
-/// With the believed curve `S` and an end announced `τ` from now: a hard announcement makes the
-/// curve `S(t)` before `τ` and 0 after it. A soft one makes it `(1 - r) S(t) + r [t < τ]`, with
-/// the share `r` of such announcements that came true so far. Hard ones that turn out false more
-/// often than true make it `(1 - r) S(t)` after `τ`, with the share `r` of their own kind. Where an
-/// order is known, holes with an end announced go to its front, if that is likely to come true.
+/// What such words are worth is learnt as they come out ([`Promises`]): with the probabilities `e`
+/// that a hole ends before the moment announced, `τ` from now, and `r` that it ends then, and with
+/// the believed curve `S`, the curve is
+///
+/// ```text
+/// 1 - e (1 - S(t)) / (1 - S(τ))    before τ
+/// (1 - e - r) S(t) / S(τ)          after it
+/// ```
+///
+/// For a hard announcement `e = 1 - S(τ)` and `r = S(τ)`, so that the hole lasts no longer; both
+/// times the share of hard ones that came true, if more turn out false than true. Who decides by
+/// forecasts is told of announcements apart ([`Forecasts::announced`]): nodes that are wanted for
+/// one moment are wanted together.
 pub struct Hinted {
     inner: Box<dyn Predictor>,
-    present: HashMap<NodeId, (Timestamp, Certainty)>,
-    records: [Record; 2],
-    learns: bool,
+    numbers: HashMap<NodeId, u32>,
+    promises: Promises,
+    /// The nodes of which something is announced now.
+    told: BTreeSet<u32>,
 }
 
 impl std::fmt::Debug for Hinted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hinted")
             .field("inner", &self.inner.label())
-            .field("present", &self.present.len())
-            .field("records", &self.records)
+            .field("told", &self.told.len())
+            .field("promises", &self.promises.memory())
             .finish_non_exhaustive()
     }
 }
 
 #[derive(Serialize, Deserialize)]
 struct Memory {
-    records: [Record; 2],
+    /// Not known of older files, which counted otherwise.
+    #[serde(default)]
+    promises: Option<promises::Memory>,
     inner: Option<Vec<u8>>,
 }
 
@@ -124,9 +91,9 @@ impl Hinted {
     pub fn new(inner: Box<dyn Predictor>) -> Self {
         Self {
             inner,
-            present: HashMap::new(),
-            records: [Record::default(); 2],
-            learns: true,
+            numbers: HashMap::new(),
+            promises: Promises::default(),
+            told: BTreeSet::new(),
         }
     }
 
@@ -140,165 +107,103 @@ impl Hinted {
             Some(inner) => choice.restore(&inner)?,
             None => choice.build(),
         };
-        Ok(Self {
-            records: memory.records,
-            ..Self::new(inner)
-        })
+        let mut hinted = Self::new(inner);
+        if let Some(promises) = &memory.promises {
+            let damaged = |what: &str| ModelError::Damaged {
+                what: what.to_owned(),
+            };
+            hinted.promises = Promises::restore(promises).map_err(damaged)?;
+        }
+        Ok(hinted)
     }
 
     /// How announcements of a kind turned out.
     #[must_use]
-    pub fn record(&self, certainty: Certainty) -> &Record {
-        let [hard, soft] = &self.records;
-        match certainty {
-            Certainty::Hard => hard,
-            Certainty::Soft => soft,
-        }
+    pub fn record(&self, certainty: Certainty) -> Record {
+        self.promises.record(certainty)
     }
 
     /// How many ends are announced now.
     #[must_use]
     pub fn announced_ends(&self) -> usize {
-        self.present.len()
+        self.told.len()
     }
 
     /// Whether any end was ever announced.
     fn has_heard(&self) -> bool {
-        let told = |record: &Record| record.came_true > 0 || record.proved_false > 0;
-        !self.present.is_empty() || self.records.iter().any(told)
+        let judged = |certainty| {
+            let record = self.record(certainty);
+            record.came_true > 0 || record.proved_false > 0
+        };
+        !self.told.is_empty() || judged(Certainty::Hard) || judged(Certainty::Soft)
     }
 
-    fn settle(&mut self, certainty: Certainty, came_true: bool) {
-        if self.learns {
-            let [hard, soft] = &mut self.records;
-            match certainty {
-                Certainty::Hard => hard.settle(came_true),
-                Certainty::Soft => soft.settle(came_true),
-            }
+    fn number(&mut self, node: &NodeId) -> u32 {
+        if let Some(&number) = self.numbers.get(node) {
+            return number;
         }
+        let number = self.numbers.len() as u32;
+        self.numbers.insert(node.clone(), number);
+        self.promises.grow(self.numbers.len());
+        number
     }
 
-    /// What is announced for a node: seconds from now, of what kind, and how far that kind has
-    /// earned to be believed.
-    fn announced(&self, node: &NodeId, now: Timestamp) -> Option<Announced> {
-        let &(at, certainty) = self.present.get(node)?;
-        let record = self.record(certainty);
-        let trust = match certainty {
-            Certainty::Hard if !record.is_doubtful() => 1.0,
-            Certainty::Hard | Certainty::Soft => record.reliability(),
+    /// The hole of a node is over; it ended at `at`, if that was seen.
+    fn over(&mut self, node: &NodeId, at: Option<Timestamp>) {
+        let Some(&number) = self.numbers.get(node) else {
+            return;
         };
-        Some(Announced {
-            after_s: at.since(now).as_secs_f64().max(SOONEST_S),
-            certainty,
-            trust,
-        })
-    }
-
-    fn adjusted(believed: &Forecast, announced: Announced) -> Forecast {
-        let Announced {
-            after_s,
-            certainty,
-            trust,
-        } = announced;
-        let open = |at_s: f64, is_before: bool| {
-            let believed = believed.open_after(at_s);
-            match (certainty, is_before) {
-                // A hard end is the latest that there can be.
-                (Certainty::Hard, true) => believed,
-                (Certainty::Soft, true) => (1.0 - trust) * believed + trust,
-                (_, false) => (1.0 - trust) * believed,
-            }
-        };
-        let point = |after_s, is_before| ForecastPoint {
-            after_s,
-            open: open(after_s, is_before),
-        };
-        let times = || believed.points.iter().map(|point| point.after_s);
-        let mut points: Vec<ForecastPoint> = times()
-            .filter(|&at| at < after_s)
-            .map(|at| point(at, true))
-            .collect();
-        points.push(point(after_s, true));
-        points.push(point(after_s + STEP_S, false));
-        points.extend(
-            times()
-                .filter(|&at| at > after_s + STEP_S)
-                .map(|at| point(at, false)),
-        );
-        Forecast { points }
-    }
-
-    /// The hole ended at a moment: whether that was as announced.
-    fn ended(&mut self, node: &NodeId, at: Timestamp) {
-        if let Some((announced, certainty)) = self.present.remove(node) {
-            let late_s = at.since(announced).as_secs_f64();
-            let came_true = match certainty {
-                Certainty::Hard => late_s <= TOLERANCE_S,
-                Certainty::Soft => late_s.abs() <= TOLERANCE_S,
-            };
-            self.settle(certainty, came_true);
+        match at {
+            Some(at) => self.promises.ends(number, at.unix_seconds()),
+            None => self.promises.lose(number),
         }
+        self.told.remove(&number);
     }
 }
 
-/// What is announced for a hole.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Announced {
-    /// Its end, seconds from now.
-    after_s: f64,
-    /// Of what kind.
-    certainty: Certainty,
-    /// Probability that it comes true.
-    trust: f64,
-}
-
-/// The order with those first whose end is likely as announced, the soonest foremost: the
-/// scheduler has said that it takes them. Links follow: two ends announced for one moment come
-/// together, one announced for one hole alone tears it from the other, and holes that were not
-/// neighbours are tied by nothing.
-fn announced_first(joint: &Joint, announced: &[Option<Announced>]) -> Joint {
-    let of = |place: u32| announced.get(place as usize).copied().flatten();
-    let mut before: Vec<Option<(u32, f32)>> = vec![None; announced.len()];
-    let pairs = joint.order.iter().zip(joint.order.iter().skip(1));
-    for ((place, next), link) in pairs.zip(&joint.link) {
-        if let Some(slot) = before.get_mut(*next as usize) {
-            *slot = Some((*place, *link));
-        }
-    }
-    let mut order = joint.order.clone();
-    // A stable sort: among the others, and among equals, the order stands.
-    order.sort_by(|a, b| {
-        let end = |place: &u32| match of(*place) {
-            Some(told) if told.trust >= LIKELY => told.after_s,
-            _ => f64::INFINITY,
+/// The believed curve with what is announced in it.
+fn adjusted(believed: &Forecast, word: Word) -> Forecast {
+    let Word {
+        after_s,
+        early,
+        kept,
+    } = word;
+    let then = believed.open_after(after_s);
+    let before = |at_s: f64| {
+        let ended = 1.0 - believed.open_after(at_s);
+        // Who believes that none ends before has no opinion on when: any time is as good.
+        let share = if then < 1.0 {
+            ended / (1.0 - then)
+        } else {
+            at_s / after_s
         };
-        end(a).total_cmp(&end(b))
-    });
-    let link = order
-        .iter()
-        .zip(order.iter().skip(1))
-        .map(|(&place, &next)| {
-            let known = before.get(next as usize).copied().flatten();
-            let known = known.map_or(0.0, |(was, link)| if was == place { link } else { 0.0 });
-            match (of(place), of(next)) {
-                (None, None) => known,
-                (Some(a), Some(b)) if (a.after_s - b.after_s).abs() <= TOLERANCE_S => {
-                    known.max((a.trust * b.trust) as f32)
-                }
-                // What is announced for one alone tears it from the other.
-                (a, b) => {
-                    let torn = a.into_iter().chain(b).map(|told| told.trust as f32);
-                    known * (1.0 - torn.fold(0.0, f32::max))
-                }
-            }
-        })
+        1.0 - early * share.min(1.0)
+    };
+    let late = 1.0 - early - kept;
+    let late = if late > ROUNDING { late } else { 0.0 };
+    let after = |at_s: f64| {
+        let share = if then > 0.0 {
+            believed.open_after(at_s) / then
+        } else {
+            0.0
+        };
+        late * share.min(1.0)
+    };
+    let point = |after_s, open| ForecastPoint { after_s, open };
+    let times = || believed.points.iter().map(|point| point.after_s);
+    let mut points: Vec<ForecastPoint> = times()
+        .filter(|&at| at < after_s)
+        .map(|at| point(at, before(at)))
         .collect();
-    Joint {
-        source: joint.source,
-        order,
-        link,
-        typical_s: joint.typical_s,
-    }
+    points.push(point(after_s, before(after_s)));
+    let step_s = after_s + STEP_S;
+    points.push(point(step_s, after(step_s).min(before(after_s))));
+    points.extend(
+        times()
+            .filter(|&at| at > step_s)
+            .map(|at| point(at, after(at))),
+    );
+    Forecast { points }
 }
 
 impl Predictor for Hinted {
@@ -323,74 +228,83 @@ impl Predictor for Hinted {
     }
 
     fn closed(&mut self, hole: &Hole, at: Timestamp) {
-        self.ended(&hole.node, at);
+        self.over(&hole.node, Some(at));
         self.inner.closed(hole, at);
     }
 
     fn lost(&mut self, hole: &Hole, last_seen: Timestamp) {
-        self.present.remove(&hole.node);
+        self.over(&hole.node, None);
         self.inner.lost(hole, last_seen);
     }
 
     fn freeze(&mut self) {
-        self.learns = false;
+        self.promises.freeze();
         self.inner.freeze();
     }
 
     fn hint(&mut self, now: Timestamp, hints: &[Hint]) {
-        let mut told: HashMap<NodeId, (Timestamp, Certainty)> = HashMap::new();
+        let mut told: BTreeMap<u32, (bool, Timestamp, Certainty)> = BTreeMap::new();
         for hint in hints {
-            let entry = told
-                .entry(hint.node.clone())
-                .or_insert((hint.at, hint.certainty));
-            // The earliest end counts; of two at one moment, the firmer.
-            *entry = (*entry).min((hint.at, hint.certainty));
+            let is_past = now.since(hint.at).as_secs_f64() > PAST_S;
+            let word = (is_past, hint.at, hint.certainty);
+            // The earliest end to come counts; of two at one moment, the firmer.
+            let entry = told.entry(self.number(&hint.node)).or_insert(word);
+            *entry = (*entry).min(word);
         }
-        let mut settled = Vec::new();
-        for (node, &(at, certainty)) in &self.present {
-            let is_over = now.since(at).as_secs_f64() > TOLERANCE_S;
-            let stands = told.get(node).is_some_and(|&(newer, kind)| {
-                kind == certainty && newer.since(at).as_secs_f64().abs() <= TOLERANCE_S
-            });
-            if is_over || !stands {
-                settled.push(certainty);
+        for number in std::mem::take(&mut self.told) {
+            if !told.contains_key(&number) {
+                self.promises.says(number, f64::INFINITY, Certainty::Soft);
             }
         }
-        // All of these are false: withdrawn, moved, or past while the hole is still there.
-        for certainty in settled {
-            self.settle(certainty, false);
+        for (&number, &(_, at, certainty)) in &told {
+            self.promises.says(number, at.unix_seconds(), certainty);
         }
-        told.retain(|_, (at, _)| now.since(*at).as_secs_f64() <= TOLERANCE_S);
-        self.present = told;
+        self.promises.step(now.unix_seconds());
+        self.told = told.into_keys().collect();
     }
 
     fn forecast(&mut self, now: Timestamp, holes: &[Hole]) -> Forecasts {
         let mut given = self.inner.forecast(now, holes);
-        let announced: Vec<Option<Announced>> = holes
-            .iter()
-            .map(|hole| self.announced(&hole.node, now))
-            .collect();
-        let mut known: BTreeMap<(u32, u64, Certainty), u32> = BTreeMap::new();
-        for (slot, announced) in given.index.iter_mut().zip(&announced) {
-            let Some(announced) = *announced else {
+        if self.told.is_empty() {
+            return given;
+        }
+        let mut known: BTreeMap<(u32, [u64; 3]), u32> = BTreeMap::new();
+        for (place, (hole, slot)) in (0u32..).zip(holes.iter().zip(&mut given.index)) {
+            let Some(&number) = self.numbers.get(&hole.node) else {
                 continue;
             };
-            let key = (*slot, announced.after_s.to_bits(), announced.certainty);
+            let otherwise = *slot;
+            let nothing = Forecast::default();
+            let believed = given.forecasts.get(otherwise as usize);
+            let believed = believed.unwrap_or(&nothing);
+            let open_after = |after_s: f64| believed.open_after(after_s);
+            let word = self.promises.of(number, now.unix_seconds(), open_after);
+            let Some(word) = word else {
+                continue;
+            };
+            let Word {
+                after_s,
+                early,
+                kept,
+            } = word;
+            given.announced.push(Announced {
+                hole: place,
+                after_s,
+                early,
+                kept,
+                otherwise,
+            });
+            let key = (otherwise, [after_s, early, kept].map(f64::to_bits));
             *slot = match known.get(&key) {
                 Some(&known) => known,
                 None => {
-                    let believed = given.forecasts.get(*slot as usize);
-                    let adjusted =
-                        Self::adjusted(believed.unwrap_or(&Forecast::default()), announced);
                     let number = given.forecasts.len() as u32;
+                    let adjusted = adjusted(believed, word);
                     given.forecasts.push(adjusted);
                     known.insert(key, number);
                     number
                 }
             };
-        }
-        if let Some(joint) = &mut given.joint {
-            *joint = announced_first(joint, &announced);
         }
         given
     }
@@ -413,17 +327,17 @@ impl Predictor for Hinted {
 
     fn save(&self) -> Option<Vec<u8>> {
         let memory = Memory {
-            records: self.records,
+            promises: Some(self.promises.memory()),
             inner: self.inner.save(),
         };
         seal("hinted", VERSION, &memory)
     }
 
     fn saver(&self) -> Option<Saver> {
-        let (records, inner) = (self.records, self.inner.saver());
+        let (promises, inner) = (self.promises.memory(), self.inner.saver());
         Some(Box::new(move || {
             let memory = Memory {
-                records,
+                promises: Some(promises),
                 inner: inner.and_then(|inner| inner()),
             };
             seal("hinted", VERSION, &memory)

@@ -8,7 +8,8 @@
 //! - [`Hazard`] learns a discrete-time hazard by age and by place in the order in which the
 //!   scheduler takes nodes, and which holes end together ([`Joint`]); [`HazardCore`] is the same
 //!   on numbered nodes.
-//! - [`Hinted`] adds the ends that the scheduler announces.
+//! - [`Hinted`] adds the ends that the scheduler announces, by what came of such words
+//!   ([`Promises`]).
 //! - [`Calibration`] keeps the scores of the forecasts that were given, [`Alarm`] says when they
 //!   are adrift.
 //!
@@ -25,6 +26,7 @@ mod joint;
 mod order;
 mod persistence;
 mod predictor;
+mod promises;
 pub mod saved;
 pub mod skill;
 mod survival;
@@ -39,11 +41,12 @@ pub use hazard::{
     FitTask, Fits, Fitted, GRID_S, Hazard, HazardCore, HazardSettings, Oddities, OrderReport,
     OrderState, View,
 };
-pub use hinted::{Certainty, Hint, Hinted, Record};
+pub use hinted::{Certainty, Hint, Hinted};
 pub use lacuna_model::Joint;
 pub use order::{Evidence, Nodes, OrderBy, block_of, natural_cmp};
 pub use persistence::Persistence;
 pub use predictor::{Forecasts, Learning, Predictor, Report, Saver};
+pub use promises::{Promises, Record, Word};
 pub use saved::ModelError;
 pub use survival::{Settings, Survival};
 pub use typical::Typical;

@@ -91,6 +91,7 @@ impl Predictor for Persistence {
             forecasts,
             index,
             joint: None,
+            announced: Vec::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a predictor must do.
 
-use lacuna_model::{Forecast, Hole, Joint, Pool, PooledHole, Timestamp};
+use lacuna_model::{Announced, Forecast, Hole, Joint, Pool, PooledHole, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{FitTask, Fits, Fitted, Hint, Oddities, OrderReport};
@@ -14,6 +14,9 @@ pub struct Forecasts {
     pub index: Vec<u32>,
     /// Which of them end together, if the predictor knows.
     pub joint: Option<Joint>,
+    /// Holes whose end the scheduler announces, by their place in the list, each at most once.
+    /// Their forecasts have that in them.
+    pub announced: Vec<Announced>,
 }
 
 impl Forecasts {
@@ -30,7 +33,10 @@ impl Forecasts {
             seq,
             holes,
             forecasts: self.forecasts,
-            joint: self.joint,
+            joint: self.joint.map(|joint| Joint {
+                announced: self.announced,
+                ..joint
+            }),
         }
     }
 

@@ -357,6 +357,7 @@ impl Predictor for Survival {
             forecasts,
             index,
             joint: None,
+            announced: Vec::new(),
         }
     }
 }

@@ -28,6 +28,7 @@ fn three_quarters(holes: usize) -> Forecasts {
         }],
         index: vec![0; holes],
         joint: None,
+        announced: Vec::new(),
     }
 }
 
@@ -116,6 +117,7 @@ fn exponential(means_s: impl IntoIterator<Item = f64>) -> Forecasts {
         index: (0..forecasts.len() as u32).collect(),
         forecasts,
         joint: None,
+        announced: Vec::new(),
     }
 }
 

@@ -292,6 +292,44 @@ fn a_restored_model_says_what_the_saved_one_said() {
 }
 
 #[test]
+fn a_clock_that_jumps_ahead_and_back_teaches_nothing() {
+    let log = machine(Takes::Front, 2500);
+    let views = |blip: bool| {
+        let mut core = HazardCore::new(Nodes::numbered(NODES), settings(OrderBy::Names));
+        let mut views = Vec::new();
+        for (at, (now, closed, opened)) in log.iter().enumerate() {
+            // For a few steps the clock is ten days ahead.
+            let ahead = blip && (1000..1010).contains(&at);
+            let shift = if ahead { 864_000.0 } else { 0.0 };
+            let opened: Vec<(u32, f64)> = opened.iter().map(|&(n, at)| (n, at + shift)).collect();
+            core.step(now + shift, closed, &opened);
+            if at > 1200 && at.is_multiple_of(100) {
+                let view = core.forecast(*now);
+                let open = view
+                    .curve
+                    .iter()
+                    .map(|&curve| f64::from(view.curves[curve as usize][2]));
+                views.push(open.sum::<f64>() / view.curve.len() as f64);
+            }
+        }
+        (views, core.oddities(), core.fits())
+    };
+    let (right, none, fits) = views(false);
+    let (after, odd, fits_after) = views(true);
+    println!("{right:.3?}\n{after:.3?}\n{odd:?}");
+    assert_eq!((none.clock_back, odd.clock_back), (0, 1));
+    assert_eq!((odd.unknown_end, odd.reopened), (0, 0));
+    // It goes on learning, and from the present again: no forecast is far from what it would be.
+    assert!(
+        fits_after + 5 >= fits && fits_after > 5,
+        "{fits} {fits_after}"
+    );
+    for (right, after) in right.iter().zip(&after) {
+        assert!((right - after).abs() < 0.1, "{right} {after}");
+    }
+}
+
+#[test]
 fn a_bad_model_is_refused_by_name() {
     let choice = Choice::hazard(120.0);
     let mut hazard = choice.build();

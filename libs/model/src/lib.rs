@@ -31,7 +31,7 @@ pub use plan::{
     Allocation, Generation, HoleVerdict, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve,
     TrainerVerdict, Verdict,
 };
-pub use pool::{Forecast, ForecastPoint, Joint, Pool, PooledHole};
+pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
 pub use time::{Span, SpanError, Timestamp};
 pub use trainer::{Elastic, Launch, RescaleCost, SpecError, TrainerSpec, Work};

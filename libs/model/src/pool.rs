@@ -117,6 +117,25 @@ pub struct Joint {
     /// ahead on this machine. Nothing while too few have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typical_s: Option<f64>,
+    /// Holes whose end the scheduler announces, each at most once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub announced: Vec<Announced>,
+}
+
+/// An end that the scheduler announces for a hole, with what such words are worth.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Announced {
+    /// Place in the list of holes.
+    pub hole: u32,
+    /// When, seconds from the forecast's time.
+    pub after_s: f64,
+    /// Probability that the hole ends before that, other than by a little.
+    pub early: f64,
+    /// Probability that it ends then.
+    pub kept: f64,
+    /// Index into [`Pool::forecasts`]: what is expected of the hole but for these words. Its own
+    /// forecast has them in it.
+    pub otherwise: u32,
 }
 
 /// What pools said that did not say it.

@@ -4,9 +4,10 @@ mod decide;
 mod gantt;
 mod jointly;
 mod kinds;
+#[cfg(test)]
+mod lockstep;
 mod member;
 mod pool;
-mod promises;
 mod recorder;
 mod run;
 mod seer;

@@ -185,6 +185,7 @@ async fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
         order: vec![0, 1, 2, 3],
         link: vec![0.9, 0.1, 0.9],
         typical_s: None,
+        announced: Vec::new(),
     });
     let mut trainer = record(spec("t", 2), 1, &["a", "b"]);
     trainer.hit_at = Some(Timestamp::from_unix(3));

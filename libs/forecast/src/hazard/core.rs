@@ -316,21 +316,32 @@ impl HazardCore {
     fn clock(&mut self, now_s: f64) -> f64 {
         if !now_s.is_finite() {
             self.oddities.clock_back += 1;
-        } else if !self.has_begun || now_s >= self.now_s {
+        } else if !std::mem::replace(&mut self.has_begun, true) {
+            // What was saved may have been of a later time.
+            self.turn_back(now_s);
+        } else if now_s >= self.now_s {
             self.now_s = now_s;
-            self.has_begun = true;
         } else {
             self.oddities.clock_back += 1;
             if now_s < self.now_s - ANOTHER_TIME_S {
-                // Lengths across such a jump would mean nothing.
-                self.samples.settle_all(self.now_s);
-                self.lately = Lately::default();
-                self.drift.restart();
-                self.fitted_s = now_s;
-                self.now_s = now_s;
+                self.turn_back(now_s);
             }
         }
         self.now_s
+    }
+
+    /// The clock was wrong, or is now: what it said of later than now tells nothing. Holes that
+    /// are there began by now.
+    fn turn_back(&mut self, now_s: f64) {
+        self.samples.turn_back(now_s);
+        self.present.turn_back(now_s);
+        self.lately = Lately::default();
+        self.drift.restart();
+        if self.fitted_s > now_s {
+            // By lengths across the jump: the next end makes another model due.
+            self.fitted_s = f64::NEG_INFINITY;
+        }
+        self.now_s = now_s;
     }
 
     /// The marked nodes leave.

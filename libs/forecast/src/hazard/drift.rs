@@ -23,6 +23,8 @@
 //! week may be right today (Herbster and Warmuth, "Tracking the best expert", Machine Learning
 //! 32, 1998).
 
+use serde::{Deserialize, Serialize};
+
 use super::boost::Trial;
 use super::model::{EDGES_S, Model, STRETCHES, Stretches, logistic};
 use super::samples::{Fate, Sample};
@@ -52,11 +54,14 @@ const KEPT: f32 = 0.84;
 const MOST: f32 = 2.0;
 
 /// One follower at one stretch.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Follower {
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Follower {
     shift: f32,
     weight: f32,
 }
+
+/// All of them, stretch by stretch.
+pub(super) type Followers = [[Follower; FOLLOWERS]; STRETCHES];
 
 impl Default for Follower {
     fn default() -> Self {
@@ -89,11 +94,43 @@ impl News {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Drift {
     pub(super) shift: Stretches,
-    followers: [[Follower; FOLLOWERS]; STRETCHES],
+    followers: Followers,
     as_of_s: Option<f64>,
 }
 
 impl Drift {
+    /// What is to be saved.
+    pub(super) const fn followers(&self) -> Followers {
+        self.followers
+    }
+
+    /// Takes up what was saved; says what is wrong with it, if anything is. What came out while
+    /// nobody looked is not made up for: of the holes of then only those that ended are known.
+    pub(super) fn restore(followers: Followers) -> Result<Self, &'static str> {
+        let is_sound = |of: &[Follower; FOLLOWERS]| {
+            let weight: f32 = of.iter().map(|one| one.weight).sum();
+            (weight - 1.0).abs() < 1e-2
+                && of
+                    .iter()
+                    .all(|one| one.shift.abs() <= MOST && (0.0..=1.0).contains(&one.weight))
+        };
+        if !followers.iter().all(is_sound) {
+            return Err("a level is out of range");
+        }
+        Ok(Self {
+            shift: followers.map(|of| mean(&of)),
+            followers,
+            as_of_s: None,
+        })
+    }
+
+    /// Followers that agree.
+    #[cfg(test)]
+    pub(super) fn equal(shift: f32) -> [Follower; FOLLOWERS] {
+        let weight = 1.0 / FOLLOWERS as f32;
+        [Follower { shift, weight }; FOLLOWERS]
+    }
+
     /// A new model knows some of what the shift made up for.
     pub(super) fn refitted(&mut self) {
         for follower in self.followers.iter_mut().flatten() {
@@ -151,10 +188,15 @@ impl Drift {
                 weigh(followers, &news, moments.min(room) / outcomes);
                 // The longer the stretch, the longer one event goes on showing in it.
                 learn(followers, &news, (edge / FIRST_S).sqrt());
-                *shift = followers.iter().map(|one| one.weight * one.shift).sum();
+                *shift = mean(followers);
             }
         }
     }
+}
+
+/// The shift that they make together.
+fn mean(followers: &[Follower; FOLLOWERS]) -> f32 {
+    followers.iter().map(|one| one.weight * one.shift).sum()
 }
 
 /// What is known of a sample now.

@@ -4,6 +4,7 @@ use lacuna_model::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::core::HazardCore;
+use super::drift::{Drift, Followers};
 use super::features::{FEATURES, Row};
 use super::levels::LEVELS;
 use super::model::Model;
@@ -26,6 +27,9 @@ struct Memory {
     links: Links,
     typical: Typical,
     model: Option<Model>,
+    /// How far the model is off of late; not known of older files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    level: Option<Followers>,
     ended: u64,
     fitted_s: f64,
     /// Name, times taken, times expected.
@@ -58,6 +62,7 @@ impl Hazard {
             links: core.links,
             typical: core.typical.clone(),
             model: core.model.clone(),
+            level: Some(core.drift.followers()),
             ended: core.ended,
             fitted_s: core.fitted_s,
             taken: (0..)
@@ -94,6 +99,10 @@ impl Hazard {
         if let Some(model) = &memory.model {
             model.check().map_err(damaged)?;
         }
+        let drift = match memory.level {
+            Some(level) => Drift::restore(level).map_err(damaged)?,
+            None => Drift::default(),
+        };
         let mut samples = memory.samples.iter();
         if samples.any(|(row, at_s, length_s, _)| {
             row.iter().any(|&level| usize::from(level) >= LEVELS)
@@ -112,6 +121,7 @@ impl Hazard {
         let nodes = Nodes::from_names(names, &hazard.core.settings.order);
         hazard.ranked = hazard.names.len();
         hazard.core.take_up(nodes, memory);
+        hazard.core.drift = drift;
         Ok(hazard)
     }
 }
@@ -143,3 +153,52 @@ const _: () = assert!(
     FEATURES <= 32,
     "rows of more than 32 cannot be saved as they are"
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that is off by as much at each stretch, as its slowest follower has found.
+    fn off(level: f32) -> Hazard {
+        let mut hazard = Hazard::new(HazardSettings::default());
+        let mut followers = Drift::default().followers();
+        for of in &mut followers {
+            *of = Drift::equal(level);
+        }
+        hazard.core.drift = Drift::restore(followers).unwrap();
+        hazard
+    }
+
+    #[test]
+    fn the_level_of_the_newest_forecasts_is_kept() {
+        let hazard = off(0.7);
+        assert!(
+            hazard
+                .core
+                .drift
+                .shift
+                .iter()
+                .all(|shift| (shift - 0.7).abs() < 1e-6)
+        );
+        let bytes = hazard.seal().unwrap();
+        let restored = Hazard::restore(HazardSettings::default(), &bytes).unwrap();
+        assert_eq!(restored.core.drift, hazard.core.drift);
+        // A file from before levels were saved.
+        let old = Memory {
+            level: None,
+            ..hazard.memory()
+        };
+        let bytes = seal("hazard", VERSION, &old).unwrap();
+        assert!(!bytes.windows(5).any(|at| at == b"level"));
+        let restored = Hazard::restore(HazardSettings::default(), &bytes).unwrap();
+        assert_eq!(restored.core.drift, Drift::default());
+        // What no level can be is damage.
+        for bad in [f32::NAN, 99.0] {
+            let mut memory = off(0.0).memory();
+            memory.level = memory.level.map(|level| level.map(|_| Drift::equal(bad)));
+            let bytes = seal("hazard", VERSION, &memory).unwrap();
+            let refused = Hazard::restore(HazardSettings::default(), &bytes);
+            assert!(matches!(refused, Err(ModelError::Damaged { .. })), "{bad}");
+        }
+    }
+}

@@ -227,11 +227,18 @@ impl Predictor for Hazard {
             forecasts,
             index,
             joint: Some(Joint {
-                source: OrderSource::Scheduler,
+                // Without an order of the scheduler's this one says only who ends together.
+                source: if core.order().state.is_order() {
+                    OrderSource::Scheduler
+                } else {
+                    OrderSource::Expectation
+                },
                 order,
                 link,
                 typical_s: core.typical_s(),
+                announced: Vec::new(),
             }),
+            announced: Vec::new(),
         }
     }
 }

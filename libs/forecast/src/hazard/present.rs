@@ -271,6 +271,13 @@ impl Present {
         }
     }
 
+    /// No hole began later than now.
+    pub(crate) fn turn_back(&mut self, now_s: f64) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.is_present) {
+            slot.since_s = slot.since_s.min(now_s);
+        }
+    }
+
     /// Takes the marked nodes away.
     pub(crate) fn remove_marked(&mut self) {
         if self.leaving.is_empty() {

@@ -15,6 +15,9 @@ pub(crate) const AT_ONCE: usize = 16;
 /// No more steps than this lie between two that are sampled, whatever a file says.
 const MOST_STEPS: u64 = 1 << 20;
 
+/// A length is less exact than a moment, by at most so many seconds.
+const ROUNDING_S: f64 = 1.0;
+
 /// What became of a sampled hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -127,6 +130,16 @@ impl Samples {
         for node in 0..self.heads.len() as u32 {
             self.settle(node, at_s, Fate::Censored);
         }
+    }
+
+    /// Time goes back to a moment: what was asked or answered later is forgotten, and what is
+    /// still open was so until then.
+    pub(crate) fn turn_back(&mut self, now_s: f64) {
+        self.settle_all(now_s);
+        let latest_s = now_s + ROUNDING_S;
+        self.list.retain(|sample| {
+            sample.at_s <= now_s && sample.at_s + f64::from(sample.length_s) <= latest_s
+        });
     }
 
     /// Makes room if there is no more: drops what is too old, and if that is little every second

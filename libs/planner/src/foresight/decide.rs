@@ -1,11 +1,10 @@
 //! The decision: what is in view is allocated, and the rest stands.
 
 use lacuna_model::{
-    Doubt, Forecast, ForecastReport, Launch, OrderSource, Outcome, Pool, Solve, TrainerId,
-    TrainerRecord,
+    Doubt, ForecastReport, Launch, OrderSource, Outcome, Pool, Solve, TrainerId, TrainerRecord,
 };
 
-use crate::joint::{Assignment, Curves, Joint, Outlook, Request, Scenarios};
+use crate::joint::{Assignment, Joint, Request, Scenarios};
 use crate::translate::Translated;
 use crate::{Item, patterns};
 
@@ -131,14 +130,9 @@ fn allocate(asked: &Asked<'_>, view: View) -> Foreseen {
         })
         .collect();
     before.reverse();
-    let scenarios = Outlook {
-        curves: &Pooled(&asked.pool.forecasts),
-        curve: &view.curve,
-        link: &view.link,
-        known: &[],
-        complete_s: 0.0,
-    }
-    .draw(asked.settings.scenarios.max(1), asked.seed);
+    let scenarios = view
+        .line
+        .draw(asked.pool, asked.settings.scenarios, asked.seed);
     let request = Request {
         trainers: &items,
         hit: &hit,
@@ -231,7 +225,7 @@ fn word(
         hysteresis: joint.hysteresis,
         scenarios: scenarios.count() as u32,
         salvage: assignment.salvage,
-        order: view.source,
+        order: view.line.source,
         proposal: answer.proposal.to_owned(),
         doubts: answer
             .fell_back
@@ -302,17 +296,4 @@ fn within_maximum(item: &Item) -> Item {
         item.rate_now = item.value.get(item.max as usize).copied().unwrap_or(0.0);
     }
     item
-}
-
-/// The forecasts of a pool as curves.
-struct Pooled<'a>(&'a [Forecast]);
-
-impl Curves for Pooled<'_> {
-    fn quantile(&self, curve: u32, open: f64) -> f64 {
-        self.0.quantile(curve, open)
-    }
-
-    fn open_after(&self, curve: u32, after_s: f64) -> f64 {
-        self.0.open_after(curve, after_s)
-    }
 }

@@ -1,9 +1,9 @@
 //! Plans by forecasts: from a pool that says how long its holes stay to who gets which.
 //!
-//! `view` puts the usable holes in order and leaves out what is in doubt; scenarios are drawn
-//! from their forecasts, with a seed that follows from the number of the pool's newest event;
-//! [`crate::joint`] allocates, and [`crate::patterns`] betters that if it is asked to; `reasons`
-//! says why.
+//! `view` leaves out what is in doubt, and `lineup` puts the rest in order, by the same function
+//! as a replay does ([`crate::joint::Lineup`]); scenarios are drawn from their forecasts, with a
+//! seed that follows from the number of the pool's newest event; [`crate::joint`] allocates, and
+//! [`crate::patterns`] betters that if it is asked to; `reasons` says why.
 //!
 //! **The same input gives the same plan.** What a free node-second is worth is learnt by
 //! [`crate::joint`] from what it planned before. Here it learns from two plans of the same
@@ -15,6 +15,7 @@
 //! own forecast is broken goes to nobody new, and who holds such a hole keeps what it has.
 
 mod decide;
+mod lineup;
 mod offers;
 mod reach;
 mod reasons;
@@ -29,6 +30,7 @@ use crate::translate::Translated;
 use crate::{joint, patterns};
 
 pub(crate) use decide::plan;
+pub use lineup::Line;
 
 /// How plans by forecasts are made.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -43,12 +43,14 @@
 
 mod decide;
 mod growth;
+mod lineup;
 mod outlook;
 mod scenarios;
 mod segments;
 mod worth;
 
 pub use decide::{Assignment, Joint, Proposal, Request, Settings};
+pub use lineup::{Lineup, Listed};
 pub use outlook::{Curves, Outlook, Promise};
 pub use scenarios::Scenarios;
 pub use worth::{Member, worth};

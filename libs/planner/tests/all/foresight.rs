@@ -39,6 +39,7 @@ pub(crate) fn foreseen(mut case: Case, forecasts: &[Forecast], links: Option<f32
         order: (0..holes as u32).collect(),
         link: vec![link; holes.saturating_sub(1)],
         typical_s: None,
+        announced: Vec::new(),
     });
     case
 }
@@ -156,6 +157,22 @@ fn without_an_order_holes_are_sorted_by_what_is_expected_of_them() {
     let plan = plan(&case);
     assert_eq!(nodes_of(&plan, "costly"), ["a00", "a01", "a02"]);
     assert_eq!(report(&plan).order, OrderSource::Expectation);
+}
+
+#[test]
+fn without_an_order_of_the_scheduler_holes_are_sorted_by_what_is_expected_of_them() {
+    let mut case = short_and_long();
+    // Names say the opposite now, and the order says only who was released with whom.
+    case.pool.forecasts.reverse();
+    case.pool.joint.as_mut().unwrap().source = OrderSource::Expectation;
+    let found = plan(&case);
+    assert_eq!(nodes_of(&found, "costly"), ["a00", "a01", "a02"]);
+    assert_eq!(report(&found).order, OrderSource::Expectation);
+    let explained = explain::plan(&found);
+    assert!(
+        explained.contains("by what is expected of each"),
+        "{explained}"
+    );
 }
 
 #[test]
@@ -326,6 +343,7 @@ pub(crate) fn messy(rng: &mut ChaCha8Rng) -> Case {
             order,
             link: (1..holes).map(|_| rng.random()).collect(),
             typical_s: None,
+            announced: Vec::new(),
         });
     }
     for trainer in &mut case.trainers {

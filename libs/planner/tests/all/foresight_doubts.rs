@@ -49,6 +49,7 @@ fn on_doubt_nobody_grows() {
                 order,
                 link,
                 typical_s: None,
+                announced: Vec::new(),
             });
             broken.push(case);
         }

@@ -13,6 +13,7 @@ mod explain;
 mod fair;
 mod file;
 mod foresight;
+mod foresight_announced;
 mod foresight_doubts;
 mod groups;
 mod joint;

@@ -121,6 +121,7 @@ mod tests {
             order: vec![2, 0, 3, 1],
             link: vec![1.0, 0.5, 0.25],
             typical_s: None,
+            announced: Vec::new(),
         };
         pairs.ask(1, &[0, 1, 2, 3], &joint);
         pairs.leave(&[2, 0]);
@@ -142,6 +143,7 @@ mod tests {
             order: vec![0, 9],
             link: vec![0.5, 0.5],
             typical_s: None,
+            announced: Vec::new(),
         };
         pairs.ask(0, &[0, 1], &joint);
         pairs.leave(&[0, 7]);

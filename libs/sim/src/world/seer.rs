@@ -6,10 +6,12 @@
 //! learnt as they turn up, and they are numbered as they do: a recording's own numbers may tell
 //! which of the nodes that were seen before its start will be seen after it.
 
-use lacuna_forecast::{GRID_S, HazardCore, HazardSettings, Nodes, Oddities};
-use lacuna_planner::joint::{Curves, Outlook, Promise, Scenarios};
+use lacuna_forecast::{
+    Certainty, GRID_S, HazardCore, HazardSettings, Nodes, Oddities, Promises, Word,
+};
+use lacuna_model::OrderSource;
+use lacuna_planner::joint::{Curves, Lineup, Listed, Promise, Scenarios};
 
-use super::promises::Promises;
 use super::run::World;
 use crate::{Forecasting, Lookahead, OrderFound, Recording, SimError, StepRef};
 
@@ -18,10 +20,6 @@ const UNKNOWN: f64 = f64::INFINITY;
 
 /// A node that has not been seen.
 const UNSEEN: u32 = u32::MAX;
-
-/// Who is at least so likely to be taken by the moment that the scheduler says is before all
-/// others in the order.
-const LIKELY: f64 = 0.5;
 
 /// Watches a recording.
 pub(crate) struct Seer<'a> {
@@ -48,8 +46,6 @@ pub(crate) struct Seer<'a> {
     /// Present nodes, as the recording numbers them, in the order in which they are expected to
     /// leave.
     pub(crate) order: Vec<u32>,
-    /// The place in the core's list of each node of the order.
-    places: Vec<u32>,
     known: Vec<f64>,
     promised: Vec<Promise>,
 }
@@ -85,10 +81,9 @@ impl<'a> Seer<'a> {
             begun: false,
             closed: Vec::new(),
             opened: Vec::new(),
-            promises: Promises::new(known),
+            promises: Promises::default(),
             strangers: 0,
             order: Vec::new(),
-            places: Vec::new(),
             known: Vec::new(),
             promised: Vec::new(),
         };
@@ -129,7 +124,7 @@ impl<'a> Seer<'a> {
         let left = (0_u32..).zip(gone).filter(|&(_, gone)| gone);
         let left: Vec<u32> = left.map(|(number, _)| number).collect();
         for &number in &left {
-            self.promises.ends(number, step.at_s);
+            self.promises.lose(number);
         }
         self.core.step(step.at_s, &left, &[]);
     }
@@ -165,10 +160,14 @@ impl<'a> Seer<'a> {
                 self.opened.push((number, since_s));
             }
         }
-        self.core.step(step.at_s, &self.closed, &self.opened);
+        // What the scheduler merely says teaches nothing of holes.
+        if !(step.closed.is_empty() && step.opened.is_empty()) {
+            self.core.step(step.at_s, &self.closed, &self.opened);
+        }
         if self.settings.hints {
             for hint in step.hints {
-                self.promises.says(self.number_of(hint.node), hint.at_s);
+                let number = self.number_of(hint.node);
+                self.promises.says(number, hint.at_s, Certainty::Soft);
             }
             self.promises.step(step.at_s);
         }
@@ -187,6 +186,7 @@ impl<'a> Seer<'a> {
             }
         }
         if self.node.len() > before {
+            self.promises.grow(self.node.len());
             let names = self.names.iter().map(String::as_str);
             self.core
                 .renumber(Nodes::from_names(names, &self.settings.order));
@@ -213,77 +213,65 @@ impl<'a> Seer<'a> {
         let is_order = self.core.order().state.is_order();
         let view = self.core.forecast(now_s);
         let curves = Grid(view.curves);
-        self.places.clear();
-        self.places.extend(0..view.nodes.len() as u32);
-        let number = |place: u32| view.nodes.get(place as usize).copied().unwrap_or(UNSEEN);
-        let node = |place: u32| {
-            let node = self.node.get(number(place) as usize);
+        let node = |number: u32| {
+            let node = self.node.get(number as usize);
             node.copied().unwrap_or(UNSEEN)
         };
-        let end = |place: u32| {
-            let end = ends.get(node(place) as usize).copied();
-            (end.unwrap_or(UNKNOWN) - now_s).max(0.0)
-        };
-        if !is_order {
-            // Without an order of the scheduler's, by what is forecast; then as released.
-            let stay = |place: u32| {
-                let curve = view.curve.get(place as usize).copied().unwrap_or(0);
-                curves.open_after(curve, horizon_s)
-            };
-            self.places
-                .sort_by(|&a, &b| stay(a).total_cmp(&stay(b)).then(a.cmp(&b)));
+        self.known.clear();
+        if self.lookahead != Lookahead::Seconds(0.0) {
+            self.known.extend(view.nodes.iter().map(|&number| {
+                let end = ends.get(node(number) as usize).copied();
+                (end.unwrap_or(UNKNOWN) - now_s).max(0.0)
+            }));
         }
-        // What the scheduler is likely to take before long it takes before the others. Stable, so
-        // that equals keep their order.
-        let promise = |place: u32| self.promises.of(number(place), now_s);
-        if self.settings.hints {
-            let soon = |place: u32| {
-                let Promise { at_s, early, kept } = promise(place);
-                let is_likely = at_s < horizon_s && early + kept > LIKELY;
-                if is_likely { at_s } else { UNKNOWN }
-            };
-            self.places.sort_by(|&a, &b| soon(a).total_cmp(&soon(b)));
-        }
-        // What is known to leave leaves before what is not.
-        self.places.sort_by(|&a, &b| end(a).total_cmp(&end(b)));
         self.promised.clear();
         if self.settings.hints {
-            self.promised
-                .extend(self.places.iter().map(|&place| promise(place)));
+            let holes = view.nodes.iter().zip(view.curve);
+            self.promised.extend(holes.map(|(&number, &curve)| {
+                let open_after = |after_s: f64| curves.open_after(curve, after_s);
+                let word = self.promises.of(number, now_s, open_after);
+                word.map_or(Promise::NONE, promise)
+            }));
         }
-        self.known.clear();
-        self.known
-            .extend(self.places.iter().map(|&place| end(place)));
-        self.order.clear();
-        self.order
-            .extend(self.places.iter().map(|&place| node(place)));
-        if self.lookahead == Lookahead::All {
-            return Scenarios::known(self.known.clone());
-        }
-        let curve: Vec<u32> = self
-            .places
-            .iter()
-            .map(|&place| view.curve.get(place as usize).copied().unwrap_or(0))
-            .collect();
-        let neighbours = self.places.iter().zip(self.places.iter().skip(1));
-        let link: Vec<f32> = neighbours
-            .map(|(&a, &b)| match view.link.get(a as usize) {
-                Some(&link) if self.settings.together && b == a + 1 => link,
-                _ => 0.0,
-            })
-            .collect();
-        Outlook {
+        let listed = Listed {
+            source: if is_order {
+                OrderSource::Scheduler
+            } else {
+                OrderSource::Expectation
+            },
             curves: &curves,
-            curve: &curve,
-            link: &link,
+            curve: view.curve,
+            link: if self.settings.together {
+                view.link
+            } else {
+                &[]
+            },
+            promised: &self.promised,
             known: &self.known,
-            complete_s: self.lookahead.seconds(),
+        };
+        let lineup = Lineup::new(&listed, horizon_s);
+        self.order.clear();
+        self.order.extend(lineup.places.iter().map(|&place| {
+            let number = view.nodes.get(place as usize).copied();
+            node(number.unwrap_or(UNSEEN))
+        }));
+        if self.lookahead == Lookahead::All {
+            return Scenarios::known(lineup.known);
         }
-        .draw_promised(
-            &self.promised,
+        lineup.draw(
+            &curves,
+            self.lookahead.seconds(),
             self.settings.scenarios,
             self.seed ^ self.decisions,
         )
+    }
+}
+
+fn promise(word: Word) -> Promise {
+    Promise {
+        at_s: word.after_s,
+        early: word.early,
+        kept: word.kept,
     }
 }
 
@@ -335,8 +323,8 @@ impl<const POINTS: usize> Curves for Grid<'_, POINTS> {
         let mut before = (0.0, 1.0);
         for (at, after) in self.points(curve) {
             if after_s <= at {
-                let share = (after_s - before.0) / (at - before.0);
-                return before.1 + (after - before.1) * share;
+                // Operation by operation as `Forecast` does, so that both say the same.
+                return before.1 + (after - before.1) * (after_s - before.0) / (at - before.0);
             }
             before = (at, after);
         }

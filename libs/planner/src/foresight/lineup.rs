@@ -1,0 +1,180 @@
+//! The holes of a pool in the order in which they are expected to end.
+
+use lacuna_model::{Announced, Doubt, Forecast, Joint, OrderSource, Pool};
+
+use crate::joint::{Curves, Lineup, Listed, Promise, Scenarios};
+
+/// Holes of a pool, lined up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// Their places in the pool's list, that which is expected to end first first.
+    pub holes: Vec<u32>,
+    /// What is known of each. Its curves are the pool's forecasts, of announced holes without
+    /// what is announced.
+    pub lineup: Lineup,
+    /// Where the order comes from.
+    pub source: OrderSource,
+}
+
+impl Default for Line {
+    /// Nobody.
+    fn default() -> Self {
+        Self {
+            holes: Vec::new(),
+            lineup: Lineup::default(),
+            source: OrderSource::Expectation,
+        }
+    }
+}
+
+impl Line {
+    /// Lines up those holes of a pool that are `wanted`, for a decision that looks `horizon_s`
+    /// ahead.
+    ///
+    /// # Errors
+    /// [`Doubt::BrokenOrder`] if the pool's order is no order of its holes.
+    pub fn new(pool: &Pool, wanted: impl Fn(u32) -> bool, horizon_s: f64) -> Result<Self, Doubt> {
+        let (source, list, link) = match &pool.joint {
+            Some(joint) if !is_order(joint, pool.holes.len()) => return Err(Doubt::BrokenOrder),
+            Some(joint) => {
+                let (list, link) = without(&joint.order, &joint.link, wanted);
+                (joint.source, list, link)
+            }
+            None => (
+                OrderSource::Expectation,
+                as_released(pool, wanted),
+                Vec::new(),
+            ),
+        };
+        let forecast = |hole: &u32| pool.holes.get(*hole as usize).map(|p| p.forecast);
+        let mut curve: Vec<u32> = list
+            .iter()
+            .map(|hole| forecast(hole).unwrap_or(u32::MAX))
+            .collect();
+        let mut promised = Vec::new();
+        let announced = pool.joint.iter().flat_map(|joint| &joint.announced);
+        let announced: Vec<&Announced> = announced.filter(|told| is_sound(told, pool)).collect();
+        if !announced.is_empty() {
+            let mut of_hole = vec![None; pool.holes.len()];
+            for told in announced {
+                if let Some(slot) = of_hole.get_mut(told.hole as usize) {
+                    *slot = Some(told);
+                }
+            }
+            promised = vec![Promise::NONE; list.len()];
+            for (hole, (curve, promise)) in list.iter().zip(curve.iter_mut().zip(&mut promised)) {
+                if let Some(told) = of_hole.get(*hole as usize).copied().flatten() {
+                    *curve = told.otherwise;
+                    *promise = Promise {
+                        at_s: told.after_s,
+                        early: told.early,
+                        kept: told.kept,
+                    };
+                }
+            }
+        }
+        let listed = Listed {
+            source,
+            curves: &Pooled(&pool.forecasts),
+            curve: &curve,
+            link: &link,
+            promised: &promised,
+            known: &[],
+        };
+        let lineup = Lineup::new(&listed, horizon_s);
+        let places = lineup.places.iter();
+        let holes = places.filter_map(|&place| list.get(place as usize).copied());
+        Ok(Self {
+            holes: holes.collect(),
+            lineup,
+            source,
+        })
+    }
+
+    /// Draws futures of these holes from the pool that they were lined up from.
+    #[must_use]
+    pub fn draw(&self, pool: &Pool, scenarios: u32, seed: u64) -> Scenarios {
+        let curves = Pooled(&pool.forecasts);
+        self.lineup.draw(&curves, 0.0, scenarios.max(1), seed)
+    }
+}
+
+/// The wanted holes of an order and their links. Where holes are left out between two, these end
+/// together with at least the product of the links between them.
+fn without(order: &[u32], link: &[f32], wanted: impl Fn(u32) -> bool) -> (Vec<u32>, Vec<f32>) {
+    let (mut list, mut links) = (Vec::with_capacity(order.len()), Vec::new());
+    let mut together = 1.0;
+    for (at, &hole) in order.iter().enumerate() {
+        if wanted(hole) {
+            if !list.is_empty() {
+                links.push(together);
+            }
+            together = 1.0;
+            list.push(hole);
+        }
+        together *= link.get(at).copied().unwrap_or(0.0);
+    }
+    (list, links)
+}
+
+/// The wanted holes, the oldest first.
+fn as_released(pool: &Pool, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
+    let holes = (0_u32..).zip(&pool.holes).filter(|(hole, _)| wanted(*hole));
+    let mut holes: Vec<_> = holes.map(|(at, pooled)| (pooled.hole.since, at)).collect();
+    holes.sort_unstable();
+    holes.into_iter().map(|(_, hole)| hole).collect()
+}
+
+/// The forecasts of a pool as curves.
+struct Pooled<'a>(&'a [Forecast]);
+
+impl Curves for Pooled<'_> {
+    fn quantile(&self, curve: u32, open: f64) -> f64 {
+        self.0.quantile(curve, open)
+    }
+
+    fn open_after(&self, curve: u32, after_s: f64) -> f64 {
+        self.0.open_after(curve, after_s)
+    }
+}
+
+/// Whether it is a survival curve that leaves the hole open now and says something of later.
+pub(super) fn is_curve(forecast: &Forecast) -> bool {
+    let mut before = (0.0, 1.0);
+    for point in &forecast.points {
+        let later = point.after_s.is_finite() && point.after_s > before.0;
+        if !later || !(0.0..=before.1).contains(&point.open) {
+            return false;
+        }
+        before = (point.after_s, point.open);
+    }
+    !forecast.points.is_empty()
+}
+
+/// Whether an announcement says something. One that does not is not heeded; what was made of it
+/// is in the hole's own forecast anyway.
+fn is_sound(told: &Announced, pool: &Pool) -> bool {
+    let is_share = |share: f64| (0.0..=1.0).contains(&share);
+    told.after_s.is_finite()
+        && told.after_s > 0.0
+        && is_share(told.early)
+        && is_share(told.kept)
+        && told.early + told.kept <= 1.0 + 1e-6
+        && pool
+            .forecasts
+            .get(told.otherwise as usize)
+            .is_some_and(is_curve)
+}
+
+/// Whether it is an order of so many holes with a probability for each pair of neighbours.
+fn is_order(joint: &Joint, holes: usize) -> bool {
+    let mut seen = vec![false; holes];
+    let mut first = |&place: &u32| {
+        seen.get_mut(place as usize)
+            .is_some_and(|seen| !std::mem::replace(seen, true))
+    };
+    joint.order.len() == holes
+        && joint.order.iter().all(&mut first)
+        && joint.link.len() == holes.saturating_sub(1)
+        && joint.link.iter().all(|link| (0.0..=1.0).contains(link))
+}
