@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use highs::{HighsModelStatus as Status, RowProblem};
 
 use crate::linear::is_open_here;
-use crate::{Kind, Model, Options, Outcome, Sense, Solution};
+use crate::{Heuristics, Kind, Model, Options, Outcome, Sense, Solution};
 
 /// One instance at a time in the whole process.
 pub(crate) static ONE_INSTANCE: Mutex<()> = Mutex::new(());
@@ -104,6 +104,22 @@ fn set_options(highs: &mut highs::Model, options: &Options) -> Result<(), &'stat
             "mip_max_nodes",
             highs.try_set_option("mip_max_nodes", limit),
         );
+    }
+    if options.heuristics == Heuristics::None {
+        note(
+            "mip_heuristic_effort",
+            highs.try_set_option("mip_heuristic_effort", 0.0),
+        );
+        for name in [
+            "mip_heuristic_run_feasibility_jump",
+            "mip_heuristic_run_rins",
+            "mip_heuristic_run_rens",
+            "mip_heuristic_run_root_reduced_cost",
+            "mip_detect_symmetry",
+            "mip_allow_restart",
+        ] {
+            note(name, highs.try_set_option(name, false));
+        }
     }
     refused.map_or(Ok(()), Err)
 }

@@ -13,6 +13,6 @@ mod thread;
 
 pub use highs_backend::solve;
 pub use linear::{Linear, Vertex};
-pub use model::{ColumnId, Kind, Model, Options, Sense, Violation};
+pub use model::{ColumnId, Heuristics, Kind, Model, Options, Sense, Violation};
 pub use solution::{Outcome, Solution};
 pub use thread::SolverThread;

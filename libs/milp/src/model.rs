@@ -57,6 +57,17 @@ pub struct Model {
     pub(crate) rows: Vec<Row>,
 }
 
+/// What the solver does besides branch and bound to find answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Heuristics {
+    /// What it does by default: searches of parts of the model, which take time.
+    #[default]
+    Usual,
+    /// Nothing dear: no such searches, no restarts, no search for symmetry. For models with a good
+    /// start and a bound at hand.
+    None,
+}
+
 /// How a solve is bounded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -68,6 +79,8 @@ pub struct Options {
     pub threads: u32,
     /// Limit on branch-and-bound nodes, which bounds tests independently of the machine.
     pub node_limit: Option<u32>,
+    /// What is done besides branch and bound.
+    pub heuristics: Heuristics,
     /// A value for each column to start from; feasible or not.
     pub warm: Option<Vec<f64>>,
 }
@@ -79,6 +92,7 @@ impl Default for Options {
             gap: 0.0,
             threads: 1,
             node_limit: None,
+            heuristics: Heuristics::Usual,
             warm: None,
         }
     }

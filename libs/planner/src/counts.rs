@@ -223,8 +223,8 @@ impl Programme {
                 time_limit: options.time_limit,
                 gap: options.gap,
                 threads: options.threads,
-                node_limit: None,
                 warm: Some(self.values(&start.counts)),
+                ..milp::Options::default()
             },
         );
         let found = self

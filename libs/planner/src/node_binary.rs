@@ -65,8 +65,7 @@ pub fn solve(problem: &Problem, big_m: BigM, options: &MilpOptions) -> (Option<S
             time_limit: options.time_limit,
             gap: options.gap,
             threads: options.threads,
-            node_limit: None,
-            warm: None,
+            ..milp::Options::default()
         },
     );
     let sizes = solution.has_values().then(|| {

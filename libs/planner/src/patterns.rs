@@ -26,14 +26,18 @@
 //! - C1 (one pattern): `sum_p x_jp = 1` for each j;
 //! - C2 (classes): `sum_jp a_jpk x_jp <= cap_k` for each k.
 //!
-//! "Keep" takes nothing, so keeping for all is always an answer, and the floor.
+//! "Keep" takes nothing, so keeping for all is always an answer, and the floor. Loose trainers that
+//! are alike have the same patterns; they are a group g with one row `sum_p x_gp = |g|` and whole
+//! numbers `x_gp`, which says the same and leaves no question of who of them has which.
 //!
-//! **Column generation.** Few columns of the many matter. The relaxation over those at hand
-//! gives u_j, the price of C1, and `w_k >= 0`, the price of a node of class k. A pattern with
-//! `v_jp - sum_k w_k a_jpk > u_j` would raise its optimum; the best of each trainer are added
-//! until there are none. For given end classes and size the best run takes one node of
-//! each class between and the others where one is worth most less its price, so all runs of the
-//! same ends are priced in one pass; loose trainers that are alike are priced once. At any prices w >= 0
+//! **Column generation.** Few columns of the many matter. To begin with, one price of a node for
+//! each second that it is expected to stay is sought at which about as many are wanted as there
+//! are. Then the relaxation over the columns at hand gives u_j, the price of C1, and `w_k >= 0`,
+//! the price of a node of class k. A pattern with `v_jp - sum_k w_k a_jpk > u_j` would raise its
+//! optimum; the best of each trainer are added until there are none. For given end classes and
+//! size the best run takes one node of each class between and the others where one is worth most
+//! less its price, so all runs of the same ends are priced in one pass, which looks at no sizes
+//! but those at which a curve bends. At any prices w >= 0
 //!
 //! `L(w) = sum_k w_k cap_k + sum_j max_p (v_jp - sum_k w_k a_jpk)`
 //!
@@ -62,10 +66,11 @@ mod incumbent;
 mod instance;
 mod master;
 mod place;
+mod programme;
 mod solve;
 mod takers;
 
-pub use answer::{Answer, Error, Options, Seconds, Source};
+pub use answer::{Answer, Error, Options, Seconds, Source, is_quick};
 pub use column::{Column, Patterns};
 pub use decide::decide;
 pub use instance::{Instance, Shape, Situation, instance};

@@ -41,8 +41,9 @@ pub struct Settings {
     pub compat: Compat,
     /// What is maximised, for all trainers.
     pub objective: Objective,
-    /// Whether a pool that tells which of its holes end together is planned by
-    /// [`Policy::Forecast`], whatever `policy` says.
+    /// Whether a pool that tells which of its holes end together is planned by forecasts, whatever
+    /// `policy` says: by [`Policy::MilpPatterns`] where that [is quick](patterns::is_quick), else
+    /// by [`Policy::Forecast`].
     pub prefer_forecast: bool,
     /// How plans by forecasts are made.
     pub foresight: foresight::Settings,
@@ -215,9 +216,14 @@ impl Planner {
             joint: most.joint.reach(&case.problem.trainers, typical_s),
             ..most
         };
-        let mut options = patterns::Options {
-            time_limit: self.settings.milp.time_limit,
-            ..patterns::Options::new(&self.stopwatch.0)
+        let asked = self.settings.policy == Policy::MilpPatterns;
+        // Whoever left the choice to us wants plans soon.
+        let size = (case.problem.trainers.len(), case.problem.nodes as usize);
+        let quick = self.settings.prefer_forecast && patterns::is_quick(size.0, size.1);
+        let mut options = patterns::Options::new(&self.stopwatch.0);
+        options.time_limit = match asked {
+            true => self.settings.milp.time_limit,
+            false => self.settings.milp.time_limit.min(options.time_limit),
         };
         if self.settings.milp.gap > 0.0 {
             options.gap = self.settings.milp.gap;
@@ -229,7 +235,7 @@ impl Planner {
             settings,
             seed,
             doubt: input.stale.then_some(Doubt::StalePool),
-            patterns: (self.settings.policy == Policy::MilpPatterns).then_some(options),
+            patterns: (asked || quick).then_some(options),
         });
         Plan {
             generation: input.generation,

@@ -361,7 +361,7 @@ fn kept(members: &[Member<'_>], owners: &[Option<u32>]) -> Vec<Option<u32>> {
 }
 
 /// Gives what nobody has to trainers that run and have room, the largest first.
-fn use_all(members: &[Member<'_>], owners: &mut [Option<u32>]) {
+pub(crate) fn use_all(members: &[Member<'_>], owners: &mut [Option<u32>]) {
     let held = |owners: &[Option<u32>], j: usize| places(owners, u32::try_from(j).ok()).count();
     let mut room: Vec<(usize, usize)> = (0..members.len())
         .map(|j| (held(owners, j), j))

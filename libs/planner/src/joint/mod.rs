@@ -49,6 +49,7 @@ mod scenarios;
 mod segments;
 mod worth;
 
+pub(crate) use decide::use_all;
 pub use decide::{Assignment, Joint, Proposal, Request, Settings};
 pub use lineup::{Lineup, Listed};
 pub use outlook::{Curves, Outlook, Promise};

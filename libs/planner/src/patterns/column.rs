@@ -58,8 +58,21 @@ pub trait Patterns {
     /// How many trainers there are.
     fn trainers(&self) -> usize;
 
+    /// A trainer that has just the patterns of trainer `j`, each worth the same to both; the same
+    /// one for all that are alike, and the first of them. Itself if there is none.
+    fn like(&self, j: usize) -> usize {
+        j
+    }
+
     /// The pattern of trainer `j` that changes nothing: it takes nothing.
     fn keep(&mut self, j: usize) -> Column;
+
+    /// How much a node of class k is worth beside one of another class, by guess: a search for
+    /// prices begins there.
+    fn weight(&self, k: usize) -> f64 {
+        let _ = k;
+        1.0
+    }
 
     /// Adds to `out` the pattern of trainer `j` with the largest [`Column::reduced`] at prices
     /// `price[k] >= 0` for a node of class k, and others worth having. Values are exact.

@@ -2,7 +2,7 @@
 
 use lacuna_model::Outcome;
 
-use crate::joint::{Assignment, Member, Proposal, Request, Settings, worth};
+use crate::joint::{Assignment, Member, Proposal, Request, Settings, use_all, worth};
 use crate::patterns::answer::gap;
 use crate::patterns::cells::Cells;
 use crate::patterns::family::{Deed, Family};
@@ -17,8 +17,9 @@ use crate::patterns::{Answer, Column, Options, Source, solve};
 ///
 /// `worth` of the assignment is V of the very nodes less all charges, and `objective` of the
 /// answer is the same. It may lie above `bound`, since a warm plan may hold node sets that are no
-/// patterns. Nodes always may be refused, whatever the settings say. Blocks for the time limit
-/// at most, plus a little.
+/// patterns. Where nodes may not be refused, what is left of any of these plans is given to
+/// whoever has room before it is judged, as the dynamic programme does; the bound is that of all
+/// plans. Blocks for the time limit at most, plus a little.
 pub fn decide(
     request: &Request<'_>,
     settings: &Settings,
@@ -47,12 +48,12 @@ pub fn decide(
         salvage,
     );
     // The first plan is what there is.
-    let standing = case.standing();
+    let standing = case.filled(case.standing());
     let mut plans = vec![case.owners.clone()];
     let mut best = (case.judge(&standing), standing, Source::Keep);
     let mut starts: Vec<Vec<Column>> = Vec::new();
     for plan in warm {
-        let plan = case.sound(plan);
+        let plan = case.filled(case.sound(plan));
         if !case.is_allowed(&plan) {
             continue;
         }
@@ -68,6 +69,7 @@ pub fn decide(
     let mut answer = solved.unwrap_or_else(|_| Answer::failed());
     if answer.chosen.len() == case.members.len() {
         let owners = place(&answer.chosen, &cells, &case.held, &case.loose, &plans);
+        let owners = case.filled(owners);
         let worth = case.judge(&owners);
         if worth > best.0 && case.is_allowed(&owners) {
             best = (worth, owners, answer.source);
@@ -161,6 +163,14 @@ impl<'a> Case<'a> {
         owners
             .map(|(place, owner)| owner.filter(|_| !self.is_free(place)))
             .collect()
+    }
+
+    /// A plan, with what it leaves given out if nothing may be refused.
+    fn filled(&self, mut plan: Vec<Option<u32>>) -> Vec<Option<u32>> {
+        if !self.settings.refuse {
+            use_all(&self.members, &mut plan);
+        }
+        plan
     }
 
     /// Whether bound trainers keep, grow or shrink, and nobody has a size that he cannot have.

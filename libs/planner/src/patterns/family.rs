@@ -6,7 +6,7 @@ use crate::patterns::column::{Column, Patterns};
 use crate::patterns::takers::{Hits, Run, Taker};
 
 /// How many runs a pricing gives out for a trainer: the best from as many first cells.
-const OFFERS: usize = 3;
+const OFFERS: usize = 6;
 
 /// What a column does, as its mark says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -285,6 +285,22 @@ impl Maker<'_, '_> {
 impl Patterns for Family<'_> {
     fn trainers(&self) -> usize {
         self.own.len()
+    }
+
+    fn like(&self, j: usize) -> usize {
+        let kind = |j: usize| match self.own.get(j) {
+            Some(Own { fixed, takes, .. }) if fixed.is_empty() => match takes {
+                Takes::Kind(kind) => Some(*kind),
+                Takes::Never | Takes::Beside(_) => None,
+            },
+            _ => None,
+        };
+        let Some(own) = kind(j) else { return j };
+        (0..j).find(|&i| kind(i) == Some(own)).unwrap_or(j)
+    }
+
+    fn weight(&self, k: usize) -> f64 {
+        self.cells.stay.get(k).copied().unwrap_or(0.0)
     }
 
     fn keep(&mut self, j: usize) -> Column {

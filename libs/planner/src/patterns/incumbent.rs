@@ -106,8 +106,8 @@ impl Choice {
         }
     }
 
-    /// Rounds the relaxation: trainers whose share of one pattern is largest come first; where
-    /// that pattern does not fit, the best one at the prices that does. Shares are shaken by
+    /// Rounds the relaxation: patterns with the largest shares come first, each for so many of
+    /// its trainers; where one does not fit, the best one at the prices that does. Shares are shaken by
     /// `shake`, for other roundings of the same.
     pub(crate) fn round(
         &mut self,
@@ -116,21 +116,20 @@ impl Choice {
         price: &[f64],
         mut shake: impl FnMut() -> f64,
     ) -> Result<(), Error> {
-        let mut largest: Vec<Option<(f64, &Column)>> = vec![None; self.chosen.len()];
-        for (column, &share) in search.columns.all.iter().zip(shares) {
-            if share <= 1e-6 {
-                continue;
+        // A share of 2.3 is two whole ones and .3 of one.
+        let mut parts: Vec<(f64, usize, u32)> = Vec::new();
+        for (at, &share) in shares.iter().enumerate() {
+            let whole = (share + 1e-6).floor();
+            if whole >= 1.0 {
+                parts.push((1.0 + shake(), at, whole as u32));
             }
-            let share = share + shake();
-            if let Some(slot) = largest.get_mut(column.trainer as usize)
-                && slot.is_none_or(|(most, _)| share > most)
-            {
-                *slot = Some((share, column));
+            if share - whole > 1e-6 {
+                parts.push((share - whole + shake(), at, 1));
             }
         }
-        let mut order: Vec<(f64, &Column)> = largest.into_iter().flatten().collect();
-        order.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let wanted: Vec<Column> = order.iter().map(|&(_, column)| column.clone()).collect();
+        parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let parts = parts.into_iter().map(|(_, at, count)| (at, count));
+        let wanted = search.columns.deal(parts);
         self.lay(wanted.iter());
         for wanted in &wanted {
             let j = wanted.trainer as usize;

@@ -1,6 +1,6 @@
 //! The relaxation over the columns at hand, and the programme over them.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use lacuna_milp as milp;
@@ -9,23 +9,31 @@ use lacuna_milp::{Linear, Sense};
 use crate::patterns::answer::Error;
 use crate::patterns::{Column, Patterns};
 
-/// The columns at hand.
+/// The columns at hand. Trainers that are alike are a group, which has its columns together: how
+/// often one is chosen is how many of the group have it. That keeps the programme from trying who
+/// of them has which.
 pub(crate) struct Columns {
     pub(crate) all: Vec<Column>,
-    seen: HashSet<(u32, Vec<(u32, i32)>)>,
+    /// Place of the column that takes this, by group.
+    known: HashMap<(usize, Vec<(u32, i32)>), usize>,
+    /// Keeping, by trainer.
+    keeps: Vec<Column>,
+    /// By trainer.
+    group: Vec<usize>,
+    /// The trainers of each group.
+    groups: Vec<Vec<u32>>,
     classes: usize,
-    trainers: usize,
 }
 
 /// Prices of the rows in the relaxation, with its optimum and the columns' shares.
 pub(crate) struct Prices {
-    /// u_j: of C1, by trainer.
-    pub(crate) trainer: Vec<f64>,
+    /// u_g: of C1, by group.
+    pub(crate) group: Vec<f64>,
     /// w_k: of C2, by class; none below 0.
     pub(crate) class: Vec<f64>,
     /// The optimum.
     pub(crate) objective: f64,
-    /// A share for each column.
+    /// A share for each column; those of a group sum to its trainers.
     pub(crate) shares: Vec<f64>,
 }
 
@@ -35,17 +43,29 @@ impl Columns {
         let trainers = patterns.trainers();
         let mut columns = Self {
             all: Vec::new(),
-            seen: HashSet::new(),
+            known: HashMap::new(),
+            keeps: Vec::with_capacity(trainers),
+            group: Vec::with_capacity(trainers),
+            groups: Vec::new(),
             classes,
-            trainers,
         };
+        for j in 0..trainers {
+            let of = columns.group.get(patterns.like(j)).copied();
+            let of = of.unwrap_or(columns.groups.len());
+            columns.group.push(of);
+            match columns.groups.get_mut(of) {
+                Some(group) => group.push(j as u32),
+                None => columns.groups.push(vec![j as u32]),
+            }
+        }
         for j in 0..trainers {
             let keep = patterns.keep(j);
             columns.check(&keep, Some(j))?;
             if !keep.take.is_empty() {
                 return Err(Error::Keep { trainer: j });
             }
-            columns.add(keep);
+            columns.add(keep.clone());
+            columns.keeps.push(keep);
         }
         Ok(columns)
     }
@@ -53,9 +73,9 @@ impl Columns {
     /// Refuses what makes no sense; `j` is the trainer that was asked for, if any.
     pub(crate) fn check(&self, column: &Column, j: Option<usize>) -> Result<(), Error> {
         let found = column.trainer as usize;
-        if found >= self.trainers || j.is_some_and(|j| j != found) {
+        if found >= self.group.len() || j.is_some_and(|j| j != found) {
             return Err(Error::Trainer {
-                trainer: j.unwrap_or(self.trainers),
+                trainer: j.unwrap_or(self.group.len()),
                 found: column.trainer,
             });
         }
@@ -73,10 +93,12 @@ impl Columns {
         Ok(())
     }
 
-    /// Adds a column; false if it was there.
+    /// Adds a column; false if its group has it.
     pub(crate) fn add(&mut self, column: Column) -> bool {
-        let new = self.seen.insert((column.trainer, column.take.clone()));
+        let key = (self.group_of(&column), column.take.clone());
+        let new = !self.known.contains_key(&key);
         if new {
+            self.known.insert(key, self.all.len());
             self.all.push(column);
         }
         new
@@ -86,61 +108,117 @@ impl Columns {
         self.all.len()
     }
 
-    /// Keeping for trainer `j`: the columns begin with these.
+    /// Keeping for trainer `j`.
     pub(crate) fn keep_of(&self, j: usize) -> Option<&Column> {
-        self.all.get(j)
+        self.keeps.get(j)
     }
 
-    /// The programme over those columns for which `wanted` holds, with the column of each.
+    /// The groups, each by its trainers.
+    pub(crate) fn groups(&self) -> &[Vec<u32>] {
+        &self.groups
+    }
+
+    /// The group of a column's trainer.
+    pub(crate) fn group_of(&self, column: &Column) -> usize {
+        let group = self.group.get(column.trainer as usize);
+        group.copied().unwrap_or(self.groups.len())
+    }
+
+    /// Where the column stands that this one is, for its group.
+    fn place(&self, column: &Column) -> Option<usize> {
+        let key = (self.group_of(column), column.take.clone());
+        self.known.get(&key).copied()
+    }
+
+    /// How many trainers have each column in these plans.
+    pub(crate) fn count(&self, chosen: &[Column]) -> Vec<u32> {
+        let mut counts = vec![0; self.all.len()];
+        for place in chosen.iter().filter_map(|column| self.place(column)) {
+            if let Some(count) = counts.get_mut(place) {
+                *count += 1;
+            }
+        }
+        counts
+    }
+
+    /// Gives each column to so many trainers of its group as are left, in this order; to the
+    /// trainer that it came from, if it can be.
+    pub(crate) fn deal(&self, counts: impl Iterator<Item = (usize, u32)>) -> Vec<Column> {
+        let mut left = self.groups.clone();
+        let mut dealt = Vec::with_capacity(self.group.len());
+        for (at, count) in counts {
+            let Some(column) = self.all.get(at) else {
+                continue;
+            };
+            let Some(left) = left.get_mut(self.group_of(column)) else {
+                continue;
+            };
+            for _ in 0..count {
+                let own = left.iter().position(|&j| j == column.trainer);
+                let Some(at) = own.or_else(|| (!left.is_empty()).then_some(0)) else {
+                    break;
+                };
+                dealt.push(Column {
+                    trainer: left.remove(at),
+                    ..column.clone()
+                });
+            }
+        }
+        dealt
+    }
+
+    /// The programme over those columns that are `wanted`, with the column of each.
     fn programme(
         &self,
         capacity: &[u32],
         unit: f64,
-        wanted: impl Fn(&Column) -> bool,
+        wanted: &[bool],
     ) -> (milp::Model, Vec<(usize, milp::ColumnId)>) {
         let mut model = milp::Model::new(Sense::Maximise);
         let ids: Vec<(usize, milp::ColumnId)> = self
             .all
             .iter()
             .enumerate()
-            .filter(|(_, column)| wanted(column))
-            .map(|(at, column)| (at, model.binary(column.value / unit)))
+            .zip(wanted)
+            .filter(|(_, wanted)| **wanted)
+            .map(|((at, column), _)| {
+                let trainers = self.groups.get(self.group_of(column)).map_or(1, Vec::len);
+                let (most, value) = (trainers as f64, column.value / unit);
+                (at, model.column(milp::Kind::Integer, 0.0, most, value))
+            })
             .collect();
-        c1_one_pattern(&mut model, &self.all, &ids, self.trainers);
+        c1_one_pattern(&mut model, self, &ids);
         c2_classes(&mut model, &self.all, &ids, capacity);
         (model, ids)
     }
 
-    /// Solves the programme over those columns for which `wanted` holds, from `start`: places
-    /// of columns, one a trainer. Gives places of columns and the solver's outcome.
+    /// Solves the programme over those columns that are `wanted`, from `start`: how often each
+    /// column is chosen. Gives the same of the answer, and the solver's outcome.
     pub(crate) fn solve(
         &self,
         capacity: &[u32],
         unit: f64,
-        wanted: impl Fn(&Column) -> bool,
-        start: &[usize],
+        wanted: &[bool],
+        start: &[u32],
         limits: &milp::Options,
-    ) -> (Option<Vec<usize>>, milp::Outcome) {
+    ) -> (Option<Vec<(usize, u32)>>, milp::Outcome) {
         let (model, ids) = self.programme(capacity, unit, wanted);
-        let mut warm = vec![0.0; model.columns()];
-        for &(at, id) in &ids {
-            if start.contains(&at)
-                && let Some(value) = warm.get_mut(id.index())
-            {
-                *value = 1.0;
-            }
-        }
+        let of = |&(at, _): &(usize, milp::ColumnId)| {
+            let count = start.get(at).copied();
+            f64::from(count.unwrap_or(0))
+        };
         let solution = milp::solve(
             &model,
             &milp::Options {
-                warm: Some(warm),
+                warm: Some(ids.iter().map(of).collect()),
                 ..limits.clone()
             },
         );
         let chosen = solution.has_values().then(|| {
+            let value = |id: milp::ColumnId| solution.values.get(id.index()).copied();
             ids.iter()
-                .filter(|(_, id)| solution.values.get(id.index()).is_some_and(|&x| x > 0.5))
-                .map(|&(at, _)| at)
+                .filter_map(|&(at, id)| Some((at, value(id)?.round() as u32)))
+                .filter(|&(_, count)| count > 0)
                 .collect()
         });
         (chosen, solution.outcome)
@@ -148,21 +226,17 @@ impl Columns {
 }
 
 /// C1: each trainer has one pattern.
-fn c1_one_pattern(
-    model: &mut milp::Model,
-    all: &[Column],
-    ids: &[(usize, milp::ColumnId)],
-    trainers: usize,
-) {
-    let mut rows = vec![Vec::new(); trainers];
+fn c1_one_pattern(model: &mut milp::Model, columns: &Columns, ids: &[(usize, milp::ColumnId)]) {
+    let mut rows = vec![Vec::new(); columns.groups.len()];
     for &(at, id) in ids {
-        let row = all.get(at).and_then(|c| rows.get_mut(c.trainer as usize));
-        if let Some(row) = row {
+        let column = columns.all.get(at);
+        if let Some(row) = column.and_then(|c| rows.get_mut(columns.group_of(c))) {
             row.push((id, 1.0));
         }
     }
-    for row in rows {
-        model.row(1.0, 1.0, row);
+    for (row, group) in rows.into_iter().zip(&columns.groups) {
+        let trainers = group.len() as f64;
+        model.row(trainers, trainers, row);
     }
 }
 
@@ -188,10 +262,15 @@ fn c2_classes(
     }
 }
 
+/// The trainer that stands for a group.
+pub(crate) fn first(group: &[u32]) -> usize {
+    group.first().map_or(0, |&j| j as usize)
+}
+
 /// The relaxation, kept by the solver between rounds.
 pub(crate) struct Master {
     linear: Linear,
-    trainers: usize,
+    groups: usize,
     classes: usize,
     unit: f64,
     /// Whether the solver failed, other than by running out of time.
@@ -200,13 +279,14 @@ pub(crate) struct Master {
 
 impl Master {
     /// An empty relaxation; values are divided by `unit` for the solver.
-    pub(crate) fn new(trainers: usize, capacity: &[u32], unit: f64) -> Self {
-        let mut rows = vec![(1.0, 1.0); trainers];
+    pub(crate) fn new(columns: &Columns, capacity: &[u32], unit: f64) -> Self {
+        let groups = columns.groups.iter().map(|group| group.len() as f64);
+        let mut rows: Vec<(f64, f64)> = groups.map(|trainers| (trainers, trainers)).collect();
         let classes = capacity.iter().map(|&c| (f64::NEG_INFINITY, f64::from(c)));
         rows.extend(classes);
         Self {
             linear: Linear::new(Sense::Maximise, &rows),
-            trainers,
+            groups: columns.groups.len(),
             classes: capacity.len(),
             unit,
             failed: false,
@@ -217,8 +297,8 @@ impl Master {
     pub(crate) fn follow(&mut self, columns: &Columns) -> bool {
         let known = self.linear.columns();
         columns.all.iter().skip(known).all(|column| {
-            let mut terms = vec![(column.trainer, 1.0)];
-            let first = self.trainers as u32;
+            let mut terms = vec![(columns.group_of(column) as u32, 1.0)];
+            let first = self.groups as u32;
             let classes = column.take.iter();
             terms.extend(classes.map(|&(k, n)| (first.saturating_add(k), f64::from(n))));
             self.linear.add(column.value / self.unit, &terms)
@@ -232,12 +312,12 @@ impl Master {
             self.failed |= vertex.outcome != milp::Outcome::NoIncumbent;
             return None;
         }
-        let (trainer, class) = vertex.duals.split_at_checked(self.trainers)?;
+        let (group, class) = vertex.duals.split_at_checked(self.groups)?;
         let scaled = |duals: &[f64], least: f64| -> Vec<f64> {
             duals.iter().map(|d| d.max(least) * self.unit).collect()
         };
         (class.len() == self.classes).then(|| Prices {
-            trainer: scaled(trainer, f64::NEG_INFINITY),
+            group: scaled(group, f64::NEG_INFINITY),
             class: scaled(class, 0.0),
             objective: vertex.objective * self.unit,
             shares: vertex.values,

@@ -2,27 +2,24 @@
 
 use std::time::Duration;
 
-use lacuna_milp as milp;
 use lacuna_model::Outcome;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::patterns::answer::gap;
 use crate::patterns::incumbent::{Choice, Search};
-use crate::patterns::master::{Columns, Master, Prices};
+use crate::patterns::master::{Columns, Master, Prices, first};
 use crate::patterns::{Answer, Column, Error, Options, Patterns, Seconds, Source};
 
 /// HiGHS works to absolute tolerances of 1e-7: the largest value is brought to this.
-const LARGEST: f64 = 1e4;
+pub(super) const LARGEST: f64 = 1e4;
 
-/// How far prices lie towards those of the best bound so far.
-const SMOOTHING: f64 = 0.5;
+/// How far prices lie towards those of the best bound so far, tried in this order: as long as the
+/// relaxation still jumps about, staying near finds more.
+const SMOOTHING: [f64; 3] = [0.85, 0.5, 0.0];
 
-/// How many columns that may be part of a better answer are added for the programme.
-const NEAR: usize = 200;
-
-/// How many columns the programme has at most, about.
-const MOST: usize = 500;
+/// Steps of the search for the price of a node.
+const BISECTIONS: u32 = 8;
 
 /// In how many ways the relaxation is rounded.
 const ROUNDINGS: usize = 8;
@@ -72,14 +69,14 @@ pub fn solve(
 }
 
 /// The best answer so far.
-struct Best {
-    choice: Choice,
-    objective: f64,
+pub(super) struct Best {
+    pub(super) choice: Choice,
+    pub(super) objective: f64,
     source: Source,
 }
 
 impl Best {
-    fn heed(&mut self, choice: Choice, source: Source) {
+    pub(super) fn heed(&mut self, choice: Choice, source: Source) {
         let objective = choice.objective();
         if objective > self.objective {
             *self = Self {
@@ -91,39 +88,52 @@ impl Best {
     }
 }
 
-struct Work<'a> {
-    patterns: &'a mut dyn Patterns,
-    trainers: usize,
-    capacity: &'a [u32],
-    options: &'a Options<'a>,
-    columns: Columns,
+/// A solve under way.
+pub(super) struct Work<'a> {
+    pub(super) patterns: &'a mut dyn Patterns,
+    pub(super) trainers: usize,
+    pub(super) capacity: &'a [u32],
+    pub(super) options: &'a Options<'a>,
+    pub(super) columns: Columns,
     start: f64,
-    seconds: Seconds,
+    pub(super) seconds: Seconds,
     /// The least of L(w) so far.
-    bound: f64,
+    pub(super) bound: f64,
     /// The prices of that bound.
-    at: Vec<f64>,
-    /// For each trainer the largest reduced value at those prices.
-    tops: Vec<f64>,
+    pub(super) at: Vec<f64>,
+    /// For each group the largest reduced value at those prices.
+    pub(super) tops: Vec<f64>,
     rounds: u32,
     converged: bool,
-    failed: bool,
+    pub(super) failed: bool,
 }
 
 /// What a pricing of all trainers found.
 struct Priced {
     bound: f64,
     tops: Vec<f64>,
+    /// Nodes that the best patterns take.
+    wanted: f64,
     offers: Vec<Column>,
 }
 
+/// What a column brings for each node that it takes.
+fn worth_of_a_node(column: &Column) -> f64 {
+    let nodes: i32 = column.take.iter().map(|&(_, n)| n).sum();
+    if nodes > 0 {
+        column.value / f64::from(nodes)
+    } else {
+        0.0
+    }
+}
+
 impl Work<'_> {
-    fn now(&self) -> f64 {
+    pub(super) fn now(&self) -> f64 {
         (self.options.stopwatch)()
     }
 
     /// Time left of the limit.
-    fn left(&self) -> Duration {
+    pub(super) fn left(&self) -> Duration {
         let used = (self.now() - self.start).max(0.0);
         let used = Duration::try_from_secs_f64(used).unwrap_or(Duration::MAX);
         self.options.time_limit.saturating_sub(used)
@@ -164,10 +174,15 @@ impl Work<'_> {
             1.0
         };
         self.learn(&nothing, &priced);
+        let dearest = priced.offers.iter().map(worth_of_a_node);
+        let dearest = dearest.fold(0.0, f64::max);
         for offer in priced.offers {
             self.columns.add(offer);
         }
-        let mut master = Master::new(self.trainers, self.capacity, unit);
+        if self.clear_market(dearest)?.is_none() {
+            return Ok(None);
+        }
+        let mut master = Master::new(&self.columns, self.capacity, unit);
         let mut last: Option<Prices> = None;
         while let Some(relaxed) = self.relax(&mut master) {
             // What no round could raise by more than a tenth of the gap is as good as found.
@@ -181,6 +196,40 @@ impl Work<'_> {
             }
         }
         Ok(last)
+    }
+
+    /// Looks for the price of a node, the same for every class, at which about as many are wanted
+    /// as there are. That gives a bound to begin with, prices to stay near, and columns of
+    /// the sizes that matter; from nothing the relaxation would take many rounds to get there.
+    fn clear_market(&mut self, dearest: f64) -> Result<Option<()>, Error> {
+        let capacity: u64 = self.capacity.iter().map(|&c| u64::from(c)).sum();
+        let stay: Vec<f64> = (0..self.capacity.len())
+            .map(|k| self.patterns.weight(k))
+            .collect();
+        let longest = stay.iter().copied().fold(0.0, f64::max);
+        let shortest = stay
+            .iter()
+            .copied()
+            .filter(|&s| s > 0.0)
+            .fold(longest, f64::min);
+        let (mut low, mut high) = (0.0, dearest / shortest.max(0.01 * longest));
+        for _ in 0..BISECTIONS {
+            let middle = f64::midpoint(low, high);
+            let prices: Vec<f64> = stay.iter().map(|stay| middle * stay).collect();
+            let Some(priced) = self.price(&prices)? else {
+                return Ok(None);
+            };
+            self.learn(&prices, &priced);
+            if priced.wanted > capacity as f64 {
+                low = middle;
+            } else {
+                high = middle;
+            }
+            for offer in priced.offers {
+                self.columns.add(offer);
+            }
+        }
+        Ok(Some(()))
     }
 
     /// Solves the relaxation over the columns at hand.
@@ -200,7 +249,7 @@ impl Work<'_> {
     /// Adds columns that would raise the optimum of the relaxation. False if there are none, or
     /// a limit is reached.
     fn extend(&mut self, relaxed: &Prices) -> Result<bool, Error> {
-        for smoothing in [SMOOTHING, 0.0] {
+        for smoothing in SMOOTHING {
             if self.rounds >= self.options.rounds
                 || self.columns.len() >= self.options.max_columns
                 || self.left().is_zero()
@@ -216,7 +265,7 @@ impl Work<'_> {
             self.learn(&prices, &priced);
             let mut added = false;
             for offer in priced.offers {
-                let bar = relaxed.trainer.get(offer.trainer as usize).copied();
+                let bar = relaxed.group.get(self.columns.group_of(&offer)).copied();
                 let bar = bar.unwrap_or(f64::INFINITY);
                 if offer.reduced(&relaxed.class) > bar + 1e-9 * bar.abs() {
                     added |= self.columns.add(offer);
@@ -238,21 +287,29 @@ impl Work<'_> {
         let capacity = self.capacity.iter().map(|&c| f64::from(c));
         let mut priced = Priced {
             bound: price.iter().zip(capacity).map(|(w, c)| w * c).sum(),
-            tops: Vec::with_capacity(self.trainers),
+            tops: Vec::with_capacity(self.columns.groups().len()),
+            wanted: 0.0,
             offers: Vec::new(),
         };
-        for j in 0..self.trainers {
+        for group in self.columns.groups() {
+            let j = first(group);
             if self.left().is_zero() {
                 return Ok(None);
             }
             let from = priced.offers.len();
             self.patterns.price(j, price, &mut priced.offers);
             let mut top = self.columns.keep_of(j).map_or(0.0, |keep| keep.value);
+            let mut nodes = 0;
             for offer in priced.offers.iter().skip(from) {
                 self.columns.check(offer, Some(j))?;
-                top = top.max(offer.reduced(price));
+                let reduced = offer.reduced(price);
+                if reduced > top {
+                    top = reduced;
+                    nodes = offer.take.iter().map(|&(_, n)| n).sum();
+                }
             }
-            priced.bound += top;
+            priced.wanted += f64::from(nodes) * group.len() as f64;
+            priced.bound += top * group.len() as f64;
             priced.tops.push(top);
         }
         self.seconds.pricing += self.now() - before;
@@ -268,6 +325,19 @@ impl Work<'_> {
         }
     }
 
+    /// For each trainer the largest reduced value at the prices of the best bound.
+    fn tops_of(&self) -> Vec<f64> {
+        let mut tops = vec![0.0; self.trainers];
+        for (group, &top) in self.columns.groups().iter().zip(&self.tops) {
+            for &j in group {
+                if let Some(slot) = tops.get_mut(j as usize) {
+                    *slot = top;
+                }
+            }
+        }
+        tops
+    }
+
     /// The relaxation rounded in several ways and improved. The patterns met on the way come to
     /// the columns at hand.
     fn rounded(&mut self, floor: &Choice, relaxed: &Prices) -> Result<Choice, Error> {
@@ -275,6 +345,7 @@ impl Work<'_> {
         let options = self.options;
         let (start, limit) = (self.start, options.time_limit.as_secs_f64());
         let more = || (options.stopwatch)() - start < limit;
+        let tops = self.tops_of();
         let mut search = Search {
             columns: &self.columns,
             patterns: self.patterns,
@@ -303,7 +374,7 @@ impl Work<'_> {
         }
         for _ in 0..EXCHANGES {
             if gap(best.objective(), self.bound) <= options.gap
-                || !best.exchange(&mut search, &self.tops, &self.at)?
+                || !best.exchange(&mut search, &tops, &self.at)?
             {
                 break;
             }
@@ -314,87 +385,6 @@ impl Work<'_> {
         }
         self.seconds.rounding += self.now() - before;
         Ok(best)
-    }
-
-    /// Solves the programme over the columns at hand that can still be part of an answer better
-    /// than the best.
-    fn programme(&mut self, best: &mut Best) -> Result<(), Error> {
-        let left = self.left();
-        if left.is_zero() {
-            return Ok(());
-        }
-        let before = self.now();
-        for column in &best.choice.chosen {
-            self.columns.add(column.clone());
-        }
-        // A column whose reduced value falls short of its trainer's best by more than bound and
-        // best answer are apart cannot be part of a better answer.
-        let slack = self.bound - best.objective;
-        let slack = slack + 1e-9 * self.bound.abs();
-        if slack.is_finite() && gap(best.objective, self.bound) > self.options.gap {
-            let most = NEAR / self.trainers.max(1) + 1;
-            for (j, top) in self.tops.iter().enumerate() {
-                let mut near = Vec::new();
-                self.patterns
-                    .near(j, &self.at, top - slack, most, &mut near);
-                for column in near {
-                    self.columns.check(&column, Some(j))?;
-                    self.columns.add(column);
-                }
-            }
-        }
-        let largest = self.columns.all.iter().map(|c| c.value.abs());
-        let largest = largest.fold(0.0, f64::max);
-        let unit = if largest > 0.0 {
-            largest / LARGEST
-        } else {
-            1.0
-        };
-        let chosen = |column: &Column| {
-            let own = best.choice.chosen.get(column.trainer as usize);
-            own.is_some_and(|own| own.take == column.take)
-        };
-        let mut seen = vec![false; self.trainers];
-        let mut start = Vec::with_capacity(self.trainers);
-        for (at, column) in self.columns.all.iter().enumerate() {
-            if let Some(seen) = seen.get_mut(column.trainer as usize)
-                && !*seen
-                && chosen(column)
-            {
-                *seen = true;
-                start.push(at);
-            }
-        }
-        let short = |column: &Column| {
-            let top = self.tops.get(column.trainer as usize);
-            top.map_or(0.0, |top| top - column.reduced(&self.at))
-        };
-        // And of those the solver gets no more than it can take in before long.
-        let mut shorts: Vec<f64> = self.columns.all.iter().map(short).collect();
-        shorts.sort_by(f64::total_cmp);
-        let slack = shorts.get(MOST).map_or(slack, |&most| slack.min(most));
-        let wanted = |column: &Column| short(column) <= slack || chosen(column);
-        let limits = milp::Options {
-            time_limit: left,
-            gap: self.options.gap,
-            node_limit: Some(self.options.tree_nodes),
-            ..milp::Options::default()
-        };
-        let (found, outcome) = self
-            .columns
-            .solve(self.capacity, unit, wanted, &start, &limits);
-        self.failed |= matches!(
-            outcome,
-            milp::Outcome::Failed { .. } | milp::Outcome::Infeasible | milp::Outcome::Unbounded
-        );
-        self.seconds.programme += self.now() - before;
-        if let Some(found) = found {
-            let mut choice = Choice::keep(&self.columns, self.trainers, self.capacity);
-            let all = &self.columns.all;
-            choice.lay(found.iter().filter_map(|&at| all.get(at)));
-            best.heed(choice, Source::Highs);
-        }
-        Ok(())
     }
 
     fn answer(mut self, best: Best, relaxed: Option<Prices>) -> Answer {

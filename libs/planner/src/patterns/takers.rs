@@ -64,8 +64,25 @@ pub(crate) struct Taker {
     second: Vec<f64>,
     hit: Vec<f64>,
     fixed: Vec<f64>,
+    /// Sizes, ascending, at which any of these three bends. Between two of them all are straight,
+    /// and so is what runs of the same line are worth: the best has one of these sizes, or the
+    /// least or largest of its line.
+    bends: Vec<usize>,
     /// What a node-second is worth.
     salvage: f64,
+}
+
+/// How far a value may lie from the straight line through its neighbours, over the largest value,
+/// and count as on it.
+const STRAIGHT: f64 = 1e-12;
+
+/// Where a list of values bends.
+fn bends(values: &[f64]) -> impl Iterator<Item = usize> + '_ {
+    let largest = values.iter().map(|value| value.abs()).fold(0.0, f64::max);
+    let triples = values.windows(3).zip(1..);
+    triples
+        .filter(move |(near, _)| (near[0] - 2.0 * near[1] + near[2]).abs() > STRAIGHT * largest)
+        .map(|(_, at)| at)
 }
 
 impl Taker {
@@ -82,14 +99,23 @@ impl Taker {
         let most = item.max.min(curve).saturating_sub(held) as usize;
         let sizes = || (0..=most as u32).map(|taken| held + taken);
         let rate = |n: u32| member.rate(n);
+        let second: Vec<f64> = sizes().map(|n| rate(n) - salvage * f64::from(n)).collect();
+        let hit: Vec<f64> = sizes().map(|n| rate(n) * item.down_s).collect();
+        let charged = |n| salvage * stay_s - member.charge(n, settings.hysteresis);
+        let fixed: Vec<f64> = sizes().map(charged).collect();
+        let mut all: Vec<usize> = bends(&second)
+            .chain(bends(&hit))
+            .chain(bends(&fixed))
+            .collect();
+        all.sort_unstable();
+        all.dedup();
         Self {
             least: item.min.max(1).saturating_sub(held).max(1) as usize,
             most,
-            second: sizes().map(|n| rate(n) - salvage * f64::from(n)).collect(),
-            hit: sizes().map(|n| rate(n) * item.down_s).collect(),
-            fixed: sizes()
-                .map(|n| salvage * stay_s - member.charge(n, settings.hysteresis))
-                .collect(),
+            second,
+            hit,
+            fixed,
+            bends: all,
             salvage,
         }
     }
@@ -251,18 +277,16 @@ impl Taker {
         if sizes.is_empty() {
             return best;
         }
-        let (from, until) = (line.before + sizes.start, line.before + sizes.end);
-        let factors = self.second[from..until]
-            .iter()
-            .zip(&self.hit[from..until])
-            .zip(&self.fixed[from..until]);
-        let mut own = line.base + sizes.start as f64 * line.each;
-        for (at, ((second, hit), fixed)) in factors.enumerate() {
-            let value = second * line.hits.0 - hit * line.hits.1 + fixed + own;
+        let (least, most) = (line.before + sizes.start, line.before + sizes.end - 1);
+        let bends = &self.bends[self.bends.partition_point(|&n| n <= least)..];
+        let bends = bends.iter().copied().take_while(|&n| n < most);
+        for taken in [least, most].into_iter().chain(bends) {
+            let further = taken - line.before;
+            let own = line.base + further as f64 * line.each;
+            let value = self.value(taken, line.hits, 0.0) + own;
             if value > best.0 {
-                best = (value, sizes.start + at);
+                best = (value, further);
             }
-            own += line.each;
         }
         best
     }

@@ -1,6 +1,7 @@
 //! Plans by forecasts where something is in doubt, constant, or very large.
 
 use lacuna_model::{Doubt, Forecast, Joint, NodeChoice, OrderSource, Outcome, Plan, Policy};
+use lacuna_planner::patterns::is_quick;
 use lacuna_planner::{Settings, explain};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -145,7 +146,16 @@ fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts_if_that_is_
         ..Settings::default()
     };
     let mut case = short_and_long();
+    // Over patterns, since so small a pool is quick; a large one is not.
     let plan = plan_with(&case, &preferring, false);
+    assert_eq!(plan.report.solve.solver, "patterns");
+    assert!(is_quick(35, 4_734) && !is_quick(100, 10_000));
+    let asked = Settings {
+        policy: Policy::Forecast,
+        prefer_forecast: false,
+        ..preferring.clone()
+    };
+    let plan = plan_with(&case, &asked, false);
     assert_eq!(plan.report.solve.solver, "segments");
     let never = Settings {
         prefer_forecast: false,

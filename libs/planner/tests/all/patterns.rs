@@ -257,6 +257,39 @@ fn larger_pools_come_near_the_bound_and_the_same_twice() {
 }
 
 #[test]
+fn where_nothing_may_be_refused_no_node_idles_beside_a_trainer_with_room() {
+    let settings = Settings {
+        refuse: false,
+        ..SETTINGS
+    };
+    let mut refused = 0;
+    for (seed, situation) in (0..4).flat_map(|seed| SITUATIONS.map(|s| (seed, s))) {
+        let mut instance = instance(shape(4, 120, situation), seed).unwrap();
+        for item in &mut instance.trainers {
+            // A hit costs so much that most holes do not pay.
+            item.down_s *= 40.0;
+        }
+        let request = instance.request();
+        let salvage = Joint::new(SETTINGS).salvage(&instance.trainers);
+        let idle = |settings: &Settings| {
+            let (plan, _) = decide(&request, settings, salvage, &[], &by_work());
+            let room = |&j: &u32| {
+                let item = &request.trainers[j as usize];
+                let nodes = set(&plan.owners, j).len() as u32;
+                let bound = !request.hit[j as usize] && item.current >= item.min;
+                nodes > 0 && nodes < item.max && (!bound || nodes >= item.current)
+            };
+            let any = (0..request.trainers.len() as u32).any(|j| room(&j));
+            let free = plan.owners.iter().filter(|owner| owner.is_none()).count();
+            if any { free } else { 0 }
+        };
+        refused += idle(&SETTINGS);
+        assert_eq!(idle(&settings), 0, "seed {seed}, {situation:?}");
+    }
+    assert!(refused > 0, "no hole was worth refusing");
+}
+
+#[test]
 fn fewer_classes_lose_more_and_prove_nothing() {
     // No two nodes are alike.
     let mut rng = ChaCha8Rng::seed_from_u64(3);

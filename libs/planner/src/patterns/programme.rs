@@ -1,0 +1,88 @@
+//! The programme over the columns at hand, solved by HiGHS.
+
+use lacuna_milp as milp;
+
+use crate::patterns::answer::gap;
+use crate::patterns::incumbent::Choice;
+use crate::patterns::master::first;
+use crate::patterns::solve::{Best, LARGEST, Work};
+use crate::patterns::{Column, Error, Source};
+
+/// How many columns that may be part of a better answer are added.
+const NEAR: usize = 200;
+
+/// How many columns the programme has at most, about. Its time grows with them much faster than
+/// what it finds: with 500 it took ten times as long, and answers were no better at the median.
+const MOST: usize = 150;
+
+impl Work<'_> {
+    /// Solves the programme over the columns at hand that can still be part of an answer better
+    /// than the best.
+    pub(super) fn programme(&mut self, best: &mut Best) -> Result<(), Error> {
+        let left = self.left();
+        if left.is_zero() {
+            return Ok(());
+        }
+        let before = self.now();
+        for column in &best.choice.chosen {
+            self.columns.add(column.clone());
+        }
+        // A column whose reduced value falls short of its trainer's best by more than bound and
+        // best answer are apart cannot be part of a better answer.
+        let slack = self.bound - best.objective;
+        let slack = slack + 1e-9 * self.bound.abs();
+        if slack.is_finite() && gap(best.objective, self.bound) > self.options.gap {
+            let groups: Vec<usize> = self.columns.groups().iter().map(|g| first(g)).collect();
+            let most = NEAR / groups.len().max(1) + 1;
+            for (j, top) in groups.into_iter().zip(&self.tops) {
+                let mut near = Vec::new();
+                self.patterns
+                    .near(j, &self.at, top - slack, most, &mut near);
+                for column in near {
+                    self.columns.check(&column, Some(j))?;
+                    self.columns.add(column);
+                }
+            }
+        }
+        let largest = self.columns.all.iter().map(|c| c.value.abs());
+        let largest = largest.fold(0.0, f64::max);
+        let unit = if largest > 0.0 {
+            largest / LARGEST
+        } else {
+            1.0
+        };
+        let start = self.columns.count(&best.choice.chosen);
+        let short = |column: &Column| {
+            let top = self.tops.get(self.columns.group_of(column));
+            top.map_or(0.0, |top| top - column.reduced(&self.at))
+        };
+        // And of those the solver gets no more than it can take in before long.
+        let mut shorts: Vec<f64> = self.columns.all.iter().map(short).collect();
+        shorts.sort_by(f64::total_cmp);
+        let slack = shorts.get(MOST).map_or(slack, |&most| slack.min(most));
+        let wanted = self.columns.all.iter().zip(&start);
+        let wanted: Vec<bool> = wanted
+            .map(|(column, &chosen)| chosen > 0 || short(column) <= slack)
+            .collect();
+        let limits = milp::Options {
+            time_limit: left,
+            gap: self.options.gap,
+            node_limit: Some(self.options.tree_nodes),
+            ..milp::Options::default()
+        };
+        let (found, outcome) = self
+            .columns
+            .solve(self.capacity, unit, &wanted, &start, &limits);
+        self.failed |= matches!(
+            outcome,
+            milp::Outcome::Failed { .. } | milp::Outcome::Infeasible | milp::Outcome::Unbounded
+        );
+        self.seconds.programme += self.now() - before;
+        if let Some(found) = found {
+            let mut choice = Choice::keep(&self.columns, self.trainers, self.capacity);
+            choice.lay(self.columns.deal(found.into_iter()).iter());
+            best.heed(choice, Source::Highs);
+        }
+        Ok(())
+    }
+}
