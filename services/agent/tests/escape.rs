@@ -5,7 +5,9 @@
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use lacuna_runtime::Stopwatch;
 
 /// Long enough on a loaded machine; nothing waits so long if all is well.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -30,12 +32,12 @@ fn guarded(dir: &Path, script: &str) -> Child {
 }
 
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
+    let started = Stopwatch::start();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(started.elapsed() < LIMIT, "not in time: {what}");
+        assert!(started.seconds() < LIMIT.as_secs_f64(), "not in time: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -140,7 +140,7 @@ impl Book {
             // A program that died just before its node was taken has not failed.
             if let Some(restart) = trainer.restart.take().filter(|restart| restart.failed) {
                 trainer.record.failures = trainer.record.failures.saturating_sub(1);
-                trainer.healthy = trainer.healthy + restart.healthy;
+                trainer.healthy += restart.healthy;
             }
             if rest.len() < trainer.record.spec.min_nodes as usize {
                 rest.clear();
