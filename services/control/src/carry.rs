@@ -318,6 +318,12 @@ fn log(note: &Note, correlation: &str) {
         } => {
             tracing::warn!(%trainer, %node, failures, reason, %again_in, correlation, "program failed");
         }
+        Note::Trial { trainer, nodes, of } => {
+            tracing::info!(%trainer, nodes, of, correlation, "goes on with so many of its nodes, to measure");
+        }
+        Note::TrialOver { trainer, node_s } => {
+            tracing::debug!(%trainer, node_s, correlation, "trying sizes has cost");
+        }
         Note::Unusable { node, cause } => {
             tracing::warn!(%node, cause, correlation, "node out of use");
         }

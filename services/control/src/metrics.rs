@@ -36,6 +36,8 @@ pub struct Metrics {
     late: IntCounter,
     bad: IntCounter,
     resent: IntCounter,
+    trials: IntCounter,
+    trial_cost: Counter,
     unusable: IntCounterVec,
     unheard: IntCounter,
     unacknowledged: IntGauge,
@@ -167,6 +169,14 @@ impl Metrics {
                 "lacuna_control_commands_resent_total",
                 "commands sent again",
             )?,
+            trials: counter(
+                "lacuna_control_trials_total",
+                "sizes tried for the sake of measuring a scaling curve",
+            )?,
+            trial_cost: float(
+                "lacuna_control_trial_node_seconds_total",
+                "node-seconds idle or stalled because sizes were tried",
+            )?,
             unusable: labelled(
                 "lacuna_control_nodes_unusable_total",
                 "nodes put out of use, by cause",
@@ -240,6 +250,8 @@ impl Metrics {
             Note::Preempted { .. } => self.preemptions.inc(),
             Note::Ended { phase, .. } => self.ended.with_label_values(&[*phase]).inc(),
             Note::Failure { .. } => self.failures.inc(),
+            Note::Trial { nodes, of, .. } if nodes < of => self.trials.inc(),
+            Note::TrialOver { node_s, .. } => self.trial_cost.inc_by(*node_s),
             Note::Unusable { cause, .. } => self.unusable.with_label_values(&[*cause]).inc(),
             Note::Released { after, .. } => self.release.observe(after.as_secs_f64()),
             Note::GivenBack { cause, harm, .. } => {
@@ -257,7 +269,7 @@ impl Metrics {
             Note::LateReport { .. } => self.late.inc(),
             Note::BadReport { .. } => self.bad.inc(),
             Note::Resent { .. } => self.resent.inc(),
-            Note::Admitted { .. } | Note::Usable { .. } => {}
+            Note::Admitted { .. } | Note::Usable { .. } | Note::Trial { .. } => {}
         }
     }
 

@@ -2,8 +2,8 @@
 
 use lacuna_model::Span;
 use lacuna_runtime::Config;
-use lacuna_runtime::config::PilotMode;
-use lacuna_trainer::book::BookConfig;
+use lacuna_runtime::config::{PilotMode, ProfileOrder};
+use lacuna_trainer::book::{BookConfig, TrialOrder};
 
 /// A write to the bus and the way to an agent, at worst.
 const SLACK: Span = Span::from_secs(5);
@@ -25,6 +25,12 @@ pub(crate) fn book(config: &Config) -> BookConfig {
         backoff: control.retry_after,
         quarantine: control.quarantine,
         prepare_wait: control.prepare_wait,
+        trial_share: control.profile.share,
+        trial_order: match control.profile.order {
+            ProfileOrder::LargeToSmall => TrialOrder::LargeToSmall,
+            ProfileOrder::SmallToLarge => TrialOrder::SmallToLarge,
+        },
+        trial_longest: control.profile.longest,
         broken_wait: control.broken_wait,
         pilots: control
             .pilots

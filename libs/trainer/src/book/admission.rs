@@ -10,6 +10,7 @@ use crate::account::Account;
 use crate::book::pauses::Pauses;
 use crate::book::profile::Profile;
 use crate::book::state::{Out, Trainer};
+use crate::book::trial::Trials;
 use crate::book::{Book, Effect, Note, Refusal, RefusalKind};
 
 impl Book {
@@ -62,17 +63,22 @@ impl Book {
     }
 
     /// Puts a record into the books, and into the queue if it waits.
-    pub(crate) fn enter(&mut self, record: TrainerRecord, now: Now) {
+    pub(crate) fn enter(&mut self, mut record: TrainerRecord, now: Now) {
+        if let Some(measured) = record.measured.as_deref_mut() {
+            // Trials end with control: whoever holds nodes without using them gives them back.
+            measured.aside.clear();
+        }
         let id = record.spec.id.clone();
         if record.phase == Phase::Queued {
             self.future
                 .insert((record.spec.submit, record.order, id.clone()));
         }
         let trainer = Trainer {
-            record,
             account: Account::default(),
-            profile: Profile::default(),
-            pauses: Pauses::default(),
+            profile: Profile::resumed(&record),
+            pauses: Pauses::resumed(&record),
+            trials: Trials::default(),
+            record,
             target: None,
             loss: None,
             restart: None,
@@ -113,8 +119,9 @@ impl Book {
             out.note(Note::Admitted {
                 trainer: id.clone(),
             });
-            self.active.push(id);
+            self.active.push(id.clone());
             self.changed = true;
+            self.take_over(&id, out);
         }
     }
 

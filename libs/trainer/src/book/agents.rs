@@ -3,6 +3,7 @@
 use lacuna_model::{Activity, AgentStatus, NodeId, Span};
 
 use crate::Now;
+use crate::book::regroup::is_told;
 use crate::book::state::{Out, Restart};
 use crate::book::{Book, Effect, Note};
 
@@ -45,6 +46,7 @@ impl Book {
             return;
         };
         let epoch = node.epoch;
+        let told = is_told(node);
         let Some(trainer) = self.trainers.get_mut(&owner) else {
             return;
         };
@@ -62,8 +64,11 @@ impl Book {
                 } if *trainer == owner => {
                     self.member_ended(&owner, &id, (*code, reason), now, out);
                 }
-                // It gave up its part by itself, and is there.
-                Activity::Free if member => self.go_on_without(&owner, &id, now, out),
+                // It gave up its part by itself, and is there; or the program that it was told
+                // to start is gone, with an agent that began anew.
+                Activity::Free if member || told => {
+                    self.go_on_without(&owner, &id, now, out);
+                }
                 _ => {}
             }
             let broken = self
@@ -138,6 +143,7 @@ impl Book {
             self.restart_due(now, out);
             self.look_at_groups(now, out);
             self.pursue_all(now, out);
+            self.try_all_sizes(now, out);
         }
         for (id, trainer) in &self.trainers {
             if trainer.dirty {

@@ -106,6 +106,22 @@ pub enum Note {
         /// When it starts again, from now.
         again_in: Span,
     },
+    /// A trainer goes on with so many of its nodes, for the sake of measuring.
+    Trial {
+        /// Which.
+        trainer: TrainerId,
+        /// On how many nodes.
+        nodes: u32,
+        /// Of how many: all, when it has tried enough.
+        of: u32,
+    },
+    /// Trying sizes has cost so much since this was last said.
+    TrialOver {
+        /// Which trainer.
+        trainer: TrainerId,
+        /// Node-seconds.
+        node_s: f64,
+    },
     /// A node is kept out of use.
     Unusable {
         /// Which.

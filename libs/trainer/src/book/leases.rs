@@ -100,12 +100,7 @@ impl Book {
 
     /// Whether the trainer has a use for the node's lease.
     fn wants(&self, trainer: &TrainerId, node: &NodeId) -> bool {
-        self.trainers.get(trainer).is_some_and(|t| {
-            t.record.nodes.binary_search(node).is_ok()
-                || t.target
-                    .as_ref()
-                    .is_some_and(|target| target.nodes.contains(node))
-        })
+        self.trainers.get(trainer).is_some_and(|t| t.needs(node))
     }
 
     /// Sends a command under the node's present epoch.

@@ -30,10 +30,12 @@ mod regroup;
 mod runs;
 mod settle;
 mod state;
+mod stats;
 mod step;
+mod trial;
 mod view;
 
 pub use effect::{Effect, LeaseResult, LeaseWrite, Note, Refusal, RefusalKind};
 pub use input::{Input, Taken, Tick};
-pub use state::{Book, BookConfig};
+pub use state::{Book, BookConfig, TrialOrder};
 pub use view::{NodeView, Tally, TrainersView};

@@ -5,13 +5,14 @@
 //! come as far as it has. That is the pause of the published accounting (seconds of lost
 //! training), whatever it was spent on: stopping, starting, reading a checkpoint, regrouping. The
 //! start from no nodes is no rescale and is not counted. The mean of the last changes of a kind
-//! replaces the cost that was submitted, once there are two of them.
+//! replaces the cost that was submitted, once there are two of them, and stands in the record.
 
 use std::collections::VecDeque;
 
-use lacuna_model::{Progress, RunId, Timestamp, TrainerSpec};
+use lacuna_model::{MeasuredPause, Progress, RunId, Timestamp, TrainerRecord};
 
 use crate::account::Change;
+use crate::book::stats::{restored, spread};
 
 /// Changes of a kind after which their cost is measured.
 const CHANGES: usize = 2;
@@ -32,7 +33,16 @@ struct Open {
     first: Option<(Timestamp, f64)>,
 }
 
-/// What was measured of one trainer since control started.
+/// A pause that has been measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Paused {
+    /// Seconds of lost training.
+    pub(crate) seconds: f64,
+    /// Whether a cost of the spec was replaced for it.
+    pub(crate) changed: bool,
+}
+
+/// The newest pauses of one trainer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Pauses {
     up: VecDeque<f64>,
@@ -41,6 +51,23 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
+    /// Goes on from what a record has kept.
+    pub(crate) fn resumed(record: &TrainerRecord) -> Self {
+        let of = |kept: Option<MeasuredPause>| {
+            kept.map(|kept| {
+                let count = kept.count.min(REMEMBERED as u32);
+                restored(count, kept.mean_s, kept.spread_s).collect()
+            })
+            .unwrap_or_default()
+        };
+        let measured = record.measured.as_deref();
+        Self {
+            up: of(measured.and_then(|m| m.up)),
+            down: of(measured.and_then(|m| m.down)),
+            open: None,
+        }
+    }
+
     /// A new run has begun on `after` nodes.
     pub(crate) fn turn(
         &mut self,
@@ -62,43 +89,62 @@ impl Pauses {
         });
     }
 
-    /// Takes a report of the present run. Returns whether a cost of the spec was replaced.
-    pub(crate) fn observe(&mut self, spec: &mut TrainerSpec, report: &Progress) -> bool {
-        let Some(open) = self.open.as_mut().filter(|open| open.run == report.run) else {
-            return false;
-        };
+    /// Takes a report of the present run. Returns the pause that it shows, if it is the first to.
+    pub(crate) fn observe(
+        &mut self,
+        record: &mut TrainerRecord,
+        report: &Progress,
+    ) -> Option<Paused> {
+        let open = self.open.as_mut().filter(|open| open.run == report.run)?;
         let Some((at, samples)) = open.first else {
             open.first = (report.samples > 0.0).then_some((report.at, report.samples));
-            return false;
+            return None;
         };
         let (more, seconds) = (report.samples - samples, report.at.since(at).as_secs_f64());
         if more <= 0.0 || seconds <= 0.0 {
-            return false;
+            return None;
         }
         let pause = at.since(open.since).as_secs_f64() - samples * seconds / more;
         let grown = open.grown;
         self.open = None;
         if !pause.is_finite() {
-            return false;
+            return None;
         }
-        let (pauses, cost) = if grown {
-            (&mut self.up, &mut spec.rescale.up_s)
+        let seconds = pause.max(0.0);
+        let measured = record.measured.get_or_insert_default();
+        let (pauses, kept, cost) = if grown {
+            (
+                &mut self.up,
+                &mut measured.up,
+                &mut record.spec.rescale.up_s,
+            )
         } else {
-            (&mut self.down, &mut spec.rescale.down_s)
+            (
+                &mut self.down,
+                &mut measured.down,
+                &mut record.spec.rescale.down_s,
+            )
         };
         if pauses.len() == REMEMBERED {
             pauses.pop_front();
         }
-        pauses.push_back(pause.max(0.0));
+        pauses.push_back(seconds);
+        let changed = false;
         if pauses.len() < CHANGES {
-            return false;
+            return Some(Paused { seconds, changed });
         }
         let mean = pauses.iter().sum::<f64>() / pauses.len() as f64;
+        *kept = Some(MeasuredPause {
+            mean_s: mean,
+            spread_s: spread(pauses.iter().copied()),
+            count: pauses.len() as u32,
+            at: report.at,
+        });
         let off = (mean - *cost).abs();
-        if off <= OFF_S || off <= OFF * *cost {
-            return false;
+        let changed = off > OFF_S && off > OFF * *cost;
+        if changed {
+            *cost = mean;
         }
-        *cost = mean;
-        true
+        Some(Paused { seconds, changed })
     }
 }

@@ -7,6 +7,7 @@ use lacuna_model::{NodeId, Plan, RunId, TrainerId};
 use crate::Now;
 use crate::account::Change;
 use crate::book::state::{Out, Planned, Target};
+use crate::book::trial::{InTrial, aside};
 use crate::book::{Book, Note};
 
 /// What a plan has for one trainer.
@@ -108,7 +109,8 @@ impl Book {
         let mut kept: BTreeSet<NodeId> = BTreeSet::new();
         for trainer in skipped.iter().filter_map(|id| self.trainers.get(id)) {
             let target = trainer.target.iter().flat_map(|target| &target.nodes);
-            kept.extend(trainer.record.nodes.iter().chain(target).cloned());
+            let held = trainer.record.nodes.iter().chain(aside(&trainer.record));
+            kept.extend(held.chain(target).cloned());
         }
         let mut planned: BTreeMap<&TrainerId, &[NodeId]> = plan
             .allocations
@@ -176,6 +178,11 @@ impl Book {
         out: &mut Out,
         grow: &mut Vec<TrainerId>,
     ) -> bool {
+        let tried = match self.plan_in_trial(id, &step.want, now, out) {
+            InTrial::No => false,
+            InTrial::Over => true,
+            InTrial::GoesOn => return false,
+        };
         let Some(trainer) = self.trainers.get_mut(id) else {
             return false;
         };
@@ -235,7 +242,7 @@ impl Book {
             }
             grow.push(id.clone());
         }
-        if shrinks || before.is_some() {
+        if shrinks || before.is_some() || tried {
             self.release_unwanted(id, "the plan gives it to others or to nobody", out);
         }
         shrinks || grows

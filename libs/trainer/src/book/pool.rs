@@ -7,6 +7,7 @@ use lacuna_model::{Hole, NodeId, Timestamp};
 use crate::Now;
 use crate::account::Change;
 use crate::book::state::{Loss, Out};
+use crate::book::trial::{drop_aside, or_all};
 use crate::book::{Book, Taken};
 
 impl Book {
@@ -111,6 +112,7 @@ impl Book {
                 if let Some(target) = &mut trainer.target {
                     target.nodes.remove(&id);
                 }
+                self.changed |= drop_aside(&mut trainer.record, &id);
                 if trainer.record.nodes.binary_search(&id).is_ok() {
                     let loss = trainer.loss.get_or_insert_with(|| Loss {
                         nodes: BTreeSet::new(),
@@ -142,6 +144,7 @@ impl Book {
                 trainer.record.failures = trainer.record.failures.saturating_sub(1);
                 trainer.healthy += restart.healthy;
             }
+            let mut rest = or_all(&trainer.record, rest);
             if rest.len() < trainer.record.spec.min_nodes as usize {
                 rest.clear();
             }

@@ -2,17 +2,29 @@
 //!
 //! A trainer whose owner knows no curve is submitted with one sample/s for each node, and is
 //! marked. From its reports control measures the rate at each node count: samples over time
-//! between consecutive reports of one run, summed over all such pairs at that count. The
-//! first samples of a run only mark the beginning, so that the start of the program does not
-//! count. The newest pairs at a count are remembered; if the newest few of them all say that the
-//! rate has changed, the others are forgotten, so that the curve follows reality. After two pairs the count is measured; the curve goes through all measured counts,
-//! and beyond the last goes on linearly along its last piece, never falling. A rate below
-//! that of the smallest measured count is raised to it: more nodes are never planned to do
-//! worse than fewest, which is what a scaling curve must promise.
+//! between consecutive reports of one run, over all such pairs at that count. The first samples
+//! of a run only mark the beginning, so that the start of the program does not count. The newest
+//! pairs at a count are remembered; if the newest few of them all say that the rate has changed,
+//! the others are forgotten, so that the curve follows reality. After two pairs the count is
+//! measured; the curve goes through all measured counts, and beyond the last goes on linearly
+//! along its last piece, never falling. A rate below that of the smallest measured count is
+//! raised to it: more nodes are never planned to do worse than fewest, which is what a scaling
+//! curve must promise.
+//!
+//! What was measured stands in the record, with its spread and age. What was measured of one
+//! trainer holds for others of its family too, until they have measured the same count.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use lacuna_model::{Launch, Progress, RunId, ScalingCurve, Timestamp, TrainerSpec};
+use lacuna_model::{
+    Launch, Measured, MeasuredRate, Progress, RunId, ScalingCurve, Timestamp, TrainerId,
+    TrainerRecord, TrainerSpec,
+};
+
+use crate::Now;
+use crate::book::Book;
+use crate::book::state::Out;
+use crate::book::stats::{restored, spread};
 
 /// Pairs of reports at a node count that are remembered.
 const REMEMBERED: usize = 24;
@@ -37,6 +49,13 @@ fn mean<'a>(pairs: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
 }
 
 impl Pairs {
+    /// As many pairs of this length as a kept measurement was made of.
+    fn of(kept: &MeasuredRate, seconds: f64) -> Self {
+        let count = kept.count.min(REMEMBERED as u32);
+        let rates = restored(count, kept.rate, kept.spread);
+        Self(rates.map(|rate| (rate * seconds, seconds)).collect())
+    }
+
     fn add(&mut self, samples: f64, seconds: f64) {
         if self.0.len() == REMEMBERED {
             self.0.pop_front();
@@ -55,28 +74,52 @@ impl Pairs {
         }
     }
 
-    fn rate(&self) -> Option<f64> {
+    /// What they say of the rate at `nodes` nodes, the newest of them at `at`.
+    fn measured(&self, nodes: u32, at: Timestamp) -> Option<MeasuredRate> {
         let rate = mean(self.0.iter());
-        (self.0.len() >= PAIRS && rate.is_finite() && rate > 0.0).then_some(rate)
+        let rates = self.0.iter().map(|(samples, seconds)| samples / seconds);
+        (self.0.len() >= PAIRS && rate.is_finite() && rate > 0.0).then(|| MeasuredRate {
+            nodes,
+            rate,
+            spread: spread(rates),
+            count: self.0.len() as u32,
+            at,
+            from: None,
+        })
     }
 }
 
-/// What was measured of one trainer since control started.
+/// What is known of a trainer's rates beside what stands in its record.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Profile {
-    sums: BTreeMap<u32, Pairs>,
+    pairs: BTreeMap<u32, Pairs>,
+    /// The rates through which the present curve goes.
+    in_force: BTreeMap<u32, f64>,
     last: Option<(RunId, Timestamp, f64)>,
+    /// The newest run of which a pair was taken, and seconds between its two reports.
+    newest: Option<(RunId, f64)>,
 }
 
 impl Profile {
-    /// Takes a report of the present run on `nodes` nodes. Returns whether the curve of the
-    /// spec was replaced.
-    pub(crate) fn observe(
-        &mut self,
-        spec: &mut TrainerSpec,
-        nodes: u32,
-        report: &Progress,
-    ) -> bool {
+    /// Goes on from what a record has kept.
+    pub(crate) fn resumed(record: &TrainerRecord) -> Self {
+        let rates = record.measured.iter().flat_map(|m| &m.rates);
+        Self {
+            in_force: rates.map(|rate| (rate.nodes, rate.rate)).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Seconds between the two newest reports of the present run, once there are any.
+    pub(crate) fn interval(&self, run: RunId) -> Option<f64> {
+        self.newest
+            .filter(|(of, _)| *of == run)
+            .map(|(_, seconds)| seconds)
+    }
+
+    /// Takes a report of the present run. Returns whether the curve of the spec was replaced.
+    pub(crate) fn observe(&mut self, record: &mut TrainerRecord, report: &Progress) -> bool {
+        let nodes = record.nodes.len() as u32;
         if nodes == 0 || report.owed > 0.0 || report.samples <= 0.0 {
             return false;
         }
@@ -93,26 +136,51 @@ impl Profile {
             self.last = last;
             return false;
         }
-        let sum = self.sums.entry(nodes).or_default();
-        sum.add(more, seconds);
-        let Some(rate) = sum.rate() else { return false };
-        let known = measured(spec).get(&nodes).copied();
-        if known.is_some_and(|known| (rate - known).abs() <= OFF * known) {
+        self.newest = Some((run, seconds));
+        let measured = record.measured.get_or_insert_default();
+        let known = measured.rates.iter().find(|known| known.nodes == nodes);
+        let pairs = self.pairs.entry(nodes).or_insert_with(|| {
+            let own = known.filter(|known| known.from.is_none());
+            own.map_or_else(Pairs::default, |own| Pairs::of(own, seconds))
+        });
+        pairs.add(more, seconds);
+        let Some(rate) = pairs.measured(nodes, report.at) else {
             return false;
+        };
+        let before = self.in_force.get(&nodes).copied();
+        let is_new = before.is_none_or(|before| (rate.rate - before).abs() > OFF * before);
+        put(measured, rate);
+        is_new && self.enforce(record)
+    }
+
+    /// Lays the curve through what was measured. Returns whether that is another one.
+    pub(crate) fn enforce(&mut self, record: &mut TrainerRecord) -> bool {
+        let rates = record.measured.iter().flat_map(|m| &m.rates);
+        self.in_force = rates.map(|rate| (rate.nodes, rate.rate)).collect();
+        let spec = &mut record.spec;
+        let Some(curve) = curve(&self.in_force, spec.max_nodes) else {
+            return false;
+        };
+        let changed = curve != spec.throughput;
+        // Whose objective was its speed-up keeps that.
+        if changed && spec.objective == Some(spec.throughput.speedup()) {
+            spec.objective = Some(curve.speedup());
         }
-        let mut points = measured(spec);
-        points.extend(
-            self.sums
-                .iter()
-                .filter_map(|(nodes, sum)| Some((*nodes, sum.rate()?))),
-        );
-        match curve(&points, spec.max_nodes) {
-            Some(curve) if curve != spec.throughput => {
-                spec.throughput = curve;
-                true
+        spec.throughput = curve;
+        changed
+    }
+}
+
+/// Puts a measurement in its place.
+fn put(measured: &mut Measured, rate: MeasuredRate) {
+    let rates = &mut measured.rates;
+    match rates.binary_search_by_key(&rate.nodes, |known| known.nodes) {
+        Ok(at) => {
+            if let Some(known) = rates.get_mut(at) {
+                *known = rate;
             }
-            _ => false,
         }
+        Err(at) => rates.insert(at, rate),
     }
 }
 
@@ -121,27 +189,27 @@ pub(crate) fn is_profiled(spec: &TrainerSpec) -> bool {
     matches!(spec.launch, Launch::Command { profile: true, .. })
 }
 
-/// The counts at which the present curve was measured: all of its points, but none of the
-/// assumed curve and not an end that only goes on from the others. So nothing beside the
-/// curve has to be kept over a restart of control.
-fn measured(spec: &TrainerSpec) -> BTreeMap<u32, f64> {
-    let assumed = ScalingCurve::linear(1.0, spec.max_nodes);
-    if assumed.is_ok_and(|assumed| assumed == spec.throughput) {
-        return BTreeMap::new();
-    }
-    let mut points: BTreeMap<u32, f64> = spec
-        .throughput
-        .points()
-        .iter()
-        .map(|point| (point.nodes, point.rate))
-        .collect();
-    if let Some((last, rate)) = points.pop_last() {
-        let on = beyond(&points, last);
-        if on.is_none_or(|on| (on - rate).abs() > 1e-9 * rate) {
-            points.insert(last, rate);
-        }
-    }
-    points
+/// Whether what was measured of one holds for the other: they name the same family, or declare
+/// the same program, started alike.
+fn same_family(one: &Launch, other: &Launch) -> bool {
+    let declared = |launch: &Launch| match launch {
+        Launch::Simulated => None,
+        Launch::Command {
+            family: Some(name), ..
+        } => Some((Some(name.clone()), None)),
+        Launch::Command {
+            program,
+            args,
+            env,
+            elastic,
+            ..
+        } => Some((
+            None,
+            Some((program.clone(), args.clone(), env.clone(), *elastic)),
+        )),
+    };
+    let one = declared(one);
+    one.is_some() && one == declared(other)
 }
 
 /// The rate at `nodes`, more than any measured count, along the last piece of the curve.
@@ -167,6 +235,116 @@ fn curve(points: &BTreeMap<u32, f64>, max: u32) -> Option<ScalingCurve> {
     ScalingCurve::new(points).ok()
 }
 
+impl Book {
+    /// Measures by a report of a trainer's present run.
+    pub(crate) fn measure(&mut self, report: &Progress, now: Now, out: &mut Out) {
+        let id = &report.trainer;
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        if report.run != trainer.record.run || !is_profiled(&trainer.record.spec) {
+            return;
+        }
+        let refit = trainer.profile.observe(&mut trainer.record, report);
+        let paused = trainer.pauses.observe(&mut trainer.record, report);
+        if let Some(paused) = &paused {
+            trainer.trials.paused(&mut trainer.record, paused.seconds);
+        }
+        if refit || paused.is_some_and(|paused| paused.changed) {
+            out.records.insert(id.clone());
+            self.changed = true;
+        }
+        if refit {
+            self.hand_on(id, out);
+        }
+        self.try_sizes(id, now, out);
+    }
+
+    /// Relatives who train now, or wait, take over what was measured of this trainer.
+    fn hand_on(&mut self, id: &TrainerId, out: &mut Out) {
+        let relatives: Vec<TrainerId> = self
+            .active
+            .iter()
+            .filter(|other| *other != id)
+            .cloned()
+            .collect();
+        for other in relatives {
+            self.take_over(&other, out);
+        }
+    }
+
+    /// Gives a trainer the newest of what was measured of its family at counts that it has not
+    /// measured itself.
+    pub(crate) fn take_over(&mut self, id: &TrainerId, out: &mut Out) {
+        let Some(trainer) = self.trainers.get(id) else {
+            return;
+        };
+        let spec = &trainer.record.spec;
+        if !is_profiled(spec) {
+            return;
+        }
+        let mut newest: BTreeMap<u32, MeasuredRate> = BTreeMap::new();
+        let mut rescale: Option<(Timestamp, &TrainerRecord)> = None;
+        let relatives = self.trainers.values().map(|other| &other.record);
+        for other in relatives.filter(|other| other.spec.id != *id) {
+            let Some(measured) = other.measured.as_deref() else {
+                continue;
+            };
+            if !same_family(&spec.launch, &other.spec.launch) {
+                continue;
+            }
+            for rate in measured.rates.iter().filter(|rate| rate.from.is_none()) {
+                let from = Some(other.spec.id.clone());
+                let rate = MeasuredRate {
+                    from,
+                    ..rate.clone()
+                };
+                let known = newest.entry(rate.nodes).or_insert_with(|| rate.clone());
+                if rate.at > known.at {
+                    *known = rate;
+                }
+            }
+            let at = measured.up.iter().chain(&measured.down).map(|p| p.at).max();
+            if at.is_some() && at > rescale.map(|(at, _)| at) {
+                rescale = at.map(|at| (at, other));
+            }
+        }
+        let rescale = rescale.map(|(_, other)| other.spec.rescale);
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        let record = &mut trainer.record;
+        let mut taken = false;
+        for rate in newest.into_values() {
+            let measured = record.measured.get_or_insert_default();
+            let known = measured
+                .rates
+                .iter()
+                .find(|known| known.nodes == rate.nodes);
+            if known.is_none_or(|known| known.from.is_some() && *known != rate) {
+                put(measured, rate);
+                taken = true;
+            }
+        }
+        let own = record.measured.as_deref();
+        if let Some(rescale) = rescale {
+            if own.is_none_or(|own| own.up.is_none()) {
+                record.spec.rescale.up_s = rescale.up_s;
+            }
+            if own.is_none_or(|own| own.down.is_none()) {
+                record.spec.rescale.down_s = rescale.down_s;
+            }
+        }
+        if taken {
+            trainer.dirty = true;
+            if trainer.profile.enforce(&mut trainer.record) {
+                self.changed = true;
+                out.records.insert(id.clone());
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,5 +361,26 @@ mod tests {
         let worse = of(&[(1, 10.0), (2, 4.0)], 3);
         assert_eq!(worse, Some(vec![0.0, 10.0, 10.0, 10.0]));
         assert_eq!(of(&[], 3), None);
+    }
+
+    #[test]
+    fn families_are_named_or_declare_the_same_program() {
+        let launch = |seed: &str, family: Option<&str>| Launch::Command {
+            program: "train".to_owned(),
+            args: vec!["--seed".to_owned(), seed.to_owned()],
+            env: BTreeMap::new(),
+            checkpoint_dir: Some(format!("/scratch/{seed}")),
+            profile: true,
+            family: family.map(str::to_owned),
+            elastic: lacuna_model::Elastic::Regroup,
+        };
+        assert!(same_family(&launch("1", None), &launch("1", None)));
+        assert!(!same_family(&launch("1", None), &launch("2", None)));
+        assert!(same_family(
+            &launch("1", Some("cnn")),
+            &launch("2", Some("cnn"))
+        ));
+        assert!(!same_family(&launch("1", Some("cnn")), &launch("1", None)));
+        assert!(!same_family(&Launch::Simulated, &Launch::Simulated));
     }
 }

@@ -13,6 +13,7 @@ use crate::Now;
 use crate::account::Change;
 use crate::book::runs::assignment;
 use crate::book::state::{Node, Out, Target};
+use crate::book::trial::{drop_aside, or_all};
 use crate::book::{Book, Note};
 
 /// Exit code of a program that left because it was told to (`EX_TEMPFAIL` of sysexits.h).
@@ -29,7 +30,7 @@ fn is_ready(node: &Node, id: &TrainerId) -> bool {
 }
 
 /// Whether the node's agent was told, under the present lease, to start the program.
-fn is_told(node: &Node) -> bool {
+pub(crate) fn is_told(node: &Node) -> bool {
     node.sent.as_ref().is_some_and(|sent| {
         sent.command.epoch == node.epoch && matches!(sent.command.action, Action::Prepare(_))
     })
@@ -145,9 +146,11 @@ impl Book {
         if let Some(target) = &mut trainer.target {
             target.nodes.remove(node);
         }
+        drop_aside(&mut trainer.record, node);
         if trainer.record.nodes.binary_search(node).is_ok() {
             let mut rest = trainer.record.nodes.clone();
             rest.retain(|other| other != node);
+            let mut rest = or_all(&trainer.record, rest);
             if rest.len() < trainer.record.spec.min_nodes as usize {
                 rest.clear();
             }

@@ -7,7 +7,6 @@ use lacuna_model::{
 
 use crate::Now;
 use crate::account::{Change, Counted, is_done};
-use crate::book::profile::is_profiled;
 use crate::book::state::{Out, Restart};
 use crate::book::{Book, Note};
 
@@ -94,6 +93,7 @@ impl Book {
             Change::Restarted => "restarted",
             Change::Ended => "ended",
         };
+        trainer.trials.turned(record, &nodes, change, now);
         record.nodes = nodes;
         record.hit_at = match change {
             Change::Lost { at } if after > 0 => Some(at),
@@ -122,6 +122,7 @@ impl Book {
         out.records.insert(id.clone());
         self.changed = true;
         self.command_run(id, now, out);
+        self.tell_cost(id, change == Change::Ended, out);
     }
 
     /// Commands every node of a trainer to run its present run.
@@ -196,14 +197,7 @@ impl Book {
             .nodes
             .iter()
             .filter(|(_, node)| node.owner.as_ref() == Some(id))
-            .filter(|(node, _)| {
-                needed.is_none_or(|t| {
-                    t.record.nodes.binary_search(node).is_err()
-                        && t.target
-                            .as_ref()
-                            .is_none_or(|target| !target.nodes.contains(*node))
-                })
-            })
+            .filter(|(node, _)| needed.is_none_or(|t| !t.needs(node)))
             .map(|(node, _)| node.clone())
             .collect();
         for node in unwanted {
@@ -223,16 +217,6 @@ impl Book {
             Counted::Samples(more) => {
                 trainer.dirty = true;
                 self.figures = true;
-                let record = &mut trainer.record;
-                let nodes = record.nodes.len() as u32;
-                if report.run == record.run
-                    && is_profiled(&record.spec)
-                    && ((trainer.profile).observe(&mut record.spec, nodes, report)
-                        | (trainer.pauses).observe(&mut record.spec, report))
-                {
-                    out.records.insert(report.trainer.clone());
-                    self.changed = true;
-                }
                 let done = trainer.record.phase == Phase::Active && is_done(&trainer.record);
                 if more > 0.0 && report.run == trainer.record.run {
                     self.progressed(&report.trainer, now);
@@ -240,6 +224,8 @@ impl Book {
                 if done {
                     let id = report.trainer.clone();
                     self.end(&id, Phase::Done, "all samples done", now, out);
+                } else {
+                    self.measure(report, now, out);
                 }
             }
             Counted::Late => out.note(Note::LateReport {

@@ -12,7 +12,18 @@ use crate::account::{Account, Change};
 use crate::book::harm::{Asked, Gone};
 use crate::book::pauses::Pauses;
 use crate::book::profile::Profile;
+use crate::book::trial::Trials;
 use crate::book::{Effect, LeaseWrite, Note, Tick};
+
+/// In which order sizes are tried for the sake of measuring.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TrialOrder {
+    /// The largest first: each next one is reached by leaving.
+    #[default]
+    LargeToSmall,
+    /// The smallest first: each next one is reached by joining.
+    SmallToLarge,
+}
 
 /// Settings. Lengths are of real time.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +66,13 @@ pub struct BookConfig {
     /// Whether agents come as jobs of the main scheduler, which asks for a node by ending them:
     /// then it does not wait when it takes one.
     pub pilots: bool,
+    /// The share of a profiled trainer's node-time that trying sizes for the sake of measuring
+    /// may cost; 0 tries none.
+    pub trial_share: f64,
+    /// In which order sizes are tried.
+    pub trial_order: TrialOrder,
+    /// Longest time that one size is tried.
+    pub trial_longest: Span,
     /// Whether a node is given to nobody before its agent has spoken.
     pub require_agents: bool,
     /// Where the members of a run find each other: host and port of a `TCPStore`.
@@ -80,6 +98,9 @@ impl Default for BookConfig {
             prepare_wait: Span::from_secs(120),
             broken_wait: Span::from_ms(300),
             pilots: false,
+            trial_share: 0.05,
+            trial_order: TrialOrder::default(),
+            trial_longest: Span::from_secs(120),
             require_agents: false,
             store: None,
         }
@@ -222,6 +243,7 @@ pub(crate) struct Trainer {
     pub(crate) account: Account,
     pub(crate) profile: Profile,
     pub(crate) pauses: Pauses,
+    pub(crate) trials: Trials,
     pub(crate) target: Option<Target>,
     pub(crate) loss: Option<Loss>,
     pub(crate) restart: Option<Restart>,

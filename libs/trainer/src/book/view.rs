@@ -4,6 +4,7 @@ use lacuna_model::{Activity, Epoch, Member, NodeId, Phase, Timestamp, TrainerId,
 
 use crate::Now;
 use crate::book::Book;
+use crate::book::trial::all_nodes;
 
 /// What the planner needs to know.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,7 +86,11 @@ impl Book {
                 .active
                 .iter()
                 .filter_map(|id| self.trainers.get(id))
-                .map(|trainer| trainer.record.clone())
+                .map(|trainer| TrainerRecord {
+                    // Nodes that are aside while fewer are tried are its own.
+                    nodes: all_nodes(&trainer.record),
+                    ..trainer.record.clone()
+                })
                 .collect(),
             unusable: self
                 .nodes

@@ -1,8 +1,8 @@
 //! Whatever is lost, repeated, delayed or killed: one owner per node, samples counted once,
 //! and in the end everybody agrees.
 
-use lacuna_model::{Activity, Phase, Span, Work};
-use lacuna_trainer::book::{BookConfig, Input};
+use lacuna_model::{Activity, Elastic, Launch, Phase, Span, Work};
+use lacuna_trainer::book::{BookConfig, Input, Note};
 use rand::RngExt;
 
 use crate::common::{Chaos, World, node, regrouping, spec};
@@ -34,11 +34,17 @@ fn agreed(world: &World, seed: u64) {
             None => assert_eq!(status.activity, Activity::Free, "seed {seed}: {id}"),
             Some(owner) => {
                 let record = world.book.record(owner).unwrap();
+                assert!(world.pool.contains_key(id), "seed {seed}: {id} is no hole");
+                let measured = record.measured.as_ref();
+                if measured.is_some_and(|measured| measured.aside.contains(id)) {
+                    let running = matches!(status.activity, Activity::Running { .. });
+                    assert!(!running, "seed {seed}: {id} trains aside");
+                    continue;
+                }
                 assert!(
                     record.nodes.contains(id),
-                    "seed {seed}: {id} held for nothing"
+                    "seed {seed}: {id} held for nothing: {record:?}, {status:?}"
                 );
-                assert!(world.pool.contains_key(id), "seed {seed}: {id} is no hole");
                 assert_eq!(status.epoch, *epoch, "seed {seed}: {id}");
                 assert_eq!(
                     status.activity,
@@ -67,6 +73,7 @@ fn play(seed: u64) -> World {
     println!("seed {seed}");
     let config = BookConfig {
         max_parallel: 3,
+        trial_share: 1.0,
         ..BookConfig::default()
     };
     let mut world = World::new(seed, NODES, config);
@@ -80,6 +87,21 @@ fn play(seed: u64) -> World {
     if seed % 2 == 1 {
         for spec in &mut specs[1..3] {
             spec.launch = regrouping();
+        }
+    }
+    let tries = seed % 4 >= 2;
+    if tries {
+        for spec in &mut specs[1..4] {
+            spec.launch = regrouping();
+            if let Launch::Command {
+                profile, elastic, ..
+            } = &mut spec.launch
+            {
+                *profile = true;
+                if seed % 4 == 2 {
+                    *elastic = Elastic::Restart;
+                }
+            }
         }
     }
     world.input(Input::Submit {
@@ -119,6 +141,13 @@ fn play(seed: u64) -> World {
                 world.deliver(most);
             }
         }
+        if tries {
+            // Measuring takes reports.
+            world.pass(Span::from_secs(1));
+            world.renew();
+            world.report_all();
+            world.deliver(4);
+        }
         counted_once(&world, seed);
     }
     world.quiesce();
@@ -130,6 +159,7 @@ fn play(seed: u64) -> World {
 #[test]
 fn one_owner_counted_once_and_all_converge() {
     let (mut preemptions, mut conflicts, mut done, mut repooled) = (0, 0, 0, 0);
+    let mut tried = 0;
     for seed in 0..400 {
         let world = play(seed);
         let tally = world.book.tally();
@@ -153,6 +183,8 @@ fn one_owner_counted_once_and_all_converge() {
                 )
             })
             .count();
+        let trial = |note: &&Note| matches!(note, Note::Trial { nodes, of, .. } if nodes < of);
+        tried += world.notes.iter().filter(trial).count();
         conflicts += world
             .notes
             .iter()
@@ -165,5 +197,6 @@ fn one_owner_counted_once_and_all_converge() {
     );
     // Chaos that never happens would prove nothing.
     println!("{preemptions} preemptions, {conflicts} conflicts, {done} done, {repooled} repooled");
+    assert!(tried > 40, "{tried} sizes tried");
     assert!(preemptions > 400 && conflicts > 20 && done > 20 && repooled > 50);
 }

@@ -31,3 +31,5 @@ mod regroup;
 mod repool;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod restart;
+#[expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+mod trial;
