@@ -16,7 +16,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
-services=(ingest forecast planner control agent)
+services=(ingest forecast planner control agent gateway)
 export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-lacuna}
 export LACUNA_IMAGE=${LACUNA_IMAGE:-lacuna:local}
 export LACUNA_NATS_IMAGE=${LACUNA_NATS_IMAGE:-lacuna-nats:local}
@@ -147,6 +147,7 @@ up() {
     local bus=nats://127.0.0.1:${LACUNA_NATS_PORT:-4222}
     say "all $(compose ps -q | wc -l) containers are healthy"
     echo "  bus         $bus   as in: target/release/lacuna trainers --nats $bus"
+    echo "  page        http://127.0.0.1:${LACUNA_PAGE_PORT:-9480}"
     echo "  prometheus  http://127.0.0.1:${LACUNA_PROMETHEUS_PORT:-9090}"
     [ -z "${COMPOSE_PROFILES:-}" ] || echo "  grafana     http://127.0.0.1:${LACUNA_GRAFANA_PORT:-3000}"
 }

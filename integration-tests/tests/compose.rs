@@ -14,7 +14,9 @@ use stack::{Stack, eventually};
 
 use crate::support;
 
-const SERVICES: [&str; 5] = ["ingest", "forecast", "planner", "control", "agent"];
+const SERVICES: [&str; 6] = [
+    "ingest", "forecast", "planner", "control", "agent", "gateway",
+];
 
 /// A trainer with an end that it reaches in seconds on four nodes.
 const TRAINER: &str = r#"{"name":"compose-1","submit":0,"min_nodes":1,"max_nodes":8,"rescale_up_s":0,"rescale_down_s":0,"samples":4000,"nodes":[1,8],"samples_per_s":[100,800]}"#;
@@ -32,6 +34,7 @@ fn lacuna_runs_in_containers() {
     prometheus_sees_every_service(&stack);
     expressions_are_promql(&stack);
     a_trainer_uses_a_hole_and_is_done(&stack);
+    the_page_shows_it(&stack);
     every_service_comes_back(&stack);
 }
 
@@ -73,7 +76,7 @@ fn prometheus_sees_every_service(stack: &Stack) {
             let seen = up.as_array().map_or(0, Vec::len);
             (seen == SERVICES.len())
                 .then_some(())
-                .ok_or(format!("{seen} of 5: {up}"))
+                .ok_or(format!("{seen} of {}: {up}", SERVICES.len()))
         },
     );
     let rules = http::get(stack.prometheus_port, "/api/v1/rules").expect("rules");
@@ -138,6 +141,20 @@ fn a_trainer_uses_a_hole_and_is_done(stack: &Stack) {
             seen.then_some(()).ok_or(harvested.to_string())
         },
     );
+}
+
+/// The operator's page is there, and its figures are those of the cluster.
+fn the_page_shows_it(stack: &Stack) {
+    let page = http::get(stack.page_port, "/").expect("the page");
+    assert!(page.contains("<title>Lacuna</title>"), "{page}");
+    eventually("the page knows the nodes", Duration::from_secs(30), || {
+        let past = http::get(stack.page_port, "/past")?;
+        let known = ["c1", "c2", "c3", "c4", "compose-1"];
+        let all = known
+            .iter()
+            .all(|name| past.contains(&format!("\"{name}\"")));
+        all.then_some(()).ok_or(past)
+    });
 }
 
 /// A container that dies comes back by the restart policy, one after the other, and in the end

@@ -20,6 +20,7 @@ const CANNOT_HERE: i32 = 75;
 pub(super) struct Stack {
     project: String,
     env: Vec<(String, String)>,
+    pub(super) page_port: u16,
     pub(super) prometheus_port: u16,
 }
 
@@ -52,12 +53,13 @@ impl Stack {
             return Err("the services are not built: make build".to_owned());
         }
         let project = format!("lacuna-test-{}", std::process::id());
-        let [nats, prometheus, grafana] = free_ports();
+        let [nats, page, prometheus, grafana] = free_ports();
         let env = [
             ("COMPOSE_PROJECT_NAME", project.clone()),
             ("LACUNA_IMAGE", "lacuna:test".to_owned()),
             ("LACUNA_NATS_IMAGE", "lacuna-nats:test".to_owned()),
             ("LACUNA_NATS_PORT", nats.to_string()),
+            ("LACUNA_PAGE_PORT", page.to_string()),
             ("LACUNA_PROMETHEUS_PORT", prometheus.to_string()),
             ("LACUNA_GRAFANA_PORT", grafana.to_string()),
             ("LACUNA_SKIP_CARGO", "1".to_owned()),
@@ -65,6 +67,7 @@ impl Stack {
         let stack = Self {
             project,
             env: env.map(|(k, v)| (k.to_owned(), v)).into(),
+            page_port: page,
             prometheus_port: prometheus,
         };
         let said = stack.run("timeout", &[LIMIT_S, "deploy/up.sh", "up"]);

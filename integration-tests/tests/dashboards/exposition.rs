@@ -162,7 +162,9 @@ fn names_are_read_out_of_expressions() {
 #[test]
 fn every_service_keeps_a_golden_exposition() {
     let exported = Exported::read();
-    for service in ["ingest", "forecast", "planner", "control", "agent"] {
+    for service in [
+        "ingest", "forecast", "planner", "control", "agent", "gateway",
+    ] {
         assert!(
             exported.services.contains(service),
             "services/{service} keeps no golden exposition"

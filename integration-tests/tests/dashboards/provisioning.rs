@@ -60,7 +60,9 @@ fn the_dashboards_are_mounted_where_the_provider_looks() {
 fn prometheus_scrapes_every_service_of_the_composition() {
     let prometheus = support::read("deploy/prometheus.yml");
     let compose = support::read("deploy/compose.yaml");
-    for service in ["ingest", "forecast", "planner", "control", "agent"] {
+    for service in [
+        "ingest", "forecast", "planner", "control", "agent", "gateway",
+    ] {
         assert!(
             prometheus.contains(&format!("\"{service}:9464\"")),
             "{service} is not scraped"

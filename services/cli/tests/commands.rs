@@ -307,7 +307,7 @@ fn up_serves_restarts_and_leaves_nothing_behind() {
             .starts_with("nats://127.0.0.1:")
     );
     let children = up.children();
-    assert_eq!(children.len(), 6, "{children:?}");
+    assert_eq!(children.len(), 7, "{children:?}");
 
     // Another one in the same place is refused.
     let second = up.ask(&["up"]);

@@ -13,4 +13,4 @@ mod view;
 mod web;
 
 pub use metrics::Metrics;
-pub use shell::run;
+pub use shell::{GatewayArgs, run};

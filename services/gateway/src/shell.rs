@@ -1,10 +1,12 @@
 //! The shell: states in, pictures out.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use clap::Args;
 use lacuna_model::Span;
-use lacuna_runtime::{Context, Misconfigured, NoArgs, Running, ServiceError, Start, http};
+use lacuna_runtime::{Context, Misconfigured, Running, ServiceError, Start, http};
 use lacuna_wire::address;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
@@ -24,25 +26,35 @@ const TIDY: Duration = Duration::from_secs(60);
 /// Browsers have this long to take their leave.
 const LEAVE: Duration = Duration::from_secs(1);
 
+/// Arguments of the gateway.
+#[derive(Debug, Clone, Default, Args)]
+pub struct GatewayArgs {
+    /// Serve the page here, whatever `gateway.page` says
+    #[arg(long, value_name = "ADDR")]
+    pub page: Option<SocketAddr>,
+}
+
 /// Runs until shutdown.
 ///
 /// # Errors
 /// If the page cannot be served, or the bus is closed for good.
-pub fn run(ctx: Context, _: NoArgs) -> Running {
-    Box::pin(serve(ctx))
+pub fn run(ctx: Context, args: GatewayArgs) -> Running {
+    Box::pin(serve(ctx, args))
 }
 
-async fn serve(ctx: Context) -> Result<(), ServiceError> {
+async fn serve(ctx: Context, args: GatewayArgs) -> Result<(), ServiceError> {
     let settings = &ctx.config.gateway;
     let misconfigured = |error: &dyn std::fmt::Display| Misconfigured(error.to_string());
     let token = settings.token_file.as_deref().map(Token::read).transpose();
     let token = token.map_err(|error| misconfigured(&error))?;
-    let listener = http::bind(settings.page).await.map_err(|error| {
-        Misconfigured(format!(
-            "gateway.page: {}",
-            error.to_string().replace("--listen ADDR", "gateway.page")
-        ))
-    })?;
+    let listener = http::bind(args.page.unwrap_or(settings.page))
+        .await
+        .map_err(|error| {
+            Misconfigured(format!(
+                "gateway.page: {}",
+                error.to_string().replace("--listen ADDR", "gateway.page")
+            ))
+        })?;
     let address = listener.local_addr()?;
     if token.is_none() && !address.ip().is_loopback() {
         tracing::warn!(%address, "whoever reaches this address sees the page: gateway.token_file is not set");

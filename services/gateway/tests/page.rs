@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lacuna_gateway_service::run;
+use lacuna_gateway_service::{GatewayArgs, Metrics, run};
 use lacuna_model::{Activity, AgentStatus, ClusterId, Epoch, Span, Timestamp};
 use lacuna_runtime::config::Gateway;
 use lacuna_runtime::metrics::{Registry, expose};
-use lacuna_runtime::{Bus, ClusterClock, Config, Context, Health, NoArgs, Tasks};
-use lacuna_testkit::{TestNats, connect, events, node, pool, record, spec};
+use lacuna_runtime::{Bus, ClusterClock, Config, Context, Health, Tasks, bus};
+use lacuna_testkit::{TestNats, connect, events, golden, node, pool, record, spec};
 use lacuna_wire::address;
 use lacuna_wire::msg::{PoolState, TrainersState};
 use serde_json::Value;
@@ -62,7 +62,11 @@ impl Running {
             shutdown: shutdown.clone(),
             listening: ([127, 0, 0, 1], 0).into(),
         };
-        let ended = tokio::spawn(async { run(ctx, NoArgs {}).await.map_err(|e| e.to_string()) });
+        let ended = tokio::spawn(async {
+            run(ctx, GatewayArgs::default())
+                .await
+                .map_err(|e| e.to_string())
+        });
         Self {
             page,
             registry,
@@ -313,4 +317,13 @@ async fn a_page_that_cannot_be_served_says_why() {
     let page = Running::start(&nats, Some(PathBuf::from("/nonexistent/token"))).await;
     let error = page.ended.await.unwrap().unwrap_err();
     assert!(error.contains("/nonexistent/token"), "{error}");
+}
+
+#[test]
+fn the_exposition_is_as_written_down() {
+    let registry = Registry::new();
+    bus::declare_metrics(&registry, "gateway").unwrap();
+    let _metrics = Metrics::new(&registry).unwrap();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/metrics.txt");
+    golden(path, &expose(&registry).unwrap());
 }

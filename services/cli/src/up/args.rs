@@ -118,6 +118,7 @@ fn describe(file: &RuntimeFile, seconds: f64) -> String {
         .map(|(name, at)| (name.clone(), format!("http://{at}/metrics and /healthz")))
         .collect();
     rows.extend(services.iter().map(|(n, v)| (n.as_str(), v.clone())));
+    rows.extend(file.page.clone().map(|page| ("page", page)));
     format!(
         "{}\nup after {seconds:.1} s; Ctrl-C ends everything\n",
         crate::table::facts(&rows)

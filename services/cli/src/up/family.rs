@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use lacuna_runtime::config::Config;
 
 use super::child::{ChildNews, ChildSpec, GRACE, keep};
-use super::find::{SERVICES, addresses, sibling};
+use super::find::{Addresses, SERVICES, addresses, sibling};
 use super::log::Log;
 use super::nats;
 use super::runtime_file::{DirLock, RuntimeFile};
@@ -142,7 +142,12 @@ impl Family {
             .iter()
             .map(|s| sibling(s.program))
             .collect::<Result<Vec<_>>>()?;
-        let (port, http) = addresses(nats_port, &config.http)?;
+        let Addresses {
+            nats: port,
+            http,
+            page,
+        } = addresses(nats_port, &config.http, config.gateway.page)?;
+        config.gateway.page = page;
         config.bus.url = format!("nats://127.0.0.1:{port}");
         if config.agent.nodes.is_empty() {
             config.agent.all_nodes = true;
@@ -210,6 +215,7 @@ impl Family {
                 .into_iter()
                 .map(|(name, at)| (name, at.to_string()))
                 .collect(),
+            page: Some(format!("http://{page}/")),
             children: BTreeMap::new(),
         };
         file.write(&data_dir)?;

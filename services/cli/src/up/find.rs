@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use lacuna_runtime::config::Http;
+use lacuna_runtime::config::{Gateway, Http};
 
 use crate::error::{CliError, Exit, Result};
 
@@ -19,7 +19,7 @@ pub(crate) struct Service {
 
 /// The services in the order in which they are started. They need no order; this one makes
 /// the first plan come soonest.
-pub(crate) const SERVICES: [Service; 5] = [
+pub(crate) const SERVICES: [Service; 6] = [
     Service {
         name: "control",
         program: "lacuna-control",
@@ -35,6 +35,10 @@ pub(crate) const SERVICES: [Service; 5] = [
     Service {
         name: "agent",
         program: "lacuna-agent",
+    },
+    Service {
+        name: "gateway",
+        program: "lacuna-gateway",
     },
     Service {
         name: "ingest",
@@ -80,9 +84,19 @@ pub(crate) fn sibling(program: &str) -> Result<PathBuf> {
         })
 }
 
-/// Where everything listens: nats-server's port on the loopback interface and each service's
-/// address by its name. An address of `[http]` that is not the default is honoured; a default
-/// one becomes a free port of the loopback interface, so that several can run beside each
+/// Where everything listens.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    /// nats-server's port on the loopback interface.
+    pub(crate) nats: u16,
+    /// Each service's address by its name.
+    pub(crate) http: BTreeMap<String, SocketAddr>,
+    /// The operator's page.
+    pub(crate) page: SocketAddr,
+}
+
+/// Finds where everything can listen. An address of `[http]` or `[gateway]` that is not the default
+/// is honoured; a default one becomes a free port of the loopback interface, so that several can run beside each
 /// other, and so does a port 0. All are held until the last is found, so that no two are the
 /// same; a service that then finds its port taken ends, and `up` with it.
 ///
@@ -91,7 +105,8 @@ pub(crate) fn sibling(program: &str) -> Result<PathBuf> {
 pub(crate) fn addresses(
     nats_port: Option<u16>,
     wanted: &Http,
-) -> Result<(u16, BTreeMap<String, SocketAddr>)> {
+    page: SocketAddr,
+) -> Result<Addresses> {
     let busy = |what: String, e: &std::io::Error| {
         CliError::new(
             "L0004",
@@ -111,17 +126,24 @@ pub(crate) fn addresses(
     let nats = take(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(|e| {
         busy(format!("port {port}"), &e).remedy("leave --nats-port out to get a free one")
     })?;
+    let mut listen = |at: SocketAddr, usual: SocketAddr, key: &str| {
+        let asked = if at == usual { free } else { at };
+        take(asked).map_err(|e| {
+            busy(format!("the address {key} = \"{asked}\""), &e)
+                .remedy("leave it out to get a free one")
+        })
+    };
     let mut http = BTreeMap::new();
     for Service { name, .. } in SERVICES {
-        let at = wanted.of(name);
-        let asked = if at == usual.of(name) { free } else { at };
-        let taken = take(asked).map_err(|e| {
-            busy(format!("the address [http] {name} = \"{asked}\""), &e)
-                .remedy("leave it out to get a free one")
-        })?;
+        let taken = listen(wanted.of(name), usual.of(name), &format!("[http] {name}"))?;
         http.insert(name.to_owned(), taken);
     }
-    Ok((nats.port(), http))
+    let page = listen(page, Gateway::default().page, "[gateway] page")?;
+    Ok(Addresses {
+        nats: nats.port(),
+        http,
+        page,
+    })
 }
 
 #[cfg(test)]
@@ -130,25 +152,33 @@ mod tests {
 
     #[test]
     fn free_addresses_are_distinct_and_a_taken_one_is_refused() {
-        let (nats, http) = addresses(None, &Http::default()).unwrap();
-        let mut ports: std::collections::BTreeSet<_> = http.values().map(|a| a.port()).collect();
-        ports.insert(nats);
-        assert_eq!(ports.len(), SERVICES.len() + 1);
+        let usual = Gateway::default().page;
+        let found = addresses(None, &Http::default(), usual).unwrap();
+        let services = found.http.values().map(SocketAddr::port);
+        let ports: std::collections::BTreeSet<_> =
+            services.chain([found.nats, found.page.port()]).collect();
+        assert_eq!(ports.len(), SERVICES.len() + 2);
         let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let taken = held.local_addr().unwrap();
-        let refused = addresses(Some(taken.port()), &Http::default()).unwrap_err();
+        let refused = addresses(Some(taken.port()), &Http::default(), usual).unwrap_err();
         assert_eq!(refused.code.as_deref(), Some("L0004"));
         let planner = Http {
             planner: taken,
             ..Http::default()
         };
-        let refused = addresses(None, &planner).unwrap_err();
+        let refused = addresses(None, &planner, usual).unwrap_err();
         assert_eq!(refused.code.as_deref(), Some("L0004"));
         let key = format!("[http] planner = \"{taken}\"");
         assert!(refused.message.contains(&key), "{}", refused.message);
+        let refused = addresses(None, &Http::default(), taken).unwrap_err();
+        assert!(
+            refused.message.contains("[gateway] page"),
+            "{}",
+            refused.message
+        );
         drop(held);
-        let (_, http) = addresses(None, &planner).unwrap();
-        assert_eq!(http.get("planner"), Some(&taken));
+        let found = addresses(None, &planner, usual).unwrap();
+        assert_eq!(found.http.get("planner"), Some(&taken));
     }
 
     #[test]

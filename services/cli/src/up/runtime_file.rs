@@ -22,6 +22,9 @@ pub(crate) struct RuntimeFile {
     pub(crate) cluster: String,
     /// Address of each service's /metrics and /healthz.
     pub(crate) http: BTreeMap<String, String>,
+    /// The operator's page.
+    #[serde(default)]
+    pub(crate) page: Option<String>,
     /// Process ids of the children, by name.
     pub(crate) children: BTreeMap<String, u32>,
 }
@@ -130,6 +133,7 @@ mod tests {
             nats: "nats://127.0.0.1:4222".into(),
             cluster: "main".into(),
             http: BTreeMap::from([("ingest".to_owned(), "127.0.0.1:1".to_owned())]),
+            page: None,
             children: BTreeMap::new(),
         }
     }
