@@ -8,9 +8,11 @@ sample that the step used. Whatever happens to the members, the counts are part 
 import argparse
 import json
 import os
+import signal
 import time
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 import lacuna
@@ -24,6 +26,19 @@ class Counted(nn.Module):
 
     def forward(self, x):
         return self.net(x)
+
+
+def die_forming(group):
+    """Dies while it builds its so-many-th group, when all others have met it."""
+    build, built = dist.init_process_group, []
+
+    def init(*arguments, **options):
+        built.append(1)
+        if len(built) == group:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return build(*arguments, **options)
+
+    dist.init_process_group = init
 
 
 def main():
@@ -51,6 +66,8 @@ def main():
         ],
         lr=0.05,
     )
+    if os.environ.get("PROGRAM_DIES_FORMING") == os.environ.get("LACUNA_NODE", "alone"):
+        die_forming(2)
     if "PROGRAM_SEED" in os.environ:
         torch.manual_seed(int(os.environ["PROGRAM_SEED"]))
         for layer in (model.net[0], model.net[2]):

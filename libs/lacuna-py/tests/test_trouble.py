@@ -41,6 +41,23 @@ def test_a_newcomer_that_dies_before_it_comes_does_not_hold_up_the_others(cluste
     assert first - before < 1.5
 
 
+def test_the_others_go_on_when_a_member_dies_while_the_group_is_built(cluster):
+    """They are inside of PyTorch then, where nothing calls them off before the timeout."""
+    c = cluster("--sleep", "0.01", PROGRAM_DIES_FORMING="n2", PROGRAM_TIMEOUT="2")
+    start(c, "n1", "n2")
+    c.start("n3")
+    c.wait_ready("n3")
+    since = time.time()
+    c.join("n3")
+    assert c.wait_gone("n2") == -signal.SIGKILL
+    goes_on(c)
+    assert c.members == ["n1", "n3"]
+    first = [t for *_, run, _rank, t in c.steps() if run == c.run][0]
+    print(f"stood still for {first - since:.2f} s")
+    numbers = [line[0] for line in c.steps() if line[3] == 0]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
 def test_the_store_is_needed_only_when_members_change(cluster):
     c = cluster("--sleep", "0.01")
     start(c, "n1", "n2")

@@ -225,12 +225,18 @@ class Group:
 
     @classmethod
     def form(
-        cls, store: Any, prefix: str, run: Membership, timeout: float, backend: str
+        cls, store: Any, prefix: str, run: Membership, timeout: float, backend: str, patience: float
     ) -> Union["Group", str]:
-        """Builds the process group of members that have met; or why it could not be built."""
+        """Builds the process group of members that have met; or why it could not be built.
+
+        ``timeout``: seconds of silence in an operation of the group, and of PyTorch's own wait for
+        the others' addresses; ``patience``: the same for what it reads from the store.
+        """
         if run.world_size == 1:
             return cls(run.rank, 1)
         try:
+            # The store's own is five seconds.
+            store.set_timeout(timedelta(seconds=patience))
             dist.init_process_group(
                 backend,
                 store=dist.PrefixStore(prefix, store),

@@ -21,6 +21,9 @@ log = logging.getLogger("lacuna")
 PATIENCE = 2.0
 #: A newer run that leaves out a peer gives the present step at least this many seconds to end.
 GRACE = 0.25
+#: Members that have met write down within this many seconds what the group is built from; doubled
+#: at each failure, as its timeout is.
+FORMING = 1.0
 #: Silence in a group is never borne longer than this many seconds.
 LONGEST_TIMEOUT = 600.0
 
@@ -219,7 +222,8 @@ class Regroup:
         if reason is not None:
             return reason
         timeout = max(float(c["timeout"]) for c in cards)
-        group = Group.form(store, prefix, run, timeout, self._backend)
+        patience = min(FORMING * 2.0**self._failures, timeout)
+        group = Group.form(store, prefix, run, timeout, self._backend, patience)
         if isinstance(group, str):
             self._rendezvous.drop()
             return group
