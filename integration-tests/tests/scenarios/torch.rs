@@ -102,6 +102,8 @@ impl Training {
         config.control.store = Some(store.address.clone());
         config.agent.report_every = Span::from_ms(500);
         config.agent.grace = Span::from_secs(5);
+        // Whoever hangs is found by the others.
+        config.agent.hang_after = Span::from_secs(600);
         config.agent.torchrun = [python, "-m", "torch.distributed.run"]
             .map(str::to_owned)
             .into();
@@ -163,10 +165,10 @@ impl Training {
             .await
     }
 
-    /// Kills the programs on a node, and nothing else.
-    fn kill_program(&self, node: &str) {
+    /// Sends a signal to the programs on a node, and to nothing else.
+    fn signal_program(&self, node: &str, signal: Signal) {
         let mark = format!("LACUNA_NODE={node}");
-        let mut killed = 0;
+        let mut found = 0;
         for pid in left_behind(self.dir.path()) {
             let proc = Path::new("/proc").join(&pid);
             let environment = std::fs::read(proc.join("environ")).unwrap_or_default();
@@ -174,11 +176,11 @@ impl Training {
             if environment.split(|b| *b == 0).any(|e| e == mark.as_bytes())
                 && name.starts_with("python")
             {
-                kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
-                killed += 1;
+                kill(Pid::from_raw(pid.parse().unwrap()), signal).unwrap();
+                found += 1;
             }
         }
-        assert!(killed > 0, "no program on {node}");
+        assert!(found > 0, "no program on {node}");
     }
 
     /// What the programs have printed.
@@ -282,7 +284,7 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
 async fn training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample_once() {
     let test = "training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample_once";
     let Some(python) = python(test) else { return };
-    let epochs = 50;
+    let epochs = 80;
     let mut training = Training::start(&python, Elastic::Regroup, epochs).await;
     training.open("n1").await;
     training.open("n2").await;
@@ -294,8 +296,12 @@ async fn training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample
     let record = training.trains_on(2).await;
     assert_eq!((record.preemptions, record.failures), (1, 0));
     // A program dies: the other goes on, and its node comes back.
-    training.kill_program("n2");
+    training.signal_program("n2", Signal::SIGKILL);
     training.wait("a failure", |r| r.failures == 1).await;
+    training.trains_on(2).await;
+    // A program hangs: the other says that their group broke, and goes on without it.
+    training.signal_program("n3", Signal::SIGSTOP);
+    training.wait("a loss", |r| r.preemptions == 2).await;
     training.trains_on(2).await;
     let end = training.ends().await;
     assert_eq!(end.samples(), (SAMPLES * epochs) as f64, "{end:?}");
