@@ -162,6 +162,11 @@ impl History {
             .retain(|trainer, code| used.contains(code) || present.contains(trainer));
     }
 
+    /// The newest moment that is known of.
+    pub(crate) fn until(&self) -> Timestamp {
+        self.until
+    }
+
     /// The codes of all trainers that the history knows.
     pub(crate) fn codes(&self) -> &BTreeMap<TrainerId, Code> {
         &self.codes

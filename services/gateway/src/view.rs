@@ -16,6 +16,9 @@ const GIVEN_BACK: usize = 1000;
 /// there are too many, every other one is dropped and the time doubled.
 const READINGS: usize = 720;
 
+/// A clock that goes back by no more than this was set right, and stands still meanwhile.
+const JITTER: Span = Span::from_secs(60);
+
 /// Something with the moment at which it came.
 #[derive(Debug)]
 pub(crate) struct Heard<T> {
@@ -165,6 +168,10 @@ impl View {
                 uses.extend(record.nodes.iter().map(|node| (node, code)));
             }
         }
+        let before = self.history.until();
+        if now < before && before.since(now).as_ms() <= JITTER.as_ms() {
+            now = before;
+        }
         let training = uses.values().filter(|&&c| c >= code::FIRST).count();
         let reading = Reading {
             at: now,
@@ -251,6 +258,26 @@ mod tests {
         let reading = view.readings.last().map(|r| (r.idle, r.training));
         assert_eq!(reading, Some((3, 2)));
         assert!(!view.settle(), "nothing new has come");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_right_costs_no_history() {
+        let mut view = View::new(Span::from_secs(3600));
+        for (as_of, known) in [(1000, 1), (1500, 2), (1490, 3), (10, 4)] {
+            let names: Vec<String> = (0..known).map(|i| format!("n{i}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            view.take_pool(pools(as_of, &names));
+            view.settle();
+        }
+        // Only the jump to another time began anew.
+        assert_eq!(view.readings.len(), 1);
+        assert_eq!(view.history.until(), Timestamp::from_unix(10));
+        view.take_pool(pools(600, &["n0"]));
+        view.settle();
+        view.take_pool(pools(560, &["n0"]));
+        view.settle();
+        assert_eq!(view.readings.len(), 2);
+        assert_eq!(view.history.until(), Timestamp::from_unix(600));
     }
 
     #[test]
