@@ -2,18 +2,18 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use lacuna_control_service::run;
 use lacuna_model::{
-    Activity, Allocation, ClusterId, Command, EventKind, Generation, Hole, NodeEvent, NodeId,
-    Outcome, Plan, PlanReport, Solve, Span, Timestamp, TrainerId, TrainerRecord,
+    Activity, Allocation, Command, EventKind, Generation, Hole, NodeEvent, NodeId, Outcome, Plan,
+    PlanReport, Solve, Span, Timestamp, TrainerId, TrainerRecord,
 };
 use lacuna_runtime::{
-    Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, ServiceError, Start, Stopwatch,
-    Tasks,
+    Bus, Config, Follow, NoArgs, ServiceError, Start, Stopwatch,
     metrics::{Registry, expose},
 };
 use lacuna_testkit::{TestNats, connect};
@@ -23,11 +23,9 @@ use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, PlanState, Reply, Request, TrainersState};
 use tokio_util::sync::CancellationToken;
 
-const LIMIT: Duration = Duration::from_secs(20);
+use common::{cluster, context};
 
-fn cluster() -> ClusterId {
-    ClusterId::new("c").unwrap()
-}
+const LIMIT: Duration = Duration::from_secs(20);
 
 fn name(n: usize) -> NodeId {
     NodeId::new(format!("n{n:03}")).unwrap()
@@ -37,17 +35,7 @@ type Running = tokio::task::JoinHandle<Result<(), ServiceError>>;
 
 async fn control(nats: &TestNats, registry: &Registry) -> (CancellationToken, Running) {
     let shutdown = CancellationToken::new();
-    let ctx = Context {
-        config: Arc::new(Config::default()),
-        cluster: cluster(),
-        bus: connect(nats, &cluster(), "control").await,
-        registry: registry.clone(),
-        health: Health::default(),
-        clock: ClusterClock::new(),
-        tasks: Tasks::new(shutdown.clone()),
-        shutdown: shutdown.clone(),
-        listening: ([127, 0, 0, 1], 0).into(),
-    };
+    let ctx = context(nats, Config::default(), registry, &shutdown).await;
     (shutdown, tokio::spawn(run(ctx, NoArgs {})))
 }
 

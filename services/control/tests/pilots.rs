@@ -2,15 +2,16 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
+mod common;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use lacuna_control_service::run;
-use lacuna_model::{Activity, AgentStatus, ClusterId, Epoch};
+use lacuna_model::{Activity, AgentStatus, Epoch};
 use lacuna_runtime::{
-    Bus, ClusterClock, Config, Context, Health, NoArgs, ServiceError, Tasks,
+    Bus, Config, NoArgs, ServiceError, Tasks,
     metrics::{Registry, expose},
 };
 use lacuna_testkit::{TestNats, connect, node, pool};
@@ -18,11 +19,9 @@ use lacuna_wire::address;
 use lacuna_wire::msg::PoolState;
 use tokio_util::sync::CancellationToken;
 
-const LIMIT: Duration = Duration::from_secs(30);
+use common::{cluster, context};
 
-fn cluster() -> ClusterId {
-    ClusterId::new("c").unwrap()
-}
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// A Slurm of three scripts and a folder.
 struct Slurm(tempfile::TempDir);
@@ -104,18 +103,8 @@ struct Control {
 impl Control {
     async fn start(nats: &TestNats, config: Config) -> Self {
         let (registry, stop) = (Registry::new(), CancellationToken::new());
-        let tasks = Tasks::new(stop.clone());
-        let ctx = Context {
-            config: Arc::new(config),
-            cluster: cluster(),
-            bus: connect(nats, &cluster(), "control").await,
-            registry: registry.clone(),
-            health: Health::default(),
-            clock: ClusterClock::new(),
-            tasks: tasks.clone(),
-            shutdown: stop.clone(),
-            listening: ([127, 0, 0, 1], 0).into(),
-        };
+        let ctx = context(nats, config, &registry, &stop).await;
+        let tasks = ctx.tasks.clone();
         let running = tokio::spawn(run(ctx, NoArgs {}));
         Self {
             registry,

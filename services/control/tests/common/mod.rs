@@ -1,0 +1,32 @@
+//! What tests of control share: the cluster, and what control runs in.
+
+use std::sync::Arc;
+
+use lacuna_model::ClusterId;
+use lacuna_runtime::{ClusterClock, Config, Context, Health, Tasks, metrics::Registry};
+use lacuna_testkit::{TestNats, connect};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) fn cluster() -> ClusterId {
+    ClusterId::new("c").unwrap()
+}
+
+/// What the runtime would hand to control; `stop` ends it.
+pub(crate) async fn context(
+    nats: &TestNats,
+    config: Config,
+    registry: &Registry,
+    stop: &CancellationToken,
+) -> Context {
+    Context {
+        config: Arc::new(config),
+        cluster: cluster(),
+        bus: connect(nats, &cluster(), "control").await,
+        registry: registry.clone(),
+        health: Health::default(),
+        clock: ClusterClock::new(),
+        tasks: Tasks::new(stop.clone()),
+        shutdown: stop.clone(),
+        listening: ([127, 0, 0, 1], 0).into(),
+    }
+}
