@@ -1,9 +1,5 @@
 //! What the scheduler announces, and what that is worth.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use lacuna_forecast::{Certainty, Choice, Hint, Hinted, Predictor};
 use lacuna_model::{Hole, NodeId, Timestamp};

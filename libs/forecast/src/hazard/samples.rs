@@ -220,6 +220,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_wrong_clock_said_is_forgotten() {
+        let mut samples = Samples::new(1000, 1e9, 1);
+        samples.push(1, [0; FEATURES], 0.0);
+        samples.push(2, [0; FEATURES], 10.0);
+        samples.push(3, [0; FEATURES], 20.0);
+        samples.settle(1, 40.0, Fate::Ended);
+        // A day ahead one hole ends and another is asked after.
+        samples.settle(2, 86_400.0, Fate::Ended);
+        samples.push(4, [0; FEATURES], 86_400.0);
+        samples.turn_back(50.0);
+        let left: Vec<(f64, f32, Fate)> = samples
+            .list
+            .iter()
+            .map(|sample| (sample.at_s, sample.length_s, sample.fate))
+            .collect();
+        assert_eq!(
+            left,
+            [(0.0, 40.0, Fate::Ended), (20.0, 30.0, Fate::Censored)]
+        );
+        // Open holes are asked after anew.
+        samples.push(3, [0; FEATURES], 60.0);
+        samples.settle(3, 70.0, Fate::Ended);
+        assert_eq!(samples.list.last().unwrap().length_s, 10.0);
+    }
+
+    #[test]
     fn memory_is_bounded_and_fates_survive_the_thinning() {
         let mut samples = Samples::new(200, 1e9, 7);
         for at in 0..2000u32 {
