@@ -30,7 +30,9 @@ pub use lacuna_planner::objective::{NamedExpressions, Objective};
 pub use loss::Loss;
 pub use recording::{EndHint, Recording, StepRef, Steps};
 pub use replay::{Decision, Hooks, Progress, Replayed, SimError, replay};
-pub use settings::{Dedicated, Forecasting, GanttWindow, Lookahead, Model, Settings, TrainerEnd};
+pub use settings::{
+    Dedicated, Forecasting, GanttWindow, JointSolver, Lookahead, Model, Settings, TrainerEnd,
+};
 pub use simulated::{JobCounts, Simulated, Simulation, Survey, SurveyProgress};
 pub use solve_times::SolveTimes;
 pub use summary::{OrderEvidence, OrderFound, SolveSeconds, Summary, Verified};

@@ -93,6 +93,18 @@ impl Lookahead {
     }
 }
 
+/// Who solves what [`Policy::Forecast`] asks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JointSolver {
+    /// The dynamic programme.
+    #[default]
+    Dp,
+    /// The programme over patterns where it [is quick](lacuna_planner::patterns::is_quick), else the
+    /// dynamic programme.
+    Size,
+}
+
 /// How a forecasting policy forecasts and weighs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Forecasting {
@@ -107,6 +119,9 @@ pub struct Forecasting {
     pub hints: bool,
     /// How the allocation weighs things.
     pub joint: JointSettings,
+    /// Who solves it.
+    #[serde(default)]
+    pub by: JointSolver,
 }
 
 fn yes() -> bool {
@@ -121,6 +136,7 @@ impl Default for Forecasting {
             together: true,
             hints: true,
             joint: JointSettings::default(),
+            by: JointSolver::default(),
         }
     }
 }
@@ -170,7 +186,8 @@ pub struct Settings {
     pub endless: bool,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Whether every decision is solved a second time by the other exact method and compared.
+    /// Whether every decision is solved a second time by another method and compared:
+    /// [`Verified`](crate::Verified) says with what limits.
     pub verify: bool,
 }
 

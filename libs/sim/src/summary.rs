@@ -48,7 +48,9 @@ pub struct Verified {
     pub decisions: u64,
     /// Largest relative difference in objective.
     pub worst_difference: f64,
-    /// How many differed by more than 1e-6.
+    /// How many failed. Without forecasts: two exact methods differ by more than 1e-6. By forecasts:
+    /// the plan is not allowed, is not worth what it says (to 1e-6), is worth less than keeping all
+    /// as it is, or falls short by more than [`SHORT_OF_ONE`](Verified::SHORT_OF_ONE).
     pub disagreements: u64,
     /// How many the MILP solver did not prove optimal within its time.
     pub unproven: u64,
@@ -59,6 +61,24 @@ pub struct Verified {
     /// See [`mean_gap`](Self::mean_gap).
     #[serde(default)]
     pub p99_gap: f64,
+    /// What plans by forecasts are worth less than those of the programme over patterns, over what
+    /// the latter are worth, in sum.
+    #[serde(default)]
+    pub shortfall: f64,
+}
+
+impl Verified {
+    /// What a plan by forecasts may be worth less than that of the programme over patterns: so much
+    /// of the latter. Both are near the optimum where it matters, and seldom this far apart.
+    pub const SHORT_OF_ONE: f64 = 0.25;
+    /// The same for all plans of a replay in sum.
+    pub const SHORT_OF_ALL: f64 = 0.02;
+
+    /// Whether every decision passed, and the plans in sum.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.disagreements == 0 && self.shortfall <= Self::SHORT_OF_ALL
+    }
 }
 
 /// Where the nodes that left stood among the idle ones, in some order of nodes: 0 is its front, 1

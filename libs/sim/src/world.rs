@@ -13,6 +13,7 @@ mod run;
 mod seer;
 mod tally;
 mod thin;
+mod verify;
 
 pub(crate) use decide::Decider;
 pub(crate) use kinds::Kinds;

@@ -17,7 +17,7 @@ use lacuna_schedlog::read_trainers;
 use lacuna_sim::pool_stats::PoolOptions;
 use lacuna_sim::report::{Source, from_replay, render};
 use lacuna_sim::{
-    Decision, History, Hooks, Lookahead, Recording, Replayed, Settings, SimError, replay,
+    Decision, History, Hooks, Lookahead, Recording, Replayed, Settings, SimError, Verified, replay,
 };
 
 use crate::error::{CliError, Result};
@@ -175,19 +175,35 @@ fn page(
 }
 
 fn disagreement(replayed: &Replayed, settings: &Settings) -> Result<()> {
-    match replayed.summary.verified {
-        Some(verified) if settings.verify && verified.disagreements > 0 => {
-            Err(CliError::failed(format!(
-                "verify: dp and milp disagree at {} of {} events (worst relative difference \
-                 {:.3e}, allowed 1e-6); {} solves were not proven optimal",
-                verified.disagreements,
-                verified.decisions,
-                verified.worst_difference,
-                verified.unproven
-            )))
-        }
-        _ => Ok(()),
+    let Some(verified) = replayed.summary.verified.filter(|_| settings.verify) else {
+        return Ok(());
+    };
+    if verified.is_good() {
+        return Ok(());
     }
+    let unproven = format!("{} solves were not proven optimal", verified.unproven);
+    Err(CliError::failed(if settings.policy.forecasts() {
+        format!(
+            "verify: {} of {} plans by forecasts are wrong: not allowed, not worth what they say (to \
+             1e-6), worth less than keeping all, or short of the programme over patterns by more than \
+             {}; in sum plans fall short by {}, allowed {}; {unproven}",
+            verified.disagreements,
+            verified.decisions,
+            percent(Verified::SHORT_OF_ONE),
+            percent(verified.shortfall),
+            percent(Verified::SHORT_OF_ALL),
+        )
+    } else {
+        format!(
+            "verify: dp and milp disagree at {} of {} events (worst relative difference {:.3e}, \
+             allowed 1e-6); {unproven}",
+            verified.disagreements, verified.decisions, verified.worst_difference
+        )
+    }))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
 }
 
 /// The largest memory that the process ever had.

@@ -83,6 +83,20 @@ fn a_constant_is_scored_as_by_hand_and_the_baselines_stand_beside_it() {
 }
 
 #[test]
+fn moments_spread_over_time_ask_after_long_holes_more_often() {
+    let bench = folder();
+    let asked = &["--train-until", "50%", "--times", "200"][..];
+    let found = evaluated(&bench, asked);
+    // Somebody is idle for half of the time: a2, and for a fifth of that a1 as well.
+    let [moments, holes] = ["moments", "holes"].map(|what| found[what].as_f64().unwrap());
+    assert!((80.0..=120.0).contains(&moments), "{found}");
+    assert!((1.1..=1.3).contains(&(holes / moments)), "{found}");
+    let both = [asked, &["--events", "9"]].concat();
+    let twice = complaint(&bench, &[&["holes.csv"], &both[..]].concat());
+    assert!(twice.contains("--events"), "{twice}");
+}
+
+#[test]
 fn the_order_of_names_is_seen_and_a_list_turns_it() {
     let bench = folder();
     let found = evaluated(&bench, &["--predictor", "age"]);

@@ -8,7 +8,8 @@ use lacuna_planner::equal_share::{self, AtMinimum};
 use lacuna_planner::joint::{Assignment, Joint, Request, Settings as JointSettings};
 use lacuna_planner::{Item, Problem, Sizes, dp, fair, patterns};
 
-use crate::{Decision, Model, Settings, SimError, SolveTimes, Verified};
+use super::verify::Examined;
+use crate::{Decision, JointSolver, Model, Settings, SimError, SolveTimes, Verified};
 
 /// The users of the trainers of a problem.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,7 @@ pub(crate) struct Users {
 /// Makes decisions and keeps what they took.
 pub(crate) struct Decider<'a, 's> {
     policy: Policy,
+    by: JointSolver,
     at_minimum: AtMinimum,
     verify: bool,
     solver: dp::Solver,
@@ -40,12 +42,12 @@ pub(crate) struct Decider<'a, 's> {
     pub(crate) unproven: u64,
     /// What comparing the two exact methods gave.
     pub(crate) verified: Option<Verified>,
-    /// How far plans by forecasts were from the bound, where that was compared; sorted.
-    gaps: Vec<f64>,
+    /// Plans by forecasts that were verified.
+    examined: Examined,
 }
 
 /// Two exact methods agree if their objectives differ by no more than this, relatively.
-const AGREEMENT: f64 = 1e-6;
+pub(super) const AGREEMENT: f64 = 1e-6;
 
 /// Verification wants proof, so it waits for it.
 const VERIFY_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
@@ -55,6 +57,7 @@ impl<'a, 's> Decider<'a, 's> {
     pub(crate) fn new(settings: &Settings, stopwatch: &'a dyn Fn() -> f64) -> Self {
         Self {
             policy: settings.policy,
+            by: settings.forecast.by,
             at_minimum: match settings.model {
                 Model::Exact => AtMinimum::Runs,
                 Model::Published => AtMinimum::GetsNothing,
@@ -70,7 +73,7 @@ impl<'a, 's> Decider<'a, 's> {
             unproven: 0,
             milp: MilpOptions::default(),
             verified: settings.verify.then(Verified::default),
-            gaps: Vec::new(),
+            examined: Examined::default(),
         }
     }
 
@@ -143,7 +146,9 @@ impl<'a, 's> Decider<'a, 's> {
     pub(crate) fn decide_jointly(&mut self, request: &Request<'_>) -> Assignment {
         let before = (self.stopwatch)();
         let mut assignment = self.joint.decide(request);
-        let with_patterns = self.policy == Policy::MilpPatterns;
+        let (trainers, nodes) = (request.trainers.len(), request.owners.len());
+        let with_patterns = self.policy == Policy::MilpPatterns
+            || (self.by == JointSolver::Size && patterns::is_quick(trainers, nodes));
         // A replay is the same on every machine: work bounds a solve long before this does.
         let options = patterns::Options {
             time_limit: VERIFY_LIMIT,
@@ -183,8 +188,8 @@ impl<'a, 's> Decider<'a, 's> {
         patterns::decide(request, settings, warm.salvage, &plans, options)
     }
 
-    /// Holds the plan that is carried out against the programme over patterns and its bound, with
-    /// classes so fine that they hold like nodes alone.
+    /// Holds the plan that is carried out against the rules, its own worth, and the programme over
+    /// patterns and its bound, with classes so fine that they hold like nodes alone.
     fn compare_jointly(&mut self, request: &Request<'_>, assignment: &Assignment) {
         let options = patterns::Options {
             classes: usize::MAX,
@@ -192,22 +197,11 @@ impl<'a, 's> Decider<'a, 's> {
             ..patterns::Options::new(self.stopwatch)
         };
         let (better, answer) = self.by_patterns(request, assignment, &options);
-        let short = better.worth - assignment.worth;
-        let size = better.worth.abs().max(1.0);
-        let gap = (answer.bound - assignment.worth).max(0.0) / size;
-        let place = self.gaps.partition_point(|&other| other <= gap);
-        self.gaps.insert(place, gap);
-        let count = self.gaps.len();
-        let last = (count * 99).div_ceil(100).saturating_sub(1);
         let verified = self.verified.get_or_insert_default();
-        verified.decisions += 1;
         verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
-        verified.worst_difference = verified.worst_difference.max(short / size);
-        // The programme starts from that plan: if its own is worth less, one of the two has
-        // valued it wrongly or given away what it may not.
-        verified.disagreements += u64::from(short < -AGREEMENT * size);
-        verified.mean_gap += (gap - verified.mean_gap) / count as f64;
-        verified.p99_gap = self.gaps.get(last).copied().unwrap_or(0.0);
+        let asked = (request, self.joint.settings());
+        self.examined
+            .look(asked, assignment, (&better, &answer), verified);
     }
 
     /// Checks and shows sizes that were decided with their nodes.

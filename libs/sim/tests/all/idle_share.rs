@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::Read as _;
 use std::path::Path;
 
-use lacuna_model::{HoleRecord, NodeId, Timestamp};
+use lacuna_model::{HoleRecord, NodeId, Policy, Timestamp};
 use lacuna_schedlog::{HoleList, Log, Reading, read_trainers};
 use lacuna_sim::{Settings, Trace};
 
@@ -104,13 +104,15 @@ fn hpc_whisk_used_nine_tenths_of_the_day_and_what_we_use_is_counted_alike() {
         ("second half", middle, second(end)),
     ] {
         let cut = (Timestamp::from_unix(from), Timestamp::from_unix(until));
-        let trace = Trace::new(&holes, None, cut.0, Some(cut.1));
+        // What came before is learnt from: of the second half, the first.
+        let trace = Trace::new(&holes, None, cut.0, Some(cut.1)).with_past(&holes, None);
         let pairs = pilots.windows(2);
         let held: i64 = pairs
             .map(|pair| pair[0].1 * (pair[1].0.min(until) - pair[0].0.max(from)).max(0))
             .sum();
         for (name, trainers) in &lists {
             let settings = Settings {
+                policy: Policy::Forecast,
                 endless: true,
                 max_parallel: 64,
                 ..Settings::default()

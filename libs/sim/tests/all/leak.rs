@@ -195,9 +195,9 @@ fn trace(holes: &[HoleRecord], start: i64, end: i64) -> Trace {
     Trace::new(holes, None, at(start), Some(at(end))).with_past(holes, None)
 }
 
-fn settings(lookahead: Lookahead, order: &OrderBy) -> Settings {
+fn settings(policy: Policy, lookahead: Lookahead, order: &OrderBy) -> Settings {
     let mut settings = Settings {
-        policy: Policy::Forecast,
+        policy,
         max_parallel: 4,
         cost_scale: 30.0,
         lookahead,
@@ -215,7 +215,7 @@ fn trainers() -> Vec<TrainerSpec> {
 fn decisions_before_a_cut_do_not_depend_on_what_comes_after_it() {
     let (start, cut, end) = (4_000_i64, 6_000_i64, 7_500_i64);
     let list = OrderBy::List((0..40).map(|n| format!("n{}", 39 - n)).collect());
-    let mut peeked = [0; 2];
+    let mut peeked = [0; 3];
     for seed in 1..=4_u64 {
         println!("seed {seed}");
         let whole = busy(seed, end);
@@ -228,30 +228,39 @@ fn decisions_before_a_cut_do_not_depend_on_what_comes_after_it() {
         assert!(early > 30);
         let order = [OrderBy::Learnt, OrderBy::Names, OrderBy::None, list.clone()];
         let order = &order[seed as usize % 4];
-        let of = |holes: &[HoleRecord], end: i64, lookahead: Lookahead, until: f64| {
-            let settings = settings(lookahead, order);
+        let of = |policy, holes: &[HoleRecord], end: i64, lookahead: Lookahead, until: f64| {
+            let settings = settings(policy, lookahead, order);
             decided(&trace(holes, start, end), &trainers(), &settings, until)
         };
-        for ahead in [0.0, 300.0] {
+        for (policy, ahead) in [
+            (Policy::Forecast, 0.0),
+            (Policy::Forecast, 300.0),
+            (Policy::MilpPatterns, 0.0),
+            (Policy::MilpPatterns, 300.0),
+        ] {
             let lookahead = Lookahead::Seconds(ahead);
             let until = (cut - start) as f64 - ahead;
-            let expected = of(&whole, end, lookahead, until);
+            let expected = of(policy, &whole, end, lookahead, until);
             assert!(expected.giving() > 30, "{}", expected.giving());
             for (holes, end) in &variants {
                 assert_eq!(
-                    of(holes, *end, lookahead, until),
+                    of(policy, holes, *end, lookahead, until),
                     expected,
-                    "{ahead} s ahead"
+                    "{policy:?}, {ahead} s ahead"
                 );
             }
         }
         // And this can tell: whoever looks beyond the cut decides otherwise before it.
         let until = (cut - start) as f64;
-        for (peek, lookahead) in [Lookahead::All, Lookahead::Seconds(600.0)]
-            .into_iter()
-            .enumerate()
+        for (peek, (policy, lookahead)) in [
+            (Policy::Forecast, Lookahead::All),
+            (Policy::Forecast, Lookahead::Seconds(600.0)),
+            (Policy::MilpPatterns, Lookahead::All),
+        ]
+        .into_iter()
+        .enumerate()
         {
-            let [one, two] = [&whole, &variants[1].0].map(|h| of(h, end, lookahead, until));
+            let [one, two] = [&whole, &variants[1].0].map(|h| of(policy, h, end, lookahead, until));
             peeked[peek] += u32::from(one.nodes_differ(&two));
         }
     }
@@ -287,7 +296,11 @@ fn on_the_recorded_machine_too() {
             let settings = Settings {
                 max_parallel: 10,
                 cost_scale: 5.0,
-                ..settings(Lookahead::Seconds(ahead), &OrderBy::Learnt)
+                ..settings(
+                    Policy::Forecast,
+                    Lookahead::Seconds(ahead),
+                    &OrderBy::Learnt,
+                )
             };
             let until = (cut - start) as f64 - ahead;
             decided(&trace(holes, start, end), &list, &settings, until)
@@ -354,8 +367,9 @@ proptest! {
     #[test]
     fn nor_do_they_where_a_simulated_scheduler_gives_hints(
         jobs in jobs(), others in jobs(), cut in 150_i64..350, ahead in 0_i64..60,
-        conservative in any::<bool>(), seed in any::<u64>(),
+        conservative in any::<bool>(), patterns in any::<bool>(), seed in any::<u64>(),
     ) {
+        let policy = if patterns { Policy::MilpPatterns } else { Policy::Forecast };
         let backfill = if conservative { Backfill::Conservative } else { Backfill::Easy };
         let machine = Machine { backfill, ..Machine::new(8) };
         let first = jobs[0].submit;
@@ -366,7 +380,8 @@ proptest! {
             let last = Job { submit: cut + 300, nodes: 1, runtime: 1, walltime: 1 };
             let jobs = [jobs, &[last]].concat();
             let recording = simulated(&machine, &jobs, (first, cut + 200), &folder);
-            let settings = settings(Lookahead::Seconds(ahead as f64), &OrderBy::Learnt);
+            let lookahead = Lookahead::Seconds(ahead as f64);
+            let settings = settings(policy, lookahead, &OrderBy::Learnt);
             decided(&recording, &trainers(), &settings, (cut - first - ahead) as f64)
         };
         let changed = other_jobs(&machine, &jobs, &others, cut, seed);
@@ -417,7 +432,7 @@ fn nor_on_theta_with_the_simulator_s_hints() {
     let of = |jobs: &[Job], hints: bool| {
         let folder = TempDir::new().unwrap();
         let recording = simulated(&machine, jobs, (0, until), &folder);
-        let mut settings = settings(Lookahead::Seconds(0.0), &OrderBy::Learnt);
+        let mut settings = settings(Policy::Forecast, Lookahead::Seconds(0.0), &OrderBy::Learnt);
         settings.forecast.hints = hints;
         settings.cost_scale = 20.0;
         let trainers: Vec<_> = (0..10).map(|n| trainer(n, 400, 1e7)).collect();

@@ -5,15 +5,14 @@ use std::str::FromStr;
 
 use clap::Args;
 
-use lacuna_forecast::OrderBy;
 use lacuna_model::{Span, Timestamp};
-use lacuna_schedlog::read_nodes;
 use lacuna_sim::Recording;
 use lacuna_sim::skill::{After, Moments, SkillOptions};
 
+use super::order::order;
 use super::predictor::{self, Named};
 use crate::error::{CliError, Result};
-use crate::log::{LogArgs, unreadable};
+use crate::log::LogArgs;
 use crate::output::{JsonArg, iso, parse_time};
 
 /// Headings of the help.
@@ -73,6 +72,10 @@ pub(crate) struct EvalArgs {
     /// Events at which is asked, at most: every k-th of the log, so that there are no more
     #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=MOST_EVENTS))]
     events: u32,
+    /// Ask at N moments spread over the time instead of at events: quiet times count as much as
+    /// busy ones
+    #[arg(long, help_heading = QUESTIONS, value_name = "N", conflicts_with = "events", value_parser = clap::value_parser!(u32).range(1..=MOST_EVENTS))]
+    times: Option<u32>,
     /// Idle nodes that are asked after at an event, at most, drawn by lot
     #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=MOST_HOLES))]
     holes: u32,
@@ -144,14 +147,15 @@ impl EvalArgs {
     /// # Errors
     /// A list of nodes cannot be read, or there would be too many questions.
     pub(super) fn options(&self) -> Result<SkillOptions> {
-        if u64::from(self.events) * u64::from(self.holes) > MOST_QUESTIONS {
+        let moments = self.times.unwrap_or(self.events);
+        if u64::from(moments) * u64::from(self.holes) > MOST_QUESTIONS {
             return Err(CliError::failed(format!(
-                "{} idle nodes at {} events are more than {MOST_QUESTIONS} questions",
-                self.holes, self.events
+                "{} idle nodes at {moments} moments are more than {MOST_QUESTIONS} questions",
+                self.holes
             ))
-            .remedy("give a smaller --events or --holes"));
+            .remedy("give a smaller --events, --times or --holes"));
         }
-        let order = self.order()?;
+        let order = order(&self.order)?;
         Ok(SkillOptions {
             predictors: predictor::all(&self.predictors, &order),
             train_until: None,
@@ -161,37 +165,13 @@ impl EvalArgs {
             } else {
                 After::Learn
             },
-            moments: Moments::Events(self.events),
+            moments: self
+                .times
+                .map_or(Moments::Events(self.events), Moments::Times),
             holes: self.holes as usize,
             order,
             seed: self.seed,
         })
-    }
-
-    fn order(&self) -> Result<OrderBy> {
-        match self.order.as_str() {
-            "name" | "names" => Ok(OrderBy::Names),
-            "learnt" => Ok(OrderBy::Learnt),
-            "none" => Ok(OrderBy::None),
-            file => {
-                let path = std::path::Path::new(file);
-                if !path.exists() {
-                    return Err(
-                        CliError::failed(format!("--order {file}: there is no such file"))
-                            .remedy("expected name, learnt, none, or a file with one name a line"),
-                    );
-                }
-                let nodes = read_nodes(path).map_err(unreadable)?;
-                if nodes.is_empty() {
-                    return Err(
-                        CliError::failed(format!("--order {file}: it names no node"))
-                            .remedy("expected one name a line, first taken first"),
-                    );
-                }
-                let names = nodes.iter().map(|node| node.as_str().to_owned());
-                Ok(OrderBy::List(names.collect()))
-            }
-        }
     }
 
     /// Where learning ends, which must leave something to learn from and something to be scored

@@ -2,12 +2,15 @@
 
 mod args;
 mod eval;
+mod order;
 mod output;
 mod predictor;
 
 use clap::Subcommand;
 
 use crate::error::Result;
+
+pub(crate) use order::order;
 
 /// What is asked of forecasts.
 #[derive(Debug, Subcommand)]

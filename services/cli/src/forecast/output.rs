@@ -83,10 +83,11 @@ pub(super) fn table(
 }
 
 fn asked(evaluation: &Evaluation) -> String {
-    let mut words = format!(
-        "{} idle nodes at {} of {} events",
-        evaluation.holes, evaluation.moments, evaluation.events
-    );
+    let at = match evaluation.every {
+        Some(_) => format!("{} of {} events", evaluation.moments, evaluation.events),
+        None => format!("{} moments spread over the time", evaluation.moments),
+    };
+    let mut words = format!("{} idle nodes at {at}", evaluation.holes);
     if let Some(every) = evaluation.every.filter(|&every| every > 1) {
         words += &format!(" (one in {every})");
     }

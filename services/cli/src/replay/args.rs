@@ -6,7 +6,9 @@ use clap::{Args, ValueEnum};
 
 use lacuna_model::{NodeChoice, Policy, Span, Timestamp};
 use lacuna_planner::objective::{NamedExpressions, Objective, ObjectiveError};
-use lacuna_sim::{Dedicated, GanttWindow, Lookahead, Model, Settings, TrainerEnd};
+use lacuna_sim::{
+    Dedicated, Forecasting, GanttWindow, JointSolver, Lookahead, Model, Settings, TrainerEnd,
+};
 
 use super::forecast::ForecastArgs;
 use super::window::{Part, Saved};
@@ -101,7 +103,11 @@ pub(crate) struct ReplayArgs {
     /// How the work of dedicated nodes is found that efficiency is measured by
     #[arg(long, help_heading = SHOWS, value_enum, default_value_t = DedicatedArg::ByKind)]
     dedicated: DedicatedArg,
-    /// Solve every decision by dp and by milp (whole, gap 0) and fail if they disagree
+    /// Solve every decision a second time, and fail (exit code 1) if that shows one wrong. Without
+    /// forecasts: by dp and by milp (whole, gap 0), whose objectives must agree to 1e-6. With
+    /// forecasts, each plan must be allowed, be worth what it says (found again from its nodes, to
+    /// 1e-6), be worth no less than keeping all, and fall short of the programme over patterns,
+    /// which starts from it, by no more than 25 %; and all in sum by no more than 2 %
     #[arg(long, help_heading = SHOWS)]
     verify: bool,
     /// Print exactly one JSON value
@@ -143,6 +149,9 @@ enum PolicyArg {
     EqualShare,
     /// By forecasts of the holes: which nodes, and so how many; by dynamic programming
     Forecast,
+    /// By forecasts, as the planner's auto does: as milp-patterns where that is quick (trainers in
+    /// parallel times nodes of the pool up to a million), else as forecast
+    Auto,
     /// By forecasts of the holes, as a mixed-integer programme over patterns of nodes
     MilpPatterns,
     /// As forecast, but knowing the true end of every hole: what no forecast can pass by far
@@ -190,14 +199,20 @@ impl ReplayArgs {
                 PolicyArg::Milp => Policy::Milp,
                 PolicyArg::Dp => Policy::Dp,
                 PolicyArg::EqualShare => Policy::EqualShare,
-                PolicyArg::Forecast | PolicyArg::Clairvoyant => Policy::Forecast,
+                PolicyArg::Forecast | PolicyArg::Auto | PolicyArg::Clairvoyant => Policy::Forecast,
                 PolicyArg::MilpPatterns => Policy::MilpPatterns,
             },
             lookahead: match self.policy {
                 PolicyArg::Clairvoyant => Lookahead::All,
                 _ => Lookahead::Seconds(self.lookahead.as_secs_f64()),
             },
-            forecast: self.forecast.settings()?,
+            forecast: Forecasting {
+                by: match self.policy {
+                    PolicyArg::Auto => JointSolver::Size,
+                    _ => JointSolver::Dp,
+                },
+                ..self.forecast.settings()?
+            },
             horizon: self.horizon,
             max_parallel: self.max_parallel.unwrap_or(PARALLEL),
             cost_scale: self.cost_scale,

@@ -1,20 +1,18 @@
 //! Arguments of `lacuna replay` for policies that forecast.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
-use lacuna_forecast::OrderBy;
 use lacuna_sim::Forecasting;
 
-use crate::error::{Result, file_error};
+use crate::error::Result;
+use crate::forecast::order;
 
 /// How a forecasting policy forecasts and weighs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "How forecasts decide")]
 pub(super) struct ForecastArgs {
-    /// The order in which the scheduler takes nodes: learnt, names, none, or a file that lists
-    /// nodes, first taken first
+    /// The order in which the scheduler takes nodes: learnt, names, none, or a file with one name a
+    /// line, first taken first
     #[arg(long, value_name = "ORDER", default_value = "learnt")]
     order: String,
     /// Futures drawn for each decision
@@ -60,18 +58,4 @@ impl ForecastArgs {
         settings.joint.refuse = !self.no_refusal;
         Ok(settings)
     }
-}
-
-/// The order by name, or as listed in a file.
-fn order(text: &str) -> Result<OrderBy> {
-    Ok(match text {
-        "learnt" => OrderBy::Learnt,
-        "names" | "name" => OrderBy::Names,
-        "none" => OrderBy::None,
-        file => {
-            let path = PathBuf::from(file);
-            let text = std::fs::read_to_string(&path).map_err(|e| file_error("read", &path, &e))?;
-            OrderBy::List(text.split_whitespace().map(str::to_owned).collect())
-        }
-    })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use lacuna_planner::objective::Objective;
-use lacuna_sim::{Dedicated, Summary};
+use lacuna_sim::{Dedicated, Summary, Verified};
 
 use crate::error::Result;
 use crate::log::Facts;
@@ -138,13 +138,7 @@ pub(super) fn table(summary: &Summary, log: &Facts, report: Option<&Path>) -> Re
         rows.push(("not proven", format!("{} decisions", summary.unproven)));
     }
     if let Some(verified) = summary.verified {
-        rows.push((
-            "verified",
-            format!(
-                "{} decisions by dp and milp, worst relative difference {:.1e}, {} disagree",
-                verified.decisions, verified.worst_difference, verified.disagreements
-            ),
-        ));
+        rows.push(("verified", in_words(&verified, settings.policy.forecasts())));
     }
     rows.extend(log.rows());
     rows.extend([
@@ -158,4 +152,27 @@ pub(super) fn table(summary: &Summary, log: &Facts, report: Option<&Path>) -> Re
         rows.push(("report", path.display().to_string()));
     }
     print(&facts(&rows))
+}
+
+/// What was verified, and what came of it.
+fn in_words(verified: &Verified, by_forecasts: bool) -> String {
+    let percent = |share: f64| format!("{:.2} %", share * 100.0);
+    if !by_forecasts {
+        return format!(
+            "{} decisions by dp and milp, worst relative difference {:.1e}, {} disagree",
+            verified.decisions, verified.worst_difference, verified.disagreements
+        );
+    }
+    format!(
+        "{} plans: {} wrong; short of the programme over patterns by {} in sum (allowed {}), by {} at \
+         worst (allowed {}); from its bound {} on average, 99 % no more than {}",
+        verified.decisions,
+        verified.disagreements,
+        percent(verified.shortfall),
+        percent(Verified::SHORT_OF_ALL),
+        percent(verified.worst_difference),
+        percent(Verified::SHORT_OF_ONE),
+        percent(verified.mean_gap),
+        percent(verified.p99_gap),
+    )
 }
