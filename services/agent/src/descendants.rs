@@ -6,6 +6,7 @@
 //! below its guard for as long as the guard lives.
 
 use std::fs;
+use std::time::Duration;
 
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
@@ -14,6 +15,8 @@ use nix::unistd::Pid;
 /// Looks this often. Each look kills what the one before had not seen yet; only what forks faster
 /// than it is killed is left.
 const LOOKS: usize = 20;
+/// Between two looks whether what was killed has ended.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Makes this process the parent of what loses its parent below it.
 pub(crate) fn adopt() {
@@ -22,17 +25,36 @@ pub(crate) fn adopt() {
     }
 }
 
-/// SIGKILL to all that a process has started and what that has started, not to itself.
-pub(crate) fn kill_below(process: Pid) {
+/// SIGKILL to all that a process has started and what that has started, not to itself. Returns
+/// what was killed.
+pub(crate) fn kill_below(process: Pid) -> Vec<Pid> {
+    let mut killed = Vec::new();
     for _ in 0..LOOKS {
         let found = below(process);
         for pid in &found {
             let _ = kill(*pid, Signal::SIGKILL);
         }
         if found.is_empty() {
-            return;
+            break;
         }
+        killed.extend(found);
     }
+    killed
+}
+
+/// Waits until what was killed has ended, but no longer than this: a process with much memory, or
+/// one in a system call, takes its time.
+pub(crate) async fn gone(mut killed: Vec<Pid>, limit: Duration) {
+    let _ = tokio::time::timeout(limit, async {
+        loop {
+            killed.retain(|pid| lives(pid.as_raw()));
+            if killed.is_empty() {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    })
+    .await;
 }
 
 fn below(process: Pid) -> Vec<Pid> {

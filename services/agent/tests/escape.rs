@@ -37,7 +37,10 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(started.seconds() < LIMIT.as_secs_f64(), "not in time: {what}");
+        assert!(
+            started.seconds() < LIMIT.as_secs_f64(),
+            "not in time: {what}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -16,7 +16,7 @@ use super::environment::{command_line, environment};
 use super::files::{Files, last_lines};
 use super::talk::{LastHeard, Said, Talk};
 use super::{Happened, Settings};
-use crate::descendants::kill_below;
+use crate::descendants;
 use crate::guard::{GUARD, code};
 use crate::metrics::Metrics;
 use crate::tail::{Line, Tail};
@@ -93,6 +93,7 @@ impl Run {
         let mut patience: Option<Instant> = None;
         let mut hung = false;
         let mut gone = false;
+        let mut killed = Vec::new();
         let last = talk.is_some().then(|| self.last.clone());
         let (started, settings) = (Instant::now(), self.settings.clone());
         if self.member
@@ -125,7 +126,7 @@ impl Run {
                     }
                     Some(Order::Kill) => {
                         drop(input.take());
-                        kill(&child);
+                        killed.extend(kill(&child));
                         patience.get_or_insert_with(|| Instant::now() + GUARD_GRACE);
                     }
                 },
@@ -133,7 +134,7 @@ impl Run {
                 () = at(patience) => {
                     // The guard itself does not answer.
                     self.metrics.guard_killed();
-                    kill(&child);
+                    killed.extend(kill(&child));
                     patience = Some(Instant::now() + GUARD_GRACE);
                 }
                 () = silence(last.as_ref(), started, &settings), if !hung => {
@@ -141,11 +142,12 @@ impl Run {
                         "program says nothing, killing it");
                     self.metrics.hung();
                     hung = true;
-                    kill(&child);
+                    killed.extend(kill(&child));
                 }
                 _ = poll.tick() => self.look(&mut seen),
             }
         };
+        descendants::gone(killed, GUARD_GRACE).await;
         // What it had said before it ended. One that never spoke has nothing to say.
         let spoke = last.as_ref().is_some_and(|last| last.get().is_some());
         while spoke && !gone {
@@ -322,13 +324,16 @@ impl Run {
     }
 }
 
-/// SIGKILL to all that the program has started, then to its group, its guard included.
-fn kill(child: &Child) {
-    if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) {
-        let guard = Pid::from_raw(group);
-        kill_below(guard);
-        let _ = killpg(guard, Signal::SIGKILL);
-    }
+/// SIGKILL to all that the program has started, then to its group, its guard included. Returns
+/// what was below the guard: it may end later than this.
+fn kill(child: &Child) -> Vec<Pid> {
+    let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) else {
+        return Vec::new();
+    };
+    let guard = Pid::from_raw(group);
+    let killed = descendants::kill_below(guard);
+    let _ = killpg(guard, Signal::SIGKILL);
+    killed
 }
 
 async fn at(moment: Option<Instant>) {
