@@ -109,7 +109,7 @@ fn no_service_depends_on_a_service() {
         .filter(|(_, f)| f.starts_with("services/"))
         .map(|(name, _)| name)
         .collect();
-    assert_eq!(services.len(), 6, "services: {services:?}");
+    assert_eq!(services.len(), 7, "services: {services:?}");
     for service in &services {
         for other in &services {
             assert!(
