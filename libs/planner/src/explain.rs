@@ -1,14 +1,17 @@
 //! Verdicts in words, for people who ask why.
 
+mod basis;
 mod forecast;
 
 use lacuna_model::{HoleVerdict, NodeId, Outcome, Plan, Solve, TrainerId, TrainerVerdict, Verdict};
+
+pub use basis::{known, measured};
 
 /// Why a trainer has what it has. Nothing if the plan does not know it.
 #[must_use]
 pub fn trainer(plan: &Plan, id: &TrainerId) -> Option<String> {
     let verdict = plan.report.trainers.iter().find(|v| v.trainer == *id)?;
-    Some(of_trainer(plan, verdict))
+    Some(with_basis(plan, verdict))
 }
 
 /// Why a node is used as it is. Nothing if the plan does not know it.
@@ -67,7 +70,7 @@ pub fn plan(plan: &Plan) -> String {
     );
     text.push_str(&forecast::heading(plan));
     for verdict in &plan.report.trainers {
-        text.push_str(&of_trainer(plan, verdict));
+        text.push_str(&with_basis(plan, verdict));
         text.push('\n');
     }
     text
@@ -107,6 +110,15 @@ fn movement(verdict: &TrainerVerdict) -> String {
         std::cmp::Ordering::Greater => format!("grows from {before} to {}", nodes(after)),
         std::cmp::Ordering::Less => format!("shrinks from {before} to {}", nodes(after)),
         std::cmp::Ordering::Equal => format!("keeps {}", nodes(after)),
+    }
+}
+
+/// A trainer's verdict, and how sure the planner is of its rate.
+fn with_basis(plan: &Plan, v: &TrainerVerdict) -> String {
+    let verdict = of_trainer(plan, v);
+    match &v.basis {
+        Some(basis) => format!("{verdict}; {}", known(basis, v.after, plan.as_of)),
+        None => verdict,
     }
 }
 

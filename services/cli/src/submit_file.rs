@@ -307,8 +307,17 @@ impl Context<'_> {
                 "write scaling = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }",
             ));
         }
+        // As with a curve that is known, speed-up counts unless something else is asked for: the
+        // samples of different programs cannot be compared.
+        let by_throughput = raw
+            .maximise
+            .as_ref()
+            .is_some_and(|m| m.get_ref() == "throughput");
         ScalingCurve::linear(1.0, *raw.max_nodes.get_ref())
-            .map(|curve| (curve, None))
+            .map(|curve| {
+                let objective = (!by_throughput).then(|| curve.speedup());
+                (curve, objective)
+            })
             .map_err(|e| {
                 self.error(
                     raw.max_nodes.span().start,

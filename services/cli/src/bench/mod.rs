@@ -6,6 +6,7 @@ mod echo;
 mod forecast_plan;
 mod latency;
 mod parse;
+mod profile;
 mod replay;
 mod scrape;
 mod solve;
@@ -28,6 +29,8 @@ pub(crate) enum BenchCommand {
     Replay(replay::ReplayBenchArgs),
     /// Reading logs: MB a second
     Parse(parse::ParseBenchArgs),
+    /// Curves measured while training: their error, and what measuring costs
+    Profile(profile::ProfileArgs),
 }
 
 /// Runs `bench`.
@@ -41,5 +44,6 @@ pub(crate) async fn run(command: BenchCommand) -> Result<()> {
         BenchCommand::ForecastPlan(args) => forecast_plan::run(&args),
         BenchCommand::Replay(args) => replay::run(&args),
         BenchCommand::Parse(args) => parse::run(&args),
+        BenchCommand::Profile(args) => profile::run(&args),
     }
 }

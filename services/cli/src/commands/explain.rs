@@ -99,7 +99,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
             .filter(|_| said.is_some())
             .and_then(|p| lacuna_planner::explain::trainer(&p.plan, &record.spec.id))
             .unwrap_or_else(|| without_plan(&record, plan.as_ref(), now));
-        let facts = row.map_or_else(String::new, |row| trainer_facts(&record, row));
+        let facts = row.map_or_else(String::new, |row| trainer_facts(&record, row, now));
         return output::print(&format!("{}\n{facts}", why.trim_end()));
     }
     let Some((now, view)) = node(&client, &args.name).await? else {

@@ -22,7 +22,8 @@ Examples:
   lacuna trainers --all --json | jq '.trainers[] | select(.phase == \"failed\")'
   lacuna trainers --watch
 
-END is when the trainer ended, or with ~ an estimate at its present rate. STATE is queued
+END is when the trainer ended, or with ~ an estimate at its present rate; RATE with ~ is not
+measured but assumed. STATE is queued
 (not admitted), waiting (admitted, no nodes), paying (sits out a rescale), training, retrying
 (its program failed and is to be started again), done, cancelled or failed. REASON tells why its last process ended.")]
 pub(crate) struct TrainersArgs {

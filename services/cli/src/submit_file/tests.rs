@@ -89,10 +89,22 @@ fn a_program_without_a_curve_is_measured() {
     let text = text.replace("\"simulated\"", "\"command\"\nprogram = \"train\"");
     let specs = parse("t.toml", &text).unwrap();
     assert_eq!(specs[0].throughput.at(8), 8.0);
+    // Beside others its speed-up counts, unless it is to be its throughput.
+    let objective = specs[0].objective.as_ref().unwrap();
+    assert_eq!(objective.at(8), 8.0);
     assert!(matches!(
-        specs[0].launch,
-        Launch::Command { profile: true, .. }
+        &specs[0].launch,
+        Launch::Command {
+            profile: true,
+            family: None,
+            ..
+        }
     ));
+    let more = "profile = true\nfamily = \"cnn\"\nmaximise = \"throughput\"";
+    let specs = parse("t.toml", &text.replace("profile = true", more)).unwrap();
+    assert_eq!(specs[0].objective, None);
+    let of_cnn = |family: &Option<String>| family.as_deref() == Some("cnn");
+    assert!(matches!(&specs[0].launch, Launch::Command { family, .. } if of_cnn(family)));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod nodes;
 mod plan;
+mod profile;
 mod progress;
 mod trainers;
 

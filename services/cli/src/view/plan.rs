@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use lacuna_model::{HoleVerdict, More, Outcome, Plan, TrainerVerdict, Verdict};
+use lacuna_model::{Basis, HoleVerdict, More, Outcome, Plan, TrainerVerdict, Verdict};
 use lacuna_wire::msg::PlanState;
 
 use crate::output::{iso, latency, short};
@@ -58,12 +58,16 @@ fn outcome(of: Outcome) -> (String, Option<f64>) {
 }
 
 fn verdict_json(v: &TrainerVerdict) -> Value {
-    json!({
+    let mut value = json!({
         "trainer": v.trainer.as_str(),
         "before": v.before,
         "after": v.after,
         "verdict": v.verdict,
-    })
+    });
+    if let (Value::Object(map), Some(basis)) = (&mut value, &v.basis) {
+        map.insert("rate".to_owned(), json!(basis));
+    }
+    value
 }
 
 /// A plan as data.
@@ -148,6 +152,15 @@ fn foreseen(plan: &Plan, at: usize) -> String {
     }
 }
 
+/// That its rate at that size is not measured, although it could be.
+fn sure(verdict: &TrainerVerdict) -> &'static str {
+    match verdict.basis.as_deref() {
+        None | Some(Basis::Measured(_)) => "",
+        Some(Basis::Between { .. }) => "; rate between measured ones",
+        Some(Basis::Beyond { .. } | Basis::Assumed) => "; rate assumed",
+    }
+}
+
 /// The plan as a heading of facts and a table of decisions.
 #[must_use]
 pub(crate) fn plan_table(state: &PlanState) -> String {
@@ -195,7 +208,12 @@ pub(crate) fn plan_table(state: &PlanState) -> String {
                 } else {
                     format!("{change:+}")
                 },
-                format!("{}{}", reason(&v.verdict), foreseen(&state.plan, at)),
+                format!(
+                    "{}{}{}",
+                    reason(&v.verdict),
+                    foreseen(&state.plan, at),
+                    sure(v)
+                ),
             ]
         })
         .collect();

@@ -8,6 +8,7 @@ use lacuna_wire::msg::{Activity, NodeView};
 
 use crate::output::{iso, iso_short, short};
 use crate::table::{Side, facts, parsable, render};
+use crate::view::profile::{ProfileRow, profile_facts};
 
 /// One trainer, as `lacuna trainers --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -63,6 +64,9 @@ pub(crate) struct TrainerRow {
     pub(crate) checkpoint: Option<String>,
     /// Why its last process ended or why it is in this phase.
     pub(crate) reason: String,
+    /// What was measured of it, if it was submitted without a curve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) profile: Option<ProfileRow>,
 }
 
 fn state(record: &TrainerRecord) -> &'static str {
@@ -121,6 +125,7 @@ pub(crate) fn trainer_row(record: &TrainerRecord, now: Timestamp) -> TrainerRow 
         loss: record.loss,
         checkpoint: record.checkpoint.clone(),
         reason: record.reason.clone(),
+        profile: ProfileRow::of(record),
     }
 }
 
@@ -205,6 +210,12 @@ pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) 
                 (None, Some(end)) => format!("~{end}"),
                 (None, None) => dash(),
             };
+            let assumed = r.profile.as_ref().is_some_and(ProfileRow::is_assumed);
+            let rate = if assumed && r.rate > 0.0 {
+                format!("~{}", short(r.rate))
+            } else {
+                short(r.rate)
+            };
             vec![
                 r.trainer.clone(),
                 r.owner.clone().unwrap_or_else(dash),
@@ -216,7 +227,7 @@ pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) 
                 r.samples_total.map_or_else(dash, short),
                 r.progress
                     .map_or_else(dash, |p| format!("{:.1}%", p * 100.0)),
-                short(r.rate),
+                rate,
                 end,
                 r.reason.clone(),
             ]
@@ -238,7 +249,7 @@ fn command_line(program: &str, args: &[String]) -> String {
 
 /// Everything known of one trainer, for `lacuna explain`; `row` is made of `record`.
 #[must_use]
-pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow) -> String {
+pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow, now: Timestamp) -> String {
     let dash = || "-".to_owned();
     let done = match (row.samples_total, row.progress) {
         (Some(total), Some(share)) => {
@@ -300,6 +311,7 @@ pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow) -> String {
             ),
         ),
     ];
+    rows.extend(profile_facts(record, now));
     if let Some(loss) = row.loss {
         rows.push(("loss", loss.to_string()));
     }
@@ -361,10 +373,8 @@ mod tests {
         r.preempt_cost = 12_345.0;
         r.loss = Some(1.25);
         r.reason = "preempted: node-000 was taken by a batch job".into();
-        insta::assert_snapshot!(trainer_facts(
-            &r,
-            trainer_row(&r, Timestamp::from_unix(1_612_988_475))
-        ));
+        let now = Timestamp::from_unix(1_612_988_475);
+        insta::assert_snapshot!(trainer_facts(&r, trainer_row(&r, now), now));
     }
 
     #[test]

@@ -1,0 +1,348 @@
+//! A cluster with one trainer in virtual time: the real books and the real agents' machines, and
+//! a program that trains as fast as its true curve says, give or take noise.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use lacuna_model::{
+    Allocation, Assignment, Command, Elastic, Epoch, Generation, Hole, Launch, NodeId, Outcome,
+    Plan, PlanReport, Progress, RescaleCost, RunId, ScalingCurve, Solve, Span, Timestamp,
+    TrainerId, TrainerRecord, TrainerSpec, Work,
+};
+use lacuna_trainer::Now;
+use lacuna_trainer::agent::{Agent, Effect as Told};
+use lacuna_trainer::book::{
+    Book, BookConfig, Effect, Input, LeaseResult, LeaseWrite, Note, TrainersView,
+};
+
+/// Seconds between two reports, as `agent.report_every` has them by default.
+const REPORT_S: i64 = 5;
+
+/// What the program really does.
+#[derive(Debug, Clone)]
+pub(super) struct Truth {
+    /// Samples/s at 1, 2, ... nodes.
+    pub(super) rates: Vec<f64>,
+    /// Standard deviation of what one report shows of it, relative.
+    pub(super) noise: f64,
+    /// Seconds of training that growing and shrinking cost.
+    pub(super) rescale: RescaleCost,
+    /// Seconds that a program takes to start.
+    pub(super) start_s: f64,
+    /// How it takes a change of its nodes.
+    pub(super) elastic: Elastic,
+}
+
+impl Truth {
+    fn rate(&self, nodes: u32) -> f64 {
+        let at = (nodes as usize).checked_sub(1);
+        at.and_then(|at| self.rates.get(at)).copied().unwrap_or(0.0)
+    }
+}
+
+/// The present run of the program.
+#[derive(Debug, Clone)]
+struct Running {
+    run: RunId,
+    nodes: u32,
+    /// When it trains.
+    from: f64,
+    samples: f64,
+}
+
+pub(super) struct Play {
+    truth: Truth,
+    rng: ChaCha8Rng,
+    name: TrainerId,
+    book: Book,
+    nodes: Vec<NodeId>,
+    agents: BTreeMap<NodeId, Agent>,
+    leases: BTreeMap<NodeId, (Option<TrainerId>, Epoch)>,
+    /// Programs that start, to be taken in later: under which run, and when they are ready.
+    starting: BTreeMap<NodeId, (RunId, f64)>,
+    running: Option<Running>,
+    inbox: VecDeque<Input>,
+    view: Option<TrainersView>,
+    seconds: i64,
+    writes: u64,
+    generation: u64,
+    /// Sizes of the runs.
+    pub(super) sizes: Vec<u32>,
+}
+
+impl Play {
+    /// A trainer on all the nodes of its curve. None if a name is impossible.
+    pub(super) fn new(truth: Truth, config: BookConfig, seed: u64) -> Option<Self> {
+        let all = truth.rates.len() as u32;
+        let nodes: Option<Vec<NodeId>> = (0..all)
+            .map(|n| NodeId::new(format!("n{n:03}")).ok())
+            .collect();
+        let (nodes, name) = (nodes?, TrainerId::new("profiled").ok()?);
+        let dead_man = config.dead_man;
+        let agent = |node: &NodeId| (node.clone(), Agent::new(node.clone(), dead_man));
+        let mut play = Self {
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            name: name.clone(),
+            book: Book::new(config),
+            agents: nodes.iter().map(agent).collect(),
+            nodes,
+            leases: BTreeMap::new(),
+            starting: BTreeMap::new(),
+            running: None,
+            inbox: VecDeque::new(),
+            view: None,
+            seconds: 1_000_000,
+            writes: 0,
+            generation: 0,
+            sizes: Vec::new(),
+            truth,
+        };
+        let spec = TrainerSpec {
+            id: name,
+            owner: None,
+            priority: 0,
+            weight: None,
+            deadline: None,
+            submit: play.now().cluster,
+            min_nodes: 1,
+            max_nodes: all,
+            throughput: ScalingCurve::linear(1.0, all).ok()?,
+            objective: None,
+            rescale: play.truth.rescale,
+            work: Work::UntilExit,
+            launch: Launch::Command {
+                program: "train".to_owned(),
+                args: Vec::new(),
+                env: BTreeMap::new(),
+                checkpoint_dir: None,
+                profile: true,
+                family: None,
+                elastic: play.truth.elastic,
+            },
+        };
+        play.input(Input::Submit {
+            trainers: vec![spec],
+            test_only: false,
+        });
+        let since = play.now().cluster;
+        let hole = |node: &NodeId| Hole {
+            node: node.clone(),
+            since,
+        };
+        let idle = play.nodes.iter().map(hole).collect();
+        play.input(Input::Snapshot {
+            seq: 1,
+            at: since,
+            idle,
+        });
+        Some(play)
+    }
+
+    fn now(&self) -> Now {
+        let at = Timestamp::from_unix(self.seconds);
+        Now {
+            cluster: at,
+            wall: at,
+        }
+    }
+
+    /// What control knows of the trainer.
+    pub(super) fn record(&self) -> Option<&TrainerRecord> {
+        self.book.record(&self.name)
+    }
+
+    /// A plan gives the trainer so many nodes, the first ones.
+    pub(super) fn give(&mut self, nodes: usize) {
+        self.generation += 1;
+        let (version, runs) = match &self.view {
+            Some(view) => {
+                let run = |t: &TrainerRecord| (t.spec.id.clone(), t.run);
+                (view.version, view.trainers.iter().map(run).collect())
+            }
+            None => (0, Vec::new()),
+        };
+        let plan = Plan {
+            generation: Generation(self.generation),
+            as_of: self.now().cluster,
+            seq: 1,
+            allocations: vec![Allocation {
+                trainer: self.name.clone(),
+                nodes: self.nodes.iter().take(nodes).cloned().collect(),
+            }],
+            repooled: Vec::new(),
+            report: PlanReport {
+                solve: Solve {
+                    outcome: Outcome::Found,
+                    objective: 0.0,
+                    solver: "bench".to_owned(),
+                    shortcut: None,
+                },
+                trainers: Vec::new(),
+                holes: Vec::new(),
+                forecast: None,
+            },
+        };
+        self.input(Input::Plan {
+            plan,
+            trainers_version: version,
+            runs,
+        });
+    }
+
+    /// A second passes.
+    pub(super) fn second(&mut self) {
+        let before = self.seconds as f64;
+        self.seconds += 1;
+        let seconds = self.seconds as f64;
+        let ready: Vec<(NodeId, RunId)> = self
+            .starting
+            .iter()
+            .filter(|(_, (_, at))| *at <= seconds)
+            .map(|(node, (run, _))| (node.clone(), *run))
+            .collect();
+        for (node, run) in ready {
+            self.starting.remove(&node);
+            let told = self.agents.get_mut(&node).map(|agent| agent.ready(run));
+            self.told(&node, told.unwrap_or_default());
+        }
+        let noise = self.noise();
+        if let Some(running) = &mut self.running {
+            let trained = (seconds - running.from.max(before)).max(0.0);
+            running.samples += trained * self.truth.rate(running.nodes) * noise;
+        }
+        if self.seconds % REPORT_S == 0 {
+            self.report();
+        }
+        self.deliver();
+    }
+
+    /// What one second shows: its deviations add up to that of a report.
+    fn noise(&mut self) -> f64 {
+        // The sum of twelve uniform numbers is normal enough, and bounded.
+        let sum: f64 = (0..12).map(|_| self.rng.random_range(-0.5..0.5)).sum();
+        (1.0 + sum * self.truth.noise * (REPORT_S as f64).sqrt()).max(0.0)
+    }
+
+    /// Agents speak, leases are renewed, the program reports, the timer beats.
+    fn report(&mut self) {
+        let now = self.now();
+        for lease in self.book.leases() {
+            let agent = self.agents.get_mut(&lease.node);
+            let told = agent.map(|agent| agent.renewed(lease.epoch, now));
+            self.told(&lease.node, told.unwrap_or_default());
+        }
+        let statuses = self.agents.values().map(Agent::status);
+        self.inbox.extend(statuses.map(Input::Agent));
+        if let Some(running) = &self.running {
+            self.inbox.push_back(Input::Progress(Progress {
+                trainer: self.name.clone(),
+                run: running.run,
+                at: now.cluster,
+                samples: running.samples,
+                owed: 0.0,
+                step: None,
+                world_size: running.nodes,
+                loss: None,
+                checkpoint: None,
+                saved: None,
+                base: None,
+            }));
+        }
+        self.inbox.push_back(Input::Timer);
+    }
+
+    fn input(&mut self, input: Input) {
+        self.inbox.push_back(input);
+        self.deliver();
+    }
+
+    fn deliver(&mut self) {
+        while let Some(input) = self.inbox.pop_front() {
+            let now = self.now();
+            for effect in self.book.step(input, now) {
+                self.carry_out(effect);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::PublishTrainers(view) => self.view = Some(view),
+            Effect::WriteLeases(writes) => {
+                let written = writes.into_iter().map(|write| self.write(write)).collect();
+                self.inbox.push_front(Input::LeasesWritten(written));
+            }
+            Effect::Send(command) => self.obey(command),
+            Effect::Note(Note::Run { after, .. }) => self.sizes.push(after),
+            _ => {}
+        }
+    }
+
+    fn write(&mut self, write: LeaseWrite) -> LeaseResult {
+        self.writes += 1;
+        let entry = (write.trainer, Epoch(self.writes));
+        self.leases.insert(write.node.clone(), entry.clone());
+        LeaseResult {
+            node: write.node,
+            entry: Some(entry),
+            written: true,
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        let (node, now) = (command.node.clone(), self.now());
+        let agent = self.agents.get_mut(&node);
+        let told = agent.map(|agent| agent.command(command, now));
+        self.told(&node, told.unwrap_or_default());
+    }
+
+    fn told(&mut self, node: &NodeId, told: Vec<Told>) {
+        for what in told {
+            match what {
+                Told::Start(part) => self.begin(&part),
+                Told::Regroup { assignment, .. } => {
+                    self.starting.remove(node);
+                    self.begin(&assignment);
+                }
+                Told::Prepare(part) => {
+                    let ready = self.seconds as f64 + self.truth.start_s;
+                    self.starting.insert(node.clone(), (part.run, ready));
+                }
+                Told::Stop { run, .. } => {
+                    self.starting.remove(node);
+                    let agent = self.agents.get_mut(node);
+                    let more = agent.map(|agent| agent.stopped(run));
+                    self.told(node, more.unwrap_or_default());
+                }
+                Told::Report(status) => self.inbox.push_back(Input::Agent(status)),
+                Told::Refused { .. } => {}
+            }
+        }
+    }
+
+    fn begin(&mut self, part: &Assignment) {
+        if part.rank != 0 {
+            return;
+        }
+        let nodes = part.members.len() as u32;
+        let rescale = self.truth.rescale;
+        let pause = match &self.running {
+            None => self.truth.start_s,
+            Some(before) if before.nodes < nodes => rescale.up_s,
+            Some(_) => rescale.down_s,
+        };
+        self.running = Some(Running {
+            run: part.run,
+            nodes,
+            from: self.seconds as f64 + pause,
+            samples: 0.0,
+        });
+    }
+
+    /// Seconds since the beginning of the cluster.
+    pub(super) fn age(&self) -> Span {
+        Timestamp::from_unix(self.seconds).since(Timestamp::from_unix(1_000_000))
+    }
+}

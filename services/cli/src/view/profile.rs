@@ -1,0 +1,210 @@
+//! What was measured of a trainer, and how firmly its rates are known.
+
+use serde::Serialize;
+
+use lacuna_model::{
+    Basis, Launch, Measured, MeasuredPause, MeasuredRate, Timestamp, TrainerRecord,
+};
+use lacuna_planner::explain;
+
+use crate::output::{iso, short};
+
+/// What was measured of a trainer, as `lacuna trainers --json` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct ProfileRow {
+    /// How its rate on its present nodes is known: `known` is `measured`, `between`, `beyond` or
+    /// `assumed`.
+    pub(crate) rate: Basis,
+    /// Rates by node count.
+    pub(crate) rates: Vec<RateRow>,
+    /// What growing costs, if it is measured.
+    pub(crate) up: Option<PauseRow>,
+    /// What shrinking costs, if it is measured.
+    pub(crate) down: Option<PauseRow>,
+    /// What trying sizes on purpose has cost, node-seconds.
+    pub(crate) spent_node_s: f64,
+    /// Nodes that it holds and leaves idle while it tries fewer.
+    pub(crate) aside: Vec<String>,
+}
+
+/// One measured rate.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct RateRow {
+    /// Node count.
+    pub(crate) nodes: u32,
+    /// Samples/s.
+    pub(crate) rate: f64,
+    /// Standard deviation of single measurements, samples/s.
+    pub(crate) spread: f64,
+    /// From so many.
+    pub(crate) count: u32,
+    /// When it was last measured.
+    pub(crate) at: String,
+    /// The trainer of the same family on which it was, if not this one.
+    pub(crate) from: Option<String>,
+}
+
+/// One measured cost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct PauseRow {
+    /// Mean, seconds.
+    pub(crate) mean_s: f64,
+    /// Standard deviation of single changes, seconds.
+    pub(crate) spread_s: f64,
+    /// From so many.
+    pub(crate) count: u32,
+    /// When it was last measured.
+    pub(crate) at: String,
+}
+
+fn is_profiled(record: &TrainerRecord) -> bool {
+    matches!(record.spec.launch, Launch::Command { profile: true, .. })
+}
+
+/// How the rate on the present nodes is known; none of a trainer whose owner knows its curve.
+pub(crate) fn basis(record: &TrainerRecord) -> Option<Basis> {
+    let nodes = record.nodes.len() as u32;
+    let measured = record.measured.as_deref();
+    is_profiled(record).then(|| measured.map_or(Basis::Assumed, |m| m.basis(nodes)))
+}
+
+impl ProfileRow {
+    /// Whether its rate on its present nodes is only assumed.
+    pub(crate) const fn is_assumed(&self) -> bool {
+        matches!(self.rate, Basis::Beyond { .. } | Basis::Assumed)
+    }
+
+    /// None of a trainer whose owner knows its curve.
+    pub(crate) fn of(record: &TrainerRecord) -> Option<Self> {
+        let rate = basis(record)?;
+        let nothing = Measured::default();
+        let measured = record.measured.as_deref().unwrap_or(&nothing);
+        let pause = |pause: &MeasuredPause| PauseRow {
+            mean_s: pause.mean_s,
+            spread_s: pause.spread_s,
+            count: pause.count,
+            at: iso(pause.at),
+        };
+        let row = |rate: &MeasuredRate| RateRow {
+            nodes: rate.nodes,
+            rate: rate.rate,
+            spread: rate.spread,
+            count: rate.count,
+            at: iso(rate.at),
+            from: rate.from.as_ref().map(ToString::to_string),
+        };
+        Some(Self {
+            rate,
+            rates: measured.rates.iter().map(row).collect(),
+            up: measured.up.as_ref().map(pause),
+            down: measured.down.as_ref().map(pause),
+            spent_node_s: measured.spent_node_s,
+            aside: measured.aside.iter().map(ToString::to_string).collect(),
+        })
+    }
+}
+
+/// The same as lines of facts.
+pub(crate) fn profile_facts(record: &TrainerRecord, now: Timestamp) -> Vec<(&'static str, String)> {
+    let Some(basis) = basis(record) else {
+        return Vec::new();
+    };
+    let mut rows = Vec::new();
+    let nodes = record.nodes.len() as u32;
+    if nodes > 0 && !matches!(basis, Basis::Measured(_)) {
+        rows.push(("sure", explain::known(&basis, nodes, now)));
+    }
+    let nothing = Measured::default();
+    let measured = record.measured.as_deref().unwrap_or(&nothing);
+    if measured.rates.is_empty() {
+        rows.push(("measured", "nothing yet".to_owned()));
+    }
+    let mut name = "measured";
+    for rate in &measured.rates {
+        let of = if rate.nodes == 1 { "node" } else { "nodes" };
+        let said = explain::measured(rate, now);
+        rows.push((name, format!("on {} {of}: {said}", rate.nodes)));
+        name = "";
+    }
+    let rescale = record.spec.rescale;
+    for (name, pause, assumed_s) in [
+        ("growing", &measured.up, rescale.up_s),
+        ("shrinking", &measured.down, rescale.down_s),
+    ] {
+        let said = match pause {
+            Some(p) => format!(
+                "costs {:.1} +- {:.1} s of training (measured {} times)",
+                p.mean_s, p.spread_s, p.count
+            ),
+            None => format!("costs {assumed_s:.1} s of training (not measured)"),
+        };
+        rows.push((name, said));
+    }
+    if measured.spent_node_s > 0.0 || !measured.aside.is_empty() {
+        let spent = short(measured.spent_node_s);
+        let now = match measured.aside.len() {
+            0 => String::new(),
+            1 => ", 1 more node is idle for that now".to_owned(),
+            aside => format!(", {aside} more nodes are idle for that now"),
+        };
+        rows.push((
+            "trials",
+            format!("{spent} node-seconds spent on measuring{now}"),
+        ));
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use lacuna_model::{Elastic, Phase, TrainerId};
+
+    use super::*;
+    use crate::table::facts;
+    use crate::view::tests::record;
+
+    #[test]
+    fn what_was_measured_is_told_with_spread_and_age() {
+        let mut r = record("new", Phase::Active, 3);
+        assert_eq!(ProfileRow::of(&r), None);
+        r.spec.launch = Launch::Command {
+            program: "train".into(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            checkpoint_dir: None,
+            profile: true,
+            family: None,
+            elastic: Elastic::Regroup,
+        };
+        let now = Timestamp::from_unix(10_000);
+        assert_eq!(profile_facts(&r, now)[1].1, "nothing yet");
+        let rate = |nodes: u32, from: Option<&str>| MeasuredRate {
+            nodes,
+            rate: 100.0 * f64::from(nodes).sqrt(),
+            spread: 2.5,
+            count: 14,
+            at: Timestamp::from_unix(9_800),
+            from: from.map(|from| TrainerId::new(from).unwrap()),
+        };
+        r.measured = Some(Box::new(Measured {
+            rates: vec![rate(2, None), rate(4, Some("old"))],
+            up: None,
+            down: Some(MeasuredPause {
+                mean_s: 0.25,
+                spread_s: 0.05,
+                count: 3,
+                at: Timestamp::from_unix(9_000),
+            }),
+            spent_node_s: 120.0,
+            aside: vec![r.nodes.pop().unwrap()],
+        }));
+        insta::assert_snapshot!(facts(&profile_facts(&r, now)));
+        r.nodes.pop();
+        let row = ProfileRow::of(&r).unwrap();
+        assert_eq!(row.rate, Basis::Between { below: 0, above: 2 });
+        assert!(!row.is_assumed());
+        insta::assert_json_snapshot!(row);
+    }
+}
