@@ -1,13 +1,18 @@
 //! How long it takes to forecast 10,000 holes anew.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use criterion::{Criterion, criterion_group, criterion_main};
 use lacuna_forecast::{
-    Certainty, Hazard, HazardCore, HazardSettings, Hint, Hinted, Nodes, Predictor, Settings,
-    Survival,
+    Certainty, FitTask, Fits, Hazard, HazardCore, HazardSettings, Hint, Hinted, Nodes, Predictor,
+    Settings, Survival,
 };
 use lacuna_model::{Hole, NodeId, Timestamp};
 
 const HOLES: i64 = 10_000;
+
+/// Nodes of the machine on which there are so many.
+const NODES: u32 = 12_500;
 
 fn hole(number: i64, since: i64) -> Option<Hole> {
     let node = NodeId::new(format!("n{number:05}")).ok()?;
@@ -44,51 +49,77 @@ fn forecast(criterion: &mut Criterion) {
     });
 }
 
-/// Tells of 10,000 nodes of which a few hundred at a time are taken and given back.
+/// Tells of 12,500 nodes of which most are idle. They are taken rather from the front, up to a few
+/// hundred at a time, and given back in parts, so that there is much to learn and few holes are
+/// alike.
 fn busy(mut step: impl FnMut(i64, &[i64], &[i64])) {
-    let all: Vec<i64> = (0..HOLES).collect();
+    let mut odd = 1_u32;
+    let mut dice = |sides: i64| {
+        odd = odd.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        i64::from(odd >> 8) % sides
+    };
+    let mut idle: BTreeSet<i64> = (0..i64::from(NODES)).collect();
+    let mut busy: Vec<i64> = Vec::new();
+    let all: Vec<i64> = idle.iter().copied().collect();
     step(0, &[], &all);
-    for event in 1..600 {
-        let from = event * 7919 % HOLES;
-        let taken: Vec<i64> = (from..(from + 200).min(HOLES)).collect();
-        step(event * 120, &taken, &[]);
-        step(event * 120 + 60, &[], &taken);
+    for event in 1..3000 {
+        let most = 1 + dice(HOLES);
+        let skipped = dice(most) as usize;
+        let size = 1 << dice(10);
+        let taken: Vec<i64> = idle.iter().skip(skipped).take(size).copied().collect();
+        for node in &taken {
+            idle.remove(node);
+            busy.insert(dice(busy.len() as i64 + 1) as usize, *node);
+        }
+        let back = busy.split_off(busy.len().min(NODES as usize - HOLES as usize));
+        idle.extend(&back);
+        step(event * 60, &taken, &back);
     }
 }
 
 fn hazard(criterion: &mut Criterion) {
     let number = |node: &i64| u32::try_from(*node).unwrap_or(0);
-    let mut core = HazardCore::new(Nodes::numbered(10_000), HazardSettings::default());
+    let mut core = HazardCore::new(Nodes::numbered(NODES), HazardSettings::default());
+    core.set_fits(Fits::Outside);
+    let mut trees = 0;
     busy(|at, closed, opened| {
         let at = at as f64;
         let closed: Vec<u32> = closed.iter().map(number).collect();
         let opened: Vec<(u32, f64)> = opened.iter().map(|n| (number(n), at)).collect();
         core.step(at, &closed, &opened);
+        if let Some(fitted) = core.fit_task().map(FitTask::run) {
+            trees = fitted.trees();
+            core.install(Some(fitted));
+        }
     });
+    let now = 180_000;
+    let holes = core.forecast(now as f64).nodes.len();
+    println!("{holes} holes, {trees} trees");
     criterion.bench_function("hazard, 10,000 numbered holes", |bencher| {
-        bencher.iter(|| core.forecast(80_000.0).curves.len());
+        bencher.iter(|| core.forecast(now as f64).curves.len());
     });
     let mut named = Hazard::new(HazardSettings::default());
-    let mut since = vec![0; 10_000];
+    let mut since: BTreeMap<i64, i64> = BTreeMap::new();
     busy(|at, closed, opened| {
         for &number in closed {
-            let began = since.get(number as usize).copied().unwrap_or(0);
+            let began = since.remove(&number).unwrap_or(0);
             if let Some(hole) = hole(number, began) {
                 named.closed(&hole, Timestamp::from_unix(at));
             }
         }
         for &number in opened {
-            if let (Some(hole), Some(began)) = (hole(number, at), since.get_mut(number as usize)) {
-                *began = at;
+            since.insert(number, at);
+            if let Some(hole) = hole(number, at) {
                 named.opened(&hole, Timestamp::from_unix(at));
             }
         }
     });
-    let holes: Vec<Hole> = (0..HOLES)
-        .zip(&since)
-        .filter_map(|(number, &since)| hole(number, since))
+    let holes: Vec<Hole> = since
+        .iter()
+        .filter_map(|(&number, &since)| hole(number, since))
         .collect();
-    let now = Timestamp::from_unix(80_000);
+    let later = |after_s: i64| Timestamp::from_unix(now + after_s);
+    let now = later(0);
     criterion.bench_function("hazard, 10,000 named holes", |bencher| {
         bencher.iter(|| named.forecast(now, &holes).index.len());
     });
@@ -97,7 +128,7 @@ fn hazard(criterion: &mut Criterion) {
         .zip(holes.iter().step_by(10))
         .map(|(job, hole)| Hint {
             node: hole.node.clone(),
-            at: Timestamp::from_unix(80_060 + job / 100 * 600),
+            at: later(60 + job / 100 * 600),
             certainty: Certainty::Soft,
         })
         .collect();
