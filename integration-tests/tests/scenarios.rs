@@ -4,5 +4,6 @@ mod chaos;
 mod cluster;
 mod equality;
 mod monitor;
+mod profiling;
 mod program;
 mod torch;

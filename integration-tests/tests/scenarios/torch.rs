@@ -22,12 +22,12 @@ const SAMPLES: usize = 256;
 const BATCH: usize = 16;
 
 /// The package's folder.
-fn package() -> PathBuf {
+pub(super) fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../libs/lacuna-py")
 }
 
 /// A Python that has torch, or why the test is skipped.
-fn python(test: &str) -> Option<String> {
+pub(super) fn python(test: &str) -> Option<String> {
     let named = std::env::var("LACUNA_PYTHON").ok();
     let candidates = match named {
         Some(named) => vec![named],
@@ -47,13 +47,13 @@ fn python(test: &str) -> Option<String> {
 }
 
 /// A store for the members to meet in; ends with the test.
-struct Store {
+pub(super) struct Store {
     child: Child,
-    address: String,
+    pub(super) address: String,
 }
 
 impl Store {
-    fn start(python: &str) -> Self {
+    pub(super) fn start(python: &str) -> Self {
         // A port that was free a moment ago.
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .and_then(|socket| socket.local_addr())

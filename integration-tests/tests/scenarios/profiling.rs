@@ -1,0 +1,184 @@
+//! A real network without a curve is measured while it trains: PyTorch by `regroup`, one process
+//! a node, all on this machine. With `LACUNA_PROFILE_TABLE=SECONDS` every count is measured for so
+//! long by itself too, and a table compares the two.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lacuna_model::{
+    Elastic, Launch, MeasuredRate, Phase, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
+    TrainerRecord, TrainerSpec, Work,
+};
+use lacuna_runtime::Config;
+use lacuna_wire::msg::Request;
+
+use super::cluster::{Cluster, SERVICES};
+use super::program::publish;
+use super::torch::{Store, package, python};
+
+const NODES: u32 = 4;
+
+async fn cluster(store: &Store, nodes: u32) -> Cluster {
+    let mut config = Config::default();
+    config.control.renew_every = Span::from_secs(1);
+    config.control.reconcile_every = Span::from_ms(500);
+    config.control.store = Some(store.address.clone());
+    config.control.profile.share = 1.0;
+    config.control.profile.longest = Span::from_secs(30);
+    config.agent.report_every = Span::from_secs(1);
+    config.agent.hang_after = Span::from_secs(30);
+    let mut cluster = Cluster::new(config).await;
+    for service in SERVICES {
+        cluster.start(service);
+    }
+    for n in 1..=nodes {
+        publish(&cluster, n, "node.idle", &format!("n{n}")).await;
+    }
+    cluster
+}
+
+fn network(python: &str, name: &str, nodes: (u32, u32)) -> TrainerSpec {
+    // Much to compute a step, so that processes are worth something beside each other.
+    let own = ["--epochs", "100000", "--batch", "256", "--size", "64"];
+    let script = package().join("examples/cnn_images.py");
+    let args = std::iter::once(script.display().to_string());
+    let path = package().join("src").display().to_string();
+    TrainerSpec {
+        id: TrainerId::new(name).unwrap(),
+        owner: None,
+        weight: None,
+        deadline: None,
+        priority: 0,
+        submit: Timestamp::default(),
+        min_nodes: nodes.0,
+        max_nodes: nodes.1,
+        throughput: ScalingCurve::linear(1.0, nodes.1).unwrap(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 0.5,
+            down_s: 0.5,
+        },
+        work: Work::UntilExit,
+        launch: Launch::Command {
+            program: python.to_owned(),
+            args: args.chain(own.map(str::to_owned)).collect(),
+            env: BTreeMap::from([
+                ("PYTHONPATH".to_owned(), path),
+                ("OMP_NUM_THREADS".to_owned(), "1".to_owned()),
+            ]),
+            checkpoint_dir: None,
+            profile: true,
+            family: Some(name.to_owned()),
+            elastic: Elastic::Regroup,
+        },
+    }
+}
+
+async fn wait(
+    cluster: &Cluster,
+    (name, what): (&str, &str),
+    seconds: u64,
+    wanted: impl Fn(&TrainerRecord) -> bool,
+) -> TrainerRecord {
+    let mut seen = None;
+    for _ in 0..seconds * 5 {
+        let all = cluster.trainers().await;
+        let record = all.into_iter().find(|r| r.spec.id.as_str() == name);
+        let record = record.unwrap();
+        assert!(record.phase != Phase::Failed, "{record:?}");
+        if wanted(&record) {
+            return record;
+        }
+        seen = Some(record);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    panic!("{name} not {what}: {seen:?}\n{}", cluster.logs());
+}
+
+fn rates(record: &TrainerRecord) -> Vec<MeasuredRate> {
+    let measured = record.measured.as_deref();
+    measured.map_or_else(Vec::new, |m| m.rates.clone())
+}
+
+fn counts(record: &TrainerRecord) -> Vec<u32> {
+    rates(record).iter().map(|rate| rate.nodes).collect()
+}
+
+async fn cancel(cluster: &Cluster, name: &str) {
+    let trainer = TrainerId::new(name).unwrap();
+    cluster.ask(&Request::Cancel { trainer }).await;
+    wait(cluster, (name, "over"), 60, |r| r.phase == Phase::Cancelled).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_curve_of_a_real_network_is_measured_while_it_trains() {
+    let test = "the_curve_of_a_real_network_is_measured_while_it_trains";
+    let Some(python) = python(test) else { return };
+    let table = std::env::var("LACUNA_PROFILE_TABLE").ok();
+    let seconds = table.and_then(|text| text.parse::<f64>().ok());
+    // Two sizes show the way; four processes are for who wants the table.
+    let nodes = if seconds.is_some() { NODES } else { 2 };
+    let store = Store::start(&python);
+    let cluster = cluster(&store, nodes).await;
+    let spec = network(&python, "unknown", (1, nodes));
+    cluster.submit(vec![spec]).await;
+    let sizes: Vec<u32> = [1, 2, 4].into_iter().filter(|n| *n <= nodes).collect();
+    let online = wait(&cluster, ("unknown", "measured"), 300, |record| {
+        let known = counts(record);
+        let whole = record.nodes.len() as u32 == nodes && record.samples_run > 0.0;
+        sizes.iter().all(|n| known.contains(n)) && whole
+    })
+    .await;
+    let measured = online.measured.as_deref().unwrap();
+    assert!(measured.aside.is_empty() && measured.spent_node_s > 0.0);
+    assert!(rates(&online).iter().all(|rate| rate.count >= 2));
+    assert_eq!((online.failures, online.preemptions), (0, 0));
+    for rate in rates(&online) {
+        let least = rates(&online)[0].rate;
+        let at = online.spec.throughput.at(rate.nodes);
+        assert!((at - rate.rate.max(least)).abs() <= 0.06 * at, "{online:?}");
+    }
+    cancel(&cluster, "unknown").await;
+    if let Some(seconds) = seconds {
+        compare(&cluster, &python, &online, seconds).await;
+    }
+}
+
+/// Measures each count for so long, and prints what the online measurement said.
+async fn compare(cluster: &Cluster, python: &str, online: &TrainerRecord, seconds: f64) {
+    println!("nodes   curve  online  spread  times  alone  spread  times  error");
+    let mut spent = 0.0;
+    for n in 1..=NODES {
+        let name = format!("alone-{n}");
+        let spec = network(python, &name, (n, n));
+        cluster.submit(vec![spec]).await;
+        let enough = seconds as u32;
+        let alone = wait(cluster, (&name, "measured"), 600, |record| {
+            let pairs = rates(record).first().map_or(0, |rate| rate.count);
+            pairs >= enough.min(24)
+        })
+        .await;
+        spent += f64::from(NODES - n) * seconds;
+        let alone = rates(&alone)[0].clone();
+        let curve = online.spec.throughput.at(n);
+        let measured = rates(online).into_iter().find(|rate| rate.nodes == n);
+        let measured = measured.map_or_else(
+            || format!("{:>6}  {:>6}  {:>5}", "-", "-", "-"),
+            |m| format!("{:6.0}  {:6.0}  {:5}", m.rate, m.spread, m.count),
+        );
+        println!(
+            "{n:5}  {curve:6.0}  {measured}  {:5.0}  {:6.0}  {:5}  {:+.1} %",
+            alone.rate,
+            alone.spread,
+            alone.count,
+            100.0 * (curve - alone.rate) / alone.rate
+        );
+        cancel(cluster, &name).await;
+    }
+    let online = online.measured.as_deref().unwrap();
+    println!(
+        "node-seconds idle or stalled: {:.0} online, {spent:.0} with each count alone; growing costs \
+         {:?}, shrinking {:?}",
+        online.spent_node_s, online.up, online.down
+    );
+}
