@@ -140,11 +140,16 @@ impl Pauses {
             count: pauses.len() as u32,
             at: report.at,
         });
-        let off = (mean - *cost).abs();
-        let changed = off > OFF_S && off > OFF * *cost;
+        let changed = is_off(mean, *cost);
         if changed {
             *cost = mean;
         }
         Some(Paused { seconds, changed })
     }
+}
+
+/// Whether a measured cost is so far from the known one, seconds, that it replaces it.
+pub(crate) fn is_off(mean: f64, known: f64) -> bool {
+    let off = (mean - known).abs();
+    off > OFF_S && off > OFF * known
 }

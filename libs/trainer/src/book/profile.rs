@@ -17,12 +17,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lacuna_model::{
-    Launch, Measured, MeasuredRate, Progress, RunId, ScalingCurve, Timestamp, TrainerId,
-    TrainerRecord, TrainerSpec,
+    Launch, Measured, MeasuredPause, MeasuredRate, Progress, RunId, ScalingCurve, Timestamp,
+    TrainerId, TrainerRecord, TrainerSpec,
 };
 
 use crate::Now;
 use crate::book::Book;
+use crate::book::pauses::is_off;
 use crate::book::state::Out;
 use crate::book::stats::{restored, spread};
 
@@ -284,7 +285,7 @@ impl Book {
             return;
         }
         let mut newest: BTreeMap<u32, MeasuredRate> = BTreeMap::new();
-        let mut rescale: Option<(Timestamp, &TrainerRecord)> = None;
+        let (mut up, mut down): (Option<MeasuredPause>, Option<MeasuredPause>) = (None, None);
         let relatives = self.trainers.values().map(|other| &other.record);
         for other in relatives.filter(|other| other.spec.id != *id) {
             let Some(measured) = other.measured.as_deref() else {
@@ -304,12 +305,12 @@ impl Book {
                     *known = rate;
                 }
             }
-            let at = measured.up.iter().chain(&measured.down).map(|p| p.at).max();
-            if at.is_some() && at > rescale.map(|(at, _)| at) {
-                rescale = at.map(|at| (at, other));
+            for (newest, pause) in [(&mut up, measured.up), (&mut down, measured.down)] {
+                if pause.map(|pause| pause.at) > newest.map(|newest| newest.at) {
+                    *newest = pause;
+                }
             }
         }
-        let rescale = rescale.map(|(_, other)| other.spec.rescale);
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
@@ -326,18 +327,25 @@ impl Book {
                 taken = true;
             }
         }
+        // A cost that nobody has measured stays what the owner said.
         let own = record.measured.as_deref();
-        if let Some(rescale) = rescale {
-            if own.is_none_or(|own| own.up.is_none()) {
-                record.spec.rescale.up_s = rescale.up_s;
-            }
-            if own.is_none_or(|own| own.down.is_none()) {
-                record.spec.rescale.down_s = rescale.down_s;
+        let (own_up, own_down) = (own.and_then(|m| m.up), own.and_then(|m| m.down));
+        let cost = &mut record.spec.rescale;
+        let mut dearer = false;
+        for (own, cost, theirs) in [
+            (own_up, &mut cost.up_s, up),
+            (own_down, &mut cost.down_s, down),
+        ] {
+            if let (None, Some(theirs)) = (own, theirs)
+                && is_off(theirs.mean_s, *cost)
+            {
+                *cost = theirs.mean_s;
+                dearer = true;
             }
         }
-        if taken {
+        if taken || dearer {
             trainer.dirty = true;
-            if trainer.profile.enforce(&mut trainer.record) {
+            if trainer.profile.enforce(&mut trainer.record) || dearer {
                 self.changed = true;
                 out.records.insert(id.clone());
             }

@@ -28,6 +28,10 @@ fn unknown(name: &str, elastic: Elastic) -> TrainerSpec {
 }
 
 fn world(share: f64, trial_order: TrialOrder, elastic: Elastic) -> World {
+    world_of(unknown("a", elastic), share, trial_order)
+}
+
+fn world_of(spec: TrainerSpec, share: f64, trial_order: TrialOrder) -> World {
     let config = BookConfig {
         trial_share: share,
         trial_order,
@@ -35,7 +39,7 @@ fn world(share: f64, trial_order: TrialOrder, elastic: Elastic) -> World {
     };
     let mut w = World::new(1, 12, config);
     w.input(Input::Submit {
-        trainers: vec![unknown("a", elastic)],
+        trainers: vec![spec],
         test_only: false,
     });
     w.snapshot();
@@ -202,6 +206,13 @@ fn nothing_is_tried_without_a_budget_or_for_a_curve_that_its_owner_knows() {
     train(&mut w, "a", 3600);
     assert_eq!(sizes(&w), [8]);
     assert_eq!(record(&w).measured.unwrap().spent_node_s, 0.0);
+    let mut known = unknown("a", Elastic::Restart);
+    if let Launch::Command { profile, .. } = &mut known.launch {
+        *profile = false;
+    }
+    let mut w = world_of(known, 1.0, TrialOrder::LargeToSmall);
+    train(&mut w, "a", 3600);
+    assert_eq!((sizes(&w), record(&w).measured), (vec![8], None));
 }
 
 #[test]
@@ -314,14 +325,20 @@ fn what_was_measured_holds_for_the_family() {
     if let Launch::Command { args, .. } = &mut stranger.launch {
         args.push("--wide".to_owned());
     }
+    let mut relative = unknown("b", Elastic::Restart);
+    relative.rescale.up_s = 77.0;
+    relative.rescale.down_s = 33.0;
     w.input(Input::Submit {
-        trainers: vec![unknown("b", Elastic::Restart), stranger],
+        trainers: vec![relative, stranger],
         test_only: false,
     });
     let of = |w: &World, name: &str| w.book.record(&trainer(name)).unwrap().clone();
     let (b, c) = (of(&w, "b"), of(&w, "c"));
     assert_eq!(b.spec.throughput, of(&w, "a").spec.throughput);
-    assert_eq!(b.spec.rescale, of(&w, "a").spec.rescale);
+    // It has shrunk often enough to know what that costs, and grown but once.
+    let a = of(&w, "a").measured.unwrap();
+    assert_eq!((a.up, b.spec.rescale.up_s), (None, 77.0));
+    assert_eq!(b.spec.rescale.down_s, a.down.unwrap().mean_s);
     let measured = b.measured.unwrap();
     assert!(
         measured
