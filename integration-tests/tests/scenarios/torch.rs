@@ -102,8 +102,9 @@ impl Training {
         config.control.store = Some(store.address.clone());
         config.agent.report_every = Span::from_ms(500);
         config.agent.grace = Span::from_secs(5);
-        // Whoever hangs is found by the others.
+        // Whoever hangs is found by the others: the rest takes longer than the test waits.
         config.agent.hang_after = Span::from_secs(600);
+        config.control.silent_after = Span::from_secs(300);
         config.agent.torchrun = [python, "-m", "torch.distributed.run"]
             .map(str::to_owned)
             .into();
