@@ -212,8 +212,14 @@ impl Planner {
         let seed = self.settings.seed ^ pool.seq.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let typical_s = pool.joint.as_ref().and_then(|joint| joint.typical_s);
         let most = self.settings.foresight;
+        let items = &case.problem.trainers;
+        let records = case.trainers.iter().map(|&at| trainers.get(at));
+        let start = |(item, record): (_, Option<_>)| {
+            record.map_or(0.0, |record| foresight::start(item, record))
+        };
+        let start_s: Vec<f64> = items.iter().zip(records).map(start).collect();
         let settings = foresight::Settings {
-            joint: most.joint.reach(&case.problem.trainers, typical_s),
+            joint: most.joint.reach(items, &start_s, typical_s),
             ..most
         };
         let asked = self.settings.policy == Policy::MilpPatterns;

@@ -87,6 +87,15 @@ fn stand(asked: &Asked<'_>, doubt: Doubt) -> Foreseen {
     }
 }
 
+/// What a start stalls a trainer, seconds: nothing in the published accounting, which simulated
+/// trainers follow; but a program has to be started.
+pub(crate) fn start(item: &Item, record: &TrainerRecord) -> f64 {
+    match record.spec.launch {
+        Launch::Simulated => 0.0,
+        Launch::Command { .. } => item.up_s,
+    }
+}
+
 /// Allocates what is in view.
 fn allocate(asked: &Asked<'_>, view: View) -> Foreseen {
     let case = asked.case;
@@ -108,11 +117,7 @@ fn allocate(asked: &Asked<'_>, view: View) -> Foreseen {
             items.push(within_maximum(item));
             let hits = is_hit(record, item.current, asked.pool);
             hit.push(asked.settings.joint.repool && hits);
-            // The published accounting has starts for free; a program has to be started.
-            start_s.push(match record.spec.launch {
-                Launch::Simulated => 0.0,
-                Launch::Command { .. } => item.up_s,
-            });
+            start_s.push(start(item, record));
         }
     }
     let mut room: Vec<u32> = items.iter().map(|item| item.max).collect();

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::translate::Translated;
 use crate::{joint, patterns};
 
-pub(crate) use decide::plan;
+pub(crate) use decide::{plan, start};
 pub use lineup::Line;
 
 /// How plans by forecasts are made.

@@ -48,12 +48,16 @@ impl Settings {
     /// The same for these trainers on a machine whose holes typically last `typical_s`: it looks
     /// no further ahead than the horizon, than four times what growing and shrinking cost these
     /// trainers on average (a change that pays has paid by then, and will be thought over before),
-    /// and than half of the holes last (beyond, the pool is another).
+    /// and than half of the holes last (beyond, the pool is another); but further where a start
+    /// costs more than that: it pays in the holes that last, or nowhere. `start_s` is what a start
+    /// stalls each, seconds, as in [`Request::start_s`].
     #[must_use]
-    pub fn reach(&self, trainers: &[Item], typical_s: Option<f64>) -> Self {
+    pub fn reach(&self, trainers: &[Item], start_s: &[f64], typical_s: Option<f64>) -> Self {
+        let count = trainers.len().max(1) as f64;
         let costs: f64 = trainers.iter().map(|item| item.up_s + item.down_s).sum();
-        let cost = costs / trainers.len().max(1) as f64;
-        let reach = (CHANGES * cost).min(typical_s.unwrap_or(UNKNOWN_S));
+        let start = start_s.iter().sum::<f64>() / count;
+        let typical = typical_s.unwrap_or(UNKNOWN_S).max(CHANGES * start);
+        let reach = (CHANGES * costs / count).min(typical);
         Self {
             horizon_s: self.horizon_s.min(reach.max(SHORTEST_S)),
             ..*self
@@ -149,10 +153,17 @@ impl Joint {
         }
     }
 
-    /// From now on looks as far ahead as makes sense for these trainers on a machine with such
-    /// holes; see [`Settings::reach`]. `most` are the settings that it was made with.
-    pub fn adapt(&mut self, most: &Settings, trainers: &[Item], typical_s: Option<f64>) {
-        self.settings = most.reach(trainers, typical_s);
+    /// From now on looks as far ahead as makes sense for these trainers, with such starts, on a
+    /// machine with such holes; see [`Settings::reach`]. `most` are the settings that it was made
+    /// with.
+    pub fn adapt(
+        &mut self,
+        most: &Settings,
+        trainers: &[Item],
+        start_s: &[f64],
+        typical_s: Option<f64>,
+    ) {
+        self.settings = most.reach(trainers, start_s, typical_s);
     }
 
     /// How things are weighed.

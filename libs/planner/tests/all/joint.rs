@@ -442,3 +442,43 @@ fn thirty_five_trainers_on_one_node_leave_it_to_one() {
         answer.worth
     );
 }
+
+/// Half of the holes are gone before a start has paid for itself; others last for an hour.
+#[test]
+fn a_start_that_costs_more_than_most_holes_last_pays_in_those_that_do() {
+    let item = Item {
+        current: 0,
+        min: 1,
+        max: 2,
+        value: vec![0.0, 10.0, 20.0].into(),
+        rate_now: 0.0,
+        up_s: 150.0,
+        down_s: 100.0,
+    };
+    let trainers = [item];
+    let decide = |leaves: [f64; 2]| {
+        let scenarios = Scenarios::new(2, leaves.to_vec());
+        let request = Request {
+            trainers: &trainers,
+            hit: &[],
+            start_s: &[150.0],
+            owners: &[None, None],
+            scenarios: &scenarios,
+        };
+        let mut joint = Joint::new(Settings::default());
+        joint.adapt(
+            &Settings::default(),
+            &trainers,
+            request.start_s,
+            Some(120.0),
+        );
+        joint.decide(&request).owners
+    };
+    assert_eq!(decide([90.0, 3600.0]), [None, Some(0)]);
+    assert_eq!(decide([90.0, 120.0]), [None, None]);
+    let uncharged = Settings::default().reach(&trainers, &[0.0], Some(120.0));
+    assert_eq!(
+        uncharged.horizon_s, 120.0,
+        "else no further than the pool lasts"
+    );
+}

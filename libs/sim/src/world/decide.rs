@@ -136,9 +136,10 @@ impl<'a, 's> Decider<'a, 's> {
         &mut self,
         most: &JointSettings,
         trainers: &[Item],
+        start_s: &[f64],
         typical_s: Option<f64>,
     ) -> f64 {
-        self.joint.adapt(most, trainers, typical_s);
+        self.joint.adapt(most, trainers, start_s, typical_s);
         self.joint.settings().horizon_s
     }
 

@@ -26,11 +26,12 @@ impl World<'_> {
         let items = items.map(|m| m.kind.running_item(m.nodes, m.tables.as_ref()));
         self.problem.trainers.extend(items);
         let most = &self.settings.forecast.joint;
-        let horizon_s = decider.adapt(most, &self.problem.trainers, seer.typical_s());
-        let scenarios = seer.look(self.tally.now_s, ends, horizon_s);
         let charges = self.settings.charge_starts;
         let start_s = |item: &lacuna_planner::Item| if charges { item.up_s } else { 0.0 };
         let start_s: Vec<f64> = self.problem.trainers.iter().map(start_s).collect();
+        let typical_s = seer.typical_s();
+        let horizon_s = decider.adapt(most, &self.problem.trainers, &start_s, typical_s);
+        let scenarios = seer.look(self.tally.now_s, ends, horizon_s);
         let hit: Vec<bool> = self.active.iter().map(|member| member.was_hit).collect();
         let owners: Vec<Option<u32>> = seer.order.iter().map(|&n| self.pool.owner(n)).collect();
         let request = Request {
