@@ -139,11 +139,49 @@ def test_a_peer_that_is_only_slow_stays_a_member(cluster):
 
 
 def test_a_first_step_that_takes_longer_than_the_timeout_is_done_in_the_end(cluster):
-    """The timeout doubles for groups that break before they have done anything."""
-    c = cluster("--sleep", "0.02", "--slow-at", "0", PROGRAM_SLOW="n2", PROGRAM_TIMEOUT="0.5")
+    """Also when it takes twelve times as long: who is that slow asks for more in the next group."""
+    c = cluster("--sleep", "0.02", "--slow-at", "0", PROGRAM_SLOW="n2", PROGRAM_TIMEOUT="0.25")
     start(c, "n1", "n2", "n3")
     c.wait_step(20)
     assert c.members == ["n1", "n2", "n3"]
+
+
+def test_a_peer_is_dropped_after_many_runs_that_newer_ones_have_overtaken(cluster):
+    """As when pilots leave one after the other: the timeout is what it was."""
+    c = cluster("--sleep", "0.02", hang_after=600.0, PROGRAM_TIMEOUT="2")
+    start(c, "n1", "n2")
+    c.start("n3")
+    c.wait_ready("n3")
+    # It comes to none of these runs, so the others are overtaken while they wait for it.
+    c.signal("n3", signal.SIGSTOP)
+    c.join("n3")
+    for _ in range(9):
+        time.sleep(0.1)
+        c.join()
+    c.signal("n3", signal.SIGCONT)
+    c.wait_together()
+    c.wait_step(c.progress[-1]["step"] + 10)
+    assert c.members == ["n1", "n2", "n3"]
+    run = c.run
+    c.signal("n3", signal.SIGSTOP)
+    c.wait(lambda: c.run > run, 60.0, "another run")
+    assert c.members == ["n1", "n2"]
+
+
+def test_a_newcomer_waits_for_members_in_the_middle_of_a_long_step(cluster):
+    """Its own timeout says nothing of steps that it has not seen: one new run, no more."""
+    c = cluster("--sleep", "3", PROGRAM_TIMEOUT="1")
+    start(c, "n1", "n2")
+    c.wait_step(2)
+    c.start("n3")
+    c.wait_ready("n3")
+    # A step has just begun.
+    c.wait_step(c.progress[-1]["step"] + 1)
+    run = c.run
+    c.join("n3")
+    c.wait(lambda: c.progress[-1]["run"] > run and c.progress[-1]["samples"] > 0, 60.0, "a step")
+    assert c.run == run + 1 and c.progress[-1]["world_size"] == 3
+    assert not [m for node in c.nodes.values() for m in node.said if m["say"] == "broken"]
 
 
 def test_a_run_without_the_paused_peer_ends_the_wait_at_once(cluster):

@@ -21,9 +21,15 @@ log = logging.getLogger("lacuna")
 PATIENCE = 2.0
 #: A newer run that leaves out a peer gives the present step at least this many seconds to end.
 GRACE = 0.25
-#: Members that have met write down within this many seconds what the group is built from; doubled
-#: at each failure, as its timeout is.
+#: Members that have met write down within this many seconds what the group is built from; longer
+#: after failures, as its timeout is.
 FORMING = 1.0
+#: A member without state waits at least this many seconds for the others: they may be in the middle
+#: of a step that is longer than anything it knows of. A newer run ends the wait at once.
+NEWCOMER = 60.0
+#: Groups that break before their first step double a timeout this often at most: a member that dies
+#: while the next one is built costs the others that timeout.
+DOUBLINGS = 3
 #: Silence in a group is never borne longer than this many seconds.
 LONGEST_TIMEOUT = 600.0
 
@@ -75,7 +81,10 @@ class Alone:
     def watch(self, step_seconds: float) -> Watch:
         return lambda: None
 
-    def broke(self, worked: bool) -> None:
+    def stepped(self) -> None:
+        """Nothing is counted."""
+
+    def broke(self) -> None:
         """Nobody opens another run."""
 
 
@@ -104,7 +113,10 @@ class Torchrun:
     def watch(self, step_seconds: float) -> Watch:
         return lambda: None
 
-    def broke(self, worked: bool) -> None:
+    def stepped(self) -> None:
+        """Nothing is counted."""
+
+    def broke(self) -> None:
         """Nobody opens another run."""
 
 
@@ -120,8 +132,10 @@ class Regroup:
         self._rendezvous = Rendezvous()
         self._run: Optional[Membership] = None
         self._attempt = 0
-        #: Groups in a row that broke before their first step.
+        #: Groups in a row that broke before their first step, with no newer run as the reason.
         self._failures = 0
+        #: Whether the present group has done a step.
+        self._worked = False
         #: The run of which the agent has been told that its group is broken.
         self._said: Optional[int] = None
 
@@ -161,24 +175,31 @@ class Regroup:
                     self._said = None
                 return formed
             log.info("run %d, attempt %d: %s", run.run, self._attempt, formed)
-            self.broke(worked=False)
+            self.broke()
 
-    def broke(self, worked: bool) -> None:
-        """The group is lost, after it has done a step or before: the agent is told.
+    def stepped(self) -> None:
+        """The group has done a step: its timeout was long enough."""
+        self._failures = 0
+        self._worked = True
+
+    def broke(self) -> None:
+        """The group is lost, or was never whole: the agent is told.
 
         Control then asks those who do not say so, and opens another run with whoever answers.
         """
-        self._failures = 0 if worked else self._failures + 1
         run = self._run
         if run is None or self._link.leaving is not None or self.moving():
-            # All that there is to say is known already.
+            # All that there is to say is known already; a longer timeout would not have helped.
             return
+        if not self._worked:
+            self._failures += 1
         if self._said != run.run:
             self._said = run.run
             self._link.say({"say": "broken", "run": run.run})
 
     def _next(self) -> Optional[Membership]:
         """The run to try next: a newer one, else after some patience the same one again."""
+        self._worked = False
         link = self._link
         timeout = None if self._run is None else PATIENCE
         while not link.wait(lambda: link.leaving is not None or self.moving(), timeout):
@@ -193,8 +214,11 @@ class Regroup:
     def _try(self, run: Membership, card: Card, load: Load) -> Union[Formed, str]:
         prefix = f"{self._trainer}/{run.run}/{self._attempt}"
         # What breaks before the first step may only need longer for it.
-        limit = min(float(card["timeout"]) * 2.0**self._failures, LONGEST_TIMEOUT)
+        factor = 2.0 ** min(self._failures, DOUBLINGS)
+        limit = min(float(card["timeout"]) * factor, LONGEST_TIMEOUT)
         card["timeout"] = limit
+        if card["state"] is None:
+            limit = max(limit, NEWCOMER * factor)
         if run.world_size == 1:
             if card["state"] is None:
                 load([card], 0)
@@ -222,7 +246,7 @@ class Regroup:
         if reason is not None:
             return reason
         timeout = max(float(c["timeout"]) for c in cards)
-        patience = min(FORMING * 2.0**self._failures, timeout)
+        patience = min(FORMING * factor, timeout)
         group = Group.form(store, prefix, run, timeout, self._backend, patience)
         if isinstance(group, str):
             self._rendezvous.drop()

@@ -120,6 +120,9 @@ class Elastic:
         self._loss: Optional[float] = None
         self._last_step = 0.0
         self._step_seconds = 0.0
+        self._batch_began = 0.0
+        #: Seconds that this member took for the first step of a group that broke meanwhile.
+        self._lost_seconds = 0.0
 
     # What a program may want to know.
 
@@ -223,6 +226,7 @@ class Elastic:
             batch = self._update.policy.batch_of(self.world_size)
             share = self._order.share(self._position, self._rank, self.world_size, batch, left)
             self._share = share
+            self._batch_began = time.monotonic()
             self._gradients.begin()
             if self._settings.reseed:
                 reseed(self._settings.seed, self._position.step, self._rank)
@@ -249,14 +253,20 @@ class Elastic:
         vote = Vote(float(self._membership.moving()), float(leaving), value)
         if group.world_size > 1:
             watch = self._membership.watch(self._step_seconds)
+            took = time.monotonic() - self._batch_began
             agreed, failure = self._gradients.average(
                 share.indices.numel() / share.batch, vote, lambda t: group.sum(t, watch)
             )
             if agreed is None:
                 self._gradients.undo()
+                if self._last_step == 0.0:
+                    # Perhaps the others did not wait long enough for this member.
+                    self._lost_seconds = took
                 self._broke(failure)
                 return False
             vote = agreed
+        self._membership.stepped()
+        self._lost_seconds = 0.0
         self._update.apply(group.world_size)
         self._position.advance(share.batch, order.length)
         self._loss = vote.loss
@@ -290,11 +300,12 @@ class Elastic:
         """What the others must know of this member before the group is built."""
         saved = None if self._has_state else self._saver.look()
         length = 0 if self._order is None else self._order.length
+        silence = max(4.0 * self._step_seconds, 2.0 * self._lost_seconds)
         return {
             "state": [self._position.samples, self._position.step] if self._has_state else None,
             "lineage": self._lineage,
             "saved": -1 if saved is None else saved.samples,
-            "timeout": max(self._settings.timeout, 4.0 * self._step_seconds),
+            "timeout": max(self._settings.timeout, silence),
             "plan": f"{length}:{self._settings.seed}:{self._update.policy.text()}",
         }
 
@@ -338,7 +349,7 @@ class Elastic:
             if failure is not None:
                 log.info("run %d: %s", formed.run, failure)
                 formed.group.close()
-                self._membership.broke(worked=False)
+                self._membership.broke()
                 continue
             self._group = formed.group
             self._span = Span(formed.run, formed.group.world_size, self._position.samples)
@@ -378,7 +389,7 @@ class Elastic:
             return
         log.info("run %d broke at step %d: %s", self._span.run, self._position.step, reason)
         group.close()
-        self._membership.broke(worked=self._position.samples > self._span.base)
+        self._membership.broke()
         self._report(last=True)
         if self._membership.kind == "torchrun":
             self._rescue(group.rank)
