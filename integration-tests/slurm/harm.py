@@ -7,15 +7,21 @@ on a cluster without pilots, and the stall: the time without a completed step, b
 down. Blocks with and without pilots take turns.
 
 Beside what is measured from outside stands what Lacuna says itself in the same run: its metric of
-harm, and what the prologs tell of the jobs' beginnings. What is left of the added delay is Slurm's own:
-the same srun behind a job that ends at SIGTERM at once, without Lacuna.
+harm, and what the prologs tell of the jobs' beginnings. A batch job waits for the last of its nodes,
+so that the longest counts. Slurm's own part is measured without Lacuna: the same srun behind a step
+that ends at SIGTERM at once, on quiet nodes and on nodes as busy as by training. Lacuna's metric ends
+before the agent's process, whose own end is measured too. What these do not make up is called not
+explained. Where the metric and the outside cannot both be right, the command fails.
 """
 
 import json
+import re
 import time
+from collections import defaultdict
 
+import parts
 from cluster import Bed, BedError, say
-from lacuna_beside import Lacuna, until
+from lacuna_beside import PILOT, Lacuna, until
 from stats import seconds, summary, table
 from trainers import counted
 
@@ -30,6 +36,31 @@ EVENTS = {
 }
 # One step of the trainer, seconds: what no stall can be below.
 STEP = 0.05
+# What control says of each node that a pilot has given back, with the very figure of its metric.
+GIVEN_BACK = re.compile(r'node given back to the main scheduler.* cause="preempted" harm=([0-9.]+)(ms|s)\b')
+# The trainer's program alone, outside of Slurm and Lacuna, in a folder of a node's own.
+ALONE = """rm -rf {folder}; mkdir {folder}; cd {folder}
+setsid python3 /bed/programs/counted.py --seconds {step} >alone.log 2>&1 </dev/null & echo $! >pid"""
+# Ends an agent as Slurm does, and says how long its process lived on. Children of an agent that bear
+# its name guard its programs.
+ENDS = """
+import os, signal, time
+def status(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            name, rest = file.read().split("(", 1)[1].rsplit(") ", 1)
+            return name, *rest.split()[:2]
+    except (FileNotFoundError, ProcessLookupError):
+        return "", "X", ""
+found = {pid: status(pid) for pid in os.listdir("/proc") if pid.isdigit()}
+agents = {pid: seen for pid, seen in found.items() if seen[0] == "lacuna-agent"}
+pid = next(pid for pid, (_, _, parent) in agents.items() if parent not in agents)
+started = time.monotonic()
+os.kill(int(pid), signal.SIGTERM)
+while status(pid)[1] not in "ZX":
+    time.sleep(0.0005)
+print(time.monotonic() - started)
+"""
 
 
 class Measurement:
@@ -38,11 +69,8 @@ class Measurement:
     def __init__(self, bed: Bed, launcher: str):
         self.bed, self.lacuna, self.launcher = bed, Lacuna(bed), launcher
         self.nodes = set(bed.layout.node_names)
-        self.delays: dict[tuple[str, int], list[float]] = {}
+        self.samples: dict[int, parts.Samples] = defaultdict(parts.Samples)
         self.stalls: dict[str, list[dict]] = {}
-        # By width: what Lacuna says of each srun, and what a job that ends at once adds to one.
-        self.told: dict[int, list[dict]] = {}
-        self.slurms_own: dict[int, dict] = {}
 
     def srun(self, width: int) -> float:
         return float(self.bed.ctl("python3", "-c", SRUN, str(width), limit=120).stdout)
@@ -53,32 +81,79 @@ class Measurement:
         names += [f"lacuna_control_handover_seconds_{what}" for what in ("sum", "count")]
         return dict(zip(("harm", "nodes", "handover", "jobs"), map(self.lacuna.metric, names)))
 
-    def compare(self, width: int, before: dict[str, float]) -> None:
-        """What Lacuna says of the one srun since then. A prolog that a poll has overtaken tells
-        nothing."""
+    def given_back(self) -> list[float]:
+        """What control's log says of each node that a batch job was given, in the order of time."""
+        lines = GIVEN_BACK.findall(self.lacuna.log("control"))
+        return [float(number) / (1000 if unit == "ms" else 1) for number, unit in lines]
+
+    def compare(self, width: int, delay: float, before: dict[str, float], lines: int) -> None:
+        """What Lacuna says of the one srun since then. The job waits for its last node: the metric
+        knows the sum of them, the log each. A prolog that a poll has overtaken tells nothing."""
         since = lambda: {key: value - before[key] for key, value in self.said().items()}  # noqa: E731
         until("Lacuna says how long its nodes took", 10, lambda: since()["nodes"] >= width)
         try:
             until("prologs have told", 10, lambda: since()["jobs"] >= 1)
         except AssertionError:
             pass
-        seen = since()
-        one = {"harm": seen["harm"] / seen["nodes"]}
+        seen, nodes = since(), self.given_back()[lines:]
+        # The log has milliseconds, and tenths from a second on.
+        rounding = sum(0.0011 if harm < 1 else 0.051 for harm in nodes)
+        if len(nodes) != seen["nodes"] or abs(sum(nodes) - seen["harm"]) > rounding:
+            metric = f"{seen['harm']:.3f} s of {seen['nodes']:.0f} nodes"
+            raise BedError(1, f"control's log says {nodes} s of harm, its metric {metric}")
+        if len(nodes) == width:
+            self.samples[width].told.append((delay, max(nodes)))
+        else:
+            say(f"{len(nodes)} nodes were given back for a job of {width}: not counted")
         if seen["jobs"] == 1:
-            one["handover"] = seen["handover"]
-        self.told.setdefault(width, []).append(one)
+            self.samples[width].handovers.append(seen["handover"])
+
+    def agent_ends(self, turn: int, widths: list[int]) -> None:
+        """How long an agent's process lives on after the last moment of its metric."""
+        self.whole()
+        lines = len(self.given_back())
+        where = self.bed.layout.container(self.bed.layout.node_names[-1 - turn % len(self.nodes)])
+        took = float(self.bed.docker_exec(where, "python3", "-c", ENDS).stdout)
+        until("Lacuna says how long the node took", 10, lambda: len(self.given_back()) > lines)
+        for width in widths:
+            self.samples[width].ends.append(took - self.given_back()[lines])
+
+    def load(self, wanted: bool) -> None:
+        """The trainer's program on every node, alone: nodes as busy as by training."""
+        for node in self.bed.layout.node_names:
+            where, folder = self.bed.layout.container(node), f"/tmp/alone.{node}"
+            script = ALONE.format(folder=folder, step=STEP) if wanted else f"kill -9 $(cat {folder}/pid); rm -rf {folder}"
+            self.bed.docker_exec(where, "bash", "-c", script, user=PILOT)
+        if wanted:
+            for node in self.bed.layout.node_names:
+                steps = f"test $(wc -l </tmp/alone.{node}/steps.jsonl) -ge 20"
+                look = ("bash", "-c", steps)
+                where = self.bed.layout.container(node)
+                until("it trains alone", 60, lambda: self.bed.docker_exec(where, *look, check=False).returncode == 0)
+
+    def without_lacuna(self, conditions: str, widths: list[int], repeats: int) -> dict[tuple[str, int], list[float]]:
+        """Delays behind other jobs than pilots, by measure.py."""
+        arguments = ["--conditions", conditions, "--widths", ",".join(map(str, widths)), "--repeats", str(repeats)]
+        out = self.bed.ctl("python3", "/bed/measure.py", "--json", "--quiet", *arguments, limit=600).stdout
+        return {(row["condition"], row["nodes"]): row["values"] for row in json.loads(out)["rows"]}
 
     def behind_others(self, widths: list[int], repeats: int) -> None:
         """The same srun behind jobs that end at SIGTERM at once: what Slurm itself adds."""
-        if not widths:
+        if not widths or not repeats:
             return
         self.lacuna.pilots_off()
         self.bed.wait_idle(60)
-        arguments = ["--conditions", "none,dies", "--widths", ",".join(map(str, widths)), "--repeats", str(repeats)]
-        out = self.bed.ctl("python3", "/bed/measure.py", "--json", "--quiet", *arguments, limit=600).stdout
-        for row in json.loads(out)["rows"]:
-            if row["condition"] == "dies":
-                self.slurms_own[row["nodes"]] = row
+        quiet = self.without_lacuna("none,dies", widths, repeats)
+        self.load(True)
+        try:
+            loaded = self.without_lacuna("dies", widths, repeats)
+        finally:
+            self.load(False)
+        for width in widths:
+            one = self.samples[width]
+            one.empty += quiet["none", width]
+            one.dies += quiet["dies", width]
+            one.dies_loaded += loaded["dies", width]
 
     def whole(self) -> None:
         """Training on every node, for some steps."""
@@ -96,7 +171,7 @@ class Measurement:
         for _ in range(repeats):
             for width in widths:
                 self.bed.wait_idle(60)
-                self.delays.setdefault(("without", width), []).append(self.srun(width))
+                self.samples[width].without.append(self.srun(width))
         self.lacuna.pilots_on()
 
     def patience(self) -> None:
@@ -114,8 +189,9 @@ class Measurement:
         victim = self.bed.layout.node_names[-1 - turn % len(self.nodes)]
         if event.startswith("batch"):
             width = int(event[-1])
-            said = self.said()
-            self.delays.setdefault(("with", width), []).append(self.srun(width))
+            said, lines = self.said(), len(self.given_back())
+            delay = self.srun(width)
+            self.samples[width].behind_pilots.append(delay)
         elif event.startswith("kill"):
             # With the agent, nobody is left on the node who could say anything.
             chosen = "ps -o pid= -u lacuna" if event == "kill-all" else "ps -u lacuna -o pid=,comm= | awk '$2 ~ /^python3/ {print $1}'"
@@ -132,7 +208,7 @@ class Measurement:
         if event.startswith("batch"):
             self.whole()
             self.note("join", started, grown=True)
-            self.compare(width, said)
+            self.compare(width, delay, said, lines)
 
     def note(self, event: str, since: float, grown: bool) -> None:
         """The longest time without a step at a change to more members, or to as many or fewer, and
@@ -167,19 +243,25 @@ class Measurement:
                 for turn in range(share):
                     for event in events:
                         self.happen(event, turn)
+                    if widths:
+                        self.agent_ends(turn, widths)
                     say(f"{self.launcher}: {turn + 1} of {share} in block {block + 1} of {blocks}")
-            self.behind_others(widths, repeats)
+                self.behind_others(widths, share)
         finally:
             self.lacuna.tidy()
 
     def rows(self) -> dict:
-        delays, stalls = [], []
-        for (kind, width), values in sorted(self.delays.items(), key=lambda item: (item[0][1], item[0][0] == "with")):
-            row = {"launcher": self.launcher, "pilots": kind == "with", "nodes": width, **summary(values), "values": values}
-            base = summary(self.delays[("without", width)])["median"]
-            if kind == "with":
-                row |= {"added": row["median"] - base, "ratio": row["median"] / base}
-            delays.append(row)
+        delays, stalls, harm = [], [], []
+        for width, one in sorted(self.samples.items()):
+            for pilots, values in [(False, one.without), (True, one.behind_pilots)]:
+                row = {"launcher": self.launcher, "pilots": pilots, "nodes": width, **summary(values), "values": values}
+                if pilots:
+                    added = parts.differences(values, one.without)["median"]
+                    row |= {"added": added, "ratio": row["median"] / delays[-1]["median"]}
+                delays.append(row)
+            if one.told:
+                wrong = parts.disagreement(one)
+                harm.append({"launcher": self.launcher, "nodes": width, "parts": parts.parts(one), "wrong": wrong})
         for event, seen in self.stalls.items():
             stalls.append(
                 {
@@ -190,30 +272,7 @@ class Measurement:
                     "lost": max(one["unseen"] for one in seen),
                 }
             )
-        return {"delays": delays, "stalls": stalls, "harm": self.both_sides(delays)}
-
-    def both_sides(self, delays: list[dict]) -> list[dict]:
-        """By width: the added delay from outside, and its parts as Lacuna and Slurm have them."""
-        rows = []
-        for row in delays:
-            told = self.told.get(row["nodes"])
-            if not row["pilots"] or not told:
-                continue
-            own = self.slurms_own.get(row["nodes"], {}).get("added")
-            harm = summary([one["harm"] for one in told])
-            handovers = [one["handover"] for one in told if "handover" in one]
-            rows.append(
-                {
-                    "launcher": self.launcher,
-                    "nodes": row["nodes"],
-                    "added": row["added"],
-                    "harm": harm,
-                    "handover": summary(handovers) if handovers else None,
-                    "slurm": own,
-                    "rest": None if own is None else row["added"] - own - harm["median"],
-                }
-            )
-        return rows
+        return {"delays": delays, "stalls": stalls, "harm": harm}
 
 
 def show(results: list[dict]) -> str:
@@ -238,28 +297,11 @@ def show(results: list[dict]) -> str:
         for result in results
         for row in result["stalls"]
     ]
-    parts = [
-        [
-            row["launcher"],
-            str(row["nodes"]),
-            str(row["harm"]["n"]),
-            seconds(row["added"]),
-            seconds(row["harm"]["median"]),
-            f"{seconds(row['harm']['q1'])}-{seconds(row['harm']['q3'])}",
-            seconds(row["harm"]["max"]),
-            "" if row["slurm"] is None else seconds(row["slurm"]),
-            "" if row["rest"] is None else seconds(row["rest"]),
-            "" if row["handover"] is None else f"{seconds(row['handover']['median'])} (n={row['handover']['n']})",
-        ]
-        for result in results
-        for row in result["harm"]
-    ]
-    sides = ["-N", "n", "added s", "Lacuna's metric s", "quartiles", "max", "Slurm's own s", "rest s", "signal to prolog s"]
     heads = ["n", "median s", "quartiles", "range"]
     return "\n\n".join(
         [
             table(["delay of a batch job (srun)", "-N", *heads, "added s", "ratio"], delays),
-            table(["what a batch job waited for", *sides], parts),
+            parts.show([row for result in results for row in result["harm"]]),
             table(["stall of training", *heads, "steps redone", "not noted"], stalls),
         ]
     )
@@ -276,4 +318,7 @@ def command(bed: Bed, launchers: list[str], events: list[str], repeats: int, as_
         one.take(events, repeats)
         results.append(one.rows())
     print(json.dumps(results) if as_json else show(results))
+    wrong = [f"{row['launcher']} -N{row['nodes']}: {row['wrong']}" for r in results for row in r["harm"] if row["wrong"]]
+    if wrong:
+        raise BedError(1, "\n".join(wrong))
     return 0
