@@ -132,6 +132,8 @@ impl Book {
         });
         if wanted {
             out.rest.push(Effect::AnswerReleased { node: id.clone() });
+        } else if self.seq.is_none() {
+            self.returned.insert(id.clone());
         }
         self.pursue_all(now, out);
     }
@@ -215,6 +217,10 @@ impl Book {
             // has spoken there.
             self.releasing.remove(&id);
             self.unacked.remove(&id);
+            self.answered_unheard(&id, now, out);
+            if std::mem::take(&mut self.node(&id).wanted) {
+                out.rest.push(Effect::AnswerReleased { node: id.clone() });
+            }
             out.note(Note::ReleasedUnheard { node: id });
         }
         if !lost.is_empty() {

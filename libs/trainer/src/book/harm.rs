@@ -56,6 +56,14 @@ impl Book {
         });
     }
 
+    /// A node is given back because its agent must have given up by now. Nobody waits for one
+    /// that is down, and whose agent does not speak: it is dead.
+    pub(crate) fn answered_unheard(&mut self, id: &NodeId, now: Now, out: &mut Out) {
+        let node = self.node(id);
+        node.asked.take_if(|asked| asked.taken == Taken::Down);
+        self.answered(id, now, out);
+    }
+
     /// An agent says its last words: at once when it leaves, and once more when nothing runs any
     /// more, with how long that took if it was asked to. Returns whether they are the first.
     pub(crate) fn last_words(&mut self, status: &AgentStatus, out: &mut Out) -> bool {

@@ -8,7 +8,7 @@ use crate::Now;
 use crate::account::Change;
 use crate::book::state::{Loss, Out};
 use crate::book::trial::{drop_aside, or_all};
-use crate::book::{Book, Taken};
+use crate::book::{Book, Effect, Taken};
 
 impl Book {
     pub(crate) fn pool_changed(
@@ -27,7 +27,7 @@ impl Book {
         // A node that came back at once was away all the same.
         let mut held = Vec::new();
         for (node, taken) in closed {
-            if self.close(&node, taken, now) {
+            if self.close(&node, taken, now, out) {
                 held.push(node);
             }
         }
@@ -47,6 +47,9 @@ impl Book {
         out: &mut Out,
     ) {
         let listed: BTreeSet<NodeId> = idle.iter().map(|hole| hole.node.clone()).collect();
+        if self.seq.is_none() {
+            self.answer_again(&listed, out);
+        }
         // Before the first snapshot a lease may stand on a node that has left the pool.
         let closed = self
             .nodes
@@ -61,6 +64,25 @@ impl Book {
         self.settle_losses(now, out);
     }
 
+    /// What was released before control started may have been wanted: the scheduler is told of
+    /// each node that it has, perhaps a second time. Nobody knows since when it has waited, so
+    /// that is not counted.
+    fn answer_again(&mut self, listed: &BTreeSet<NodeId>, out: &mut Out) {
+        let mut returned = std::mem::take(&mut self.returned);
+        for (id, node) in &mut self.nodes {
+            if node.release.is_some() && !listed.contains(id) {
+                if self.releasing.contains(id) {
+                    node.wanted = true;
+                } else {
+                    returned.insert(id.clone());
+                }
+            }
+        }
+        for node in returned.into_iter().filter(|id| !listed.contains(id)) {
+            out.rest.push(Effect::AnswerReleased { node });
+        }
+    }
+
     fn open(&mut self, hole: Hole) {
         let node = self.nodes.entry(hole.node).or_default();
         // Nobody is there who could obey, as far as is known.
@@ -73,17 +95,20 @@ impl Book {
     }
 
     /// Returns whether somebody held it.
-    fn close(&mut self, id: &NodeId, taken: Taken, now: Now) -> bool {
+    fn close(&mut self, id: &NodeId, taken: Taken, now: Now, out: &mut Out) -> bool {
         let Some(node) = self.nodes.get_mut(id) else {
             return false;
         };
         if node.idle_since.take().is_some() {
             self.pool_nodes = self.pool_nodes.saturating_sub(1);
         }
-        node.wanted = node.owner.is_some() || node.release.is_some();
-        let (held, wanted) = (node.owner.is_some(), node.wanted);
-        if wanted {
+        let held = node.owner.is_some();
+        node.wanted = held || self.releasing.contains(id);
+        if node.wanted {
             self.asked(id, taken, now);
+        } else if node.release.is_some() || matches!(taken, Taken::Wanted { .. }) {
+            // Nothing of ours runs there, which whoever asks cannot know.
+            out.rest.push(Effect::AnswerReleased { node: id.clone() });
         }
         held
     }
@@ -140,10 +165,7 @@ impl Book {
             let mut rest = trainer.record.nodes.clone();
             rest.retain(|node| !loss.nodes.contains(node));
             // A program that died just before its node was taken has not failed.
-            if let Some(restart) = trainer.restart.take().filter(|restart| restart.failed) {
-                trainer.record.failures = trainer.record.failures.saturating_sub(1);
-                trainer.healthy += restart.healthy;
-            }
+            trainer.forgive();
             let mut rest = or_all(&trainer.record, rest);
             if rest.len() < trainer.record.spec.min_nodes as usize {
                 rest.clear();

@@ -168,6 +168,16 @@ pub(crate) struct Node {
     pub(crate) asked: Option<Asked>,
 }
 
+impl Trainer {
+    /// Takes back the restart that waits: something else explains it than a failure.
+    pub(crate) fn forgive(&mut self) {
+        if let Some(restart) = self.restart.take().filter(|restart| restart.failed) {
+            self.record.failures = self.record.failures.saturating_sub(1);
+            self.healthy += restart.healthy;
+        }
+    }
+}
+
 impl Node {
     pub(crate) fn usable(&self) -> bool {
         !self.silent && !self.overdue && self.quarantined_until.is_none()
@@ -214,7 +224,8 @@ pub(crate) struct Restart {
     pub(crate) failed: bool,
     /// How long the trainer had made progress before it.
     pub(crate) healthy: Span,
-    /// Whether the program ended with exit code 0, perhaps having done its work.
+    /// Whether it says nothing against the nodes: a program ended with exit code 0, perhaps
+    /// having done its work, or its group could not be built.
     pub(crate) clean: bool,
 }
 
@@ -323,6 +334,8 @@ pub struct Book {
     pub(crate) unacked: BTreeSet<NodeId>,
     /// Nodes with a release that is not confirmed.
     pub(crate) releasing: BTreeSet<NodeId>,
+    /// Nodes given back after a start of control, before the pool was known.
+    pub(crate) returned: BTreeSet<NodeId>,
     /// Nodes with a write of which the outcome is unknown.
     pub(crate) unwritten: BTreeSet<NodeId>,
     pub(crate) pool_nodes: u32,
@@ -355,6 +368,7 @@ impl Book {
             settled: None,
             unacked: BTreeSet::new(),
             releasing: BTreeSet::new(),
+            returned: BTreeSet::new(),
             unwritten: BTreeSet::new(),
             pool_nodes: 0,
             leased_nodes: 0,

@@ -3,6 +3,7 @@
 use lacuna_model::{Activity, AgentStatus, Span};
 use lacuna_trainer::book::{BookConfig, Input, Note, Taken};
 
+use crate::book::apply;
 use crate::common::{World, node};
 use crate::regroup::running;
 
@@ -131,4 +132,89 @@ fn a_node_wanted_by_a_deadline_is_late_after_it() {
         assert_eq!(harm(&w), [("wanted", expected)]);
         assert_eq!(w.answered, [node(0)]);
     }
+}
+
+/// Node 0 is wanted by half a second from now.
+fn wanted(w: &World) -> Taken {
+    Taken::Wanted {
+        deadline: w.now.cluster + Span::from_ms(500),
+    }
+}
+
+#[test]
+fn a_release_that_control_did_not_live_to_hear_of_is_answered_by_the_next() {
+    let mut w = running();
+    let taken = wanted(&w);
+    w.close_for(0, taken);
+    w.mail.clear();
+    assert_eq!((w.leases[&node(0)].0.as_ref(), w.answered.len()), (None, 0));
+    w.crash_control();
+    w.pass(Span::from_secs(3));
+    w.input(Input::Timer);
+    w.deliver(usize::MAX);
+    assert_eq!(w.answered, [node(0)]);
+    assert_eq!(harm(&w), [], "nobody knows since when it was waited for");
+}
+
+#[test]
+fn an_answer_that_comes_before_the_pool_is_known_is_not_lost() {
+    let mut w = running();
+    // Of the other node nobody waits for the answer: it is in the pool.
+    apply(&mut w, &[("a", &[0])]);
+    w.deliver(usize::MAX);
+    assert_eq!(w.leases[&node(1)].0, None);
+    let taken = wanted(&w);
+    w.close_for(0, taken);
+    w.deliver(1);
+    w.mail.clear();
+    assert_eq!(w.answered, []);
+    w.restart_control();
+    w.statuses();
+    w.deliver(usize::MAX);
+    assert_eq!(w.answered, [], "it may be in the pool");
+    w.snapshot();
+    assert_eq!(w.answered, [node(0)]);
+}
+
+#[test]
+fn for_a_dead_agent_the_books_answer_when_it_must_have_given_up() {
+    for down in [false, true] {
+        let mut w = running();
+        let taken = if down { Taken::Down } else { wanted(&w) };
+        w.close_for(0, taken);
+        for _ in 0..7 {
+            assert_eq!(w.answered, []);
+            w.mail.clear();
+            w.pass(Span::from_secs(10));
+            w.renew();
+            let status = w.agents[&node(1)].status();
+            w.input(Input::Agent(status));
+            w.input(Input::Timer);
+        }
+        assert_eq!(w.answered, [node(0)]);
+        // Nobody waits for a node that is as dead as its agent.
+        let waited: &[_] = if down { &[] } else { &[("wanted", 69_500)] };
+        assert_eq!(harm(&w), waited);
+        let unheard = |n: &&Note| matches!(n, Note::ReleasedUnheard { .. });
+        assert_eq!(w.notes.iter().filter(unheard).count(), 1);
+        // It is offered and wanted again before an agent has spoken there.
+        w.open(0);
+        w.close_for(0, taken);
+        assert_eq!(w.answered, [node(0), node(0)]);
+        // What an agent says at last is no news.
+        w.statuses();
+        w.deliver(usize::MAX);
+        assert_eq!((w.answered.len(), harm(&w).len()), (2, waited.len()));
+    }
+}
+
+#[test]
+fn a_wanted_node_that_nobody_holds_is_answered_for_at_once() {
+    let mut w = running();
+    let taken = wanted(&w);
+    w.close_for(5, taken);
+    assert_eq!(w.answered, [node(5)]);
+    w.close(4);
+    w.deliver(usize::MAX);
+    assert_eq!((w.answered.len(), harm(&w).len()), (1, 0));
 }

@@ -167,6 +167,12 @@ impl World {
 
     /// Control dies without a word and starts again from what was kept.
     pub(crate) fn crash_control(&mut self) {
+        self.restart_control();
+        self.snapshot();
+    }
+
+    /// The same, up to where it learns of the pool.
+    pub(crate) fn restart_control(&mut self) {
         let leases = self
             .leases
             .iter()
@@ -187,7 +193,6 @@ impl World {
         for report in reports {
             self.input(Input::Progress(report));
         }
-        self.snapshot();
     }
 
     /// A node's agent dies with its program, and starts again.
