@@ -316,7 +316,8 @@ fn log(note: &Note, correlation: &str) {
             reason,
             again_in,
         } => {
-            tracing::warn!(%trainer, %node, failures, reason, %again_in, correlation, "program failed");
+            let node = node.as_ref().map(ToString::to_string);
+            tracing::warn!(%trainer, node, failures, reason, %again_in, correlation, "program failed");
         }
         Note::Trial { trainer, nodes, of } => {
             tracing::info!(%trainer, nodes, of, correlation, "goes on with so many of its nodes, to measure");

@@ -8,12 +8,17 @@
 //! has said so or has answered. Who has not is silent: its node is taken from the trainer, and is
 //! nobody's until an agent speaks there. When all say that the group is broken, nobody is missing,
 //! and all go on together at once.
+//!
+//! Unless the run has brought no sample: then its group could not be built, although all are
+//! there. That is a failure of the trainer like the end of a program, with the same wait before
+//! the next run, and the same end. If one of them is lost meanwhile, that explains it, and it was
+//! none; if they meet after all, the run goes on.
 
 use lacuna_model::{NodeId, RunId, Span, Timestamp, TrainerId};
 
 use crate::Now;
 use crate::account::Change;
-use crate::book::state::{Node, Out, Trainer};
+use crate::book::state::{Node, Out, Restart, Trainer};
 use crate::book::{Book, Note};
 
 /// A run is not given up for a broken group before it is so old: what breaks at once may break
@@ -28,10 +33,11 @@ fn has_said(node: &Node, run: RunId) -> bool {
 }
 
 impl Trainer {
-    /// When those who say nothing have had the time to answer.
+    /// When those who say nothing have had the time to answer, or when the next run is due.
     fn judged_at(&self, wait: Span) -> Option<Timestamp> {
         let since = self.broken?;
-        Some((since + wait).max(self.up + BETWEEN))
+        let restart = self.restart.as_ref().map(|restart| restart.at);
+        Some(restart.unwrap_or((since + wait).max(self.up + BETWEEN)))
     }
 }
 
@@ -68,6 +74,14 @@ impl Book {
         let (said, others): (Vec<_>, Vec<_>) = nodes
             .iter()
             .partition(|id| self.nodes.get(*id).is_some_and(|node| has_said(node, run)));
+        if trainer.restart.is_some() {
+            if others.is_empty() {
+                return;
+            }
+            // They meet after all: whoever does not is judged anew.
+            trainer.restart = None;
+            trainer.broken = None;
+        }
         if said.is_empty() {
             trainer.broken = None;
             return;
@@ -99,6 +113,10 @@ impl Book {
             // Perhaps it is control that most do not hear. Silence of agents takes longer to tell.
             return;
         }
+        let all = said.len() == nodes.len();
+        if all && self.could_not_be_built(id, now, out) {
+            return;
+        }
         out.note(Note::Broke {
             trainer: id.clone(),
             run,
@@ -110,6 +128,42 @@ impl Book {
         } else {
             self.drop_silent(silent, now, out);
         }
+    }
+
+    /// Counts a failure if the run, which all members call broken, has brought no sample.
+    /// Returns whether it has not: then the next run waits.
+    fn could_not_be_built(&mut self, id: &TrainerId, now: Now, out: &mut Out) -> bool {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return false;
+        };
+        let record = &mut trainer.record;
+        if record.samples_run > 0.0 {
+            return false;
+        }
+        record.failures += 1;
+        record.reason = format!(
+            "its group could not be built: all {} members of run {} have tried; their nodes must \
+             reach each other, not only the store (addresses, network interface, firewall)",
+            record.nodes.len(),
+            record.run.0
+        );
+        let again_in = self.config.wait_after(record.failures);
+        trainer.not_before = now.wall + again_in;
+        trainer.restart = Some(Restart {
+            at: now.wall + again_in,
+            healthy: std::mem::take(&mut trainer.healthy),
+            failed: true,
+            clean: true,
+        });
+        out.records.insert(id.clone());
+        out.note(Note::Failure {
+            trainer: id.clone(),
+            node: None,
+            failures: record.failures,
+            reason: record.reason.clone(),
+            again_in,
+        });
+        true
     }
 
     /// Whoever lives answers its newest command with a status.

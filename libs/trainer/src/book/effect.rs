@@ -97,8 +97,8 @@ pub enum Note {
     Failure {
         /// Which.
         trainer: TrainerId,
-        /// On which node.
-        node: NodeId,
+        /// On which node; none if it says nothing against a node.
+        node: Option<NodeId>,
         /// How often in a row.
         failures: u32,
         /// What it said.
@@ -161,7 +161,8 @@ pub enum Note {
         /// Members who did not answer, and are left out.
         silent: u32,
     },
-    /// A release was not confirmed, but its agent must have given up by now. The node stays
+    /// A release was not confirmed, but its agent must have given up by now: whoever wanted the
+    /// node is told. It stays
     /// out of use until an agent speaks there.
     ReleasedUnheard {
         /// Which node.

@@ -114,7 +114,7 @@ impl Book {
             out.records.insert(id.clone());
             out.note(Note::Failure {
                 trainer: id.clone(),
-                node: node.clone(),
+                node: Some(node.clone()),
                 failures: trainer.record.failures,
                 reason: trainer.record.reason.clone(),
                 again_in,
@@ -148,6 +148,8 @@ impl Book {
         }
         drop_aside(&mut trainer.record, node);
         if trainer.record.nodes.binary_search(node).is_ok() {
+            // A group that could not be built lacked this one.
+            trainer.forgive();
             let mut rest = trainer.record.nodes.clone();
             rest.retain(|other| other != node);
             let mut rest = or_all(&trainer.record, rest);

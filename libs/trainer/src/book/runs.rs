@@ -310,7 +310,7 @@ impl Book {
         });
         out.note(Note::Failure {
             trainer: id.clone(),
-            node: node.clone(),
+            node: Some(node.clone()),
             failures,
             reason: trainer.record.reason.clone(),
             again_in: wait,

@@ -1,6 +1,6 @@
 //! Groups that break: who is asked, who is left out, who goes on at once.
 
-use lacuna_model::{NodeId, RunId, Span};
+use lacuna_model::{Activity, AgentStatus, NodeId, Phase, RunId, Span};
 use lacuna_trainer::book::{Input, Note};
 
 use crate::book::apply;
@@ -24,7 +24,30 @@ fn group(nodes: &[usize]) -> World {
     assert_eq!(w.nodes_of("a"), nodes.len());
     w.pass(Span::from_secs(10));
     w.renew();
+    w.report_all();
+    w.deliver(usize::MAX);
     w
+}
+
+/// All of the first `n` say that their group is broken.
+fn all_say(w: &mut World, n: usize) {
+    (0..n).for_each(|n| says(w, n, true));
+    w.deliver(usize::MAX);
+}
+
+/// Three whose next run, after one that broke, cannot be built.
+fn unbuilt() -> World {
+    let mut w = group(&[0, 1, 2]);
+    all_say(&mut w, 3);
+    assert_eq!(failures(&w), 0, "it had trained");
+    all_say(&mut w, 3);
+    let _ = until_due(&mut w);
+    assert_eq!(failures(&w), 1);
+    w
+}
+
+fn failures(w: &World) -> u32 {
+    w.book.record(&trainer("a")).unwrap().failures
 }
 
 /// All mail but that of nodes whose agents do not run.
@@ -119,12 +142,93 @@ fn a_group_that_all_call_broken_goes_on_at_once_with_all_but_not_in_a_row() {
     w.deliver(usize::MAX);
     assert_eq!((run_of(&w).0, w.nodes_of("a")), (before.0 + 1, 3));
     assert_eq!(broke(&w), [(3, 0)]);
-    // It breaks again at once: not another run at once.
-    (0..3).for_each(|n| says(&mut w, n, true));
-    w.deliver(usize::MAX);
+    // It breaks again soon: not another run at once.
+    w.pass(Span::from_ms(500));
+    w.report_all();
+    all_say(&mut w, 3);
     assert_eq!(run_of(&w).0, before.0 + 1);
-    assert_eq!(until_due(&mut w), Span::from_secs(2));
+    assert_eq!(until_due(&mut w), Span::from_ms(1500));
     assert_eq!((run_of(&w).0, w.nodes_of("a")), (before.0 + 2, 3));
+    assert_eq!(failures(&w), 0, "it has trained meanwhile");
+}
+
+#[test]
+fn a_group_that_can_never_be_built_is_tried_ever_more_rarely_and_given_up() {
+    let mut w = group(&[0, 1, 2]);
+    all_say(&mut w, 3);
+    let mut waits = Vec::new();
+    for failure in 1..=5 {
+        let run = run_of(&w);
+        all_say(&mut w, 3);
+        assert_eq!(until_due(&mut w), Span::from_secs(2));
+        let record = w.book.record(&trainer("a")).unwrap();
+        assert_eq!((record.failures, record.run), (failure, run));
+        let reason = format!(
+            "its group could not be built: all 3 members of run {} have tried",
+            run.0
+        );
+        assert!(record.reason.starts_with(&reason), "{}", record.reason);
+        assert!(record.reason.contains("must reach each other"));
+        waits.push(until_due(&mut w).as_ms() / 1000);
+        w.renew();
+        w.deliver(usize::MAX);
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16]);
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!(record.phase, Phase::Failed);
+    let reason = "given up after 5 failures in a row; the last: its group could not be built";
+    assert!(record.reason.starts_with(reason), "{}", record.reason);
+    assert!(w.leases.values().all(|(owner, _)| owner.is_none()));
+    assert!(w.present().unusable.is_empty(), "no node is to blame");
+}
+
+#[test]
+fn a_member_that_is_lost_explains_why_a_group_could_not_be_built() {
+    let mut w = unbuilt();
+    let last = AgentStatus {
+        activity: Activity::Free,
+        leaving: true,
+        ..w.agents[&node(2)].status()
+    };
+    w.input(Input::Agent(last));
+    assert_eq!((failures(&w), w.nodes_of("a")), (0, 2));
+
+    let mut w = unbuilt();
+    w.close(2);
+    assert_eq!((failures(&w), w.nodes_of("a")), (0, 2));
+
+    // Its program was told to leave, or failed: then that is what is counted.
+    for (code, count) in [(75, 0), (1, 1)] {
+        let mut w = unbuilt();
+        w.exit(&node(2), code);
+        w.deliver(usize::MAX);
+        assert_eq!((failures(&w), w.nodes_of("a")), (count, 2));
+    }
+}
+
+#[test]
+fn members_that_meet_while_the_next_run_waits_go_on() {
+    let mut w = unbuilt();
+    let run = run_of(&w);
+    says(&mut w, 0, false);
+    w.deliver(usize::MAX);
+    w.pass(Span::from_ms(100));
+    (1..3).for_each(|n| says(&mut w, n, false));
+    w.deliver(usize::MAX);
+    assert_eq!(w.book.due(), None);
+    w.pass(Span::from_secs(5));
+    w.input(Input::Timer);
+    assert_eq!((run_of(&w), w.nodes_of("a")), (run, 3));
+
+    // One that does not meet the others is judged as ever.
+    let mut w = unbuilt();
+    let run = run_of(&w);
+    says(&mut w, 0, false);
+    says(&mut w, 1, false);
+    deliver_without(&mut w, &[2]);
+    assert_eq!(until_due(&mut w), Span::from_ms(300));
+    assert_eq!((run_of(&w).0, w.nodes_of("a")), (run.0 + 1, 3));
+    assert_eq!(failures(&w), 1, "not all have said so");
 }
 
 #[test]
@@ -179,7 +283,6 @@ fn failures_are_forgotten_after_a_minute_of_progress_over_all_runs() {
     let mut w = group(&[0, 1, 2]);
     w.exit(&node(2), 1);
     w.deliver(usize::MAX);
-    let failures = |w: &World| w.book.record(&trainer("a")).unwrap().failures;
     assert_eq!(failures(&w), 1);
     let mut base = 1000.0;
     // Preempted every twenty seconds.
