@@ -4,15 +4,19 @@
 //! It holds what Lacuna takes (`lacuna_control_harm_seconds`) and what the main scheduler takes
 //! itself to end a job and to begin another. The beginning is that of a prolog which publishes
 //! `node.busy` (deploy/slurm), whose event's id is `<job>.<node>.node.busy.<time>`; a poll sees it
-//! too late to be of use. A job on several nodes waits for the last of them. The signal's moment is
+//! too late to be of use. Nobody waited for a node whose pilot control has cancelled itself; a
+//! pilot whose time was up is not told apart, but for [`LONGEST`]. A job on several nodes waits for the last of them. The signal's moment is
 //! by control's clock, the prolog's by its node's.
 
 use std::collections::BTreeMap;
 
 use lacuna_model::{AgentStatus, EventKind, NodeEvent, NodeId, Span, Timestamp};
 
-/// A job that begins later than so long after the signal has waited for something else.
-const LONGEST: Span = Span::from_secs(120);
+/// A job that begins later than so long after the signal has waited for something else: Slurm
+/// kills what it preempts after 30 s (`KillWait`, its default), and has then to begin the job.
+const LONGEST: Span = Span::from_secs(35);
+/// A pilot that ends so long after it was cancelled ends because of that.
+const CANCELLED: Span = Span::from_secs(60);
 /// All nodes of a job have said that it begins so long after the last of them.
 const TOGETHER: Span = Span::from_secs(5);
 
@@ -21,15 +25,25 @@ const TOGETHER: Span = Span::from_secs(5);
 pub(crate) struct Handovers {
     /// When each node was asked for.
     asked: BTreeMap<NodeId, Timestamp>,
+    /// When control itself cancelled the pilot of each node.
+    cancelled: BTreeMap<NodeId, Timestamp>,
     /// Of each job, the longest time of its nodes so far, and when the last of them began.
     jobs: BTreeMap<String, (Span, Timestamp)>,
 }
 
 impl Handovers {
+    /// The pilot on a node is cancelled, because Lacuna does not need it there.
+    pub(crate) fn cancelled(&mut self, node: NodeId, now: Timestamp) {
+        self.cancelled.insert(node, now);
+    }
+
     /// An agent has spoken at `now`.
     pub(crate) fn spoke(&mut self, status: &AgentStatus, now: Timestamp) {
         if let Some(took) = status.gave_back_in {
-            self.asked.insert(status.node.clone(), now - took);
+            let cancelled = self.cancelled.remove(&status.node);
+            if cancelled.is_none_or(|at| now.since(at) > CANCELLED) {
+                self.asked.insert(status.node.clone(), now - took);
+            }
         } else if !status.leaving {
             self.asked.remove(&status.node);
         }
@@ -133,7 +147,31 @@ mod tests {
         handovers.event(&busy(2, 30), &id(2));
         // It waited for its time to come, not for the node.
         handovers.spoke(&words(3, true, Some(9)), at(10));
-        handovers.event(&busy(3, 600_000), &id(3));
+        handovers.event(&busy(3, 40_000), &id(3));
+        // Control did not need the pilot.
+        handovers.cancelled(node(4), at(0));
+        handovers.spoke(&words(4, false, None), at(5));
+        handovers.spoke(&words(4, true, None), at(8));
+        handovers.spoke(&words(4, true, Some(9)), at(10));
+        handovers.event(&busy(4, 30), &id(4));
         assert_eq!(handovers.complete(at(900_000)), []);
+    }
+
+    #[test]
+    fn a_cancellation_that_reached_nobody_is_forgotten() {
+        let mut handovers = Handovers::default();
+        handovers.cancelled(node(1), at(0));
+        handovers.spoke(&words(1, true, Some(9)), at(61_000));
+        let id = format!("19.{}.node.busy.1", node(1));
+        handovers.event(&busy(1, 61_021), &id);
+        // So is one that has had its effect.
+        handovers.cancelled(node(2), at(70_000));
+        handovers.spoke(&words(2, true, Some(9)), at(70_010));
+        handovers.spoke(&words(2, false, None), at(80_000));
+        handovers.spoke(&words(2, true, Some(9)), at(90_009));
+        let id = format!("20.{}.node.busy.1", node(2));
+        handovers.event(&busy(2, 90_020), &id);
+        let waited = [Span::from_ms(30), Span::from_ms(20)];
+        assert_eq!(handovers.complete(at(900_000)), waited);
     }
 }

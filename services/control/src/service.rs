@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lacuna_model::{AgentStatus, NodeEvent, Progress, Span, Timestamp, TrainerId};
+use lacuna_model::{AgentStatus, NodeEvent, NodeId, Progress, Span, Timestamp, TrainerId};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::{
     Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
@@ -11,6 +11,7 @@ use lacuna_trainer::Now;
 use lacuna_trainer::book::{Book, Effect, Input, Refusal};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Renewal, Request, Totals};
+use tokio::sync::mpsc;
 
 use crate::carry::Hands;
 use crate::feed::{Feed, tick};
@@ -44,6 +45,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let ctx = executor.context(ctx);
     let mut control = Control::start(ctx, metrics).await?;
     control.observes = executor.observes;
+    control.cancelled = Some(executor.cancelled);
     control.live(agents, asked).await
 }
 
@@ -54,6 +56,8 @@ struct Control {
     feed: Feed,
     arrivals: Arrivals,
     handovers: Handovers,
+    /// Nodes whose pilot the executor cancels.
+    cancelled: Option<mpsc::UnboundedReceiver<NodeId>>,
     /// Real time since the start.
     watch: Stopwatch,
     /// The newest correlation id seen, for what the timer does.
@@ -82,6 +86,7 @@ impl Control {
             feed: Feed::new(),
             arrivals: Arrivals::default(),
             handovers: Handovers::default(),
+            cancelled: None,
             watch,
             newest: String::new(),
             totals: None,
@@ -243,7 +248,15 @@ impl Control {
 
     async fn status(&mut self, status: Received<AgentStatus>) -> Result<(), ServiceError> {
         let correlation = status.envelope.correlation;
-        self.handovers.spoke(&status.message, self.ctx.clock.now());
+        let now = self.ctx.clock.now();
+        while let Some(Ok(node)) = self
+            .cancelled
+            .as_mut()
+            .map(mpsc::UnboundedReceiver::try_recv)
+        {
+            self.handovers.cancelled(node, now);
+        }
+        self.handovers.spoke(&status.message, now);
         let (commands, _) = self
             .input(Input::Agent(status.message), &correlation)
             .await?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lacuna_control_service::run;
-use lacuna_model::{Activity, AgentStatus, Epoch};
+use lacuna_model::{Activity, AgentStatus, Epoch, EventKind, NodeEvent, Span, Timestamp};
 use lacuna_runtime::{
     Bus, Config, NoArgs, ServiceError, Tasks,
     metrics::{Registry, expose},
@@ -150,6 +150,10 @@ async fn idle(bus: &Bus, seq: u64, names: &[&str]) {
 }
 
 async fn speak(bus: &Bus, name: &str, leaving: bool) {
+    speaks(bus, name, leaving, None).await;
+}
+
+async fn speaks(bus: &Bus, name: &str, leaving: bool, gave_back_in: Option<Span>) {
     let status = AgentStatus {
         node: node(name),
         epoch: Epoch(0),
@@ -157,7 +161,7 @@ async fn speak(bus: &Bus, name: &str, leaving: bool) {
         activity: Activity::Free,
         released: None,
         leaving,
-        gave_back_in: None,
+        gave_back_in,
         broken: None,
     };
     let subject = address::agent(&cluster(), &status.node);
@@ -226,6 +230,29 @@ async fn idle_nodes_get_pilots_which_outlive_control_and_are_adopted_and_cancell
         !words.contains(&"7") && !words.contains(&"8"),
         "{cancelled}"
     );
+    // A batch job waited for the pilot that somebody else ended, and for none of these.
+    for name in ["n1", "n2", "n3", "n4"] {
+        speaks(&bus, name, true, Some(Span::from_ms(5))).await;
+    }
+    let left = "lacuna_control_harm_seconds_count{cause=\"idle\"}";
+    control
+        .until("all have left", |c| c.metric(left) == 4.0)
+        .await;
+    for (seq, name) in [(1, "n1"), (2, "n2"), (3, "n3"), (4, "n4")] {
+        let begins = NodeEvent {
+            seq,
+            at: Timestamp::from_unix(200),
+            kind: EventKind::NodeBusy { node: node(name) },
+        };
+        let id = format!("{seq}.{name}.node.busy.200");
+        let subject = address::event(&cluster());
+        bus.store(&subject, &begins, &id).await.unwrap();
+    }
+    let jobs = "lacuna_control_handover_seconds_count";
+    control
+        .until("the last has begun", |c| c.metric(jobs) > 0.0)
+        .await;
+    assert_eq!(control.metric(jobs), 1.0);
     control.end().await;
 }
 

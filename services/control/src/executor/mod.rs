@@ -12,10 +12,12 @@ mod observe;
 mod service;
 mod settings;
 
+use lacuna_model::NodeId;
 use lacuna_pilots::observe::Assumed;
 use lacuna_runtime::config::PilotMode;
 use lacuna_runtime::{Context, OnError, ServiceError};
 use lacuna_wire::address;
+use tokio::sync::mpsc;
 
 use check::Check;
 use service::Service;
@@ -28,6 +30,8 @@ pub use observe::ObservedMetrics;
 pub(crate) struct Executor {
     /// Whether plans are only looked at, because nobody will start agents.
     pub(crate) observes: bool,
+    /// Nodes whose pilot is being cancelled: nobody waits for them.
+    pub(crate) cancelled: mpsc::UnboundedReceiver<NodeId>,
 }
 
 impl Executor {
@@ -51,8 +55,12 @@ impl Executor {
 /// # Errors
 /// If its configuration cannot be used.
 pub(crate) async fn start(ctx: &Context) -> Result<Executor, ServiceError> {
+    let (cancels, cancelled) = mpsc::unbounded_channel();
     let Some(pilots) = ctx.config.control.pilots.clone() else {
-        return Ok(Executor { observes: false });
+        return Ok(Executor {
+            observes: false,
+            cancelled,
+        });
     };
     let metrics = PilotMetrics::new(&ctx.registry)?;
     let observed = ObservedMetrics::new(&ctx.registry)?;
@@ -86,8 +94,12 @@ pub(crate) async fn start(ctx: &Context) -> Result<Executor, ServiceError> {
     ctx.tasks.spawn("pilots", OnError::Restart, move |stop| {
         let mut service = Service::new(task.clone(), setup.clone(), metrics.clone(), forbidden);
         service.check.clone_from(&check);
+        service.cancels = Some(cancels.clone());
         service.observe = observes.then(|| (assumed, observed.clone()));
         service.run(first.take(), stop)
     });
-    Ok(Executor { observes })
+    Ok(Executor {
+        observes,
+        cancelled,
+    })
 }

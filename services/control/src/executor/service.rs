@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use lacuna_model::{Activity, AgentStatus, Timestamp};
+use lacuna_model::{Activity, AgentStatus, NodeId, Timestamp};
 use lacuna_pilots::check::Finding;
 use lacuna_pilots::job::JobId;
 use lacuna_pilots::keeper::{Effect, Input, Keeper, Mode, Note, Offer, Ticket};
@@ -55,6 +55,8 @@ pub(super) struct Service {
     pub(super) check: Option<Check>,
     /// With what, if what would have been is counted.
     pub(super) observe: Option<(Assumed, ObservedMetrics)>,
+    /// Who is told of nodes whose pilot is being cancelled.
+    pub(super) cancels: Option<mpsc::UnboundedSender<NodeId>>,
     /// Whether the last list failed, so that only changes are told.
     list_failed: bool,
 }
@@ -82,6 +84,7 @@ impl Service {
             stopped: false,
             check: None,
             observe: None,
+            cancels: None,
             list_failed: false,
         }
     }
@@ -289,6 +292,14 @@ impl Service {
             Effect::Note(note) => {
                 self.metrics.note(&note);
                 log(&note);
+                if let Note::Cancelling {
+                    node: Some(node), ..
+                } = note
+                    && let Some(cancels) = &self.cancels
+                {
+                    // Told before the cancellation goes out, and so before the agent can leave.
+                    let _ = cancels.send(node);
+                }
             }
         }
     }
