@@ -48,18 +48,24 @@ impl Settings {
     /// The same for these trainers on a machine whose holes typically last `typical_s`: it looks
     /// no further ahead than the horizon, than four times what growing and shrinking cost these
     /// trainers on average (a change that pays has paid by then, and will be thought over before),
-    /// and than half of the holes last (beyond, the pool is another); but further where a start
-    /// costs more than that: it pays in the holes that last, or nowhere. `start_s` is what a start
-    /// stalls each, seconds, as in [`Request::start_s`].
+    /// and than half of the holes last (beyond, the pool is another).
+    ///
+    /// But never less far than four times the dearest start that a trainer without nodes waits for,
+    /// whatever else holds: a start pays in the holes that last, and what is not looked at cannot
+    /// pay. `start_s` is what a start stalls each, seconds, as in [`Request::start_s`].
     #[must_use]
     pub fn reach(&self, trainers: &[Item], start_s: &[f64], typical_s: Option<f64>) -> Self {
-        let count = trainers.len().max(1) as f64;
         let costs: f64 = trainers.iter().map(|item| item.up_s + item.down_s).sum();
-        let start = start_s.iter().sum::<f64>() / count;
-        let typical = typical_s.unwrap_or(UNKNOWN_S).max(CHANGES * start);
-        let reach = (CHANGES * costs / count).min(typical);
+        let cost = costs / trainers.len().max(1) as f64;
+        let reach = (CHANGES * cost).min(typical_s.unwrap_or(UNKNOWN_S));
+        let waiting = trainers.iter().zip(start_s);
+        let starts = waiting.filter(|(item, _)| item.current == 0);
+        let dearest = starts.fold(0.0, |most: f64, (_, &start_s)| most.max(start_s));
         Self {
-            horizon_s: self.horizon_s.min(reach.max(SHORTEST_S)),
+            horizon_s: self
+                .horizon_s
+                .min(reach.max(SHORTEST_S))
+                .max(CHANGES * dearest),
             ..*self
         }
     }

@@ -476,6 +476,25 @@ fn a_start_that_costs_more_than_most_holes_last_pays_in_those_that_do() {
     };
     assert_eq!(decide([90.0, 3600.0]), [None, Some(0)]);
     assert_eq!(decide([90.0, 120.0]), [None, None]);
+    // Also beside others that start at no cost, and beyond the horizon that was set.
+    let mut dear = trainers[0].clone();
+    dear.up_s = 2000.0;
+    let mut cheap = trainers[0].clone();
+    (cheap.up_s, cheap.max) = (1.0, 1);
+    let mixed = [cheap, dear];
+    let scenarios = Scenarios::new(3, vec![1e6; 3]);
+    let request = Request {
+        trainers: &mixed,
+        hit: &[],
+        start_s: &[1.0, 2000.0],
+        owners: &[None; 3],
+        scenarios: &scenarios,
+    };
+    let mut joint = Joint::new(Settings::default());
+    joint.adapt(&Settings::default(), &mixed, request.start_s, Some(120.0));
+    let owners = joint.decide(&request).owners;
+    let of = |j| owners.iter().filter(|&&owner| owner == Some(j)).count();
+    assert_eq!((of(0), of(1)), (1, 2));
     let uncharged = Settings::default().reach(&trainers, &[0.0], Some(120.0));
     assert_eq!(
         uncharged.horizon_s, 120.0,
