@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CLASSES, LEADS};
+use super::{CLASSES, LEADS, OVERDUE};
 
 /// What an announcement weighs fades over about so many later ones of its class.
 const REMEMBERED: f64 = 500.0;
@@ -134,6 +134,10 @@ impl Books {
                 at: at / all,
                 after: after / all,
             });
+            // Counted when its time passed.
+            if class % LEADS == OVERDUE {
+                return;
+            }
             let [soft, hard] = &mut self.counts;
             // What is hard names the latest moment, what is soft the very one.
             let (count, kept) = if is_hard {

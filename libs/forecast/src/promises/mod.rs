@@ -76,7 +76,8 @@ impl Said {
     /// The class of the newest word.
     fn class(&self, now_s: f64) -> usize {
         let lead_s = self.at_s - now_s;
-        let lead = if self.is_overdue {
+        // A plan that was moved by hours is a plan like any other.
+        let lead = if self.is_overdue && lead_s <= LEADS_S[0] {
             OVERDUE
         } else {
             let within = LEADS_S.iter().position(|&most| lead_s <= most);
@@ -225,7 +226,8 @@ impl Promises {
     #[must_use]
     pub fn record(&self, certainty: Certainty) -> Record {
         let from = first(certainty);
-        let outcomes = self.books.outcomes.iter().skip(from).take(LEADS);
+        // What is overdue has been counted when its time passed.
+        let outcomes = self.books.outcomes.iter().skip(from).take(OVERDUE);
         let [soft, hard] = self.books.counts;
         let (came_true, proved_false) = match certainty {
             Certainty::Soft => soft,

@@ -70,6 +70,29 @@ fn what_is_overdue_is_trusted_less_than_what_is_to_come() {
 }
 
 #[test]
+fn a_plan_that_slipped_by_hours_is_judged_by_its_lead_and_a_stale_one_once() {
+    let mut promises = promises(1);
+    promises.says(0, 50.0, SOFT);
+    promises.step(0.0);
+    // It has not come, and is planned two hours later; then it comes.
+    promises.says(0, 7400.0, SOFT);
+    promises.step(200.0);
+    promises.ends(0, 7400.0);
+    promises.step(7400.0);
+    let far = promises.books.outcomes[LEADS - 2];
+    assert!(far.at > 0.9 && far.after < 0.1, "{far:?}");
+    assert_eq!(promises.books.outcomes[OVERDUE].all(), 0.0);
+    let record = promises.record(SOFT);
+    assert_eq!((record.came_true, record.proved_false), (1, 1));
+    // One that nobody withdraws proves false but once, however long it stands.
+    promises.says(0, 8050.0, SOFT);
+    for minute in 0..60 {
+        promises.step(8000.0 + 60.0 * f64::from(minute));
+    }
+    assert_eq!(promises.record(SOFT).proved_false, 2);
+}
+
+#[test]
 fn a_large_job_is_one_piece_of_evidence_however_it_is_told() {
     let outcomes = |one_by_one: bool| {
         let mut promises = promises(1000);
