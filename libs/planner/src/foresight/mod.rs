@@ -8,7 +8,7 @@
 //! **The same input gives the same plan.** What a free node-second is worth is learnt by
 //! [`crate::joint`] from what it planned before. Here it learns from two plans of the same
 //! input, of which the second counts, so that a plan that is made again comes out the same,
-//! whoever makes it.
+//! whoever makes it; unless the clock cuts a solve over patterns short, which is said.
 //!
 //! **On doubt it does less.** A pool that is too old, that has no forecasts, or whose order is no
 //! order, makes no plan: what everybody has stands, as far as the pool still has it. A hole whose

@@ -6,9 +6,8 @@ use lacuna_model::Outcome;
 
 use crate::patterns::Column;
 
-/// How a solve is bounded. It ends by `rounds`, `max_columns` and `tree_nodes` long before the
-/// time limit, so that answers do not depend on the machine; the time limit is for what nobody
-/// foresaw.
+/// How a solve is bounded. It ends by `rounds`, `max_columns` and `tree_nodes`, so that answers do
+/// not depend on the machine, unless the time limit cuts it short.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// Relative gap between answer and bound that counts as optimal.
@@ -57,17 +56,17 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
-/// Trainers times nodes up to which the programme over patterns is [quick](is_quick).
-const QUICK: usize = 1_000_000;
+/// Trainers and nodes up to which the programme over patterns is [quick](is_quick): the most that
+/// were measured.
+const QUICK: (usize, usize) = (100, 10_000);
 
 /// Whether the programme over patterns is known to take little time for so many trainers and nodes,
-/// so that its better plans cost nothing that matters. By `lacuna bench forecast-plan --time-limit
-/// 250ms`, up to 100 trainers on 10,000 nodes 99 of 100 solves take less than that, whatever has
-/// happened, and leave a fraction of the gap of the dynamic programme; larger pools have not been
-/// measured.
+/// so that its better plans cost nothing that matters: some tens of milliseconds at the median, and
+/// a fraction of the gap of the dynamic programme (`lacuna bench forecast-plan`). Few solves take
+/// longer, above all where nothing runs yet; a time limit is for them.
 #[must_use]
 pub const fn is_quick(trainers: usize, nodes: usize) -> bool {
-    trainers.saturating_mul(nodes) <= QUICK
+    trainers <= QUICK.0 && nodes <= QUICK.1
 }
 
 /// Who found the answer.

@@ -68,6 +68,7 @@ impl Work<'_> {
             time_limit: left,
             gap: self.options.gap,
             node_limit: Some(self.options.tree_nodes),
+            heuristics: milp::Heuristics::None,
             ..milp::Options::default()
         };
         let (found, outcome) = self

@@ -149,7 +149,7 @@ fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts_if_that_is_
     // Over patterns, since so small a pool is quick; a large one is not.
     let plan = plan_with(&case, &preferring, false);
     assert_eq!(plan.report.solve.solver, "patterns");
-    assert!(is_quick(100, 10_000) && !is_quick(100, 10_001));
+    assert!(is_quick(100, 10_000) && !is_quick(100, 10_001) && !is_quick(101, 10));
     let asked = Settings {
         policy: Policy::Forecast,
         prefer_forecast: false,

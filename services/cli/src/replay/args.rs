@@ -149,8 +149,8 @@ enum PolicyArg {
     EqualShare,
     /// By forecasts of the holes: which nodes, and so how many; by dynamic programming
     Forecast,
-    /// By forecasts, as the planner's auto does: as milp-patterns where that is quick (trainers in
-    /// parallel times nodes of the pool up to a million), else as forecast
+    /// By forecasts, as the planner's auto does: as milp-patterns where that is quick (up to 100
+    /// trainers on 10,000 nodes), else as forecast
     Auto,
     /// By forecasts of the holes, as a mixed-integer programme over patterns of nodes
     MilpPatterns,
