@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use lacuna_forecast::{Certainty, Hazard, HazardSettings, Hint, Hinted, OrderBy, Predictor};
 use lacuna_model::{Hole, NodeId, OrderSource, Timestamp};
 use lacuna_planner::foresight::Line;
+use lacuna_planner::joint::Scenarios;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
