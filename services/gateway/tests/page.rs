@@ -150,7 +150,8 @@ impl Live {
             if read == 0 {
                 return None;
             }
-            self.text += &String::from_utf8_lossy(&bytes[..read]);
+            bytes.truncate(read);
+            self.text += &String::from_utf8_lossy(&bytes);
         }
     }
 }
