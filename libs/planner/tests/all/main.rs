@@ -23,6 +23,7 @@ mod oracles;
 mod patterns;
 mod planner;
 mod programme;
+mod reach;
 mod recorded;
 mod scheduling;
 mod stability;
