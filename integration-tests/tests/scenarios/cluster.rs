@@ -124,7 +124,7 @@ impl Cluster {
     pub(crate) async fn ask(&self, request: &Request) -> Reply {
         let mut last = String::new();
         for _ in 0..120 {
-            let subject = address::requests(&self.id);
+            let subject = address::requests_of(&self.id, "tester");
             match self
                 .bus
                 .request::<Request, Reply>(&subject, request, Duration::from_secs(2))

@@ -4,6 +4,7 @@
 //! nothing reads a clock. All other crates speak in these types.
 
 mod command;
+mod controls;
 mod curve;
 mod event;
 mod hole;
@@ -19,6 +20,7 @@ mod time;
 mod trainer;
 
 pub use command::{Action, Activity, AgentStatus, Assignment, Command, Member, Progress};
+pub use controls::{Controls, ControlsChange, Drain, Pause, UseLimit, UseWindow};
 pub use curve::{CurveError, CurvePoint, ScalingCurve};
 pub use event::{EventKind, NodeEvent, NodeState};
 pub use hole::{Hole, HoleRecord};

@@ -33,6 +33,10 @@ impl Phase {
 pub struct TrainerRecord {
     /// What was submitted.
     pub spec: TrainerSpec,
+    /// Who submitted it, as the bus proved it: only they and operators may end it. Empty in records
+    /// of before there were users; then the owner that the specification names counts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub user: String,
     /// Order of arrival, for first-come-first-served.
     pub order: u64,
     /// Where it is in its life.
@@ -95,6 +99,7 @@ impl TrainerRecord {
     pub fn new(spec: TrainerSpec, order: u64) -> Self {
         Self {
             spec,
+            user: String::new(),
             order,
             phase: Phase::Queued,
             nodes: Vec::new(),

@@ -211,7 +211,7 @@ async fn requests_are_answered_or_nobody_is_there() {
     let nats = TestNats::start();
     let asker = connect(&nats, &cluster(), "cli").await;
     let control = connect(&nats, &cluster(), "control").await;
-    let subject = address::requests(&cluster());
+    let subject = address::requests_of(&cluster(), "tester");
     let ask = |limit| asker.request::<Request, Reply>(&subject, &Request::Totals, limit);
     let nobody = ask(WAIT).await.unwrap_err();
     assert!(matches!(nobody, BusError::NoResponders { .. }), "{nobody}");

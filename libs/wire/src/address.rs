@@ -9,8 +9,9 @@ use std::marker::PhantomData;
 use lacuna_model::{ClusterId, NodeEvent, NodeId, Span, TrainerId, TrainerRecord};
 
 use crate::msg::{
-    AgentStatus, Clock, Command, DeadLetter, LeaseRecord, ObservedHour, PilotsRequest, PlanState,
-    PoolState, Progress, Renewal, Reply, Request, Settled, Totals, TrainersState,
+    AgentStatus, AuditRecord, Clock, Command, Controls, DeadLetter, Leader, LeaseRecord,
+    ObservedHour, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
+    Totals, TrainersState,
 };
 use crate::token::escape;
 
@@ -115,10 +116,16 @@ subjects! {
     renewal: Renewal = "renewal";
     /// The loop has settled, from control.
     settled: Settled = "settled";
-    /// Requests to control, answered by a [`Reply`].
-    requests: Request = "req";
-    /// Requests to the executor of pilots, answered by a [`Reply`].
-    pilots: PilotsRequest = "pilots";
+    /// Requests to control of all users, answered by a [`Reply`].
+    requests: Request = "req.*";
+    /// Requests to the executor of pilots of all users, answered by a [`Reply`].
+    pilots: PilotsRequest = "pilots.*";
+    /// What the operator wants of the use of nodes, from control.
+    controls: Controls = "controls" in "controls";
+    /// What was asked and what came of it, from all services.
+    audit_all: AuditRecord = "audit.*" in "audit";
+    /// Which instance of each service is the active one.
+    leaders: Leader = "leader.*" in "leaders";
     /// Requests for lines of output, to any node.
     logs_all: Text = "logs.*";
     /// What Lacuna tells the main scheduler: nodes given back.
@@ -134,6 +141,33 @@ subjects! {
 pub fn incoming_from(cluster: &ClusterId, source: &str) -> Subject<Foreign> {
     let text = base(cluster, &format!("in.{}", escape(source)));
     Subject::new(text, Some(stream_name(cluster, "in")))
+}
+
+/// Requests of one user to control. A server with permissions lets each user publish on their own
+/// subject alone, so that the subject proves who asks.
+#[must_use]
+pub fn requests_of(cluster: &ClusterId, user: &str) -> Subject<Request> {
+    Subject::new(base(cluster, &format!("req.{}", escape(user))), None)
+}
+
+/// Requests of one user to the executor of pilots; see [`requests_of`].
+#[must_use]
+pub fn pilots_of(cluster: &ClusterId, user: &str) -> Subject<PilotsRequest> {
+    Subject::new(base(cluster, &format!("pilots.{}", escape(user))), None)
+}
+
+/// Where a service says what was asked of it and what came of it.
+#[must_use]
+pub fn audit(cluster: &ClusterId, service: &str) -> Subject<AuditRecord> {
+    let text = base(cluster, &format!("audit.{}", escape(service)));
+    Subject::new(text, Some(stream_name(cluster, "audit")))
+}
+
+/// Which instance of a service is the active one, written by compare-and-set.
+#[must_use]
+pub fn leader(cluster: &ClusterId, service: &str) -> Subject<Leader> {
+    let text = base(cluster, &format!("leader.{}", escape(service)));
+    Subject::new(text, Some(stream_name(cluster, "leaders")))
 }
 
 /// Commands to one node.
@@ -283,6 +317,7 @@ pub fn observed_bucket(cluster: &ClusterId) -> BucketDef<ObservedHour> {
 pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
     let hour = Span::from_secs(3600);
     let day = Span::from_secs(86_400);
+    let year = Span::from_secs(365 * 86_400);
     let limits = |what, subject: &str, max_age, mib: i64, per_subject, durability| StreamDef {
         name: stream_name(cluster, what),
         subjects: vec![base(cluster, subject)],
@@ -320,6 +355,17 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         // of the next before control has read it.
         limits("progress", "progress.*", day, 64, 16, Durability::Buffered),
         limits("dead", "dead.*", day, 64, -1, Durability::Buffered),
+        limits("controls", "controls", Span::ZERO, 4, 1, Durability::Synced),
+        limits("audit", "audit.*", year, 256, -1, Durability::Synced),
+        // Said every second, and worthless soon after.
+        limits(
+            "leaders",
+            "leader.*",
+            Span::ZERO,
+            1,
+            1,
+            Durability::Buffered,
+        ),
     ]
 }
 

@@ -7,7 +7,8 @@ use lacuna_model::{
 };
 
 pub use lacuna_model::{
-    Action, Activity, AgentStatus, Assignment, Command, Member, ObservedHour, Progress,
+    Action, Activity, AgentStatus, Assignment, Command, Controls, ControlsChange, Member,
+    ObservedHour, Progress,
 };
 
 /// A message type with its address on the bus: the kind that goes into `ce-type` and the
@@ -46,6 +47,9 @@ message!(Totals, "lacuna.totals", 1);
 message!(DeadLetter, "lacuna.deadletter", 1);
 message!(ObservedHour, "lacuna.observed", 1);
 message!(PilotsRequest, "lacuna.pilots", 1);
+message!(Controls, "lacuna.controls", 1);
+message!(AuditRecord, "lacuna.audit", 1);
+message!(Leader, "lacuna.leader", 1);
 
 /// How the cluster's time runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -185,6 +189,13 @@ pub enum Request {
     },
     /// Totals since control first started.
     Totals,
+    /// What the operator wants of the use of nodes.
+    Controls,
+    /// Change what is wanted; only operators may.
+    Change {
+        /// What, in this order: all or nothing.
+        changes: Vec<ControlsChange>,
+    },
 }
 
 /// One node as control sees it.
@@ -285,6 +296,49 @@ pub enum Reply {
     },
     /// Totals.
     Totals(Totals),
+    /// What the operator wants of the use of nodes.
+    Controls(Controls),
+}
+
+/// What somebody asked, and what came of it: kept for whoever looks into it later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRecord {
+    /// The wall clock's time.
+    pub at: Timestamp,
+    /// Who asked, as the bus proves it; `unknown` of one who was not let in.
+    pub user: String,
+    /// Whether the bus proves who asked. Without keys anybody may say any name.
+    pub proven: bool,
+    /// What was asked, in one word: `submit`, `cancel`, `pause`, `pilots-stop`.
+    pub action: String,
+    /// Of what: trainers, nodes.
+    pub target: Vec<String>,
+    /// `accepted` or `refused`.
+    pub outcome: String,
+    /// The code of the refusal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// Details, and why it was refused. Never a secret.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+}
+
+/// The active instance of a service, as it says again and again. Who sees no newer word for the
+/// time that it names may take its place, by compare-and-set on the number of this message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leader {
+    /// Unique for the process.
+    pub instance: String,
+    /// Where it runs: machine, network namespace and the address it listens on. Whoever holds the
+    /// same place knows that it is gone.
+    pub seat: String,
+    /// The wall clock's time at which it took the lead.
+    pub since: Timestamp,
+    /// Milliseconds without a newer word after which it has lost the lead.
+    pub ttl_ms: u64,
+    /// Whether it has given the lead up.
+    #[serde(default)]
+    pub resigned: bool,
 }
 
 /// A message that could not be understood, kept for the operator.

@@ -130,7 +130,7 @@ impl Client {
     /// # Errors
     /// `L0002` when control does not answer.
     pub(crate) async fn ask(&self, request: Request) -> Result<Reply> {
-        let subject = address::requests(self.cluster());
+        let subject = address::requests_of(self.cluster(), self.bus.user());
         let answer: std::result::Result<Reply, BusError> =
             self.bus.request(&subject, &request, ANSWER).await;
         answer.map_err(|e| match e {

@@ -287,7 +287,11 @@ impl Control {
                 requests::logs(&self.ctx, &self.book, request, &trainer, lines);
                 return Ok(());
             }
-            Request::Trainers { .. } | Request::Nodes | Request::Totals => {
+            Request::Trainers { .. }
+            | Request::Nodes
+            | Request::Totals
+            | Request::Controls
+            | Request::Change { .. } => {
                 if let Some(reply) = requests::look(&self.book, &request.message, self.now()) {
                     requests::answer(&self.ctx.bus, &request, &reply).await;
                 }

@@ -165,7 +165,7 @@ fn nodes_of(state: &TrainersState, trainer: &str) -> usize {
 }
 
 async fn ask(bus: &Bus, request: &Request) -> Reply {
-    let subject = address::requests(&cluster());
+    let subject = address::requests_of(&cluster(), "tester");
     bus.request(&subject, request, LIMIT).await.unwrap()
 }
 
@@ -336,7 +336,7 @@ async fn a_second_control_is_noticed() {
     let reply = ask(&bus, &cancel("a")).await;
     assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
     assert!(!running_control.is_finished());
-    let subject = address::requests(&cluster());
+    let subject = address::requests_of(&cluster(), "tester");
     let unanswered = bus
         .request::<_, Reply>(&subject, &cancel("b"), Duration::from_secs(2))
         .await;

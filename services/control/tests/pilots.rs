@@ -454,7 +454,7 @@ async fn an_operator_stops_all_pilots_and_resumes() {
         .until("a submission", |_| slurm.lines("sbatch.log").len() == 1)
         .await;
     let ask = async |request: PilotsRequest| {
-        let subject = address::pilots(&cluster());
+        let subject = address::pilots_of(&cluster(), "tester");
         let reply: Reply = bus
             .request(&subject, &request, Duration::from_secs(5))
             .await

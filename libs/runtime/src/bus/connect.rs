@@ -96,6 +96,7 @@ impl Bus {
             jetstream,
             cluster: cluster.clone(),
             service: service.to_owned(),
+            user: user(settings),
             source: format!("lacuna/{service}"),
             instance: instance.get(..12).unwrap_or(&instance).to_owned(),
             sent: AtomicU64::new(1),
@@ -111,6 +112,16 @@ impl Bus {
         bus.keep_streams();
         Ok(bus)
     }
+}
+
+/// The user of the connection, else that of the process.
+fn user(settings: &BusSettings) -> String {
+    let of_process = || ["LACUNA_USER", "USER", "LOGNAME"].map(|name| std::env::var(name).ok());
+    let known = settings.user.clone().into_iter();
+    let mut known = known.chain(of_process().into_iter().flatten());
+    known
+        .find(|name| !name.is_empty())
+        .unwrap_or_else(|| "anonymous".to_owned())
 }
 
 async fn credentials(settings: &BusSettings) -> Result<ConnectOptions, BusError> {

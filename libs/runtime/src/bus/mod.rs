@@ -52,6 +52,8 @@ struct Inner {
     jetstream: async_nats::jetstream::Context,
     cluster: ClusterId,
     service: String,
+    /// On whose behalf requests go out.
+    user: String,
     source: String,
     /// Unique for this process; ids of messages are this and a number.
     instance: String,
@@ -91,6 +93,13 @@ impl Bus {
     #[must_use]
     pub fn service(&self) -> &str {
         &self.0.service
+    }
+
+    /// On whose behalf requests go out: the user of the connection, else that of the process. A
+    /// server with permissions lets nobody ask in another's name.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        &self.0.user
     }
 
     /// Whether the server is there; changes can be awaited.

@@ -11,15 +11,16 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use lacuna_model::{
-    Allocation, Epoch, EventKind, Forecast, ForecastPoint, Generation, Hole, HoleVerdict, Launch,
-    NodeEvent, NodeId, Outcome, Phase, Plan, PlanReport, Pool, PooledHole, RescaleCost, RunId,
-    ScalingCurve, Solve, Timestamp, TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict, Verdict,
-    Work,
+    Allocation, Drain, Epoch, EventKind, Forecast, ForecastPoint, Generation, Hole, HoleVerdict,
+    Launch, NodeEvent, NodeId, Outcome, Pause, Phase, Plan, PlanReport, Pool, PooledHole,
+    RescaleCost, RunId, ScalingCurve, Solve, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+    TrainerVerdict, UseLimit, UseWindow, Verdict, Work,
 };
 use lacuna_wire::msg::{
-    Action, Activity, AgentStatus, Assignment, Clock, Command, DeadLetter, LeaseRecord, Member,
-    Message, NodeView, ObservedHour, Pace, PilotsRequest, PlanState, PoolState, Progress, Renewal,
-    Reply, Request, Settled, Totals, TrainersState,
+    Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,
+    ControlsChange, DeadLetter, Leader, LeaseRecord, Member, Message, NodeView, ObservedHour, Pace,
+    PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled, Totals,
+    TrainersState,
 };
 use lacuna_wire::{ContentType, DecodeError, Envelope, codec};
 use proptest::prelude::*;
@@ -92,7 +93,13 @@ fn every_message_keeps_its_bytes() {
         step: 4,
         complete: false,
     }]);
-    check(&[record()]);
+    check(&[
+        record(),
+        TrainerRecord {
+            user: "ann".to_owned(),
+            ..record()
+        },
+    ]);
     check(&[
         LeaseRecord { trainer: None },
         LeaseRecord {
@@ -103,6 +110,24 @@ fn every_message_keeps_its_bytes() {
     check(&replies());
     check(&[totals()]);
     check(&[observed()]);
+    check(&[controls()]);
+    check(&[AuditRecord {
+        at: at(5),
+        user: "ann".to_owned(),
+        proven: true,
+        action: "cancel".to_owned(),
+        target: vec!["t".to_owned()],
+        outcome: "refused".to_owned(),
+        code: "L0020".to_owned(),
+        detail: "not yours".to_owned(),
+    }]);
+    check(&[Leader {
+        instance: "0123".to_owned(),
+        seat: "here".to_owned(),
+        since: at(5),
+        ttl_ms: 3000,
+        resigned: false,
+    }]);
     check(&[PilotsRequest::Stop, PilotsRequest::Resume]);
     check(&[DeadLetter {
         subject: "lacuna.v1.c.event".to_owned(),

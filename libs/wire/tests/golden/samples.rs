@@ -57,6 +57,7 @@ pub(crate) fn spec() -> TrainerSpec {
 pub(crate) fn record() -> TrainerRecord {
     TrainerRecord {
         spec: spec(),
+        user: String::new(),
         order: 4,
         phase: Phase::Active,
         nodes: vec![node("a.1"), node("b_2")],
@@ -352,7 +353,70 @@ pub(crate) fn requests() -> Vec<Request> {
             lines: 20,
         },
         Request::Totals,
+        Request::Controls,
+        Request::Change {
+            changes: vec![
+                ControlsChange::Pause {
+                    limit: UseLimit::AtMost { nodes: 3 },
+                    until: Some(at(9)),
+                    reason: "power".to_owned(),
+                },
+                ControlsChange::Resume,
+                ControlsChange::Drain {
+                    nodes: vec![node("a.1")],
+                    reason: "fan".to_owned(),
+                },
+                ControlsChange::Undrain {
+                    nodes: vec![node("a.1")],
+                },
+                ControlsChange::Only {
+                    patterns: vec!["a[01-16]*".to_owned()],
+                },
+                ControlsChange::Avoid { patterns: vec![] },
+                ControlsChange::MaxNodes { nodes: None },
+                ControlsChange::SetWindow(window()),
+                ControlsChange::RemoveWindow {
+                    name: "day".to_owned(),
+                },
+            ],
+        },
     ]
+}
+
+fn window() -> UseWindow {
+    UseWindow {
+        name: "day".to_owned(),
+        days: vec!["mon".to_owned()],
+        from: "08:00".to_owned(),
+        to: "18:00".to_owned(),
+        zone: Some("Europe/Berlin".to_owned()),
+        limit: UseLimit::NoGrowth,
+    }
+}
+
+pub(crate) fn controls() -> Controls {
+    Controls {
+        version: 4,
+        pause: Some(Pause {
+            limit: UseLimit::Nothing,
+            until: None,
+            by: "op".to_owned(),
+            since: at(7),
+            reason: String::new(),
+        }),
+        drained: BTreeMap::from([(
+            node("a.1"),
+            Drain {
+                by: "op".to_owned(),
+                since: at(7),
+                reason: "fan".to_owned(),
+            },
+        )]),
+        only: vec!["a*".to_owned()],
+        avoid: vec!["b*".to_owned()],
+        max_nodes: Some(12),
+        windows: vec![window()],
+    }
 }
 
 pub(crate) fn observed() -> ObservedHour {
@@ -414,6 +478,7 @@ pub(crate) fn replies() -> Vec<Reply> {
             lines: vec!["step 1".to_owned()],
         },
         Reply::Totals(totals()),
+        Reply::Controls(controls()),
     ]
 }
 

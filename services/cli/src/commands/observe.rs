@@ -110,7 +110,7 @@ pub(crate) async fn pilots(command: PilotsCommand) -> Result<()> {
         PilotsCommand::Resume(args) => (PilotsRequest::Resume, args, "as configured"),
     };
     let client = Client::connect(&args.connect).await?;
-    let subject = address::pilots(client.cluster());
+    let subject = address::pilots_of(client.cluster(), client.bus().user());
     let limit = Duration::from_secs(10);
     let reply: Reply = client
         .bus()
