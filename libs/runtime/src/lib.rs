@@ -59,6 +59,7 @@ pub mod config;
 pub mod http;
 pub mod metrics;
 pub mod nats_server;
+pub mod process;
 pub mod service;
 pub mod supervise;
 pub mod telemetry;

@@ -18,6 +18,7 @@ use crate::bus::Bus;
 use crate::clock::{ClusterClock, Stopwatch};
 use crate::config::Config;
 use crate::http::{self, Health};
+use crate::process;
 use crate::supervise::Tasks;
 use crate::telemetry;
 
@@ -152,6 +153,9 @@ fn fail(service: &str, code: u8, error: &dyn std::fmt::Display) -> ExitCode {
 
 async fn live(service: &'static str, common: &CommonArgs, config: Config, run: Run) -> u8 {
     let registry = Registry::new();
+    if let Err(error) = process::export(&registry) {
+        tracing::warn!(%error, "what the process uses is not exported");
+    }
     let health = Health::default();
     let shutdown = CancellationToken::new();
     watch_signals(shutdown.clone());
