@@ -144,3 +144,90 @@ pub enum ControlsChange {
         name: String,
     },
 }
+
+/// Why a node is withheld from use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WithheldBy {
+    /// An operator has drained it.
+    Drained,
+    /// The lists of nodes to use and not to use leave it out.
+    List,
+    /// A pause holds.
+    Paused,
+    /// A window of time holds.
+    Window,
+    /// As many nodes as the cap allows are used already.
+    Cap,
+}
+
+impl WithheldBy {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Drained,
+        Self::List,
+        Self::Paused,
+        Self::Window,
+        Self::Cap,
+    ];
+
+    /// A word for it, for logs and metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Drained => "drained",
+            Self::List => "list",
+            Self::Paused => "paused",
+            Self::Window => "window",
+            Self::Cap => "cap",
+        }
+    }
+}
+
+/// A limit that holds now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitInForce {
+    /// Where it comes from.
+    pub by: WithheldBy,
+    /// How much may be used.
+    pub limit: UseLimit,
+    /// Who paused and why, or the window's name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+    /// When it ends by itself, by the wall clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+/// What comes of [`Controls`] at a moment: for whoever shows it, and for whoever starts pilots.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UseState {
+    /// [`Controls::version`] that it comes of.
+    pub version: u64,
+    /// When it was found, by the wall clock.
+    pub at: Timestamp,
+    /// So many nodes are used at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<u32>,
+    /// Whether no further node is taken.
+    pub no_growth: bool,
+    /// The limits that hold.
+    pub limits: Vec<LimitInForce>,
+    /// When that changes by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Timestamp>,
+    /// How many nodes are used now.
+    pub used: u32,
+    /// Nodes that are not used, by why: idle ones, those on their way back, and all drained ones.
+    pub withheld: BTreeMap<WithheldBy, Vec<NodeId>>,
+}
+
+impl UseState {
+    /// Why a node is withheld, if it is.
+    #[must_use]
+    pub fn why(&self, node: &NodeId) -> Option<WithheldBy> {
+        let found = self.withheld.iter().find(|(_, nodes)| nodes.contains(node));
+        found.map(|(by, _)| *by)
+    }
+}

@@ -20,7 +20,9 @@ mod time;
 mod trainer;
 
 pub use command::{Action, Activity, AgentStatus, Assignment, Command, Member, Progress};
-pub use controls::{Controls, ControlsChange, Drain, Pause, UseLimit, UseWindow};
+pub use controls::{
+    Controls, ControlsChange, Drain, LimitInForce, Pause, UseLimit, UseState, UseWindow, WithheldBy,
+};
 pub use curve::{CurveError, CurvePoint, ScalingCurve};
 pub use event::{EventKind, NodeEvent, NodeState};
 pub use hole::{Hole, HoleRecord};

@@ -33,9 +33,9 @@ impl Phase {
 pub struct TrainerRecord {
     /// What was submitted.
     pub spec: TrainerSpec,
-    /// Who submitted it, as the bus proved it: only they and operators may end it. Empty in records
-    /// of before there were users; then the owner that the specification names counts.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    /// Who submitted it, as the bus proved it: only they and operators may end it. Of records of
+    /// before there were users it is the owner that the specification names; empty if it names
+    /// none.
     pub user: String,
     /// Order of arrival, for first-come-first-served.
     pub order: u64,

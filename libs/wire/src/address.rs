@@ -11,7 +11,7 @@ use lacuna_model::{ClusterId, NodeEvent, NodeId, Span, TrainerId, TrainerRecord}
 use crate::msg::{
     AgentStatus, AuditRecord, Clock, Command, Controls, DeadLetter, Leader, LeaseRecord,
     ObservedHour, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
-    Totals, TrainersState,
+    Totals, TrainersState, UseState,
 };
 use crate::token::escape;
 
@@ -104,6 +104,8 @@ subjects! {
     trainers: TrainersState = "state.trainers" in "state";
     /// What has come of it all, from control, for itself after a restart.
     totals: Totals = "state.totals" in "state";
+    /// What comes of the operator's controls now, from control.
+    use_state: UseState = "state.use" in "state";
     /// The newest plan, from planner.
     plan: PlanState = "state.plan" in "plan";
     /// Commands to all nodes.

@@ -1,13 +1,16 @@
 //! Messages as bytes and headers, and back.
 //!
 //! The payload is MessagePack with named fields, or JSON if the content type says so. Fields
-//! that are not known are ignored; a version that is not known is refused.
+//! that are not known are ignored. A version that is older than the newest, but not too old, is
+//! read by the type that it had then; a newer one is refused.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use lacuna_model::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::msg::Message;
+use crate::msg::{Message, WIRE};
 use crate::time_text;
 
 /// `ce-specversion`: the version of CloudEvents.
@@ -71,6 +74,9 @@ pub struct Envelope {
     pub correlation: String,
     /// `content-type`.
     pub content_type: ContentType,
+    /// `ce-reads`: the newest [`WIRE`] that who asks can read the answer in. Nothing in what is no
+    /// request, and in requests of those that know only the oldest.
+    pub reads: Option<u16>,
 }
 
 /// Why a message was not understood.
@@ -102,14 +108,17 @@ pub enum DecodeError {
     },
     /// The message has a version that this program does not know.
     #[error(
-        "{kind} has version {found}; this program knows version {known}: upgrade the older side"
+        "{kind} has version {found}; this program knows versions {oldest} to {known}: upgrade \
+         the older side"
     )]
     Version {
         /// Of which kind.
         kind: &'static str,
         /// What came.
         found: u16,
-        /// What is known.
+        /// The oldest that is known.
+        oldest: u16,
+        /// The newest that is known.
         known: u16,
     },
     /// The payload is not what its kind and version say.
@@ -144,6 +153,7 @@ impl Envelope {
             time,
             correlation: correlation.to_owned(),
             content_type: ContentType::MessagePack,
+            reads: None,
         }
     }
 
@@ -162,6 +172,9 @@ impl Envelope {
         ];
         if !self.correlation.is_empty() {
             headers.push(("ce-correlationid", escape(&self.correlation)));
+        }
+        if let Some(reads) = self.reads {
+            headers.push(("ce-reads", reads.to_string()));
         }
         headers
     }
@@ -214,6 +227,7 @@ impl Envelope {
             time,
             correlation: found.correlation.unwrap_or_default(),
             content_type,
+            reads: found.reads.and_then(|text| text.parse().ok()),
         })
     }
 }
@@ -237,6 +251,8 @@ pub struct Attributes {
     pub correlation: Option<String>,
     /// `content-type`.
     pub content_type: Option<String>,
+    /// `ce-reads`.
+    pub reads: Option<String>,
 }
 
 impl Attributes {
@@ -251,26 +267,47 @@ impl Attributes {
             "ce-time" => &mut self.time,
             "ce-correlationid" => &mut self.correlation,
             "content-type" => &mut self.content_type,
+            "ce-reads" => &mut self.reads,
             _ => return,
         };
         *slot = Some(percent_decode_str(value).decode_utf8_lossy().into_owned());
     }
 }
 
-/// The payload of a message: MessagePack with named fields.
+/// The payload of a message in its newest version: MessagePack with named fields.
 ///
 /// # Errors
 /// [`EncodeError`]; cannot happen for the messages of [`crate::msg`].
 pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, EncodeError> {
-    let mut bytes = Vec::with_capacity(256);
-    let mut writer = rmp_serde::Serializer::new(&mut bytes).with_struct_map();
-    message
-        .serialize(&mut writer)
-        .map_err(|source| EncodeError {
-            kind: M::KIND,
-            source,
-        })?;
-    Ok(bytes)
+    encode_for(message, WIRE).map(|(_, payload)| payload)
+}
+
+/// The payload of a message for readers of this [`WIRE`], and its version: the newest that they
+/// know.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_for<M: Message>(message: &M, wire: u16) -> Result<(u16, Vec<u8>), EncodeError> {
+    let refuse = |source| EncodeError {
+        kind: M::KIND,
+        source,
+    };
+    let past = (M::OLDEST..M::VERSION)
+        .rev()
+        .filter(|version| *version <= wire && wire < M::VERSION)
+        .find_map(|version| Some((version, message.write_past(version)?)));
+    match past {
+        Some((version, written)) => Ok((version, written.map_err(refuse)?)),
+        None => Ok((M::VERSION, bytes(message).map_err(refuse)?)),
+    }
+}
+
+/// The version in which messages of a kind are written for readers of this [`WIRE`].
+#[must_use]
+pub fn version_for<M: Message>(wire: u16) -> u16 {
+    // The versions of a kind are numbers of the wire; those between are no versions of it, but
+    // nothing is older than its oldest.
+    M::VERSION.min(wire).max(M::OLDEST)
 }
 
 /// The message in a payload, after a look at its envelope.
@@ -284,21 +321,37 @@ pub fn decode<M: Message>(envelope: &Envelope, payload: &[u8]) -> Result<M, Deco
             expected: M::KIND,
         });
     }
-    if envelope.version != M::VERSION {
-        return Err(DecodeError::Version {
+    let read = if envelope.version == M::VERSION {
+        Some(parse(envelope.content_type, payload))
+    } else {
+        M::read_past(envelope.version, envelope.content_type, payload)
+    };
+    match read {
+        Some(read) => read.map_err(|reason| DecodeError::Payload {
+            kind: M::KIND,
+            reason,
+        }),
+        None => Err(DecodeError::Version {
             kind: M::KIND,
             found: envelope.version,
+            oldest: M::OLDEST,
             known: M::VERSION,
-        });
+        }),
     }
-    let refuse = |reason: String| DecodeError::Payload {
-        kind: M::KIND,
-        reason,
-    };
-    match envelope.content_type {
-        ContentType::MessagePack => {
-            rmp_serde::from_slice(payload).map_err(|e| refuse(e.to_string()))
-        }
-        ContentType::Json => serde_json::from_slice(payload).map_err(|e| refuse(e.to_string())),
+}
+
+/// A value out of a payload.
+pub(crate) fn parse<T: DeserializeOwned>(form: ContentType, payload: &[u8]) -> Result<T, String> {
+    match form {
+        ContentType::MessagePack => rmp_serde::from_slice(payload).map_err(|e| e.to_string()),
+        ContentType::Json => serde_json::from_slice(payload).map_err(|e| e.to_string()),
     }
+}
+
+/// A value as MessagePack with named fields.
+pub(crate) fn bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, rmp_serde::encode::Error> {
+    let mut bytes = Vec::with_capacity(256);
+    let mut writer = rmp_serde::Serializer::new(&mut bytes).with_struct_map();
+    value.serialize(&mut writer)?;
+    Ok(bytes)
 }

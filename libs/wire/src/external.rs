@@ -8,12 +8,20 @@
 //! may the `deadline` of `node.wanted` (the event's own time then).
 //! The object comes alone, or as the `data` of a CloudEvent: binary mode (attributes in
 //! `ce-*` headers) or structured mode (`application/cloudevents+json`). JSON or MessagePack.
+//! [`crate::schema`] says the same as JSON Schema.
 
-use lacuna_model::{EventKind, Hole, NodeId, Timestamp};
+mod error;
+mod fields;
+
+use lacuna_model::{EventKind, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::codec::{Attributes, ContentType};
 use crate::time_text;
+
+use fields::{Fields, name_of, text_of, version_of};
+
+pub use error::ExternalError;
 
 /// The version of the event vocabulary.
 pub const EVENT_VERSION: &str = "1";
@@ -42,72 +50,6 @@ pub struct External {
     pub source: Option<String>,
 }
 
-/// Why an external event was refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ExternalError {
-    /// The content type is none that can be read.
-    #[error(
-        "content type {found:?} cannot be read: send application/json, application/msgpack or \
-         application/cloudevents+json"
-    )]
-    ContentType {
-        /// What the header says.
-        found: String,
-    },
-    /// The payload is not JSON, or not MessagePack.
-    #[error("payload cannot be read: {reason}")]
-    Syntax {
-        /// What the parser said.
-        reason: String,
-    },
-    /// The payload is not an object.
-    #[error(
-        "payload is {found}: expected an object as in {{\"type\":\"node.idle\",\"node\":\"n1\"}}"
-    )]
-    NotAnObject {
-        /// What it is.
-        found: &'static str,
-    },
-    /// A field is missing.
-    #[error("event {kind:?} has no field {field:?}")]
-    Missing {
-        /// The event's type.
-        kind: String,
-        /// Which field.
-        field: &'static str,
-    },
-    /// A field makes no sense.
-    #[error("field {field:?} of event {kind:?} is {value}: expected {expected}")]
-    Field {
-        /// The event's type.
-        kind: String,
-        /// Which field.
-        field: &'static str,
-        /// What it holds, cut short.
-        value: String,
-        /// What would have been accepted.
-        expected: String,
-    },
-    /// The type is not known.
-    #[error("unknown event type {found:?}: expected one of {}", TYPES.join(", "))]
-    Type {
-        /// What it says.
-        found: String,
-    },
-    /// The version of CloudEvents is not known.
-    #[error("ce-specversion is {found:?}: this program knows CloudEvents 1.x")]
-    SpecVersion {
-        /// What it says.
-        found: String,
-    },
-    /// The version is not known.
-    #[error("event has version {found:?}; this program knows version {EVENT_VERSION}")]
-    Version {
-        /// What it says.
-        found: String,
-    },
-}
-
 /// Reads an external event out of headers and payload.
 ///
 /// # Errors
@@ -116,41 +58,72 @@ pub fn read<'h>(
     headers: impl IntoIterator<Item = (&'h str, &'h str)>,
     payload: &[u8],
 ) -> Result<External, ExternalError> {
+    check(headers, payload).map_err(|wrong| {
+        let first = wrong.into_iter().next();
+        // There is no refusal without an error.
+        first.unwrap_or_else(|| ExternalError::Syntax {
+            reason: "for no known reason".to_owned(),
+        })
+    })
+}
+
+/// Like [`read`], but tells all that is wrong, and not only the first thing.
+///
+/// # Errors
+/// Every [`ExternalError`], in the order of the fields; at least one.
+pub fn check<'h>(
+    headers: impl IntoIterator<Item = (&'h str, &'h str)>,
+    payload: &[u8],
+) -> Result<External, Vec<ExternalError>> {
     let mut attributes = Attributes::default();
     for (name, value) in headers {
         attributes.take(name, value);
     }
-    let value = parse(attributes.content_type.as_deref(), payload)?;
+    let value = parse(attributes.content_type.as_deref(), payload).map_err(|e| vec![e])?;
+    let not_an_object = |value: &Value| {
+        vec![ExternalError::NotAnObject {
+            found: name_of(value),
+        }]
+    };
     let Value::Object(mut body) = value else {
-        return Err(ExternalError::NotAnObject {
-            found: name_of(&value),
-        });
+        return Err(not_an_object(&value));
     };
     if body.contains_key("specversion") {
-        // Structured mode: the attributes are fields, the event is in `data`.
-        for (name, slot) in [
-            ("specversion", &mut attributes.spec),
-            ("id", &mut attributes.id),
-            ("source", &mut attributes.source),
-            ("type", &mut attributes.kind),
-            ("time", &mut attributes.time),
-            ("dataversion", &mut attributes.version),
-        ] {
-            if let Some(text) = body.get(name).map(text_of) {
-                *slot = Some(text);
-            }
-        }
+        structured(&mut attributes, &body)?;
         body = match body.remove("data") {
             Some(Value::Object(data)) => data,
             None | Some(Value::Null) => Map::new(),
-            Some(other) => {
-                return Err(ExternalError::NotAnObject {
-                    found: name_of(&other),
-                });
-            }
+            Some(other) => return Err(not_an_object(&other)),
         };
     }
     event(&attributes, &body)
+}
+
+/// Structured mode: the attributes are fields, the event is in `data`.
+fn structured(
+    attributes: &mut Attributes,
+    body: &Map<String, Value>,
+) -> Result<(), Vec<ExternalError>> {
+    attributes.spec = body.get("specversion").map(text_of);
+    for (name, slot) in [
+        ("id", &mut attributes.id),
+        ("source", &mut attributes.source),
+        ("type", &mut attributes.kind),
+        ("time", &mut attributes.time),
+        ("dataversion", &mut attributes.version),
+    ] {
+        // As CloudEvents has it, null is as good as absent.
+        if let Some(value) = body.get(name).filter(|value| !value.is_null()) {
+            *slot = Some(text_of(value));
+        }
+    }
+    if body.get("type").is_none_or(Value::is_null) {
+        return Err(vec![ExternalError::Missing {
+            kind: "?".to_owned(),
+            field: "type",
+        }]);
+    }
+    Ok(())
 }
 
 /// Bytes to a value: by content type, or by the first byte if there is none.
@@ -181,193 +154,118 @@ fn parse(content_type: Option<&str>, payload: &[u8]) -> Result<Value, ExternalEr
 }
 
 /// The event in a body, with what the attributes say in addition.
-fn event(attributes: &Attributes, body: &Map<String, Value>) -> Result<External, ExternalError> {
+fn event(
+    attributes: &Attributes,
+    body: &Map<String, Value>,
+) -> Result<External, Vec<ExternalError>> {
     if let Some(found) = attributes.spec.clone()
         && found != "1"
         && !found.starts_with("1.")
     {
-        return Err(ExternalError::SpecVersion { found });
+        return Err(vec![ExternalError::SpecVersion { found }]);
     }
-    let version = body
-        .get("version")
-        .or_else(|| body.get("dataversion"))
-        .map(text_of)
-        .or_else(|| attributes.version.clone());
-    if let Some(found) = version.filter(|v| v != EVENT_VERSION) {
-        return Err(ExternalError::Version { found });
+    let versions = ["version", "dataversion"].into_iter();
+    let versions = versions.filter_map(|name| body.get(name).and_then(version_of));
+    let mut versions = versions.chain(attributes.version.clone());
+    if let Some(found) = versions.find(|version| version != EVENT_VERSION) {
+        return Err(vec![ExternalError::Version { found }]);
     }
-    let kind = body
-        .get("type")
-        .map(text_of)
-        .or_else(|| attributes.kind.clone());
-    let kind = kind.ok_or_else(|| ExternalError::Missing {
-        kind: "?".to_owned(),
-        field: "type",
-    })?;
-    let fields = Fields { kind: &kind, body };
-    let at = match body.get("time") {
-        None | Some(Value::Null) => match &attributes.time {
-            None => None,
-            Some(text) => Some(
-                time_text::parse(text)
-                    .map_err(|_| fields.wrong("time", &Value::from(text.as_str()), TIME))?,
-            ),
-        },
-        Some(value) => Some(fields.as_time("time", value)?),
+    let own = body.get("type").map(text_of);
+    let Some(kind) = own.or_else(|| attributes.kind.clone()) else {
+        return Err(vec![ExternalError::Missing {
+            kind: "?".to_owned(),
+            field: "type",
+        }]);
     };
-    let event = match kind.strip_prefix("lacuna.").unwrap_or(&kind) {
+    let bare = bare_name(&kind);
+    let mut fields = Fields::new(&kind, body);
+    if let Some(other) = attributes.kind.as_deref()
+        && bare_name(other) != bare
+    {
+        let expected = format!("the type {other:?} that the attributes of the event name");
+        fields.wrong("type", &Value::from(kind.as_str()), &expected);
+    }
+    let said = attributes.time.as_deref();
+    let said = said.and_then(|text| match time_text::parse(text) {
+        Ok(at) => Some(at),
+        Err(_) => {
+            fields.wrong("time", &Value::from(text), fields::TIME);
+            None
+        }
+    });
+    let at = fields.maybe_time("time").or(said);
+    if !TYPES.contains(&bare) {
+        return Err(vec![ExternalError::Type { found: kind }]);
+    }
+    let event = kind_of(bare, &mut fields, at);
+    let wrong = fields.into_wrong();
+    match event {
+        Some(kind) if wrong.is_empty() => Ok(External {
+            kind,
+            at,
+            id: attributes.id.clone(),
+            source: attributes.source.clone(),
+        }),
+        _ => Err(wrong),
+    }
+}
+
+/// The type without what may stand before it.
+fn bare_name(kind: &str) -> &str {
+    kind.strip_prefix("lacuna.").unwrap_or(kind)
+}
+
+/// The event of this type; nothing if a field is wrong, which `fields` has noted.
+fn kind_of(name: &str, fields: &mut Fields<'_>, at: Option<Timestamp>) -> Option<EventKind> {
+    Some(match name {
         "node.idle" => EventKind::NodeIdle {
             node: fields.node()?,
         },
         "node.busy" => EventKind::NodeBusy {
             node: fields.node()?,
         },
-        "node.down" => EventKind::NodeDown {
-            node: fields.node()?,
-            reason: body.get("reason").map(text_of).unwrap_or_default(),
-        },
-        "node.wanted" => EventKind::NodeWanted {
-            node: fields.node()?,
-            // The ledger makes it the event's time if it is earlier.
-            deadline: match body.get("deadline") {
-                None | Some(Value::Null) => at.unwrap_or_default(),
-                Some(value) => fields.as_time("deadline", value)?,
-            },
-        },
-        "job.planned" => EventKind::JobPlanned {
-            job: fields.text("job")?,
-            nodes: fields.nodes()?,
-            start: fields.time("start")?,
-        },
-        "reservation" => EventKind::Reservation {
-            name: fields.text("name")?,
-            nodes: fields.nodes()?,
-            start: fields.time("start")?,
-            end: fields.time("end")?,
-        },
-        "snapshot" => EventKind::Snapshot {
+        "node.down" => {
+            let (node, reason) = (fields.node(), fields.words("reason"));
+            EventKind::NodeDown {
+                node: node?,
+                reason: reason.unwrap_or_default(),
+            }
+        }
+        "node.wanted" => {
+            let (node, deadline) = (fields.node(), fields.maybe_time("deadline"));
+            EventKind::NodeWanted {
+                node: node?,
+                // The ledger makes it the event's time if it is earlier.
+                deadline: deadline.or(at).unwrap_or_default(),
+            }
+        }
+        "job.planned" => {
+            let (job, nodes, start) = (fields.name("job"), fields.nodes(), fields.time("start"));
+            EventKind::JobPlanned {
+                job: job?,
+                nodes: nodes?,
+                start: start?,
+            }
+        }
+        "reservation" => {
+            let (name, nodes) = (fields.name("name"), fields.nodes());
+            let (start, end) = (fields.time("start"), fields.time("end"));
+            EventKind::Reservation {
+                name: name?,
+                nodes: nodes?,
+                start: start?,
+                end: end?,
+            }
+        }
+        // The caller has looked at the type.
+        _ => EventKind::Snapshot {
             idle: fields.holes(at)?,
         },
-        _ => return Err(ExternalError::Type { found: kind }),
-    };
-    Ok(External {
-        kind: event,
-        at,
-        id: attributes.id.clone(),
-        source: attributes.source.clone(),
     })
 }
 
-const TIME: &str = "a time as in \"2021-02-10T00:08:00Z\", or seconds since 1970";
 const UNKNOWN_FORM: &str = "it is neither a JSON object nor a MessagePack map, and no content-type \
     says what it is";
-const NODES: &str = "a list of node names";
-const HOLES: &str = "a list of objects as in {\"node\":\"n1\",\"since\":1612915680}";
-
-/// The fields of one event, read with errors that name it.
-struct Fields<'a> {
-    kind: &'a str,
-    body: &'a Map<String, Value>,
-}
-
-impl Fields<'_> {
-    fn wrong(&self, field: &'static str, value: &Value, expected: &str) -> ExternalError {
-        let mut value = value.to_string();
-        if value.chars().count() > 60 {
-            value = value.chars().take(57).chain("...".chars()).collect();
-        }
-        ExternalError::Field {
-            kind: self.kind.to_owned(),
-            field,
-            value,
-            expected: expected.to_owned(),
-        }
-    }
-
-    fn get(&self, field: &'static str) -> Result<&Value, ExternalError> {
-        self.body.get(field).ok_or_else(|| ExternalError::Missing {
-            kind: self.kind.to_owned(),
-            field,
-        })
-    }
-
-    fn text(&self, field: &'static str) -> Result<String, ExternalError> {
-        Ok(text_of(self.get(field)?))
-    }
-
-    fn as_node(&self, field: &'static str, value: &Value) -> Result<NodeId, ExternalError> {
-        let name = value
-            .as_str()
-            .ok_or_else(|| self.wrong(field, value, "a node name"))?;
-        NodeId::new(name).map_err(|e| self.wrong(field, value, e.expected))
-    }
-
-    fn node(&self) -> Result<NodeId, ExternalError> {
-        self.as_node("node", self.get("node")?)
-    }
-
-    fn nodes(&self) -> Result<Vec<NodeId>, ExternalError> {
-        let value = self.get("nodes")?;
-        let list = value
-            .as_array()
-            .ok_or_else(|| self.wrong("nodes", value, NODES))?;
-        list.iter().map(|v| self.as_node("nodes", v)).collect()
-    }
-
-    fn as_time(&self, field: &'static str, value: &Value) -> Result<Timestamp, ExternalError> {
-        let time = match value {
-            Value::String(text) => time_text::parse(text).ok(),
-            Value::Number(number) => number.as_f64().and_then(time_text::from_seconds),
-            _ => None,
-        };
-        time.ok_or_else(|| self.wrong(field, value, TIME))
-    }
-
-    fn time(&self, field: &'static str) -> Result<Timestamp, ExternalError> {
-        self.as_time(field, self.get(field)?)
-    }
-
-    /// Holes as objects, or as bare node names that are idle since the event's own time.
-    fn holes(&self, at: Option<Timestamp>) -> Result<Vec<Hole>, ExternalError> {
-        let value = self.get("idle")?;
-        let list = value
-            .as_array()
-            .ok_or_else(|| self.wrong("idle", value, HOLES))?;
-        let hole = |entry: &Value| match (entry, at) {
-            (Value::Object(fields), _) => {
-                let missing = || self.wrong("idle", entry, HOLES);
-                Ok(Hole {
-                    node: self.as_node("idle", fields.get("node").ok_or_else(missing)?)?,
-                    since: self.as_time("since", fields.get("since").ok_or_else(missing)?)?,
-                })
-            }
-            (Value::String(_), Some(since)) => Ok(Hole {
-                node: self.as_node("idle", entry)?,
-                since,
-            }),
-            _ => Err(self.wrong("idle", entry, HOLES)),
-        };
-        list.iter().map(hole).collect()
-    }
-}
-
-fn text_of(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-fn name_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -9,11 +9,13 @@
 //! - [`msg`]: the messages, each with its kind and version ([`Message`])
 //! - [`codec`]: bytes and headers to messages, and back
 //! - [`external`]: the lenient form in which other programs may send events
+//! - [`schema`]: the same as JSON Schema
 
 pub mod address;
 pub mod codec;
 pub mod external;
 pub mod msg;
+pub mod schema;
 pub mod time_text;
 pub mod token;
 

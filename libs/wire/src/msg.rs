@@ -1,4 +1,6 @@
-//! The messages, version 1. Each travels on the subject that its [`Message`] names.
+//! The messages, in their newest versions. Each travels on the subject that its [`Message`] names.
+
+mod v1;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,46 +10,109 @@ use lacuna_model::{
 
 pub use lacuna_model::{
     Action, Activity, AgentStatus, Assignment, Command, Controls, ControlsChange, Member,
-    ObservedHour, Progress,
+    ObservedHour, Progress, UseState,
 };
+
+use crate::codec::{self, ContentType};
 
 /// A message type with its address on the bus: the kind that goes into `ce-type` and the
 /// version of its fields.
+///
+/// The version of a kind is the number of the wire ([`WIRE`]) in which its fields last changed so
+/// that older readers would misread them. A field that may be missing is no such change, nor is a
+/// new variant of a request: readers ignore the one and refuse the other by itself.
 pub trait Message: Serialize + for<'de> Deserialize<'de> {
     /// Kind, e.g. `lacuna.pool`.
     const KIND: &'static str;
-    /// Version of the fields; a receiver refuses any other.
+    /// Version of the fields, as they are written; a receiver refuses any newer one.
     const VERSION: u16;
+    /// The oldest version that is still read, and written for those who know no newer one.
+    const OLDEST: u16 = Self::VERSION;
+
+    /// Reads a payload of an older version; nothing if there was none of that number.
+    fn read_past(
+        _version: u16,
+        _form: ContentType,
+        _payload: &[u8],
+    ) -> Option<Result<Self, String>> {
+        None
+    }
+
+    /// Writes the payload of an older version; nothing if there was none of that number.
+    fn write_past(&self, _version: u16) -> Option<Result<Vec<u8>, rmp_serde::encode::Error>> {
+        None
+    }
 }
 
+/// The number of the wire: grows when the version of any message does. A service that is told to
+/// speak an older one writes each kind in the newest version that this one had.
+pub const WIRE: u16 = 2;
+
+/// The oldest number of the wire that can still be spoken.
+pub const OLDEST_WIRE: u16 = 1;
+
 macro_rules! message {
-    ($type:ty, $kind:literal, $version:literal) => {
+    ($type:ty, $kind:literal, $version:literal $(, $past:literal = $before:ty)*) => {
         impl Message for $type {
             const KIND: &'static str = $kind;
             const VERSION: u16 = $version;
+            const OLDEST: u16 = first(&[$($past,)* $version]);
+
+            fn read_past(
+                version: u16,
+                form: ContentType,
+                payload: &[u8],
+            ) -> Option<Result<Self, String>> {
+                match version {
+                    $($past => Some(codec::parse::<$before>(form, payload).map(Self::from)),)*
+                    _ => {
+                        let _ = (form, payload);
+                        None
+                    }
+                }
+            }
+
+            fn write_past(
+                &self,
+                version: u16,
+            ) -> Option<Result<Vec<u8>, rmp_serde::encode::Error>> {
+                match version {
+                    $($past => Some(codec::bytes(&<$before>::from(self))),)*
+                    _ => None,
+                }
+            }
         }
     };
+}
+
+/// The oldest of a kind's versions, which stand in their order.
+const fn first(versions: &[u16]) -> u16 {
+    match versions {
+        [oldest, ..] => *oldest,
+        [] => 0,
+    }
 }
 
 message!(Clock, "lacuna.clock", 1);
 message!(NodeEvent, "lacuna.event", 1);
 message!(PoolState, "lacuna.pool", 1);
-message!(TrainersState, "lacuna.trainers", 1);
+message!(TrainersState, "lacuna.trainers", 2, 1 = v1::Trainers);
 message!(PlanState, "lacuna.plan", 1);
 message!(Command, "lacuna.command", 1);
 message!(AgentStatus, "lacuna.agent", 1);
 message!(Progress, "lacuna.progress", 1);
 message!(Renewal, "lacuna.renewal", 1);
 message!(Settled, "lacuna.settled", 1);
-message!(TrainerRecord, "lacuna.trainer", 1);
+message!(TrainerRecord, "lacuna.trainer", 2, 1 = v1::Trainer);
 message!(LeaseRecord, "lacuna.lease", 1);
 message!(Request, "lacuna.request", 1);
-message!(Reply, "lacuna.reply", 1);
+message!(Reply, "lacuna.reply", 2, 1 = v1::Answer);
 message!(Totals, "lacuna.totals", 1);
 message!(DeadLetter, "lacuna.deadletter", 1);
 message!(ObservedHour, "lacuna.observed", 1);
 message!(PilotsRequest, "lacuna.pilots", 1);
 message!(Controls, "lacuna.controls", 1);
+message!(UseState, "lacuna.use", 1);
 message!(AuditRecord, "lacuna.audit", 1);
 message!(Leader, "lacuna.leader", 1);
 

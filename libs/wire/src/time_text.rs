@@ -32,12 +32,13 @@ pub fn parse(text: &str) -> Result<Timestamp, TimeError> {
         })
 }
 
+/// The last second of the year 9999, the end of ISO 8601's four digits.
+pub const LAST_SECOND: f64 = 253_402_300_799.0;
+
 /// From seconds since the Unix epoch; nothing for what is no plausible time.
 #[must_use]
 pub fn from_seconds(seconds: f64) -> Option<Timestamp> {
-    // Year 9999, the end of ISO 8601's four digits.
-    const LAST: f64 = 253_402_300_799.0;
-    (seconds.is_finite() && (0.0..=LAST).contains(&seconds))
+    (seconds.is_finite() && (0.0..=LAST_SECOND).contains(&seconds))
         .then(|| Timestamp::from_unix_ms((seconds * 1000.0).round() as i64))
 }
 

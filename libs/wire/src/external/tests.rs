@@ -1,3 +1,4 @@
+use lacuna_model::{Hole, NodeId};
 use proptest::prelude::*;
 
 use super::*;

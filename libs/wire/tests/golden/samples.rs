@@ -518,3 +518,24 @@ pub(crate) fn progress() -> Progress {
         base: Some(1200.0),
     }
 }
+
+pub(crate) fn use_state() -> UseState {
+    UseState {
+        version: 4,
+        at: at(8),
+        at_most: Some(12),
+        no_growth: true,
+        limits: vec![LimitInForce {
+            by: WithheldBy::Window,
+            limit: UseLimit::AtMost { nodes: 12 },
+            note: "day".to_owned(),
+            until: Some(at(9)),
+        }],
+        next: Some(at(9)),
+        used: 3,
+        withheld: BTreeMap::from([
+            (WithheldBy::Drained, vec![node("a.1")]),
+            (WithheldBy::Cap, vec![node("b_2")]),
+        ]),
+    }
+}
