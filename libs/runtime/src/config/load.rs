@@ -122,9 +122,23 @@ impl Config {
         ] {
             check(span.as_ms() > 0, key, span.to_string(), positive)?;
         }
+        let spoken = self.bus.speak.unwrap_or(WIRE);
+        check(
+            (OLDEST_WIRE..=WIRE).contains(&spoken),
+            "bus.speak",
+            spoken.to_string(),
+            "a number of the wire that this release speaks: 1 or 2",
+        )?;
+        check(
+            (300..=60_000).contains(&self.cluster.lead.as_ms()),
+            "cluster.lead",
+            self.cluster.lead.to_string(),
+            "a length of time from 300ms to 60s",
+        )?;
         self.forecast.check()?;
         self.planner.check()?;
         self.control.profile.check()?;
+        self.control.access.check()?;
         self.gateway.check()?;
         self.control
             .pilots

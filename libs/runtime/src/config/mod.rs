@@ -2,6 +2,7 @@
 //! default; lengths of time are written `120s`, `15m`. Secrets come from files or from the
 //! environment, never from this file.
 
+mod access;
 mod adapters;
 mod forecast;
 mod gateway;
@@ -12,6 +13,7 @@ mod profile;
 mod sections;
 mod text;
 
+pub use access::{Access, Quota};
 pub use adapters::{Answers, Following, Lsf, Marks, Pbs, Polling, Slurm};
 pub use forecast::{Forecast, NodeOrder, Predictor};
 pub use gateway::Gateway;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use lacuna_model::{ClusterId, NodeId, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::access::Access;
 use super::adapters::{Lsf, Pbs, Slurm};
 use super::forecast::Forecast;
 use super::gateway::Gateway;
@@ -46,13 +47,20 @@ pub struct Config {
 pub struct Cluster {
     /// Its name: 1 to 16 of A-Z a-z 0-9 _ -, part of every subject.
     pub id: ClusterId,
+    /// Several instances of a service may run, and one is active. Another takes its place when it
+    /// has said nothing for so long.
+    #[serde(with = "text::span")]
+    pub lead: Span,
 }
 
 impl Default for Cluster {
     fn default() -> Self {
         // The name is valid, so that the other branch is never taken.
         match ClusterId::new("main") {
-            Ok(id) => Self { id },
+            Ok(id) => Self {
+                id,
+                lead: Span::from_secs(3),
+            },
             Err(e) => unreachable!("{e}"),
         }
     }
@@ -73,6 +81,10 @@ pub struct BusSettings {
     /// The password, out of the environment; never in the file and never printed.
     #[serde(skip)]
     pub password: Option<String>,
+    /// The number of the wire to speak, while services of an older release are still running;
+    /// the newest if it is not given. All numbers that this release knows are read whatever it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speak: Option<u16>,
     /// How long to wait for the server at start before giving up.
     #[serde(with = "text::span")]
     pub connect_limit: Span,
@@ -89,6 +101,7 @@ impl Default for BusSettings {
             user: None,
             password_file: None,
             password: None,
+            speak: None,
             connect_limit: Span::from_secs(30),
             request_limit: Span::from_secs(5),
         }
@@ -294,6 +307,8 @@ pub struct Control {
     pub store: Option<String>,
     /// How trainers without a scaling curve are measured.
     pub profile: Profile,
+    /// Who may do what.
+    pub access: Access,
     /// How agents come to nodes as jobs of the main scheduler.
     pub pilots: Option<Pilots>,
 }
@@ -313,6 +328,7 @@ impl Default for Control {
             require_agents: false,
             store: None,
             profile: Profile::default(),
+            access: Access::default(),
             pilots: None,
         }
     }

@@ -1,0 +1,94 @@
+//! Who may do what, and how much of it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::load::ConfigError;
+
+/// How much one user may have; what is absent has no bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Quota {
+    /// Most trainers that are not over yet, waiting or active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trainers: Option<u32>,
+    /// Most nodes at a time, of all of the user's trainers together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+}
+
+/// Who may do what. The bus proves who asks where it runs with keys.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Access {
+    /// Users who may change the controls, stop pilots, and end anybody's trainer.
+    pub operators: Vec<String>,
+    /// Whether that is enforced; by default if the bus proves who asks. Without it anybody may do
+    /// anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enforce: Option<bool>,
+    /// How much everybody may have for whom `users` says nothing.
+    pub quota: Quota,
+    /// How much certain users may have, in place of `quota`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub users: BTreeMap<String, Quota>,
+}
+
+impl Access {
+    /// Whether the values make sense.
+    ///
+    /// # Errors
+    /// The first one that does not.
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        let quotas = std::iter::once(&self.quota).chain(self.users.values());
+        if quotas
+            .flat_map(|quota| [quota.trainers, quota.nodes])
+            .any(|most| most == Some(0))
+        {
+            return Err(ConfigError::Value {
+                key: "control.access",
+                value: "a quota of 0".to_owned(),
+                expected: "1 or more; leave out what has no bound",
+            });
+        }
+        if self.enforce == Some(true) && self.operators.is_empty() {
+            return Err(ConfigError::Value {
+                key: "control.access.operators",
+                value: "empty".to_owned(),
+                expected: "at least one user where control.access.enforce is true, else nobody \
+                           can change the controls",
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::config::Config;
+
+    fn refused(text: &str) -> String {
+        Config::parse(text, Path::new("x"))
+            .and_then(|c| c.check())
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn quotas_are_read_and_printed_and_nonsense_is_refused() {
+        let text = "[control.access]\noperators = [\"op\"]\nenforce = true\n\
+                    quota = { trainers = 10 }\n[control.access.users.ann]\nnodes = 64\n";
+        let config = Config::parse(text, Path::new("x")).unwrap();
+        config.check().unwrap();
+        let access = &config.control.access;
+        assert_eq!(access.quota.trainers, Some(10));
+        assert_eq!(access.users.get("ann").and_then(|q| q.nodes), Some(64));
+        let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
+        assert_eq!(again, config);
+        assert!(refused("[control.access]\nquota = { nodes = 0 }\n").contains("quota of 0"));
+        assert!(refused("[control.access]\nenforce = true\n").contains("operators"));
+    }
+}
