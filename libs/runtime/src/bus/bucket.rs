@@ -8,10 +8,10 @@ use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
 use futures::StreamExt;
-use lacuna_wire::{BucketDef, Message, token};
+use lacuna_wire::{BucketDef, DecodeError, Envelope, Message, codec, token};
 
 use super::follow::RETRY;
-use super::{Bus, BusError, Follow, Start};
+use super::{Bus, BusError, Follow, Start, pairs};
 use crate::clock::Stopwatch;
 
 /// A value with its key and revision.
@@ -23,6 +23,8 @@ pub struct Entry<M> {
     pub value: M,
     /// Its revision: grows with every write to the bucket.
     pub revision: u64,
+    /// The version in which it stands there.
+    pub version: u16,
 }
 
 /// A key-value bucket. Clones are cheap.
@@ -124,18 +126,46 @@ impl<M: Message + Send + 'static> Bucket<M> {
             key: key.to_owned(),
             value: found.message,
             revision: found.sequence,
+            version: found.envelope.version,
         }))
+    }
+
+    /// Writes all values anew that stand there in an older version than this process writes;
+    /// gives how many. What another writes meanwhile is left as that one has it.
+    ///
+    /// # Errors
+    /// As [`Bucket::list`], or if a value cannot be written.
+    pub async fn migrate(&self) -> Result<usize, BusError> {
+        let newest = codec::version_for::<M>(self.bus.speaks());
+        let mut count = 0;
+        for entry in self.list().await? {
+            if entry.version >= newest {
+                continue;
+            }
+            match self
+                .update(&entry.key, &entry.value, entry.revision, "")
+                .await
+            {
+                Ok(_) => count += 1,
+                Err(error) if error.is_conflict() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(count)
     }
 
     /// All values, by the time of their last write. What does not decode is buried.
     ///
     /// # Errors
-    /// [`BusError::Stream`] if the bucket cannot be read to its end, after several attempts.
+    /// [`BusError::Stream`] if the bucket cannot be read to its end, after several attempts;
+    /// [`BusError::Decode`] if a value has a newer version than this process knows: to go on
+    /// without it would be to take it for gone.
     pub async fn list(&self) -> Result<Vec<Entry<M>>, BusError> {
         let waiting = Stopwatch::start();
         loop {
             match self.list_once().await {
                 Ok(entries) => return Ok(entries),
+                Err(error @ BusError::Decode { .. }) => return Err(error),
                 Err(error) if self.bus.gives_up(&waiting) => return Err(error),
                 Err(_) => tokio::time::sleep(RETRY).await,
             }
@@ -186,14 +216,17 @@ impl<M: Message + Send + 'static> Bucket<M> {
                 .is_some_and(|h| h.get("KV-Operation").is_some());
             if !deleted {
                 let subject = message.subject.as_str();
-                let opened = self
-                    .bus
-                    .open(subject, message.headers.as_ref(), &message.payload);
-                if let (Some((_, value)), Some(key)) = (opened, token::last_name(subject)) {
+                let headers = message.headers.as_ref();
+                let opened = self.bus.open(subject, headers, &message.payload);
+                if opened.is_none() {
+                    refuse_newer::<M>(subject, headers)?;
+                }
+                if let (Some((envelope, value)), Some(key)) = (opened, token::last_name(subject)) {
                     entries.push(Entry {
                         key,
                         value,
                         revision,
+                        version: envelope.version,
                     });
                 }
             }
@@ -210,5 +243,24 @@ impl<M: Message + Send + 'static> Bucket<M> {
     /// As [`Bus::follow`].
     pub async fn watch(&self) -> Result<Follow<M>, BusError> {
         self.bus.follow(&self.def.all(), Start::Last).await
+    }
+}
+
+/// An error for what a newer release has written.
+fn refuse_newer<M: Message>(subject: &str, headers: Option<&HeaderMap>) -> Result<(), BusError> {
+    let envelope = Envelope::read(headers.into_iter().flat_map(pairs));
+    match envelope {
+        Ok(envelope) if envelope.kind == M::KIND && envelope.version > M::VERSION => {
+            Err(BusError::Decode {
+                subject: subject.to_owned(),
+                source: DecodeError::Version {
+                    kind: M::KIND,
+                    found: envelope.version,
+                    oldest: M::OLDEST,
+                    known: M::VERSION,
+                },
+            })
+        }
+        _ => Ok(()),
     }
 }

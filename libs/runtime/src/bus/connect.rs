@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_nats::{ConnectErrorKind, ConnectOptions, Event};
 use lacuna_model::{ClusterId, Span};
+use lacuna_wire::msg::WIRE;
 use prometheus::Registry;
 use tokio::sync::watch;
 
@@ -98,6 +99,7 @@ impl Bus {
             service: service.to_owned(),
             user: user(settings),
             source: format!("lacuna/{service}"),
+            speak: settings.speak.unwrap_or(WIRE),
             instance: instance.get(..12).unwrap_or(&instance).to_owned(),
             sent: AtomicU64::new(1),
             link,

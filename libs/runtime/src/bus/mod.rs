@@ -55,6 +55,8 @@ struct Inner {
     /// On whose behalf requests go out.
     user: String,
     source: String,
+    /// The number of the wire in which messages go out.
+    speak: u16,
     /// Unique for this process; ids of messages are this and a number.
     instance: String,
     sent: AtomicU64,
@@ -100,6 +102,12 @@ impl Bus {
     #[must_use]
     pub fn user(&self) -> &str {
         &self.0.user
+    }
+
+    /// The number of the wire in which messages go out.
+    #[must_use]
+    pub fn speaks(&self) -> u16 {
+        self.0.speak
     }
 
     /// Whether the server is there; changes can be awaited.

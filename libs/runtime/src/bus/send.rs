@@ -7,6 +7,7 @@ use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::jetstream::message::PublishMessage;
 use bytes::Bytes;
+use lacuna_wire::msg::{OLDEST_WIRE, WIRE};
 use lacuna_wire::{Envelope, Message, Subject, address, codec};
 use tokio::sync::oneshot;
 
@@ -214,7 +215,8 @@ impl Bus {
         question: &Q,
         limit: Duration,
     ) -> Result<A, BusError> {
-        let (headers, payload) = self.pack(question, "")?;
+        let (mut headers, payload) = self.pack(question, "")?;
+        headers.insert("ce-reads", WIRE.to_string().as_str());
         let answer = self
             .request_packed(subject.as_str(), headers, payload, limit)
             .await?;
@@ -282,7 +284,10 @@ impl Bus {
         let Some(reply) = &request.reply else {
             return Err(BusError::other(&request.subject, "no answer was asked for"));
         };
-        let (headers, payload) = self.pack(answer, &request.envelope.correlation)?;
+        // Who does not say what they read knows only the oldest.
+        let reads = request.envelope.reads.unwrap_or(OLDEST_WIRE);
+        let wire = reads.min(self.0.speak);
+        let (headers, payload) = self.pack_for(answer, &request.envelope.correlation, wire)?;
         self.client()
             .publish_with_headers(reply.clone(), headers, payload.into())
             .await
@@ -295,9 +300,23 @@ impl Bus {
         message: &M,
         correlation: &str,
     ) -> Result<(HeaderMap, Vec<u8>), BusError> {
-        let payload = codec::encode(message)?;
+        self.pack_for(message, correlation, self.0.speak)
+    }
+
+    /// Headers and payload of a message for those who read this number of the wire.
+    fn pack_for<M: Message>(
+        &self,
+        message: &M,
+        correlation: &str,
+        wire: u16,
+    ) -> Result<(HeaderMap, Vec<u8>), BusError> {
+        let (version, payload) = codec::encode_for(message, wire)?;
+        let envelope = Envelope {
+            version,
+            ..self.envelope::<M>(correlation)
+        };
         let mut headers = HeaderMap::new();
-        for (name, value) in self.envelope::<M>(correlation).headers() {
+        for (name, value) in envelope.headers() {
             headers.insert(name, value.as_str());
         }
         Ok((headers, payload))

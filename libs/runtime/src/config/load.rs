@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use lacuna_wire::msg::{OLDEST_WIRE, WIRE};
+
 use super::sections::Config;
 
 /// Why a configuration was refused.
