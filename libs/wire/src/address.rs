@@ -120,6 +120,9 @@ subjects! {
     settled: Settled = "settled";
     /// Requests to control of all users, answered by a [`Reply`].
     requests: Request = "req.*";
+    /// Requests of command lines of the first release, which name no user. Nobody may say them
+    /// where the bus proves who asks.
+    unnamed_requests: Request = "req";
     /// Requests to the executor of pilots of all users, answered by a [`Reply`].
     pilots: PilotsRequest = "pilots.*";
     /// What the operator wants of the use of nodes, from control.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lacuna_model::{AgentStatus, NodeEvent, NodeId, Progress, Span, Timestamp, TrainerId};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::{
-    Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
+    BusError, Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
 };
 use lacuna_trainer::Now;
 use lacuna_trainer::book::{Book, Effect, Input, Refusal};
@@ -41,12 +41,20 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     // Whoever sees the first state of the trainers may ask at once, so control listens before.
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
     let asked = ctx.bus.subscribe(&address::requests(&ctx.cluster)).await?;
+    let unnamed = match proves_users(&ctx) {
+        true => None,
+        false => Some(
+            ctx.bus
+                .subscribe(&address::unnamed_requests(&ctx.cluster))
+                .await?,
+        ),
+    };
     let executor = executor::start(&ctx).await?;
     let ctx = executor.context(ctx);
     let mut control = Control::start(ctx, metrics).await?;
     control.observes = executor.observes;
     control.cancelled = Some(executor.cancelled);
-    control.live(agents, asked).await
+    control.live(agents, asked, unnamed).await
 }
 
 struct Control {
@@ -78,7 +86,9 @@ impl Control {
             book,
             first,
             revisions,
+            migrated,
         } = start::books(&ctx, now).await?;
+        metrics.migrated.inc_by(migrated as u64);
         let mut control = Self {
             hands: Hands::new(ctx.clone(), metrics, revisions),
             ctx,
@@ -135,6 +145,7 @@ impl Control {
         mut self,
         mut agents: Subscription<AgentStatus>,
         mut asked: Subscription<Request>,
+        mut unnamed: Option<Subscription<Request>>,
     ) -> Result<(), ServiceError> {
         let (bus, cluster) = (self.ctx.bus.clone(), self.ctx.cluster.clone());
         let mut clocks = bus.follow(&address::clock(&cluster), Start::Last).await?;
@@ -202,6 +213,7 @@ impl Control {
                     self.measure(commands, &correlation, "plan");
                 }
                 request = asked.next() => self.request(request?).await?,
+                request = next_of(&mut unnamed) => self.request(request?).await?,
                 _ = timer.tick() => self.timer().await?,
                 () = sleep(due) => self.timer().await?,
                 _ = renewals.tick() => self.renew().await,
@@ -357,6 +369,19 @@ fn moment(ctx: &Context, watch: &Stopwatch) -> Now {
         cluster: ctx.clock.now(),
         // Any origin will do, but zero is taken for "never".
         wall: Timestamp::from_unix(1) + watch.span(),
+    }
+}
+
+/// Whether the bus proves who asks: then nobody may ask without a name.
+fn proves_users(ctx: &Context) -> bool {
+    ctx.config.bus.credentials.is_some()
+}
+
+/// The next request; none, for ever, without a subscription.
+async fn next_of(asked: &mut Option<Subscription<Request>>) -> Result<Received<Request>, BusError> {
+    match asked {
+        Some(asked) => asked.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -20,12 +20,22 @@ pub(crate) struct Opened {
     pub(crate) first: Vec<Effect>,
     /// Revision of each trainer's record.
     pub(crate) revisions: BTreeMap<TrainerId, u64>,
+    /// Records of an older version that were written anew.
+    pub(crate) migrated: usize,
 }
 
 /// Opens the books. Call it once the clock is known, or is known not to run yet.
 pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceError> {
     let cluster = &ctx.cluster;
     let trainers = ctx.bus.bucket(address::trainers_bucket(cluster));
+    // Once for all, so that what reads them need not know the version of before for ever.
+    let migrated = trainers.migrate().await?;
+    if migrated > 0 {
+        tracing::info!(
+            migrated,
+            "records of trainers written anew in the newest version"
+        );
+    }
     let mut records = Vec::new();
     let mut revisions = BTreeMap::new();
     for entry in trainers.list().await? {
@@ -61,6 +71,7 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceErro
         book,
         first,
         revisions,
+        migrated,
     })
 }
 
