@@ -17,6 +17,9 @@ pub struct CommonArgs {
     /// Address of the nats-server, e.g. nats://127.0.0.1:4222
     #[arg(long, value_name = "URL", env = "LACUNA_NATS")]
     pub nats: Option<String>,
+    /// Identity: a file of `lacuna keys` that says who this service is
+    #[arg(long, value_name = "FILE", env = "LACUNA_IDENTITY")]
+    pub identity: Option<PathBuf>,
     /// Name of the cluster
     #[arg(long, value_name = "ID", env = "LACUNA_CLUSTER")]
     pub cluster: Option<ClusterId>,
@@ -51,11 +54,15 @@ impl CommonArgs {
             Some(path) => Config::load(path)?,
             None => Config::default().with_secrets(),
         };
-        if let Some(url) = &self.nats {
-            config.bus.url.clone_from(url);
-        }
         if let Some(cluster) = &self.cluster {
             config.cluster.id = cluster.clone();
+        }
+        if let Some(identity) = &self.identity {
+            config.bus.identity = Some(identity.clone());
+        }
+        let mut config = config.with_identity()?;
+        if let Some(url) = &self.nats {
+            config.bus.url.clone_from(url);
         }
         if let Some(level) = &self.log_level {
             config.telemetry.log.clone_from(level);

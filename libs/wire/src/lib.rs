@@ -5,12 +5,14 @@
 //! attributes travel in headers. Nothing here does I/O.
 //!
 //! - [`address`]: subjects, streams and buckets as functions of the cluster's id
+//! - [`access`]: for each role, the subjects that it may say and hear
 //! - [`token`]: names of nodes and trainers as subject tokens, and back
 //! - [`msg`]: the messages, each with its kind and version ([`Message`])
 //! - [`codec`]: bytes and headers to messages, and back
 //! - [`external`]: the lenient form in which other programs may send events
 //! - [`schema`]: the same as JSON Schema
 
+pub mod access;
 pub mod address;
 pub mod codec;
 pub mod external;

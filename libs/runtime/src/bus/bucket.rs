@@ -10,7 +10,8 @@ use async_nats::jetstream::consumer::pull::OrderedConfig;
 use futures::StreamExt;
 use lacuna_wire::{BucketDef, DecodeError, Envelope, Message, codec, token};
 
-use super::follow::RETRY;
+use super::denied::names;
+use super::follow::{RETRY, consumer_name};
 use super::{Bus, BusError, Follow, Start, pairs};
 use crate::clock::Stopwatch;
 
@@ -163,9 +164,13 @@ impl<M: Message + Send + 'static> Bucket<M> {
     pub async fn list(&self) -> Result<Vec<Entry<M>>, BusError> {
         let waiting = Stopwatch::start();
         loop {
-            match self.list_once().await {
+            let stream = self.def.stream();
+            let concerns = |denied: &str| names(denied, &stream);
+            match self.bus.unless_denied(concerns, self.list_once()).await {
                 Ok(entries) => return Ok(entries),
-                Err(error @ BusError::Decode { .. }) => return Err(error),
+                Err(error @ (BusError::Denied { .. } | BusError::Decode { .. })) => {
+                    return Err(error);
+                }
                 Err(error) if self.bus.gives_up(&waiting) => return Err(error),
                 Err(_) => tokio::time::sleep(RETRY).await,
             }
@@ -186,6 +191,7 @@ impl<M: Message + Send + 'static> Bucket<M> {
             .map_err(|e| failed(e.to_string()))?;
         let consumer = stream
             .create_consumer(OrderedConfig {
+                name: Some(consumer_name()),
                 filter_subject: self.def.all().as_str().to_owned(),
                 deliver_policy: DeliverPolicy::LastPerSubject,
                 ..OrderedConfig::default()

@@ -4,16 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use async_nats::{ConnectErrorKind, ConnectOptions, Event};
+use async_nats::{ConnectErrorKind, ConnectOptions, Event, rustls};
 use lacuna_model::{ClusterId, Span};
+use lacuna_wire::access::inbox;
 use lacuna_wire::msg::WIRE;
 use prometheus::Registry;
 use tokio::sync::watch;
 
+use super::denied::Denials;
 use super::{Bus, BusError, BusMetrics, Inner, Link};
 use crate::clock::Stopwatch;
 use crate::config::BusSettings;
 use crate::http::Health;
+use crate::identity::Identity;
 use crate::metrics;
 
 /// Unacknowledged writes in flight before a writer waits.
@@ -41,6 +44,10 @@ impl Bus {
         let slow = metrics.slow.clone();
         let lost = metrics.disconnects.clone();
         let limit = settings.request_limit.to_std();
+        let identity = settings.identity.as_deref().map(Identity::load);
+        let identity = identity.transpose()?;
+        let denials = Denials::new(metrics.denied.clone());
+        let heard = denials.clone();
         let link_in = Arc::new(link_in);
         let on_event = move |event: Event| {
             match &event {
@@ -66,11 +73,12 @@ impl Bus {
                     tracing::error!(subscription = id, "messages dropped: consumer too slow");
                 }
                 Event::Connected => tracing::debug!("bus connected"),
+                Event::ServerError(error) if heard.heed(&error.to_string()) => {}
                 other => tracing::warn!(event = %other, "bus"),
             }
             std::future::ready(())
         };
-        let options = credentials(settings)
+        let options = credentials(settings, identity.as_ref())
             .await?
             .name(format!("lacuna-{service}"))
             .connection_timeout(Duration::from_secs(5))
@@ -85,6 +93,11 @@ impl Bus {
             })
             .event_callback(on_event);
         let client = first_connection(settings, options).await?;
+        // A server that asks for no keys lets anybody speak in any name.
+        let access = identity
+            .as_ref()
+            .filter(|_| client.server_info().auth_required)
+            .map(|identity| identity.access(cluster));
         let jetstream = async_nats::jetstream::context::ContextBuilder::new()
             .timeout(limit)
             .ack_timeout(limit)
@@ -97,7 +110,7 @@ impl Bus {
             jetstream,
             cluster: cluster.clone(),
             service: service.to_owned(),
-            user: user(settings),
+            user: user(settings, identity.as_ref()),
             source: format!("lacuna/{service}"),
             speak: settings.speak.unwrap_or(WIRE),
             instance: instance.get(..12).unwrap_or(&instance).to_owned(),
@@ -105,33 +118,71 @@ impl Bus {
             link,
             limit,
             retained: tokio::sync::Mutex::default(),
+            denials,
+            access,
             metrics: BusMetrics {
                 dead_letters: metrics.dead_letters,
                 failed: metrics.failed,
             },
         }));
-        bus.ensure_streams().await?;
+        bus.ready_streams(settings.connect_limit).await?;
         bus.keep_streams();
         Ok(bus)
     }
 }
 
-/// The user of the connection, else that of the process.
-fn user(settings: &BusSettings) -> String {
+/// The user of the identity or of the connection, else that of the process.
+fn user(settings: &BusSettings, identity: Option<&Identity>) -> String {
     let of_process = || ["LACUNA_USER", "USER", "LOGNAME"].map(|name| std::env::var(name).ok());
-    let known = settings.user.clone().into_iter();
+    let proven = identity.map(|identity| identity.holder.user.clone());
+    let known = proven.into_iter().chain(settings.user.clone());
     let mut known = known.chain(of_process().into_iter().flatten());
     known
         .find(|name| !name.is_empty())
         .unwrap_or_else(|| "anonymous".to_owned())
 }
 
-async fn credentials(settings: &BusSettings) -> Result<ConnectOptions, BusError> {
+/// Encryption by which only servers are trusted that this authority vouches for.
+fn trusting(ca: &str) -> Result<rustls::ClientConfig, String> {
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject;
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca.as_bytes()) {
+        let certificate = certificate.map_err(|e| e.to_string())?;
+        roots.add(certificate).map_err(|e| e.to_string())?;
+    }
+    if roots.is_empty() {
+        return Err("no certificate in it".to_owned());
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map(|config| config.with_root_certificates(roots).with_no_client_auth())
+        .map_err(|e| e.to_string())
+}
+
+async fn credentials(
+    settings: &BusSettings,
+    identity: Option<&Identity>,
+) -> Result<ConnectOptions, BusError> {
     let unreadable = |path: &std::path::Path, source| BusError::Credentials {
         path: path.display().to_string(),
         source,
     };
     let mut options = ConnectOptions::new();
+    if let Some(identity) = identity {
+        options = options
+            .nkey(identity.seed.reveal().to_owned())
+            .custom_inbox_prefix(inbox(&identity.holder.user));
+        if let Some(ca) = &identity.ca {
+            let trusting = trusting(ca).map_err(|reason| BusError::NotTrusted {
+                url: settings.url.clone(),
+                reason: format!("the authority in the identity cannot be read: {reason}"),
+            })?;
+            options = options.require_tls(true).tls_client_config(trusting);
+        }
+        return Ok(options);
+    }
     if let Some(path) = &settings.credentials {
         options = options
             .credentials_file(path)
@@ -140,7 +191,7 @@ async fn credentials(settings: &BusSettings) -> Result<ConnectOptions, BusError>
     }
     if let Some(user) = &settings.user {
         let password = match (&settings.password, &settings.password_file) {
-            (Some(password), _) => password.clone(),
+            (Some(password), _) => password.reveal().to_owned(),
             (None, Some(path)) => std::fs::read_to_string(path)
                 .map_err(|e| unreadable(path, e))?
                 .trim_end()
@@ -172,7 +223,10 @@ async fn first_connection(
             Ok(client) => return Ok(client),
             Err(error) => error,
         };
-        let reason = error.to_string();
+        let reason = reasons(&error);
+        if reason.contains(BAD_CERTIFICATE) {
+            return Err(BusError::NotTrusted { url, reason });
+        }
         if matches!(
             error.kind(),
             ConnectErrorKind::Authentication
@@ -192,10 +246,29 @@ async fn first_connection(
     }
 }
 
+/// How rustls words it that the server's certificate is not good.
+const BAD_CERTIFICATE: &str = "invalid peer certificate";
+
+/// The error with all that caused it.
+fn reasons(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        next = cause.source();
+    }
+    text
+}
+
 struct Declared {
     connected: prometheus::IntGauge,
     disconnects: prometheus::IntCounter,
     slow: prometheus::IntCounter,
+    denied: prometheus::IntCounter,
     failed: prometheus::IntCounter,
     dead_letters: prometheus::IntCounter,
 }
@@ -222,6 +295,11 @@ fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::E
             registry,
             "lacuna_bus_slow_consumers_total",
             "times that the client dropped messages because a receiver was too slow",
+        )?,
+        denied: metrics::counter(
+            registry,
+            "lacuna_bus_denied_total",
+            "acts that nats-server refused because the key has no permission",
         )?,
         failed: metrics::counter(
             registry,

@@ -18,13 +18,45 @@ pub enum BusError {
     },
     /// The server refuses us.
     #[error(
-        "nats-server at {url} refuses the connection: {reason}: check [bus] user and credentials"
+        "nats-server at {url} refuses the connection: {reason}: it knows users by keys, so give \
+         the identity that `lacuna keys` has made (--identity FILE, [bus] identity), or a newer one"
     )]
     Refused {
         /// Where.
         url: String,
         /// Why.
         reason: String,
+    },
+    /// The server cannot prove that it is the one meant.
+    #[error(
+        "nats-server at {url} cannot prove who it is: {reason}: take an identity of the same keys \
+         as the server's certificate, which must hold for the host name (`lacuna keys renew-tls`)"
+    )]
+    NotTrusted {
+        /// Where.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// The server refuses this act of this user.
+    #[error(
+        "nats-server does not let {user} use {subject}: take an identity of a role that may \
+         (`lacuna keys list` shows them)"
+    )]
+    Denied {
+        /// What.
+        subject: String,
+        /// Who.
+        user: String,
+    },
+    /// The identity cannot be used.
+    #[error(transparent)]
+    Identity(#[from] crate::identity::IdentityError),
+    /// The streams that are needed are not there.
+    #[error("stream {stream} is not there: ingest and control make the streams, start them first")]
+    NoStream {
+        /// The first one that is missed.
+        stream: String,
     },
     /// Credentials cannot be read.
     #[error("cannot read {path}: {source}")]

@@ -9,6 +9,7 @@ use futures::StreamExt;
 use lacuna_wire::{Message, Subject};
 use tokio::sync::mpsc;
 
+use super::denied::names;
 use super::{Bus, BusError, Received};
 use crate::clock::Stopwatch;
 
@@ -85,8 +86,10 @@ impl Bus {
         // A server that has just started answers, but does not have all its streams yet.
         let waiting = Stopwatch::start();
         let first = loop {
-            match follower.open().await {
+            let concerns = |denied: &str| names(denied, stream);
+            match self.unless_denied(concerns, follower.open()).await {
                 Ok(first) => break first,
+                Err(error @ BusError::Denied { .. }) => return Err(error),
                 Err(error) if self.gives_up(&waiting) => return Err(error),
                 Err(_) => tokio::time::sleep(RETRY).await,
             }
@@ -109,9 +112,13 @@ impl Bus {
     ) -> Result<Option<Received<M>>, BusError> {
         let waiting = Stopwatch::start();
         loop {
-            match self.last_once(subject).await {
+            let stream = subject.stream().unwrap_or_default();
+            let concerns = |denied: &str| names(denied, stream);
+            match self.unless_denied(concerns, self.last_once(subject)).await {
                 Ok(last) => return Ok(last),
-                Err(error @ BusError::NotKept { .. }) => return Err(error),
+                Err(error @ (BusError::NotKept { .. } | BusError::Denied { .. })) => {
+                    return Err(error);
+                }
                 Err(error) if self.gives_up(&waiting) => return Err(error),
                 Err(_) => tokio::time::sleep(RETRY).await,
             }
@@ -161,6 +168,12 @@ impl Bus {
             Err(e) => Err(failed(e.to_string())),
         }
     }
+}
+
+/// A name for a consumer that nobody can guess: who may read a stream may end its consumers. With
+/// a name, the request shows which subject is to be read, so that the server can judge it.
+pub(super) fn consumer_name() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
 }
 
 /// How far a follower has come.
@@ -302,6 +315,7 @@ impl<M: Message + Send + 'static> Follower<M> {
             (Start::Sequence(first), Place::Unknown) => after(first.saturating_sub(1)),
         };
         let config = OrderedConfig {
+            name: Some(consumer_name()),
             filter_subject: self.subject.clone(),
             deliver_policy,
             replay_policy: ReplayPolicy::Instant,

@@ -3,6 +3,7 @@
 
 mod bucket;
 mod connect;
+mod denied;
 mod error;
 mod follow;
 mod queue;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lacuna_model::ClusterId;
+use lacuna_wire::access::Access;
 use lacuna_wire::msg::DeadLetter;
 use lacuna_wire::{Envelope, Message, address, codec};
 use prometheus::IntCounter;
@@ -63,6 +65,9 @@ struct Inner {
     link: watch::Receiver<Link>,
     limit: Duration,
     metrics: BusMetrics,
+    denials: denied::Denials,
+    /// What the server lets this user do, if it knows users by keys.
+    access: Option<Access>,
     /// The newest message that this process stored on each state subject.
     retained: tokio::sync::Mutex<BTreeMap<String, (async_nats::HeaderMap, bytes::Bytes)>>,
 }
@@ -102,6 +107,13 @@ impl Bus {
     #[must_use]
     pub fn user(&self) -> &str {
         &self.0.user
+    }
+
+    /// Whether the server proves who asks: it knows users by keys, and lets each speak in their
+    /// own name alone. What is said of a user is then true; else it is only claimed.
+    #[must_use]
+    pub fn proven(&self) -> bool {
+        self.0.access.is_some()
     }
 
     /// The number of the wire in which messages go out.
@@ -166,8 +178,12 @@ impl Bus {
             payload: kept.to_owned(),
         };
         let bus = self.clone();
+        let grave = address::dead(bus.cluster(), bus.service());
+        let access = self.0.access.as_ref();
+        if access.is_some_and(|to| !to.publish.contains(grave.as_str())) {
+            return;
+        }
         tokio::spawn(async move {
-            let grave = address::dead(bus.cluster(), bus.service());
             if let Err(error) = bus.publish(&grave, &letter, "").await {
                 tracing::warn!(%error, "dead letter lost");
             }

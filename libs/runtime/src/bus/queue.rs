@@ -12,6 +12,7 @@ use lacuna_model::Timestamp;
 use lacuna_wire::Subject;
 use tokio::sync::mpsc;
 
+use super::denied::names;
 use super::follow::RETRY;
 use super::{Bus, BusError, pairs};
 use crate::clock::Stopwatch;
@@ -160,8 +161,10 @@ impl Bus {
         };
         let waiting = Stopwatch::start();
         let first = loop {
-            match worker.open().await {
+            let concerns = |denied: &str| names(denied, stream);
+            match self.unless_denied(concerns, worker.open()).await {
                 Ok(first) => break first,
+                Err(error @ BusError::Denied { .. }) => return Err(error),
                 Err(error) if self.gives_up(&waiting) => return Err(error),
                 Err(_) => tokio::time::sleep(RETRY).await,
             }

@@ -7,6 +7,7 @@ use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::jetstream::message::PublishMessage;
 use bytes::Bytes;
+use lacuna_wire::access::is_inbox;
 use lacuna_wire::msg::{OLDEST_WIRE, WIRE};
 use lacuna_wire::{Envelope, Message, Subject, address, codec};
 use tokio::sync::oneshot;
@@ -194,11 +195,16 @@ impl Bus {
         // A task of its own, since a write holds its place among those in flight until its
         // acknowledgement is taken, and a caller may take them in any order, or not at all.
         tokio::spawn(async move {
-            let result = future.into_future().await.map(|ack| ack.sequence);
-            let result = result.map_err(|e| {
+            let answer = async {
+                let acknowledged = future.into_future().await;
+                acknowledged
+                    .map(|ack| ack.sequence)
+                    .map_err(|e| BusError::publish(&at, bytes, &e))
+            };
+            let result = bus.unless_denied(|denied| denied == at, answer).await;
+            if result.is_err() {
                 bus.0.metrics.failed.inc();
-                BusError::publish(&at, bytes, &e)
-            });
+            }
             let _ = into.send(result);
         });
         Ok(PendingAck { subject, answer })
@@ -262,14 +268,20 @@ impl Bus {
             .payload(payload.into())
             .timeout(Some(limit));
         let subject = subject.to_owned();
-        self.client()
-            .send_request(subject.clone(), request)
-            .await
-            .map_err(|e| match e.kind() {
-                async_nats::RequestErrorKind::NoResponders => BusError::NoResponders { subject },
-                async_nats::RequestErrorKind::TimedOut => BusError::Timeout { subject },
-                _ => BusError::other(&subject, e),
+        let answer = async {
+            let answer = self.client().send_request(subject.clone(), request).await;
+            answer.map_err(|e| {
+                let subject = subject.clone();
+                match e.kind() {
+                    async_nats::RequestErrorKind::NoResponders => {
+                        BusError::NoResponders { subject }
+                    }
+                    async_nats::RequestErrorKind::TimedOut => BusError::Timeout { subject },
+                    _ => BusError::other(&subject, e),
+                }
             })
+        };
+        self.unless_denied(|denied| denied == subject, answer).await
     }
 
     /// Answers a request.
@@ -284,6 +296,7 @@ impl Bus {
         let Some(reply) = &request.reply else {
             return Err(BusError::other(&request.subject, "no answer was asked for"));
         };
+        self.check_inbox(&request.subject, reply)?;
         // Who does not say what they read knows only the oldest.
         let reads = request.envelope.reads.unwrap_or(OLDEST_WIRE);
         let wire = reads.min(self.0.speak);
@@ -292,6 +305,16 @@ impl Bus {
             .publish_with_headers(reply.clone(), headers, payload.into())
             .await
             .map_err(|e| BusError::other(&request.subject, e))
+    }
+
+    /// An answer goes to an inbox and nowhere else: whoever asks names the subject, and must not
+    /// have this process speak where they may not.
+    pub(super) fn check_inbox(&self, asked: &str, reply: &str) -> Result<(), BusError> {
+        if self.proven() && !is_inbox(reply) {
+            tracing::error!(asked, reply, "not answered: that is no inbox");
+            return Err(BusError::other(asked, "the answer is wanted at no inbox"));
+        }
+        Ok(())
     }
 
     /// Headers and payload of a message.

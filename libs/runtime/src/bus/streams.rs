@@ -3,10 +3,16 @@
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType,
 };
+use lacuna_model::Span;
 use lacuna_wire::{BucketDef, Durability, Message, Retention, StreamDef, address};
 
+use super::denied::names;
+use super::follow::RETRY;
 use super::{Bus, BusError};
-use crate::clock::wall;
+use crate::clock::{Stopwatch, wall};
+
+/// How long streams may take to come back after a reconnection.
+const AWAY: Span = Span::from_secs(30);
 
 impl Bus {
     /// Makes all streams and buckets of the cluster, or brings them up to date. Does nothing to
@@ -29,6 +35,34 @@ impl Bus {
         futures::future::try_join_all(wanted.into_iter().map(|config| self.ensure(config)))
             .await
             .map(|_| ())
+    }
+
+    /// Makes the streams, or waits up to a limit for those that this user needs: where the server
+    /// knows users by keys, only those may make streams who must.
+    ///
+    /// # Errors
+    /// As [`Bus::ensure_streams`]; [`BusError::NoStream`] if one does not come.
+    pub(super) async fn ready_streams(&self, limit: Span) -> Result<(), BusError> {
+        let needed = match &self.0.access {
+            Some(access) if !access.makes_streams => &access.streams,
+            _ => return self.ensure_streams().await,
+        };
+        let waiting = Stopwatch::start();
+        for stream in needed {
+            loop {
+                let look = async { Ok(self.jetstream().get_stream(stream).await.is_ok()) };
+                let concerns = |denied: &str| names(denied, stream);
+                if self.unless_denied(concerns, look).await? {
+                    break;
+                }
+                if waiting.span() >= limit {
+                    let stream = stream.clone();
+                    return Err(BusError::NoStream { stream });
+                }
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+        Ok(())
     }
 
     async fn ensure(&self, config: Config) -> Result<(), BusError> {
@@ -85,7 +119,7 @@ impl Bus {
                     continue;
                 }
                 seen = now.generation;
-                if let Err(error) = bus.ensure_streams().await {
+                if let Err(error) = bus.ready_streams(AWAY).await {
                     tracing::warn!(%error, "streams not in place after reconnection");
                 }
                 bus.repeat_states().await;

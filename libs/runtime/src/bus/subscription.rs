@@ -56,6 +56,7 @@ impl TextRequest {
         let Some(reply) = &self.reply else {
             return Err(BusError::other(&self.subject, "no answer was asked for"));
         };
+        self.bus.check_inbox(&self.subject, reply)?;
         self.bus
             .client()
             .publish(reply.clone(), answer.into())
@@ -103,13 +104,16 @@ impl Bus {
     }
 
     async fn listen(&self, subject: &str) -> Result<async_nats::Subscriber, BusError> {
-        let inner = self
-            .client()
-            .subscribe(subject.to_owned())
-            .await
-            .map_err(|e| BusError::other(subject, e))?;
-        self.round_trip().await;
-        Ok(inner)
+        let standing = async {
+            let inner = self
+                .client()
+                .subscribe(subject.to_owned())
+                .await
+                .map_err(|e| BusError::other(subject, e))?;
+            self.round_trip().await;
+            Ok(inner)
+        };
+        self.unless_deaf(subject, standing).await
     }
 
     /// Waits until the server has read all that was sent so far: a flush of the client only

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use lacuna_model::ClusterId;
 use lacuna_wire::msg::{OLDEST_WIRE, WIRE};
 
 use super::sections::Config;
+use crate::identity::{Identity, IdentityError};
 
 /// Why a configuration was refused.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,23 @@ pub enum ConfigError {
         key: String,
         /// What is wrong and what was expected.
         reason: String,
+    },
+    /// The identity cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The identity is of another cluster.
+    #[error(
+        "{path} is an identity of cluster {identity}, but the configuration says {cluster}: take \
+         one of cluster {cluster}, or leave [cluster] id and --cluster out",
+        path = path.display()
+    )]
+    OtherCluster {
+        /// The identity's file.
+        path: PathBuf,
+        /// The cluster that the configuration names.
+        cluster: ClusterId,
+        /// That of the identity.
+        identity: ClusterId,
     },
     /// A value makes no sense.
     #[error("configuration: {key} is {value}: expected {expected}")]
@@ -82,9 +101,35 @@ impl Config {
     #[must_use]
     pub fn with_secrets(mut self) -> Self {
         if let Ok(password) = std::env::var("LACUNA_NATS_PASSWORD") {
-            self.bus.password = Some(password);
+            self.bus.password = Some(password.into());
         }
         self
+    }
+
+    /// With the cluster and the address of the identity, if it names one; a value that is not the
+    /// default stands.
+    ///
+    /// # Errors
+    /// The identity cannot be used, or it is of another cluster.
+    pub fn with_identity(mut self) -> Result<Self, ConfigError> {
+        let Some(path) = &self.bus.identity else {
+            return Ok(self);
+        };
+        let identity = Identity::load(path)?;
+        let usual = Self::default();
+        if self.bus.url == usual.bus.url {
+            self.bus.url = identity.url;
+        }
+        if self.cluster.id == usual.cluster.id {
+            self.cluster.id = identity.cluster;
+        } else if self.cluster.id != identity.cluster {
+            return Err(ConfigError::OtherCluster {
+                path: path.clone(),
+                cluster: self.cluster.id,
+                identity: identity.cluster,
+            });
+        }
+        Ok(self)
     }
 
     /// The configuration in force as TOML, with all defaults and no secrets.
@@ -287,8 +332,9 @@ mod tests {
     #[test]
     fn the_password_is_never_printed() {
         let mut config = Config::default();
-        config.bus.password = Some("geheim".to_owned());
+        config.bus.password = Some("geheim".to_owned().into());
         assert!(!config.print().unwrap().contains("geheim"));
+        assert!(!format!("{config:?}").contains("geheim"));
         assert_eq!(config.planner.horizon, Span::from_secs(120));
     }
 }

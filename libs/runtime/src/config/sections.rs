@@ -14,6 +14,7 @@ use super::pilots::Pilots;
 use super::planner::Planner;
 use super::profile::Profile;
 use super::text;
+use crate::secret::Secret;
 
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -72,6 +73,9 @@ impl Default for Cluster {
 pub struct BusSettings {
     /// Its address; several are separated by commas.
     pub url: String,
+    /// A file of `lacuna keys`: name, key, and the authority that vouches for the server. Address
+    /// and cluster come from it as well, where they are left at their defaults.
+    pub identity: Option<PathBuf>,
     /// A credentials file (`.creds`).
     pub credentials: Option<PathBuf>,
     /// User name; the password comes from `LACUNA_NATS_PASSWORD` or `password_file`.
@@ -80,7 +84,7 @@ pub struct BusSettings {
     pub password_file: Option<PathBuf>,
     /// The password, out of the environment; never in the file and never printed.
     #[serde(skip)]
-    pub password: Option<String>,
+    pub password: Option<Secret>,
     /// The number of the wire to speak, while services of an older release are still running;
     /// the newest if it is not given. All numbers that this release knows are read whatever it is.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +101,7 @@ impl Default for BusSettings {
     fn default() -> Self {
         Self {
             url: "nats://127.0.0.1:4222".to_owned(),
+            identity: None,
             credentials: None,
             user: None,
             password_file: None,

@@ -1,0 +1,484 @@
+//! Who may say and hear what: for each role, the subjects that it needs and no others.
+//!
+//! This is plain data. `lacuna keys` writes it into the configuration of nats-server, which then
+//! enforces it; tests let each role do its work and try what it must not do. A subject that a
+//! service comes to need is added here, beside the code that needs it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use lacuna_model::{ClusterId, NodeId};
+
+use crate::address::{self, BucketDef, Subject};
+use crate::token::escape;
+
+/// What somebody on the bus is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Numbers events; makes the streams.
+    Ingest,
+    /// Keeps the pool.
+    Forecast,
+    /// Makes plans.
+    Planner,
+    /// Keeps trainers and leases, commands nodes; makes the streams.
+    Control,
+    /// Runs training on nodes: on one, if the key is of a node.
+    Agent,
+    /// Serves the operator's page; only listens.
+    Gateway,
+    /// A person who runs the centre: all requests, pilots, events.
+    Operator,
+    /// A person who trains: requests in their own name.
+    Researcher,
+    /// A main scheduler or its hooks: publishes events and hears which nodes came back.
+    Events,
+    /// Reads what an operator reads and says nothing.
+    Observer,
+}
+
+impl Role {
+    /// All roles.
+    pub const ALL: [Self; 10] = [
+        Self::Ingest,
+        Self::Forecast,
+        Self::Planner,
+        Self::Control,
+        Self::Agent,
+        Self::Gateway,
+        Self::Operator,
+        Self::Researcher,
+        Self::Events,
+        Self::Observer,
+    ];
+
+    /// The roles of Lacuna's own services, one user each.
+    pub const SERVICES: [Self; 6] = [
+        Self::Ingest,
+        Self::Forecast,
+        Self::Planner,
+        Self::Control,
+        Self::Agent,
+        Self::Gateway,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ingest => "ingest",
+            Self::Forecast => "forecast",
+            Self::Planner => "planner",
+            Self::Control => "control",
+            Self::Agent => "agent",
+            Self::Gateway => "gateway",
+            Self::Operator => "operator",
+            Self::Researcher => "researcher",
+            Self::Events => "events",
+            Self::Observer => "observer",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// No role has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no role: expected ingest, forecast, planner, control, agent, gateway, operator, \
+     researcher, events or observer"
+)]
+pub struct RoleError(pub String);
+
+impl FromStr for Role {
+    type Err = RoleError;
+    fn from_str(name: &str) -> Result<Self, RoleError> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|role| role.name() == name)
+            .ok_or_else(|| RoleError(name.to_owned()))
+    }
+}
+
+/// Somebody who has a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Their name, unique in the cluster.
+    pub user: String,
+    /// What they are there for.
+    pub role: Role,
+    /// The one node that an agent speaks for; without one it speaks for all.
+    pub node: Option<NodeId>,
+}
+
+/// What somebody may do; everything else is refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Subjects on which they may publish.
+    pub publish: BTreeSet<String>,
+    /// Subjects which they may hear.
+    pub subscribe: BTreeSet<String>,
+    /// Whether they may answer requests that they hear.
+    pub answers: bool,
+    /// The streams that they use: those they wait for at start.
+    pub streams: BTreeSet<String>,
+    /// Whether they make and change the cluster's streams; the others wait for them.
+    pub makes_streams: bool,
+}
+
+/// What the inboxes of a user begin with, so that nobody hears another's answers.
+#[must_use]
+pub fn inbox(user: &str) -> String {
+    format!("_INBOX_{}", escape(user))
+}
+
+/// Whether a subject for an answer is an inbox, of whomever: an answer is never sent elsewhere.
+#[must_use]
+pub fn is_inbox(subject: &str) -> bool {
+    subject.starts_with("_INBOX.") || subject.starts_with("_INBOX_")
+}
+
+/// All streams of a cluster, those behind buckets too.
+#[must_use]
+pub fn all_streams(cluster: &ClusterId) -> BTreeSet<String> {
+    let streams = address::streams(cluster).into_iter().map(|s| s.name);
+    streams
+        .chain([
+            address::trainers_bucket(cluster).stream(),
+            address::leases_bucket(cluster).stream(),
+            address::observed_bucket(cluster).stream(),
+        ])
+        .collect()
+}
+
+/// What somebody may do in a cluster.
+#[must_use]
+pub fn access(cluster: &ClusterId, holder: &Holder) -> Access {
+    let mut to = Access::default();
+    // Their own inbox: answers, and the echo by which a subscription is known to stand.
+    let own = format!("{}.>", inbox(&holder.user));
+    to.publish.insert(own.clone());
+    to.subscribe.insert(own);
+    match holder.role {
+        Role::Ingest => ingest(&mut to, cluster),
+        Role::Forecast => forecast(&mut to, cluster),
+        Role::Planner => planner(&mut to, cluster),
+        Role::Control => control(&mut to, cluster),
+        Role::Agent => agent(&mut to, cluster, holder.node.as_ref()),
+        Role::Gateway => gateway(&mut to, cluster),
+        Role::Operator => operator(&mut to, cluster, &holder.user),
+        Role::Researcher => researcher(&mut to, cluster, &holder.user),
+        Role::Events => events(&mut to, cluster),
+        Role::Observer => observer(&mut to, cluster),
+    }
+    to
+}
+
+fn ingest(to: &mut Access, c: &ClusterId) {
+    to.service(c, "ingest");
+    to.make_streams(c);
+    to.work(&address::incoming(c), "ingest");
+    to.follow(&address::event(c)).say(&address::event(c));
+    to.follow(&address::snapshot(c)).say(&address::snapshot(c));
+    to.follow(&address::clock(c)).say(&address::clock(c));
+    to.hear(&address::settled(c));
+}
+
+fn forecast(to: &mut Access, c: &ClusterId) {
+    to.service(c, "forecast");
+    to.follow(&address::event(c)).follow(&address::snapshot(c));
+    to.follow(&address::clock(c));
+    to.newest(&address::pool(c)).say(&address::pool(c));
+}
+
+fn planner(to: &mut Access, c: &ClusterId) {
+    to.service(c, "planner");
+    to.follow(&address::pool(c)).follow(&address::trainers(c));
+    to.follow(&address::clock(c));
+    to.newest(&address::plan(c)).say(&address::plan(c));
+}
+
+fn control(to: &mut Access, c: &ClusterId) {
+    to.service(c, "control");
+    to.make_streams(c);
+    to.keep(&address::trainers_bucket(c));
+    to.keep(&address::leases_bucket(c));
+    to.keep(&address::observed_bucket(c));
+    to.follow(&address::event(c)).follow(&address::snapshot(c));
+    to.follow(&address::clock(c)).follow(&address::plan(c));
+    to.follow(&address::pool(c))
+        .follow(&address::progress_all(c));
+    to.follow(&address::trainers(c)).say(&address::trainers(c));
+    to.newest(&address::totals(c)).say(&address::totals(c));
+    to.say(&address::controls(c));
+    to.newest(&address::commands(c)).say(&address::commands(c));
+    to.say(&address::renewal(c)).say(&address::settled(c));
+    to.say(&address::released(c)).say(&address::logs_all(c));
+    to.hear(&address::agents(c));
+    to.hear(&address::requests(c)).hear(&address::pilots(c));
+    to.answers = true;
+}
+
+fn agent(to: &mut Access, c: &ClusterId, node: Option<&NodeId>) {
+    to.follow(&address::clock(c)).hear(&address::renewal(c));
+    match node {
+        Some(node) => {
+            to.follow(&address::command(c, node));
+            to.say(&address::agent(c, node));
+            to.hear(&address::logs(c, node));
+        }
+        None => {
+            to.follow(&address::commands(c));
+            to.say(&address::agents(c));
+            to.hear(&address::logs_all(c));
+        }
+    }
+    // By trainer, not by node: control heeds only who holds the lease.
+    to.say(&address::progress_all(c));
+    to.say(&address::dead(c, "agent"));
+    to.answers = true;
+}
+
+fn gateway(to: &mut Access, c: &ClusterId) {
+    to.follow(&address::clock(c)).follow(&address::pool(c));
+    to.follow(&address::trainers(c)).follow(&address::totals(c));
+    to.follow(&address::plan(c))
+        .follow(&address::progress_all(c));
+    to.follow(&address::event(c)).follow(&address::controls(c));
+    to.follow(&address::leaders(c)).hear(&address::agents(c));
+    to.say(&address::dead(c, "gateway"));
+}
+
+fn operator(to: &mut Access, c: &ClusterId, user: &str) {
+    observer(to, c);
+    to.say(&address::requests_of(c, user));
+    to.say(&address::pilots_of(c, user));
+    to.say(&address::incoming(c));
+}
+
+fn researcher(to: &mut Access, c: &ClusterId, user: &str) {
+    to.say(&address::requests_of(c, user));
+    // No consumers: the newest states, and what is published while they look.
+    to.look(&address::clock(c)).look(&address::pool(c));
+    to.look(&address::trainers(c)).look(&address::totals(c));
+    to.look(&address::plan(c)).look(&address::controls(c));
+    to.hear(&address::event(c));
+}
+
+fn events(to: &mut Access, c: &ClusterId) {
+    to.say(&address::incoming(c)).hear(&address::released(c));
+}
+
+fn observer(to: &mut Access, c: &ClusterId) {
+    to.read(&address::event(c)).read(&address::snapshot(c));
+    to.read(&address::clock(c)).read(&address::pool(c));
+    to.read(&address::trainers(c)).read(&address::totals(c));
+    to.read(&address::plan(c)).read(&address::progress_all(c));
+    to.read(&address::controls(c)).read(&address::leaders(c));
+    to.read(&address::audit_all(c)).read(&address::dead_all(c));
+    to.read(&address::commands(c));
+    to.read(&address::observed_bucket(c).all());
+    to.hear(&address::agents(c)).hear(&address::renewal(c));
+    to.hear(&address::settled(c)).hear(&address::released(c));
+}
+
+impl Access {
+    fn api(&mut self, request: &str) {
+        self.publish.insert(format!("$JS.API.{request}"));
+    }
+
+    /// What each service with state of its own needs.
+    fn service(&mut self, c: &ClusterId, name: &str) {
+        self.say(&address::dead(c, name))
+            .say(&address::audit(c, name));
+        self.say(&address::leader(c, name))
+            .follow(&address::leaders(c));
+        self.follow(&address::controls(c));
+    }
+
+    fn say<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+        self.publish.insert(subject.to_string());
+        self
+    }
+
+    fn hear<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+        self.subscribe.insert(subject.to_string());
+        self
+    }
+
+    /// The newest message of a subject that a stream keeps.
+    fn newest<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+        if let Some(stream) = subject.stream() {
+            self.streams.insert(stream.to_owned());
+            self.api(&format!("STREAM.INFO.{stream}"));
+            self.api(&format!("DIRECT.GET.{stream}.{subject}"));
+        }
+        self
+    }
+
+    /// The newest, and what is published from now on.
+    fn look<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+        self.newest(subject).hear(subject)
+    }
+
+    /// All that the stream keeps of a subject. The name of a consumer is random, so that nobody
+    /// reads or ends another's.
+    fn follow<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+        self.newest(subject);
+        if let Some(stream) = subject.stream() {
+            self.api(&format!("CONSUMER.CREATE.{stream}.*.{subject}"));
+            self.api(&format!("CONSUMER.MSG.NEXT.{stream}.*"));
+            self.api(&format!("CONSUMER.DELETE.{stream}.*"));
+        }
+        self
+    }
+
+    /// By the stream and as it comes.
+    fn read<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+        self.follow(subject).hear(subject)
+    }
+
+    /// Reads and writes a bucket.
+    fn keep<M>(&mut self, bucket: &BucketDef<M>) {
+        self.say(&bucket.all()).follow(&bucket.all());
+    }
+
+    /// Takes the messages of a work queue by a consumer of this name.
+    fn work<M>(&mut self, subject: &Subject<M>, consumer: &str) {
+        let Some(stream) = subject.stream() else {
+            return;
+        };
+        self.streams.insert(stream.to_owned());
+        self.api(&format!("STREAM.INFO.{stream}"));
+        for request in ["INFO", "CREATE", "DELETE", "MSG.NEXT"] {
+            self.api(&format!("CONSUMER.{request}.{stream}.{consumer}"));
+        }
+        self.publish
+            .insert(format!("$JS.ACK.{stream}.{consumer}.>"));
+    }
+
+    fn make_streams(&mut self, c: &ClusterId) {
+        for stream in all_streams(c) {
+            for request in ["INFO", "CREATE", "UPDATE"] {
+                self.api(&format!("STREAM.{request}.{stream}"));
+            }
+        }
+        self.makes_streams = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(role: Role, user: &str, node: Option<&str>) -> Access {
+        let holder = Holder {
+            user: user.to_owned(),
+            role,
+            node: node.map(|n| NodeId::new(n).unwrap()),
+        };
+        access(&ClusterId::new("c").unwrap(), &holder)
+    }
+
+    #[test]
+    fn roles_have_names_that_read_back() {
+        for role in Role::ALL {
+            assert_eq!(role.name().parse::<Role>().unwrap(), role);
+        }
+        assert!("root".parse::<Role>().is_err());
+    }
+
+    #[test]
+    fn nobody_deletes_or_purges_and_only_two_make_streams() {
+        for role in Role::ALL {
+            let access = of(role, role.name(), None);
+            let all = access.publish.iter();
+            let makes = all
+                .clone()
+                .any(|s| s.starts_with("$JS.API.STREAM.CREATE.") || s.contains("STREAM.UPDATE"));
+            let makers = [Role::Ingest, Role::Control];
+            assert_eq!(makes, makers.contains(&role), "{role}");
+            assert_eq!(access.makes_streams, makes, "{role}");
+            for subject in all {
+                assert!(!subject.contains("STREAM.DELETE"), "{role}: {subject}");
+                assert!(!subject.contains("PURGE"), "{role}: {subject}");
+                assert!(!subject.contains("MSG.DELETE"), "{role}: {subject}");
+                let token = subject.split('.').next().unwrap_or_default();
+                assert!(!["*", ">"].contains(&token), "{role}: {subject}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_word_has_one_speaker() {
+        let speakers = |subject: &str| -> Vec<&str> {
+            let roles = Role::ALL.into_iter();
+            roles
+                .filter(|r| of(*r, r.name(), None).publish.contains(subject))
+                .map(Role::name)
+                .collect()
+        };
+        let table = [
+            ("lacuna.v1.c.event", "ingest"),
+            ("lacuna.v1.c.state.snapshot", "ingest"),
+            ("lacuna.v1.c.state.clock", "ingest"),
+            ("lacuna.v1.c.state.pool", "forecast"),
+            ("lacuna.v1.c.state.plan", "planner"),
+            ("lacuna.v1.c.state.trainers", "control"),
+            ("lacuna.v1.c.cmd.*", "control"),
+            ("lacuna.v1.c.renewal", "control"),
+            ("lacuna.v1.c.controls", "control"),
+            ("lacuna.v1.c.out.released", "control"),
+            ("$KV.lac_c_leases.>", "control"),
+            ("$KV.lac_c_trainers.>", "control"),
+            ("lacuna.v1.c.agent.*", "agent"),
+        ];
+        for (subject, role) in table {
+            assert_eq!(speakers(subject), [role], "{subject}");
+        }
+    }
+
+    #[test]
+    fn a_user_asks_in_their_own_name_and_hears_their_own_answers() {
+        let ann = of(Role::Researcher, "ann.b", None);
+        assert!(ann.publish.contains("lacuna.v1.c.req.ann_2Eb"));
+        assert!(ann.subscribe.contains("_INBOX_ann_2Eb.>"));
+        for subject in ann.publish.iter().chain(&ann.subscribe) {
+            assert!(!subject.contains("req.*") && !subject.contains("pilots"));
+            assert!(!subject.contains("CONSUMER"), "{subject}");
+        }
+        assert!(is_inbox("_INBOX_ann_2Eb.x.y") && is_inbox("_INBOX.x"));
+        assert!(!is_inbox("lacuna.v1.c.cmd.a"));
+    }
+
+    #[test]
+    fn the_agent_of_a_node_speaks_for_that_node_alone() {
+        let one = of(Role::Agent, "agent-a.1", Some("a.1"));
+        assert!(one.publish.contains("lacuna.v1.c.agent.a_2E1"));
+        assert!(one.subscribe.contains("lacuna.v1.c.logs.a_2E1"));
+        let all = one.publish.iter().chain(&one.subscribe);
+        for subject in all {
+            assert!(!subject.contains("agent.*"), "{subject}");
+            assert!(!subject.contains("cmd.*"), "{subject}");
+            assert!(!subject.contains("logs.*"), "{subject}");
+        }
+        assert!(
+            one.publish
+                .contains("$JS.API.CONSUMER.CREATE.lac_c_cmds.*.lacuna.v1.c.cmd.a_2E1")
+        );
+    }
+
+    #[test]
+    fn streams_that_are_waited_for_exist() {
+        let cluster = ClusterId::new("c").unwrap();
+        let all = all_streams(&cluster);
+        for role in Role::ALL {
+            let needed = of(role, role.name(), None).streams;
+            assert!(needed.is_subset(&all), "{role}: {needed:?}");
+        }
+    }
+}
