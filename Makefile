@@ -75,8 +75,12 @@ docs: ## the developers' documentation, into target/doc
 	$(CARGO) doc --release --locked --workspace --no-deps
 
 .PHONY: deny
-deny: ## licences and sources of all dependencies (full check if cargo-deny is installed)
+deny: ## licences, sources and advisories of all dependencies (in full if cargo-deny is installed)
 	@deploy/setup/deny.sh
+
+.PHONY: sbom
+sbom: ## what the programs are made of, as CycloneDX in target/sbom
+	@deploy/setup/sbom.sh
 
 .PHONY: bench
 bench: ## benchmarks; ARGS names one, as in ARGS='solve'
