@@ -10,7 +10,7 @@ use crate::commands::{
     top, trainers,
 };
 use crate::error::{CliError, Exit, Result};
-use crate::{bench, demo, forecast, output, replay, reproduce, up};
+use crate::{bench, demo, forecast, output, play, replay, reproduce, up};
 
 const AFTER: &str = "\
 Examples:
@@ -98,6 +98,9 @@ enum Command {
     Config(config::ConfigCommand),
     /// See it all at work: start, replay a machine, show, sum up, stop
     Demo(demo::DemoArgs),
+    /// Play a machine or researchers that are not there
+    #[command(subcommand)]
+    Play(play::PlayCommand),
     /// Measure
     #[command(subcommand)]
     Bench(bench::BenchCommand),
@@ -151,6 +154,7 @@ fn on_the_bus(command: Command) -> Result<()> {
             Command::Bench(args) => bench::run(args).await,
             Command::Check(command) => check::run(command).await,
             Command::Observe(command) => observe::run(command).await,
+            Command::Play(command) => play::run(command).await,
             Command::Pilots(command) => observe::pilots(command).await,
             _ => Err(CliError::failed("not a command of the bus")),
         }

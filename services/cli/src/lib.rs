@@ -15,6 +15,7 @@ mod forecast;
 mod live;
 mod log;
 mod output;
+mod play;
 mod replay;
 mod reproduce;
 mod submit_file;

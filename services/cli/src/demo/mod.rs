@@ -7,3 +7,4 @@ mod play;
 mod report;
 
 pub(crate) use args::{DemoArgs, run};
+pub(crate) use input::shufflenet;
