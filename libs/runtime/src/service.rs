@@ -18,6 +18,7 @@ use crate::bus::Bus;
 use crate::clock::{ClusterClock, Stopwatch};
 use crate::config::Config;
 use crate::http::{self, Health};
+use crate::leader::{self, Candidate, Lead};
 use crate::process;
 use crate::supervise::Tasks;
 use crate::telemetry;
@@ -31,6 +32,12 @@ pub type ServiceError = Box<dyn std::error::Error + Send + Sync>;
 #[error("{0}")]
 pub struct Misconfigured(pub String);
 
+/// Another instance of the service has become the active one; the service then exits with
+/// [`exit::LOST_LEAD`].
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Superseded(pub String);
+
 /// Exit codes, as in sysexits.h.
 pub mod exit {
     /// All went well.
@@ -43,6 +50,8 @@ pub mod exit {
     pub const UNAVAILABLE: u8 = 69;
     /// The service failed.
     pub const INTERNAL: u8 = 70;
+    /// Another instance is the active one now: start this one again, and it stands by.
+    pub const LOST_LEAD: u8 = 75;
     /// Stopped by a second signal.
     pub const INTERRUPTED: u8 = 130;
 }
@@ -193,6 +202,15 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
             return exit::UNAVAILABLE;
         }
     };
+    let lead = match take_lead(&bus, &config, listening, &registry, &health, &shutdown).await {
+        Ok(lead) => lead,
+        Err(code) => {
+            bus.close().await;
+            return code;
+        }
+    };
+    let resign = CancellationToken::new();
+    let keeper = tokio::spawn(keep_lead(lead, resign.clone()));
     let context = Context {
         cluster: config.cluster.id.clone(),
         config: Arc::new(config),
@@ -217,6 +235,8 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
             tracing::error!(service, %error, "service failed");
             code = if error.is::<Misconfigured>() {
                 exit::CONFIG
+            } else if error.is::<Superseded>() {
+                exit::LOST_LEAD
             } else {
                 exit::INTERNAL
             };
@@ -230,11 +250,54 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
     if tasks.failure().is_some() {
         code = exit::INTERNAL;
     }
+    // Whoever stands by goes on at once.
+    resign.cancel();
+    let _ = keeper.await;
     bus.close().await;
     http_stop.cancel();
     let _ = tokio::time::timeout(Duration::from_secs(1), server).await;
     tracing::info!(service, code, "stopped");
     code
+}
+
+/// Waits for the lead, if the service is one of which one instance is active; gives the exit code
+/// if it is to stop before.
+async fn take_lead(
+    bus: &Bus,
+    config: &Config,
+    listening: std::net::SocketAddr,
+    registry: &Registry,
+    health: &Health,
+    shutdown: &CancellationToken,
+) -> Result<Option<Lead>, u8> {
+    if !leader::is_led(bus.service()) {
+        return Ok(None);
+    }
+    let ttl = config.cluster.lead.to_std();
+    let candidate = Candidate::new(bus, leader::seat(listening), ttl, registry, health);
+    let candidate = candidate.map_err(|e| {
+        tracing::error!("{e}");
+        exit::INTERNAL
+    })?;
+    tokio::select! {
+        lead = candidate.wait() => Ok(Some(lead)),
+        () = shutdown.cancelled() => Err(exit::OK),
+    }
+}
+
+/// Keeps the lead until it is to be given up. If it is lost, the process ends at once: whatever
+/// the service would still say is no longer its business.
+async fn keep_lead(lead: Option<Lead>, resign: CancellationToken) {
+    let Some(lead) = lead else {
+        return;
+    };
+    match lead.keep(&resign).await {
+        Ok(lead) => lead.resign().await,
+        Err(lost) => {
+            tracing::error!(code = exit::LOST_LEAD, "{lost}, ending at once");
+            std::process::exit(i32::from(exit::LOST_LEAD));
+        }
+    }
 }
 
 /// Signals of one kind of event come so close together: a scheduler's daemon and its launcher

@@ -323,6 +323,7 @@ mod tests {
         let registry = Registry::new();
         let _metrics = Metrics::new(&registry).unwrap();
         lacuna_runtime::bus::declare_metrics(&registry, "control").unwrap();
+        lacuna_runtime::leader::declare_metrics(&registry).unwrap();
         let text = metrics::expose(&registry).unwrap();
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/metrics.txt");
         lacuna_testkit::golden(path, &text);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lacuna_model::{NodeEvent, Span, Timestamp};
 use lacuna_runtime::{
-    Bus, BusError, Context, Delivery, HealthCheck, Misconfigured, NoArgs, Running, ServiceError,
-    Start, Stopwatch, Subscription, WorkQueue, clock,
+    Bus, BusError, Context, Delivery, HealthCheck, NoArgs, Running, ServiceError, Start, Stopwatch,
+    Subscription, Superseded, WorkQueue, clock,
 };
 use lacuna_wire::msg::{Clock, Pace, Settled};
 use lacuna_wire::{address, external};
@@ -36,7 +36,7 @@ const ATTEMPTS: u32 = 3;
 ///
 /// # Errors
 /// If the recording or the list of nodes cannot be read, another ingest starts for this cluster
-/// ([`Misconfigured`]), or the bus is closed for good.
+/// ([`Superseded`]), or the bus is closed for good.
 pub fn run(ctx: Context, _: NoArgs) -> Running {
     Box::pin(serve(ctx))
 }
@@ -251,7 +251,7 @@ impl Shell {
             return Ok(false);
         }
         if let Err(error) = self.writer.check(self.ledger.seq()).await {
-            if error.is::<Misconfigured>() {
+            if error.is::<Superseded>() {
                 return Err(error);
             }
             tracing::warn!(%error, "not acknowledged, the events will come again");
@@ -427,7 +427,7 @@ impl Shell {
                     self.metrics.snapshots.inc();
                     return Ok(());
                 }
-                Err(error) if error.is::<Misconfigured>() => return Err(error),
+                Err(error) if error.is::<Superseded>() => return Err(error),
                 // After a reconnection the server may not have all its streams yet.
                 Err(error) => tracing::warn!(%error, "snapshot not kept"),
             }

@@ -8,7 +8,7 @@
 //! work: the server has lost its newest writes, and shows what was before.
 
 use lacuna_model::NodeEvent;
-use lacuna_runtime::{Bus, BusError, Misconfigured, Received, ServiceError};
+use lacuna_runtime::{Bus, BusError, Received, ServiceError, Superseded};
 use lacuna_wire::address;
 
 /// Writes snapshots, and watches that nobody else does.
@@ -57,7 +57,7 @@ impl Writer {
     /// Writes a snapshot, whatever the server has lost meanwhile.
     ///
     /// # Errors
-    /// [`Misconfigured`] if a later ingest writes, else [`BusError`].
+    /// [`Superseded`] if a later ingest writes, else [`BusError`].
     pub(crate) async fn keep(
         &mut self,
         snapshot: &NodeEvent,
@@ -75,7 +75,7 @@ impl Writer {
     /// Looks whether this process, whose newest number is `seq`, is still the one that writes.
     ///
     /// # Errors
-    /// [`Misconfigured`] if a later ingest writes, else [`BusError`].
+    /// [`Superseded`] if a later ingest writes, else [`BusError`].
     pub(crate) async fn check(&mut self, seq: u64) -> Result<(), ServiceError> {
         match self.look().await? {
             Some(last) => Ok(self.heard(&last, seq)?),
@@ -86,13 +86,13 @@ impl Writer {
     /// Judges a snapshot that has been heard.
     ///
     /// # Errors
-    /// [`Misconfigured`] if it is of a later ingest.
-    pub(crate) fn heard(&self, last: &Received<NodeEvent>, seq: u64) -> Result<(), Misconfigured> {
+    /// [`Superseded`] if it is of a later ingest.
+    pub(crate) fn heard(&self, last: &Received<NodeEvent>, seq: u64) -> Result<(), Superseded> {
         let (sender, own) = (Bus::sender(&last.envelope), self.bus.instance());
         if sender != own && (last.message.seq, sender) > (seq, own) {
-            return Err(Misconfigured(format!(
+            return Err(Superseded(format!(
                 "another ingest writes for cluster {}: it started later and goes on, this one \
-                     ends; run only one",
+                     ends",
                 self.bus.cluster()
             )));
         }

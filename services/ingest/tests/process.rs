@@ -147,37 +147,38 @@ fn a_malformed_recording_exits_64_and_names_file_line_and_column() {
 }
 
 #[test]
-fn the_earlier_of_two_exits_64_and_says_why() {
+fn the_later_of_two_stands_by_until_the_earlier_is_gone() {
     let nats = TestNats::start();
     let url = nats.url();
     let args = ["--nats", &url, "--listen", "127.0.0.1:0"];
     let begun = |log: &str| {
-        (0..200).any(|_| {
+        let metrics = get(log, "/metrics");
+        let kept = metrics
+            .lines()
+            .find_map(|l| l.strip_prefix("lacuna_ingest_snapshots_total "));
+        kept.is_some_and(|count| count != "0")
+    };
+    let soon = |done: &dyn Fn() -> bool| {
+        (0..400).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(50));
-            let metrics = get(log, "/metrics");
-            let kept = metrics
-                .lines()
-                .find_map(|l| l.strip_prefix("lacuna_ingest_snapshots_total "));
-            kept.is_some_and(|count| count != "0")
+            done()
         })
     };
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("log");
-    let mut first = ingest(&args);
-    first.stderr(std::fs::File::create(&path).unwrap());
-    let mut first = first.spawn().unwrap();
-    let said = || std::fs::read_to_string(&path).unwrap();
-    let listens = (0..200).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        said().contains("ready")
-    });
-    assert!(listens && begun(&said()), "{}", said());
-    let (mut second, log) = started(&mut ingest(&args), "ready");
-    assert_eq!(first.wait().unwrap().code(), Some(64), "{}", said());
-    let text = "another ingest writes for cluster";
-    assert!(said().contains(text), "{}", said());
-    assert!(begun(&log));
-    assert!(second.try_wait().unwrap().is_none(), "both have ended");
+    let (mut first, one) = started(&mut ingest(&args), "ready");
+    assert!(soon(&|| begun(&one)), "{one}");
+    let (mut second, other) = started(&mut ingest(&args), "stands by");
+    assert!(get(&other, "/metrics").contains("lacuna_leader 0"));
+    let health = get(&other, "/healthz");
+    assert!(
+        health.starts_with("HTTP/1.1 200") && health.contains("stands by for"),
+        "{health}"
+    );
+    assert!(!begun(&other), "it works beside the first");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(soon(&|| begun(&other)), "it does not take over");
+    assert!(get(&other, "/metrics").contains("lacuna_leader 1"));
+    assert!(second.try_wait().unwrap().is_none());
     second.kill().unwrap();
     second.wait().unwrap();
 }

@@ -17,8 +17,8 @@ use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::{Recording, RecordingPace};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{
-    Bus, ClusterClock, Config, Context, Follow, Health, Misconfigured, NoArgs, Received,
-    ServiceError, Start, Stopwatch, Tasks, bus,
+    Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, Received, ServiceError, Start,
+    Stopwatch, Superseded, Tasks, bus,
 };
 use lacuna_testkit::{TestNats, connect, golden};
 use lacuna_timeline::{PoolKeeper, RESTART_JUMP, Sync, UnknownNodes};
@@ -461,6 +461,7 @@ mod handover;
 fn the_exposition_is_as_written_down() {
     let registry = Registry::new();
     bus::declare_metrics(&registry, "ingest").unwrap();
+    lacuna_runtime::leader::declare_metrics(&registry).unwrap();
     let _metrics = Metrics::new(&registry).unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/metrics.txt");
     golden(path, &expose(&registry).unwrap());

@@ -232,6 +232,7 @@ async fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
 fn the_exposition_is_as_written_down() {
     let registry = Registry::new();
     bus::declare_metrics(&registry, "planner").unwrap();
+    lacuna_runtime::leader::declare_metrics(&registry).unwrap();
     let _metrics = Metrics::new(&registry).unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/metrics.txt");
     golden(path, &expose(&registry).unwrap());

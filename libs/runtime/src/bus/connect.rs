@@ -120,6 +120,7 @@ impl Bus {
             retained: tokio::sync::Mutex::default(),
             denials,
             access,
+            gate: super::gate::Gate::default(),
             metrics: BusMetrics {
                 dead_letters: metrics.dead_letters,
                 failed: metrics.failed,

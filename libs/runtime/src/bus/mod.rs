@@ -6,6 +6,7 @@ mod connect;
 mod denied;
 mod error;
 mod follow;
+mod gate;
 mod queue;
 mod send;
 mod streams;
@@ -68,6 +69,7 @@ struct Inner {
     denials: denied::Denials,
     /// What the server lets this user do, if it knows users by keys.
     access: Option<Access>,
+    gate: gate::Gate,
     /// The newest message that this process stored on each state subject.
     retained: tokio::sync::Mutex<BTreeMap<String, (async_nats::HeaderMap, bytes::Bytes)>>,
 }

@@ -56,6 +56,11 @@ impl Bus {
     ) -> Result<(), BusError> {
         let (headers, payload) = self.pack(message, correlation)?;
         let bytes = payload.len();
+        if !self.may_write().await {
+            self.0.metrics.failed.inc();
+            tracing::debug!(%subject, "not published: another instance may be the active one");
+            return Ok(());
+        }
         self.client()
             .publish_with_headers(subject.as_str().to_owned(), headers, payload.into())
             .await
@@ -117,11 +122,7 @@ impl Bus {
         correlation: &str,
         newest: u64,
     ) -> Result<u64, BusError> {
-        let (mut headers, payload) = self.pack(message, correlation)?;
-        headers.insert(
-            NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
-            newest.to_string().as_str(),
-        );
+        let (headers, payload) = self.pack_after(message, correlation, newest)?;
         self.store_bytes(subject.as_str(), headers, payload.into())
             .await?
             .wait()
@@ -164,6 +165,10 @@ impl Bus {
     /// Stores the newest state messages of this process again: a killed server may have lost
     /// them, and would show older ones as the newest.
     pub(super) async fn repeat_states(&self) {
+        // Another instance may have become the active one meanwhile: its states are the newest.
+        if !self.writes_again().await {
+            return;
+        }
         let retained = self.0.retained.lock().await;
         for (subject, (headers, payload)) in retained.iter() {
             let stored = self.store_bytes(subject, headers.clone(), payload.clone());
@@ -174,6 +179,27 @@ impl Bus {
     }
 
     async fn store_bytes(
+        &self,
+        subject: &str,
+        headers: HeaderMap,
+        payload: Bytes,
+    ) -> Result<PendingAck, BusError> {
+        if self.may_write().await {
+            return self.send_bytes(subject, headers, payload).await;
+        }
+        // As while the server is away: no acknowledgement comes.
+        self.0.metrics.failed.inc();
+        let (into, answer) = oneshot::channel();
+        let subject = subject.to_owned();
+        let (at, limit) = (subject.clone(), self.0.limit);
+        tokio::spawn(async move {
+            tokio::time::sleep(limit).await;
+            let _ = into.send(Err(BusError::Timeout { subject: at }));
+        });
+        Ok(PendingAck { subject, answer })
+    }
+
+    pub(super) async fn send_bytes(
         &self,
         subject: &str,
         headers: HeaderMap,
@@ -301,6 +327,12 @@ impl Bus {
         let reads = request.envelope.reads.unwrap_or(OLDEST_WIRE);
         let wire = reads.min(self.0.speak);
         let (headers, payload) = self.pack_for(answer, &request.envelope.correlation, wire)?;
+        if !self.may_write().await {
+            return Err(BusError::other(
+                &request.subject,
+                "not answered: another instance may be the active one",
+            ));
+        }
         self.client()
             .publish_with_headers(reply.clone(), headers, payload.into())
             .await
@@ -315,6 +347,22 @@ impl Bus {
             return Err(BusError::other(asked, "the answer is wanted at no inbox"));
         }
         Ok(())
+    }
+
+    /// Headers and payload of a message that is kept only if the newest of its subject has this
+    /// sequence number.
+    pub(super) fn pack_after<M: Message>(
+        &self,
+        message: &M,
+        correlation: &str,
+        newest: u64,
+    ) -> Result<(HeaderMap, Vec<u8>), BusError> {
+        let (mut headers, payload) = self.pack(message, correlation)?;
+        headers.insert(
+            NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
+            newest.to_string().as_str(),
+        );
+        Ok((headers, payload))
     }
 
     /// Headers and payload of a message.

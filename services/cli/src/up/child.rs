@@ -69,6 +69,8 @@ const CALM: Duration = Duration::from_secs(30);
 const MOST_DEATHS: u32 = 10;
 /// Exit code of a service whose configuration is wrong: starting it again changes nothing.
 const BAD_CONFIG: i32 = 64;
+/// Exit code of a service that is not the active instance any more: started again, it stands by.
+const LOST_LEAD: i32 = 75;
 
 /// How long a child may take to end by itself after SIGTERM.
 pub(crate) const GRACE: Duration = Duration::from_secs(12);
@@ -204,7 +206,8 @@ pub(crate) async fn keep(
         if code == Some(BAD_CONFIG) {
             return Err(bad_config(&spec, &how));
         }
-        if alive.seconds() > CALM.as_secs_f64() {
+        // One that has lost the lead is sound.
+        if alive.seconds() > CALM.as_secs_f64() || code == Some(LOST_LEAD) {
             (deaths, pause) = (0, FIRST_PAUSE);
         }
         deaths += 1;

@@ -48,7 +48,7 @@ fn idle_in(snapshot: &Received<NodeEvent>) -> Vec<String> {
 async fn beaten(running: Running) {
     let ended = tokio::time::timeout(Duration::from_secs(20), running).await;
     let error = ended.expect("it goes on").unwrap().unwrap_err();
-    assert!(error.is::<Misconfigured>(), "{error}");
+    assert!(error.is::<Superseded>(), "{error}");
     let text = error.to_string();
     assert!(
         text.contains("another ingest writes for cluster c"),

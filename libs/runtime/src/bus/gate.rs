@@ -1,0 +1,90 @@
+//! A service of which one instance is active writes only while it is sure to be that one.
+//!
+//! What such a service sends while it is not sure is lost, as it would be while the server is
+//! away. So a process that was stopped for a while, or comes back from the other side of a
+//! broken network, says nothing that is older than what the next active instance has said.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use lacuna_wire::{Message, Subject};
+
+use super::{Bus, BusError};
+use crate::clock::Stopwatch;
+
+/// Between looks.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// So long a writer waits after a reconnection for the lead to be confirmed.
+const PATIENCE_S: f64 = 1.0;
+
+/// Until when this process may write; for ever, unless it has been limited.
+#[derive(Debug, Default)]
+pub(super) struct Gate(Mutex<Option<Limit>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    since: Stopwatch,
+    length: Duration,
+}
+
+impl Gate {
+    fn set(&self, limit: Limit) {
+        *self.0.lock().unwrap_or_else(|e| e.into_inner()) = Some(limit);
+    }
+
+    fn open(&self) -> bool {
+        let limit = *self.0.lock().unwrap_or_else(|e| e.into_inner());
+        limit.is_none_or(|limit| limit.since.seconds() < limit.length.as_secs_f64())
+    }
+}
+
+impl Bus {
+    /// From now on this process writes only within this time since then, or until it is said
+    /// again.
+    pub(crate) fn write_within(&self, since: Stopwatch, length: Duration) {
+        self.0.gate.set(Limit { since, length });
+    }
+
+    /// Whether a message may go out. Just after a reconnection this waits a little for the lead
+    /// to be confirmed.
+    pub(super) async fn may_write(&self) -> bool {
+        if self.0.gate.open() {
+            return true;
+        }
+        let waiting = Stopwatch::start();
+        while self.connected() && waiting.seconds() < PATIENCE_S {
+            tokio::time::sleep(LOOK).await;
+            if self.0.gate.open() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Waits until this process may write; gives whether it may, or the connection is gone again.
+    pub(super) async fn writes_again(&self) -> bool {
+        while !self.0.gate.open() {
+            if !self.connected() {
+                return false;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        true
+    }
+
+    /// As [`Bus::store_after`], whether or not this process may write otherwise: for the lead
+    /// itself.
+    pub(crate) async fn claim<M: Message>(
+        &self,
+        subject: &Subject<M>,
+        message: &M,
+        newest: u64,
+    ) -> Result<u64, BusError> {
+        let (headers, payload) = self.pack_after(message, "", newest)?;
+        self.send_bytes(subject.as_str(), headers, payload.into())
+            .await?
+            .wait()
+            .await
+    }
+}

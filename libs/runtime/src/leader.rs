@@ -1,0 +1,478 @@
+//! One active instance of a service: the lead is a lease, kept by saying so again and again.
+//!
+//! The lead is the newest [`Leader`] message of the service, written by compare-and-set on the
+//! number of the one before. The active instance renews it three times within its length. The
+//! others stand by: connected, healthy, without any work. One of them takes the lead when the
+//! number of the newest message has not changed for the length that it names, by its own clock,
+//! which began when it first saw that number: so no clocks are compared, and by then the active
+//! one, whose clock began when it sent that message, has stopped writing (`bus::gate`). A
+//! message that gives the lead up is followed at once; so is one of an instance that had the
+//! place which this one has bound, for that instance is gone.
+//!
+//! Who loses the lead ends. While the server is away nobody can take it; when it comes back the
+//! active instance goes on unless another was faster.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use lacuna_model::Timestamp;
+use lacuna_wire::msg::Leader;
+use lacuna_wire::{Subject, address};
+use prometheus::{IntCounter, IntGauge, Registry};
+use tokio_util::sync::CancellationToken;
+
+use crate::bus::{Bus, Link};
+use crate::clock::{Stopwatch, wall};
+use crate::http::{Health, HealthCheck};
+use crate::metrics;
+
+/// Services of which one instance is active.
+const LED: [&str; 4] = ["ingest", "forecast", "planner", "control"];
+
+/// Looks for the lead within its length.
+const LOOKS: u32 = 12;
+
+/// Renewals of the lead within its length.
+const RENEWALS: u32 = 3;
+
+/// Whether one instance of a service is active, and others stand by.
+#[must_use]
+pub fn is_led(service: &str) -> bool {
+    LED.contains(&service)
+}
+
+/// Where this process runs: machine since its start, network namespace, and the address that it
+/// has bound. Two processes that live have never the same.
+#[must_use]
+pub fn seat(listening: SocketAddr) -> String {
+    use std::os::unix::fs::MetadataExt;
+    let machine = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let network = std::fs::metadata("/proc/self/ns/net").map(|m| m.ino());
+    match (machine, network) {
+        (Ok(machine), Ok(network)) => format!("{}/{network}/{listening}", machine.trim()),
+        // Nobody's place, so that nobody is taken for gone.
+        _ => format!("unknown/{}", uuid::Uuid::new_v4().simple()),
+    }
+}
+
+/// Declares the metrics alone, so that a service's golden exposition can include them.
+///
+/// # Errors
+/// If a name is taken.
+pub fn declare_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
+    declare(registry).map(|_| ())
+}
+
+fn declare(registry: &Registry) -> Result<(IntGauge, IntCounter), prometheus::Error> {
+    Ok((
+        metrics::gauge(
+            registry,
+            "lacuna_leader",
+            "whether this instance is the active one of its service (1), or stands by (0)",
+        )?,
+        metrics::counter(
+            registry,
+            "lacuna_leader_changes_total",
+            "times that another instance of the service became the active one, as seen by this one",
+        )?,
+    ))
+}
+
+/// Why the lead is lost.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LostLead {
+    /// Another has it.
+    #[error("the lead is lost: {instance} at {seat} is the active instance now")]
+    Taken {
+        /// Who.
+        instance: String,
+        /// Where.
+        seat: String,
+    },
+    /// It was not renewed in time, though the server is there: the process was stopped, or hears
+    /// no answers.
+    #[error("the lead is lost: not renewed for {ms} ms")]
+    Lapsed {
+        /// Milliseconds since the last renewal.
+        ms: i64,
+    },
+}
+
+/// What stands by has seen of the active instance. `now` is the time on its own clock.
+#[derive(Debug, Default)]
+struct Watch {
+    /// The number of the newest message, and when it was first seen; 0 for none.
+    seen: Option<(u64, Duration)>,
+    /// Who wrote it.
+    instance: String,
+}
+
+/// What to do about what has been seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// Write after the message of this number.
+    Take(u64),
+    /// Another leads.
+    Wait,
+}
+
+impl Watch {
+    /// Judges the newest message. `seat` is the own place, `ttl` the own length of a lead.
+    fn judge(
+        &mut self,
+        found: Option<(u64, &Leader)>,
+        seat: &str,
+        ttl: Duration,
+        now: Duration,
+    ) -> Verdict {
+        let Some((number, leader)) = found else {
+            // A server that has lost all. Whoever led has the first word.
+            return match self.seen {
+                Some((0, since)) if now.saturating_sub(since) >= ttl => Verdict::Take(0),
+                Some((0, _)) => Verdict::Wait,
+                Some(_) => {
+                    self.seen = Some((0, now));
+                    Verdict::Wait
+                }
+                None => Verdict::Take(0),
+            };
+        };
+        if leader.resigned || leader.seat == seat {
+            return Verdict::Take(number);
+        }
+        match self.seen {
+            Some((seen, since)) if seen == number => {
+                let ttl = Duration::from_millis(leader.ttl_ms);
+                if now.saturating_sub(since) >= ttl {
+                    Verdict::Take(number)
+                } else {
+                    Verdict::Wait
+                }
+            }
+            _ => {
+                self.seen = Some((number, now));
+                Verdict::Wait
+            }
+        }
+    }
+
+    /// The server was away: whoever led could not say so.
+    fn begin_anew(&mut self, now: Duration) {
+        if let Some((_, since)) = &mut self.seen {
+            *since = now;
+        }
+    }
+
+    /// Whether another instance leads than the last time.
+    fn changed(&mut self, leader: &Leader) -> bool {
+        let before = std::mem::replace(&mut self.instance, leader.instance.clone());
+        !before.is_empty() && before != leader.instance
+    }
+}
+
+/// An instance that stands by.
+#[derive(Debug)]
+pub struct Candidate {
+    bus: Bus,
+    subject: Subject<Leader>,
+    seat: String,
+    ttl: Duration,
+    check: HealthCheck,
+    active: IntGauge,
+    changes: IntCounter,
+}
+
+impl Candidate {
+    /// Stands by at this place, as [`seat`] gives it; a lead lasts `ttl` from each renewal.
+    ///
+    /// # Errors
+    /// If a metric's name is taken.
+    pub fn new(
+        bus: &Bus,
+        seat: String,
+        ttl: Duration,
+        registry: &Registry,
+        health: &Health,
+    ) -> Result<Self, prometheus::Error> {
+        let (active, changes) = declare(registry)?;
+        // Nothing goes out before the lead is taken.
+        bus.write_within(Stopwatch::start(), Duration::ZERO);
+        Ok(Self {
+            bus: bus.clone(),
+            subject: address::leader(bus.cluster(), bus.service()),
+            seat,
+            ttl,
+            check: health.check("lead", None),
+            active,
+            changes,
+        })
+    }
+
+    /// Waits until this instance is the active one.
+    pub async fn wait(self) -> Lead {
+        let clock = Stopwatch::start();
+        let mut watch = Watch::default();
+        let mut generation = self.bus.link().borrow().generation;
+        let mut attempt = Stopwatch::start();
+        let mut said = false;
+        loop {
+            let link: Link = *self.bus.link().borrow();
+            if link.generation != generation {
+                generation = link.generation;
+                watch.begin_anew(clock.span().to_std());
+            }
+            let looked = tokio::time::timeout(self.ttl, self.bus.last(&self.subject)).await;
+            if let Ok(Ok(found)) = looked {
+                let newest = found.as_ref().map(|f| (f.sequence, &f.message));
+                if let Some((number, leader)) = newest
+                    && leader.instance == self.bus.instance()
+                {
+                    // The answer to the last attempt was lost.
+                    return Lead::new(self, number, attempt);
+                }
+                if newest.is_some_and(|(_, leader)| watch.changed(leader)) {
+                    self.changes.inc();
+                    said = false;
+                }
+                match watch.judge(newest, &self.seat, self.ttl, clock.span().to_std()) {
+                    Verdict::Take(number) => {
+                        attempt = Stopwatch::start();
+                        let claim = self.record(wall(), false);
+                        match self.bus.claim(&self.subject, &claim, number).await {
+                            Ok(taken) => {
+                                if newest.is_some() {
+                                    self.changes.inc();
+                                }
+                                return Lead::new(self, taken, attempt);
+                            }
+                            Err(error) => tracing::debug!(%error, "lead not taken"),
+                        }
+                    }
+                    Verdict::Wait => {
+                        let leader = newest.map(|(_, leader)| leader);
+                        let instance = leader.map_or("nobody", |l| l.instance.as_str());
+                        let at = leader.map_or("", |l| l.seat.as_str());
+                        if !std::mem::replace(&mut said, true) {
+                            tracing::info!(leader = instance, seat = at, "stands by");
+                        }
+                        self.check
+                            .ok_but(format!("stands by for {instance} at {at}"));
+                    }
+                }
+            }
+            tokio::time::sleep(self.ttl / LOOKS).await;
+        }
+    }
+
+    fn record(&self, since: Timestamp, resigned: bool) -> Leader {
+        Leader {
+            instance: self.bus.instance().to_owned(),
+            seat: self.seat.clone(),
+            since,
+            ttl_ms: u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX),
+            resigned,
+        }
+    }
+}
+
+/// The active instance.
+#[derive(Debug)]
+pub struct Lead {
+    candidate: Candidate,
+    since: Timestamp,
+    /// The number of its newest message.
+    newest: u64,
+    /// When that was sent.
+    renewed: Stopwatch,
+}
+
+impl Lead {
+    fn new(candidate: Candidate, newest: u64, renewed: Stopwatch) -> Self {
+        candidate.active.set(1);
+        candidate.check.ok();
+        candidate.bus.write_within(renewed, candidate.ttl);
+        tracing::info!(instance = candidate.bus.instance(), "this instance leads");
+        Self {
+            candidate,
+            since: wall(),
+            newest,
+            renewed,
+        }
+    }
+
+    /// Renews the lead until `stop`.
+    ///
+    /// # Errors
+    /// [`LostLead`]: then this instance must do nothing more.
+    pub async fn keep(mut self, stop: &CancellationToken) -> Result<Self, LostLead> {
+        let ttl = self.candidate.ttl;
+        let mut link = self.candidate.bus.link();
+        let mut generation = link.borrow_and_update().generation;
+        let mut found = Stopwatch::start();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return Ok(self),
+                _ = link.changed() => {}
+                () = tokio::time::sleep(ttl / RENEWALS) => {}
+            }
+            let now = *link.borrow_and_update();
+            if now.generation != generation {
+                (generation, found) = (now.generation, Stopwatch::start());
+            }
+            if !now.up {
+                // Nobody else can take the lead here, and whoever is elsewhere will have.
+                continue;
+            }
+            self.lapsed(found)?;
+            // What comes in time is written down in `renewed`; the rest is tried again.
+            let renewal = tokio::time::timeout(ttl / RENEWALS, self.renew()).await;
+            if let Ok(renewed) = renewal {
+                renewed?;
+            }
+            if self.candidate.bus.connected() {
+                self.lapsed(found)?;
+            }
+        }
+    }
+
+    /// Whether the server has been there since `found` and long enough to renew the lead.
+    fn lapsed(&self, found: Stopwatch) -> Result<(), LostLead> {
+        let ttl = self.candidate.ttl.as_secs_f64();
+        if self.renewed.seconds() > ttl && found.seconds() > ttl {
+            let ms = self.renewed.span().as_ms();
+            return Err(LostLead::Lapsed { ms });
+        }
+        Ok(())
+    }
+
+    async fn renew(&mut self) -> Result<(), LostLead> {
+        loop {
+            let candidate = &self.candidate;
+            let at = Stopwatch::start();
+            let record = candidate.record(self.since, false);
+            let claim = candidate
+                .bus
+                .claim(&candidate.subject, &record, self.newest);
+            match claim.await {
+                Ok(newest) => {
+                    self.newest = newest;
+                    self.renewed = at;
+                    candidate.bus.write_within(at, candidate.ttl);
+                    return Ok(());
+                }
+                Err(error) if error.is_conflict() => {
+                    let Ok(found) = candidate.bus.last(&candidate.subject).await else {
+                        return Ok(());
+                    };
+                    self.newest = match found {
+                        // A server that has lost all.
+                        None => 0,
+                        // An answer was lost, or the server has lost its newest writes.
+                        Some(own) if own.message.instance == candidate.bus.instance() => {
+                            own.sequence
+                        }
+                        Some(other) => {
+                            return Err(LostLead::Taken {
+                                instance: other.message.instance,
+                                seat: other.message.seat,
+                            });
+                        }
+                    };
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "lead not renewed");
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Gives the lead up, so that another instance takes it at once.
+    pub async fn resign(self) {
+        let candidate = &self.candidate;
+        candidate.active.set(0);
+        let record = candidate.record(self.since, true);
+        let claim = candidate
+            .bus
+            .claim(&candidate.subject, &record, self.newest);
+        match tokio::time::timeout(candidate.ttl, claim).await {
+            Ok(Ok(_)) => tracing::debug!("lead given up"),
+            Ok(Err(error)) => tracing::debug!(%error, "lead not given up, it will lapse"),
+            Err(_) => tracing::debug!("lead not given up in time"),
+        }
+        candidate
+            .bus
+            .write_within(Stopwatch::start(), Duration::ZERO);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(3);
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn leader(seat: &str, resigned: bool) -> Leader {
+        Leader {
+            instance: "other".to_owned(),
+            seat: seat.to_owned(),
+            since: Timestamp::from_unix(1),
+            ttl_ms: 3000,
+            resigned,
+        }
+    }
+
+    #[test]
+    fn the_first_leads_at_once() {
+        let mut watch = Watch::default();
+        assert_eq!(watch.judge(None, "here", TTL, at(0)), Verdict::Take(0));
+    }
+
+    #[test]
+    fn a_silent_leader_is_followed_after_its_time_on_the_observers_clock() {
+        let mut watch = Watch::default();
+        let other = leader("there", false);
+        let mut look = |number, ms| watch.judge(Some((number, &other)), "here", TTL, at(ms));
+        assert_eq!(look(7, 100_000), Verdict::Wait);
+        assert_eq!(look(7, 102_999), Verdict::Wait);
+        assert_eq!(look(8, 103_000), Verdict::Wait, "it has renewed");
+        assert_eq!(look(8, 105_999), Verdict::Wait);
+        assert_eq!(look(8, 106_000), Verdict::Take(8));
+    }
+
+    #[test]
+    fn a_leader_that_is_gone_is_followed_at_once() {
+        for gone in [leader("there", true), leader("here", false)] {
+            let mut watch = Watch::default();
+            let verdict = watch.judge(Some((7, &gone)), "here", TTL, at(0));
+            assert_eq!(verdict, Verdict::Take(7));
+        }
+    }
+
+    #[test]
+    fn an_outage_and_an_emptied_server_leave_the_leader_the_first_word() {
+        let mut watch = Watch::default();
+        let other = leader("there", false);
+        let seen = Some((7, &other));
+        assert_eq!(watch.judge(seen, "here", TTL, at(0)), Verdict::Wait);
+        watch.begin_anew(at(60_000));
+        assert_eq!(watch.judge(seen, "here", TTL, at(62_999)), Verdict::Wait);
+        assert_eq!(watch.judge(None, "here", TTL, at(62_999)), Verdict::Wait);
+        assert_eq!(watch.judge(None, "here", TTL, at(65_998)), Verdict::Wait);
+        assert_eq!(watch.judge(None, "here", TTL, at(65_999)), Verdict::Take(0));
+    }
+
+    #[test]
+    fn a_change_of_the_leader_is_seen_once() {
+        let mut watch = Watch::default();
+        let mut other = leader("there", false);
+        assert!(!watch.changed(&other), "the first is no change");
+        other.instance = "third".to_owned();
+        assert!(watch.changed(&other));
+        assert!(!watch.changed(&other));
+    }
+}
