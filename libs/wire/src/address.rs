@@ -317,7 +317,10 @@ pub fn observed_bucket(cluster: &ClusterId) -> BucketDef<ObservedHour> {
     BucketDef::new(stream_name(cluster, "observed"), 16 << 20)
 }
 
-/// All streams but those behind buckets.
+/// All streams but those behind buckets. Each has a limit of size, and the oldest messages go first.
+/// States, plans, commands, controls and leaders have none of age: of each subject only the newest
+/// message is kept, and it holds until there is a newer one, however old it is. Buckets have none
+/// either, and refuse what no longer fits rather than lose what they hold.
 #[must_use]
 pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
     let hour = Span::from_secs(3600);
@@ -392,6 +395,35 @@ mod tests {
             leases_bucket(&c).key("a01.x").as_str(),
             "$KV.lac_c_leases.a01_2Ex"
         );
+    }
+
+    #[test]
+    fn no_stream_grows_for_ever() {
+        let cluster = ClusterId::new("c").unwrap();
+        let mut ageless = Vec::new();
+        for stream in streams(&cluster) {
+            assert!(stream.max_bytes > 0, "{} has no limit of size", stream.name);
+            if stream.max_age == Span::ZERO {
+                // What may grow old is kept once for each subject.
+                assert_eq!(stream.max_per_subject, 1, "{}", stream.name);
+                ageless.push(stream.name);
+            }
+        }
+        assert_eq!(
+            ageless,
+            ["state", "plan", "cmds", "controls", "leaders"]
+                .map(|what| stream_name(&cluster, what))
+        );
+        let buckets = [
+            trainers_bucket(&cluster).max_bytes,
+            leases_bucket(&cluster).max_bytes,
+            observed_bucket(&cluster).max_bytes,
+        ];
+        assert!(buckets.iter().all(|limit| *limit > 0));
+        let all = streams(&cluster).iter().map(|s| s.max_bytes).sum::<i64>();
+        let all = all + buckets.iter().sum::<i64>();
+        // What the operator's guide says is enough for one cluster.
+        assert!(all <= 4 << 30, "{all} bytes");
     }
 
     #[test]

@@ -41,7 +41,8 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     // Whoever sees the first state of the trainers may ask at once, so control listens before.
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
     let asked = ctx.bus.subscribe(&address::requests(&ctx.cluster)).await?;
-    let unnamed = match proves_users(&ctx) {
+    // Where the bus proves who asks, nobody may ask without a name.
+    let unnamed = match ctx.bus.proven() {
         true => None,
         false => Some(
             ctx.bus
@@ -370,11 +371,6 @@ fn moment(ctx: &Context, watch: &Stopwatch) -> Now {
         // Any origin will do, but zero is taken for "never".
         wall: Timestamp::from_unix(1) + watch.span(),
     }
-}
-
-/// Whether the bus proves who asks: then nobody may ask without a name.
-fn proves_users(ctx: &Context) -> bool {
-    ctx.config.bus.credentials.is_some()
 }
 
 /// The next request; none, for ever, without a subscription.
