@@ -328,6 +328,10 @@ fn log(note: &Note, correlation: &str) {
         Note::Unusable { node, cause } => {
             tracing::warn!(%node, cause, correlation, "node out of use");
         }
+        Note::Withheld { nodes, by } => {
+            let cause = by.name();
+            tracing::warn!(nodes, cause, correlation, "nodes in use are given back");
+        }
         Note::Usable { node } => tracing::info!(%node, correlation, "node usable again"),
         Note::Released { node, after } => {
             tracing::debug!(%node, %after, correlation, "node given back");

@@ -4,7 +4,10 @@
 //! many writes at a time, and the outcome is fed back before anything else is read. A timer
 //! runs the same loop, so that a lost message repairs itself.
 
+mod access;
+mod audit;
 mod carry;
+mod desk;
 mod executor;
 mod feed;
 mod handover;
@@ -15,6 +18,7 @@ mod settings;
 mod start;
 mod times;
 
+pub use audit::AuditMetrics;
 pub use executor::{ObservedMetrics, PilotMetrics};
 pub use metrics::Metrics;
 pub use service::run;

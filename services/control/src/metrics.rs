@@ -1,5 +1,6 @@
 //! What control measures.
 
+use lacuna_model::{UseState, WithheldBy};
 use lacuna_runtime::metrics::{self, Counter, Error, LATENCY_BOUNDS, Registry};
 use lacuna_trainer::book::{Note, Tally};
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
@@ -52,6 +53,9 @@ pub struct Metrics {
     pub(crate) handover: Histogram,
     broken: IntCounter,
     dropped: IntCounter,
+    withheld: prometheus::GaugeVec,
+    use_limit: prometheus::Gauge,
+    given_back: IntCounterVec,
 }
 
 impl Metrics {
@@ -104,6 +108,17 @@ impl Metrics {
             "trainers by phase",
             &["phase"],
         )?;
+        let withheld = metrics::gauges(
+            registry,
+            "lacuna_control_withheld_nodes",
+            "nodes that are not used because the operator wants it so, by cause",
+            &["cause"],
+        )?;
+        let use_limit = prometheus::Gauge::new(
+            "lacuna_control_use_limit",
+            "most nodes that may be used now, as the operator wants it; +Inf without a limit",
+        )?;
+        registry.register(Box::new(use_limit.clone()))?;
         let made = Self {
             leases: gauge("lacuna_control_leases", "nodes under a lease")?,
             pool_nodes: gauge("lacuna_control_pool_nodes", "nodes in the pool")?,
@@ -235,8 +250,17 @@ impl Metrics {
                 "lacuna_control_members_dropped_total",
                 "members left out because their group broke and they did not answer",
             )?,
+            withheld,
+            use_limit,
+            given_back: labelled(
+                "lacuna_control_withdrawn_nodes_total",
+                "nodes in use that the operator wanted back, by cause",
+                "cause",
+                &WithheldBy::ALL.map(WithheldBy::name),
+            )?,
         };
         made.tally(&Tally::default());
+        made.node_use(&UseState::default());
         Ok(made)
     }
 
@@ -258,6 +282,10 @@ impl Metrics {
             Note::Trial { nodes, of, .. } if nodes < of => self.trials.inc(),
             Note::TrialOver { node_s, .. } => self.trial_cost.inc_by(*node_s),
             Note::Unusable { cause, .. } => self.unusable.with_label_values(&[*cause]).inc(),
+            Note::Withheld { nodes, by } => {
+                let counter = self.given_back.with_label_values(&[by.name()]);
+                counter.inc_by(u64::from(*nodes));
+            }
             Note::Released { after, .. } => self.release.observe(after.as_secs_f64()),
             Note::GivenBack { cause, harm, .. } => {
                 let histogram = self.harm.with_label_values(&[*cause]);
@@ -306,6 +334,26 @@ impl Metrics {
             &self.cost.with_label_values(&["preempt"]),
             tally.preempt_cost,
         );
+    }
+
+    /// Shows what comes of the operator's controls.
+    pub(crate) fn node_use(&self, state: &UseState) {
+        for by in WithheldBy::ALL {
+            let nodes = state.withheld.get(&by).map_or(0, Vec::len);
+            self.withheld
+                .with_label_values(&[by.name()])
+                .set(nodes as f64);
+        }
+        let most = match state.at_most {
+            Some(most) if state.no_growth => most.min(state.used),
+            Some(most) => most,
+            None if state.no_growth => state.used,
+            None => {
+                self.use_limit.set(f64::INFINITY);
+                return;
+            }
+        };
+        self.use_limit.set(f64::from(most));
     }
 
     pub(crate) fn unacknowledged(&self, commands: usize) {

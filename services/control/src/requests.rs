@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lacuna_model::{Controls, NodeId, TrainerId};
+use lacuna_model::{NodeId, TrainerId};
 use lacuna_runtime::{Bus, Context, Received};
 use lacuna_trainer::Now;
 use lacuna_trainer::book::{Book, Refusal, RefusalKind};
@@ -30,6 +30,7 @@ pub(crate) fn outcome(reply: Result<Vec<TrainerId>, Refusal>) -> Reply {
                 RefusalKind::Final => "L0016",
                 RefusalKind::Duplicate => "L0008",
                 RefusalKind::Unknown => "L0009",
+                RefusalKind::Quota => "L0022",
             }
             .to_owned(),
             reason: refusal.reason,
@@ -60,9 +61,11 @@ pub(crate) fn look(book: &Book, request: &Request, now: Now) -> Option<Reply> {
                 .collect(),
         },
         Request::Totals => Reply::Totals(totals(&book.tally(), now)),
-        Request::Controls => Reply::Controls(Controls::default()),
-        Request::Change { .. } => refused("L0016", "controls cannot be changed yet".to_owned()),
-        Request::Submit { .. } | Request::Cancel { .. } | Request::Logs { .. } => return None,
+        Request::Submit { .. }
+        | Request::Cancel { .. }
+        | Request::Logs { .. }
+        | Request::Controls
+        | Request::Change { .. } => return None,
     })
 }
 

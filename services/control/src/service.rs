@@ -1,5 +1,7 @@
 //! The loop.
 
+mod asked;
+
 use std::time::Duration;
 
 use lacuna_model::{AgentStatus, NodeEvent, NodeId, Progress, Span, Timestamp, TrainerId};
@@ -10,16 +12,19 @@ use lacuna_runtime::{
 use lacuna_trainer::Now;
 use lacuna_trainer::book::{Book, Effect, Input, Refusal};
 use lacuna_wire::address;
-use lacuna_wire::msg::{Renewal, Request, Totals};
+use lacuna_wire::msg::{PlanState, Renewal, Request, Totals};
 use tokio::sync::mpsc;
 
+use crate::access::Access;
+use crate::audit::{AuditMetrics, Trail};
 use crate::carry::Hands;
+use crate::desk::Desk;
 use crate::feed::{Feed, tick};
 use crate::handover::Handovers;
 use crate::metrics::Metrics;
 use crate::start::totals;
 use crate::times::Arrivals;
-use crate::{executor, requests, start};
+use crate::{executor, start};
 
 /// The books are looked at this often at least, whatever the configuration says.
 const TIMER: Span = Span::from_ms(500);
@@ -50,9 +55,14 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
                 .await?,
         ),
     };
-    let executor = executor::start(&ctx).await?;
+    // Nodes that were drained are not used before that is known.
+    let desk = Desk::open(&ctx).await?;
+    let proven = ctx.bus.proven();
+    let access = Access::new(&ctx.config.control.access, proven);
+    let trail = Trail::start(&ctx, AuditMetrics::new(&ctx.registry)?, proven);
+    let executor = executor::start(&ctx, (access.clone(), trail.clone())).await?;
     let ctx = executor.context(ctx);
-    let mut control = Control::start(ctx, metrics).await?;
+    let mut control = Control::start(ctx, metrics, desk, access, trail).await?;
     control.observes = executor.observes;
     control.cancelled = Some(executor.cancelled);
     control.live(agents, asked, unnamed).await
@@ -65,6 +75,9 @@ struct Control {
     feed: Feed,
     arrivals: Arrivals,
     handovers: Handovers,
+    desk: Desk,
+    access: Access,
+    trail: Trail,
     /// Nodes whose pilot the executor cancels.
     cancelled: Option<mpsc::UnboundedReceiver<NodeId>>,
     /// Real time since the start.
@@ -77,7 +90,13 @@ struct Control {
 }
 
 impl Control {
-    async fn start(ctx: Context, metrics: Metrics) -> Result<Self, ServiceError> {
+    async fn start(
+        ctx: Context,
+        metrics: Metrics,
+        desk: Desk,
+        access: Access,
+        trail: Trail,
+    ) -> Result<Self, ServiceError> {
         if let Some(clock) = ctx.bus.last(&address::clock(&ctx.cluster)).await? {
             ctx.clock.update(&clock.message);
         }
@@ -97,6 +116,9 @@ impl Control {
             feed: Feed::new(),
             arrivals: Arrivals::default(),
             handovers: Handovers::default(),
+            desk,
+            access,
+            trail,
             cancelled: None,
             watch,
             newest: String::new(),
@@ -104,6 +126,7 @@ impl Control {
             observes: false,
         };
         control.carry_out(first, "").await?;
+        control.obey().await?;
         Ok(control)
     }
 
@@ -179,11 +202,20 @@ impl Control {
                     tracing::info!(up, "bus");
                     let input = if up { Input::Connected } else { Input::Disconnected };
                     self.input(input, "").await?;
+                    self.desk.look(up).await;
                 }
                 clock = clocks.next() => {
                     let clock = clock?;
                     self.ctx.clock.update(&clock.message);
                     self.input(tick(&clock.message), &clock.envelope.correlation).await?;
+                }
+                // Before the events, which under load come without end: plans are few, only the
+                // newest counts, and those that wait in line take a megabyte each.
+                plan = plans.next() => {
+                    let plan = gather(plan?, &mut plans).pop();
+                    if let Some(plan) = plan.filter(|_| !self.observes) {
+                        self.plan(plan).await?;
+                    }
                 }
                 event = events.next() => {
                     let batch = gather(event?, &mut events);
@@ -199,20 +231,6 @@ impl Control {
                         self.report(report).await?;
                     }
                 }
-                plan = plans.next() => {
-                    let plan = plan?;
-                    if self.observes {
-                        continue;
-                    }
-                    let correlation = plan.envelope.correlation.clone();
-                    let input = Input::Plan {
-                        plan: plan.message.plan,
-                        trainers_version: plan.message.trainers_version,
-                        runs: plan.message.runs,
-                    };
-                    let (commands, _) = self.input(input, &correlation).await?;
-                    self.measure(commands, &correlation, "plan");
-                }
                 request = asked.next() => self.request(request?).await?,
                 request = next_of(&mut unnamed) => self.request(request?).await?,
                 _ = timer.tick() => self.timer().await?,
@@ -224,7 +242,8 @@ impl Control {
 
     /// How long until the books want to be looked at, if that is before the timer does.
     fn due(&self) -> Option<Span> {
-        let left = self.book.due()?.since(self.now().wall);
+        let book = self.book.due().map(|at| at.since(self.now().wall));
+        let left = book.into_iter().chain(self.desk.due()).min()?;
         (left > Span::ZERO).then_some(left)
     }
 
@@ -259,6 +278,27 @@ impl Control {
         }
     }
 
+    async fn plan(&mut self, plan: Received<PlanState>) -> Result<(), ServiceError> {
+        let correlation = plan.envelope.correlation;
+        let PlanState {
+            mut plan,
+            trainers_version,
+            runs,
+            ..
+        } = plan.message;
+        // Explanations are for people. The books keep a plan until its time has come.
+        plan.report.holes = Vec::new();
+        plan.report.forecast = None;
+        let input = Input::Plan {
+            plan,
+            trainers_version,
+            runs,
+        };
+        let (commands, _) = self.input(input, &correlation).await?;
+        self.measure(commands, &correlation, "plan");
+        Ok(())
+    }
+
     async fn status(&mut self, status: Received<AgentStatus>) -> Result<(), ServiceError> {
         let correlation = status.envelope.correlation;
         let now = self.ctx.clock.now();
@@ -285,44 +325,12 @@ impl Control {
         Ok(())
     }
 
-    async fn request(&mut self, request: Received<Request>) -> Result<(), ServiceError> {
-        let input = match &request.message {
-            Request::Submit {
-                trainers,
-                test_only,
-            } => Input::Submit {
-                trainers: trainers.clone(),
-                test_only: *test_only,
-            },
-            Request::Cancel { trainer } => Input::Cancel(trainer.clone()),
-            Request::Logs { trainer, lines } => {
-                let (trainer, lines) = (trainer.clone(), *lines);
-                requests::logs(&self.ctx, &self.book, request, &trainer, lines);
-                return Ok(());
-            }
-            Request::Trainers { .. }
-            | Request::Nodes
-            | Request::Totals
-            | Request::Controls
-            | Request::Change { .. } => {
-                if let Some(reply) = requests::look(&self.book, &request.message, self.now()) {
-                    requests::answer(&self.ctx.bus, &request, &reply).await;
-                }
-                return Ok(());
-            }
-        };
-        let correlation = request.envelope.id.clone();
-        let (_, reply) = self.input(input, &correlation).await?;
-        if let Some(reply) = reply {
-            let reply = requests::outcome(reply);
-            requests::answer(&self.ctx.bus, &request, &reply).await;
-        }
-        Ok(())
-    }
-
     async fn timer(&mut self) -> Result<(), ServiceError> {
         let correlation = self.newest.clone();
+        self.desk.look(false).await;
+        self.obey().await?;
         self.input(Input::Timer, &correlation).await?;
+        self.say_use().await;
         let tally = self.book.tally();
         self.hands.metrics.tally(&tally);
         for waited in self.handovers.complete(self.ctx.clock.now()) {

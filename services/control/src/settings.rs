@@ -38,6 +38,7 @@ pub(crate) fn book(config: &Config) -> BookConfig {
             .is_some_and(|pilots| pilots.mode == PilotMode::On),
         require_agents: control.require_agents,
         store: control.store.clone(),
+        quotas: crate::access::quotas(&control.access),
         ..BookConfig::default()
     }
 }

@@ -68,7 +68,8 @@ impl Keeper {
             .pool_at
             .is_some_and(|at| now.since(at) <= settings.pool_stale);
         let with_pilots = self.places.values().filter(|p| p.pilot.is_some()).count();
-        let mut spare = with_pilots.saturating_sub(self.demand as usize);
+        let wanted = self.demand.min(self.limits.at_most.unwrap_or(u32::MAX));
+        let mut spare = with_pilots.saturating_sub(wanted as usize);
         let mut cancel = Cancel::default();
         let mut failed = Vec::new();
         for (node, place) in &mut self.places {
@@ -88,6 +89,13 @@ impl Keeper {
             }
             if self.mode == Mode::Off {
                 cancel.push(job, Some(node), "off");
+                continue;
+            }
+            // The books take the node from its trainer; the pilot goes when nothing trains there.
+            let busy = place.agent.is_some_and(|agent| agent.free_since.is_none());
+            let over = pilot.phase == Phase::Ending;
+            if self.limits.withheld.contains(node) && !busy && !over {
+                cancel.push(job, Some(node), "withheld");
                 continue;
             }
             // Its agent has left, but the pilot does not end.
@@ -143,7 +151,7 @@ impl Keeper {
 
     /// Pilots for idle nodes, the longest holes first.
     fn submit(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
-        if self.blind(now) || self.paused_until > now {
+        if self.blind(now) || self.paused_until > now || self.limits.no_growth {
             return;
         }
         let counts = self.counts(now);
@@ -154,7 +162,9 @@ impl Keeper {
             room = u32::from(waiting == 0);
         }
         let pilots = waiting + counts.running + counts.ending;
-        room = room.min(self.settings.max_pilots.saturating_sub(pilots));
+        let most = self.limits.at_most.unwrap_or(u32::MAX);
+        let most = most.min(self.settings.max_pilots);
+        room = room.min(most.saturating_sub(pilots));
         if self.settings.only_with_work {
             // An agent without a pilot, which the site has started itself, serves as well.
             let places = self.places.values();
@@ -169,8 +179,9 @@ impl Keeper {
         let mut open: Vec<(Span, NodeId)> = self
             .places
             .iter()
-            .filter(|(_, place)| {
+            .filter(|(node, place)| {
                 place.pilot.is_none()
+                    && !self.limits.withheld.contains(*node)
                     && place.not_before <= now
                     && place.rest_until <= now
                     && !self.agent_speaks(place, now)

@@ -1,5 +1,7 @@
 //! What the keeper hears and what it asks for.
 
+use std::collections::BTreeSet;
+
 use lacuna_model::{NodeId, Span, Timestamp};
 
 use crate::job::{End, JobId, Listed};
@@ -39,6 +41,17 @@ pub struct Offer {
     pub node: NodeId,
     /// The time limit of a pilot submitted now.
     pub limit: Span,
+}
+
+/// How the operator wants nodes to be used.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Nodes that get no pilot, and whose pilot goes once nothing trains there.
+    pub withheld: BTreeSet<NodeId>,
+    /// So many nodes have pilots at most; nothing means any number.
+    pub at_most: Option<u32>,
+    /// Whether no more pilots are submitted.
+    pub no_growth: bool,
 }
 
 /// Why a submission came to nothing.
@@ -107,6 +120,8 @@ pub enum Input {
     Pool(Vec<Offer>),
     /// How many nodes trainers can use in all.
     Demand(u32),
+    /// How the operator wants nodes to be used.
+    Use(Limits),
     /// An agent has spoken.
     Agent {
         /// Where.
@@ -201,7 +216,7 @@ pub enum Note {
         job: JobId,
         /// Where, if that is known.
         node: Option<NodeId>,
-        /// Why: `pending`, `duplicate`, `no agent`, `mute`, `stray`, `idle`, `off`.
+        /// Why: `pending`, `duplicate`, `no agent`, `mute`, `stray`, `idle`, `withheld`, `off`.
         cause: &'static str,
     },
     /// A pilot failed, which counts against its node.

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 
 use lacuna_model::{NodeId, Span, Timestamp};
 
-pub use input::{Cause, Effect, Input, Mode, Note, Offer, Refusal, Ticket};
+pub use input::{Cause, Effect, Input, Limits, Mode, Note, Offer, Refusal, Ticket};
 pub use place::Quarantined;
 pub use settings::Settings;
 
@@ -49,6 +49,7 @@ pub struct Keeper {
     places: BTreeMap<NodeId, Place>,
     /// How many nodes trainers can use.
     demand: u32,
+    limits: Limits,
     /// Jobs that we have asked to be cancelled.
     cancelled: BTreeMap<JobId, Asked>,
     next_ticket: u64,
@@ -103,6 +104,7 @@ impl Keeper {
             mode,
             places: BTreeMap::new(),
             demand: 0,
+            limits: Limits::default(),
             cancelled: BTreeMap::new(),
             next_ticket: 1,
             tokens,
@@ -133,6 +135,7 @@ impl Keeper {
             }
             Input::Pool(offers) => self.pool(offers, now),
             Input::Demand(nodes) => self.demand = nodes,
+            Input::Use(limits) => self.limits = limits,
             Input::Agent {
                 node,
                 leaving,

@@ -125,6 +125,34 @@ impl Bus {
         }
     }
 
+    /// Like [`Bus::last`], but what is there and cannot be understood is an error, not nothing.
+    ///
+    /// # Errors
+    /// As [`Bus::last`], and [`BusError::Stream`] for what cannot be understood.
+    pub async fn last_understood<M: Message>(
+        &self,
+        subject: &Subject<M>,
+    ) -> Result<Option<Received<M>>, BusError> {
+        use async_nats::jetstream::stream::DirectGetErrorKind as Kind;
+        if let Some(found) = self.last(subject).await? {
+            return Ok(Some(found));
+        }
+        let name = subject.stream().unwrap_or_default();
+        let failed = |reason: String| BusError::Stream {
+            stream: name.to_owned(),
+            reason,
+        };
+        let stream = self.jetstream().get_stream_no_info(name).await;
+        let stream = stream.map_err(|e| failed(e.to_string()))?;
+        match stream.direct_get_last_for_subject(subject.as_str()).await {
+            Err(e) if e.kind() == Kind::NotFound => Ok(None),
+            Err(e) => Err(failed(e.to_string())),
+            Ok(_) => Err(failed(format!(
+                "what stands on {subject} cannot be understood: did a newer release write it?"
+            ))),
+        }
+    }
+
     /// Whether an operation that is tried again has taken long enough.
     pub(super) fn gives_up(&self, waiting: &Stopwatch) -> bool {
         waiting.seconds() >= self.0.limit.as_secs_f64()

@@ -17,11 +17,13 @@ impl Book {
     pub(crate) fn submit(
         &mut self,
         specs: Vec<TrainerSpec>,
+        user: &str,
         test_only: bool,
         now: Now,
         out: &mut Out,
     ) {
-        if let Err(refusal) = self.check(&specs) {
+        let checked = self.check(&specs);
+        if let Err(refusal) = checked.and_then(|()| self.check_quotas(&specs, user)) {
             out.rest.push(Effect::Reply(Err(refusal)));
             return;
         }
@@ -33,7 +35,8 @@ impl Book {
                     spec.submit = now.cluster;
                 }
                 out.records.insert(spec.id.clone());
-                let record = TrainerRecord::new(spec, self.next_order);
+                let mut record = TrainerRecord::new(spec, self.next_order);
+                user.clone_into(&mut record.user);
                 self.next_order += 1;
                 self.enter(record, now);
             }
@@ -108,9 +111,12 @@ impl Book {
             }
         }
         while self.active.len() < self.config.max_parallel as usize {
-            let Some((_, _, _, id)) = self.waiting.pop_first() else {
+            // Whoever has no room waits, and others go first.
+            let Some(place) = self.waiting.iter().find(|p| self.has_room(&p.3)).cloned() else {
                 break;
             };
+            self.waiting.remove(&place);
+            let id = place.3;
             let Some(trainer) = self.trainers.get_mut(&id) else {
                 continue;
             };

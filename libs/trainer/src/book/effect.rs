@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use lacuna_model::{Command, Epoch, Generation, NodeId, RunId, Span, TrainerId, TrainerRecord};
+use lacuna_model::{
+    Command, Epoch, Generation, NodeId, RunId, Span, TrainerId, TrainerRecord, WithheldBy,
+};
 
 use crate::book::TrainersView;
 
@@ -39,6 +41,8 @@ pub enum RefusalKind {
     Unknown,
     /// The trainer is over already.
     Final,
+    /// Its user has as much as they may have.
+    Quota,
 }
 
 /// Why a request was refused.
@@ -128,6 +132,13 @@ pub enum Note {
         node: NodeId,
         /// Why: `quarantine`, `silent` or `release overdue`.
         cause: &'static str,
+    },
+    /// The operator wants nodes back that are in use.
+    Withheld {
+        /// How many.
+        nodes: u32,
+        /// Why.
+        by: WithheldBy,
     },
     /// A node may be used again.
     Usable {

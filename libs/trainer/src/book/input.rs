@@ -5,6 +5,7 @@ use lacuna_model::{
 };
 
 use crate::book::LeaseResult;
+use crate::controls::Wanted;
 
 /// A tick of the cluster's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,9 +43,13 @@ pub enum Input {
     Submit {
         /// What their owner wrote.
         trainers: Vec<TrainerSpec>,
+        /// Who submits them.
+        user: String,
         /// Only check them.
         test_only: bool,
     },
+    /// What the operator wants of the use of nodes, now.
+    Controls(Wanted),
     /// A trainer is to end.
     Cancel(TrainerId),
     /// Holes closed, then opened, all at one moment. Leases on closed holes are released at

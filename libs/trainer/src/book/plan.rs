@@ -183,14 +183,15 @@ impl Book {
             InTrial::Over => true,
             InTrial::GoesOn => return false,
         };
-        let Some(trainer) = self.trainers.get_mut(id) else {
-            return false;
-        };
         let Step {
             planned,
             mut want,
             repools,
         } = step;
+        self.fit_quota(id, &mut want);
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return false;
+        };
         let before = trainer.target.take();
         let hit = trainer.record.hit_at.is_some();
         let min = trainer.record.spec.min_nodes as usize;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
     AgentStatus, Command, Epoch, Generation, NodeId, Plan, RunId, Span, Timestamp, TrainerId,
-    TrainerRecord,
+    TrainerRecord, WithheldBy,
 };
 
 use crate::account::{Account, Change};
@@ -13,7 +13,8 @@ use crate::book::harm::{Asked, Gone};
 use crate::book::pauses::Pauses;
 use crate::book::profile::Profile;
 use crate::book::trial::Trials;
-use crate::book::{Effect, LeaseWrite, Note, Tick};
+use crate::book::withhold::Withholding;
+use crate::book::{Effect, LeaseWrite, Note, Quotas, Tick};
 
 /// In which order sizes are tried for the sake of measuring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -77,6 +78,8 @@ pub struct BookConfig {
     pub require_agents: bool,
     /// Where the members of a run find each other: host and port of a `TCPStore`.
     pub store: Option<String>,
+    /// How much each user may have.
+    pub quotas: Quotas,
 }
 
 impl Default for BookConfig {
@@ -103,6 +106,7 @@ impl Default for BookConfig {
             trial_longest: Span::from_secs(120),
             require_agents: false,
             store: None,
+            quotas: Quotas::default(),
         }
     }
 }
@@ -166,6 +170,10 @@ pub(crate) struct Node {
     pub(crate) wanted: bool,
     /// That the main scheduler waits for it to be given back.
     pub(crate) asked: Option<Asked>,
+    /// Whether the operator's lists leave it out, once that was looked at.
+    pub(crate) barred: Option<Option<WithheldBy>>,
+    /// Why it is not to be used, if the operator wants it so.
+    pub(crate) withheld: Option<WithheldBy>,
 }
 
 impl Trainer {
@@ -180,7 +188,7 @@ impl Trainer {
 
 impl Node {
     pub(crate) fn usable(&self) -> bool {
-        !self.silent && !self.overdue && self.quarantined_until.is_none()
+        !self.silent && !self.overdue && self.quarantined_until.is_none() && self.withheld.is_none()
     }
 
     /// Whether it can be given to a trainer at once.
@@ -341,6 +349,7 @@ pub struct Book {
     pub(crate) pool_nodes: u32,
     pub(crate) leased_nodes: u32,
     pub(crate) sums: Sums,
+    pub(crate) withholding: Withholding,
 }
 
 impl Book {
@@ -373,6 +382,7 @@ impl Book {
             pool_nodes: 0,
             leased_nodes: 0,
             sums: Sums::default(),
+            withholding: Withholding::default(),
         }
     }
 

@@ -16,11 +16,15 @@ impl Book {
         if !matches!(input, Input::Pool { .. } | Input::LeasesWritten(_)) {
             self.settle_losses(now, &mut out);
         }
+        // A status changes nothing that limits on the use of nodes depend on, and there are many.
+        let look = !matches!(input, Input::Agent(_) | Input::Progress(_));
         match input {
             Input::Submit {
                 trainers,
+                user,
                 test_only,
-            } => self.submit(trainers, test_only, now, &mut out),
+            } => self.submit(trainers, &user, test_only, now, &mut out),
+            Input::Controls(wanted) => self.controls(wanted),
             Input::Cancel(trainer) => self.cancel(&trainer, now, &mut out),
             Input::Pool {
                 seq,
@@ -43,7 +47,11 @@ impl Book {
             Input::Connected => self.connected_again(now),
             Input::Disconnected => self.connected = false,
         }
+        if look {
+            self.withhold(now, &mut out);
+        }
         self.admit(now, &mut out);
+        self.keep_quotas(now, &mut out);
         self.try_plan(now, &mut out);
         self.gather(out, now)
     }

@@ -86,10 +86,14 @@ impl Book {
                 .active
                 .iter()
                 .filter_map(|id| self.trainers.get(id))
-                .map(|trainer| TrainerRecord {
-                    // Nodes that are aside while fewer are tried are its own.
-                    nodes: all_nodes(&trainer.record),
-                    ..trainer.record.clone()
+                .map(|trainer| {
+                    let mut record = TrainerRecord {
+                        // Nodes that are aside while fewer are tried are its own.
+                        nodes: all_nodes(&trainer.record),
+                        ..trainer.record.clone()
+                    };
+                    record.spec.max_nodes = self.most_in_quota(trainer);
+                    record
                 })
                 .collect(),
             unusable: self

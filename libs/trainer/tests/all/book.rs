@@ -10,6 +10,7 @@ pub(crate) fn world(specs: Vec<lacuna_model::TrainerSpec>) -> World {
     world.snapshot();
     world.input(Input::Submit {
         trainers: specs,
+        user: String::new(),
         test_only: false,
     });
     world
@@ -140,6 +141,7 @@ fn nothing_grows_while_the_bus_is_gone_or_the_pool_unknown() {
     let mut w = World::new(1, 4, BookConfig::default());
     w.input(Input::Submit {
         trainers: vec![spec("a", 1, 4, Work::UntilExit)],
+        user: String::new(),
         test_only: false,
     });
     apply(&mut w, &[("a", &[0])]);
@@ -185,6 +187,7 @@ fn admission_is_by_priority_then_first_come_first_served_and_waits_for_its_time(
     w.snapshot();
     w.input(Input::Submit {
         trainers: vec![later, high, first],
+        user: String::new(),
         test_only: false,
     });
     let admitted = |w: &World| -> Vec<String> {
@@ -231,6 +234,7 @@ fn a_submission_is_taken_whole_or_not_at_all() {
     ] {
         w.input(Input::Submit {
             trainers: specs,
+            user: String::new(),
             test_only: false,
         });
         let error = w.replies.last().unwrap().clone().unwrap_err();
@@ -239,6 +243,7 @@ fn a_submission_is_taken_whole_or_not_at_all() {
     }
     w.input(Input::Submit {
         trainers: vec![spec("b", 1, 4, Work::UntilExit)],
+        user: String::new(),
         test_only: true,
     });
     assert!(w.replies.last().unwrap().is_ok());

@@ -106,6 +106,7 @@ fn play(seed: u64) -> World {
     }
     world.input(Input::Submit {
         trainers: specs,
+        user: String::new(),
         test_only: false,
     });
     world.chaos = Chaos {

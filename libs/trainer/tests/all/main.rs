@@ -20,6 +20,12 @@ mod broken;
     reason = "a test may panic"
 )]
 mod chaos;
+#[expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+mod controls;
 mod credit;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod harm;

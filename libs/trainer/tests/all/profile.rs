@@ -27,6 +27,7 @@ fn world(spec: TrainerSpec, nodes: &[usize]) -> World {
     let mut w = World::new(1, 4, BookConfig::default());
     w.input(Input::Submit {
         trainers: vec![spec],
+        user: String::new(),
         test_only: false,
     });
     w.snapshot();

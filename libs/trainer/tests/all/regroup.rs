@@ -211,6 +211,7 @@ fn where_agents_are_required_a_node_is_nobodys_before_one_has_spoken() {
     w.snapshot();
     w.input(Input::Submit {
         trainers: vec![spec("a", 1, 8, Work::UntilExit)],
+        user: String::new(),
         test_only: false,
     });
     (0..3).for_each(|n| w.open(n));

@@ -10,6 +10,7 @@ fn world() -> (World, Command) {
     let mut w = World::new(1, 1, lacuna_trainer::book::BookConfig::default());
     w.input(lacuna_trainer::book::Input::Submit {
         trainers: vec![spec("a", 1, 4, Work::UntilExit)],
+        user: String::new(),
         test_only: false,
     });
     w.snapshot();

@@ -40,6 +40,7 @@ fn world_of(spec: TrainerSpec, share: f64, trial_order: TrialOrder) -> World {
     let mut w = World::new(1, 12, config);
     w.input(Input::Submit {
         trainers: vec![spec],
+        user: String::new(),
         test_only: false,
     });
     w.snapshot();
@@ -330,6 +331,7 @@ fn what_was_measured_holds_for_the_family() {
     relative.rescale.down_s = 33.0;
     w.input(Input::Submit {
         trainers: vec![relative, stranger],
+        user: String::new(),
         test_only: false,
     });
     let of = |w: &World, name: &str| w.book.record(&trainer(name)).unwrap().clone();

@@ -91,6 +91,7 @@ impl PilotMetrics {
                     "no agent",
                     "mute",
                     "stray",
+                    "withheld",
                     "idle",
                     "off",
                 ],

@@ -19,6 +19,8 @@ use lacuna_runtime::{Context, OnError, ServiceError};
 use lacuna_wire::address;
 use tokio::sync::mpsc;
 
+use crate::access::Access;
+use crate::audit::Trail;
 use check::Check;
 use service::Service;
 
@@ -54,7 +56,10 @@ impl Executor {
 ///
 /// # Errors
 /// If its configuration cannot be used.
-pub(crate) async fn start(ctx: &Context) -> Result<Executor, ServiceError> {
+pub(crate) async fn start(
+    ctx: &Context,
+    (access, trail): (Access, Trail),
+) -> Result<Executor, ServiceError> {
     let (cancels, cancelled) = mpsc::unbounded_channel();
     let Some(pilots) = ctx.config.control.pilots.clone() else {
         return Ok(Executor {
@@ -92,7 +97,12 @@ pub(crate) async fn start(ctx: &Context) -> Result<Executor, ServiceError> {
     };
     let task = ctx.clone();
     ctx.tasks.spawn("pilots", OnError::Restart, move |stop| {
-        let mut service = Service::new(task.clone(), setup.clone(), metrics.clone(), forbidden);
+        let mut service = Service::new(
+            task.clone(),
+            setup.clone(),
+            (metrics.clone(), access.clone(), trail.clone()),
+            forbidden,
+        );
         service.check.clone_from(&check);
         service.cancels = Some(cancels.clone());
         service.observe = observes.then(|| (assumed, observed.clone()));

@@ -4,16 +4,19 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use lacuna_model::{Activity, AgentStatus, NodeId, Timestamp};
+use lacuna_model::{Activity, AgentStatus, NodeId, Timestamp, UseState, WithheldBy};
 use lacuna_pilots::check::Finding;
 use lacuna_pilots::job::JobId;
-use lacuna_pilots::keeper::{Effect, Input, Keeper, Mode, Note, Offer, Ticket};
+use lacuna_pilots::keeper::{Effect, Input, Keeper, Limits, Mode, Note, Offer, Ticket};
 use lacuna_pilots::observe::Assumed;
 use lacuna_runtime::{Context, Received, ServiceError, Start, Stopwatch, Subscription};
 use lacuna_wire::address;
 use lacuna_wire::msg::{PilotsRequest, PoolState, Reply, TrainersState};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+use crate::access::{Access, asker};
+use crate::audit::{Asked, Trail};
 
 use super::check::Check;
 use super::commands::{Ran, Runner};
@@ -42,6 +45,8 @@ pub(super) struct Service {
     ctx: Context,
     setup: Setup,
     metrics: PilotMetrics,
+    access: Access,
+    trail: Trail,
     keeper: Keeper,
     runner: Runner,
     watch: Stopwatch,
@@ -65,16 +70,30 @@ type Running = Pin<Box<dyn Future<Output = Result<(), ServiceError>> + Send>>;
 
 impl Service {
     /// `forbidden`: the site's configuration allows no pilots.
-    pub(super) fn new(ctx: Context, setup: Setup, metrics: PilotMetrics, forbidden: bool) -> Self {
+    pub(super) fn new(
+        ctx: Context,
+        setup: Setup,
+        (metrics, access, trail): (PilotMetrics, Access, Trail),
+        forbidden: bool,
+    ) -> Self {
         let watch = Stopwatch::start();
         let (done, finished) = mpsc::unbounded_channel();
         let mode = if forbidden { Mode::Observe } else { setup.mode };
-        let keeper = Keeper::new(setup.keeper.clone(), mode, moment(watch.span()));
+        let now = moment(watch.span());
+        let mut keeper = Keeper::new(setup.keeper.clone(), mode, now);
+        // Nothing is submitted before it is known what the operator wants.
+        let nothing = Limits {
+            no_growth: true,
+            ..Limits::default()
+        };
+        let _ = keeper.step(Input::Use(nothing), now);
         Self {
             runner: Runner::new(setup.environment.clone(), setup.limit),
             ctx,
             setup,
             metrics,
+            access,
+            trail,
             keeper,
             watch,
             done,
@@ -113,6 +132,9 @@ impl Service {
             .follow(&address::trainers(&cluster), Start::Last)
             .await?;
         let mut plans = bus.follow(&address::plan(&cluster), Start::Last).await?;
+        let mut uses = bus
+            .follow(&address::use_state(&cluster), Start::Last)
+            .await?;
         let mut asked = bus.subscribe(&address::pilots(&cluster)).await?;
         let mut watching = match self.observe.take() {
             Some((assumed, metrics)) => {
@@ -146,6 +168,10 @@ impl Service {
                     self.step(Input::Link(up));
                 }
                 Some(done) = self.finished.recv() => self.finished(done),
+                state = uses.next() => {
+                    let limits = limits(state?.message);
+                    self.step(Input::Use(limits));
+                }
                 pool = pools.next() => {
                     let pool = pool?.message;
                     self.pool(&pool);
@@ -159,7 +185,7 @@ impl Service {
                         watching.plan(&plan);
                     }
                 }
-                request = asked.next() => self.asked(request?).await,
+                request = asked.next() => self.asked(request?),
                 _ = keep.tick() => {
                     if let Some(watching) = &mut watching {
                         watching.keep().await;
@@ -209,15 +235,33 @@ impl Service {
         self.step(Input::Mode(self.mode()));
     }
 
-    async fn asked(&mut self, request: Received<PilotsRequest>) {
-        self.stopped = request.message == PilotsRequest::Stop;
-        self.set_mode();
-        let reply = Reply::Accepted {
-            trainers: Vec::new(),
+    fn asked(&mut self, request: Received<PilotsRequest>) {
+        let user = asker(&request.subject);
+        let stop = request.message == PilotsRequest::Stop;
+        let reply = match self.access.operator(&user) {
+            Ok(()) => {
+                self.stopped = stop;
+                self.set_mode();
+                Reply::Accepted {
+                    trainers: Vec::new(),
+                }
+            }
+            Err(denied) => denied.into(),
         };
-        if let Err(error) = self.ctx.bus.respond(&request, &reply).await {
-            tracing::warn!(%error, "an operator was not answered");
-        }
+        let asked = Asked {
+            user,
+            action: if stop { "pilots-stop" } else { "pilots-resume" },
+            target: Vec::new(),
+            detail: String::new(),
+        };
+        let kept = self.trail.note(asked, &reply);
+        let bus = self.ctx.bus.clone();
+        tokio::spawn(async move {
+            kept.await;
+            if let Err(error) = bus.respond(&request, &reply).await {
+                tracing::warn!(%error, "an operator was not answered");
+            }
+        });
     }
 
     /// Administrators change what they have.
@@ -370,6 +414,21 @@ impl Service {
             let failures = &self.metrics.command_failures;
             failures.with_label_values(&[command]).inc();
         }
+    }
+}
+
+/// What the operator wants, for pilots: under a cap it is their number that counts, not where they
+/// are, since the books use the nodes that have one.
+fn limits(state: UseState) -> Limits {
+    let capped = state.at_most.is_some_and(|most| most > 0) && !state.no_growth;
+    let withheld = state.withheld.into_iter().filter(|(by, _)| {
+        let barred = matches!(by, WithheldBy::Drained | WithheldBy::List);
+        barred || !capped
+    });
+    Limits {
+        withheld: withheld.flat_map(|(_, nodes)| nodes).collect(),
+        at_most: state.at_most,
+        no_growth: state.no_growth,
     }
 }
 

@@ -124,6 +124,7 @@ impl Play {
         };
         play.input(Input::Submit {
             trainers: vec![spec],
+            user: String::new(),
             test_only: false,
         });
         let since = play.now().cluster;

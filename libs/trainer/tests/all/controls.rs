@@ -1,0 +1,376 @@
+//! What the operator wants: nodes withheld are given back and stay so, caps and quotas are kept,
+//! and what is lifted is lifted.
+
+use std::collections::BTreeSet;
+
+use lacuna_model::{NodeId, Span, WithheldBy, Work};
+use lacuna_trainer::book::{BookConfig, Input, Note, Quota, Quotas};
+use lacuna_trainer::controls::{Pattern, Wanted};
+use rand::RngExt;
+
+use crate::book;
+use crate::common::{Chaos, World, node, spec, trainer};
+
+const NODES: usize = 12;
+
+fn world(seed: u64, config: BookConfig, sizes: &[(&str, u32, u32)]) -> World {
+    let mut world = World::new(seed, NODES, config);
+    world.snapshot();
+    let of = |(name, min, max): &(&str, u32, u32)| spec(name, *min, *max, Work::UntilExit);
+    world.input(Input::Submit {
+        trainers: sizes.iter().map(of).collect(),
+        user: "ann".to_owned(),
+        test_only: false,
+    });
+    for n in 0..NODES {
+        world.open(n);
+        world.pass(Span::from_secs(1));
+    }
+    world
+}
+
+/// Follows a plan with these nodes, and lets everybody answer.
+fn apply(world: &mut World, sizes: &[(&str, &[usize])]) {
+    book::apply(world, sizes);
+    world.quiesce();
+}
+
+fn held(world: &World, name: &str) -> Vec<usize> {
+    let record = world.book.record(&trainer(name)).unwrap();
+    (0..NODES)
+        .filter(|n| record.nodes.contains(&node(*n)))
+        .collect()
+}
+
+fn leased(world: &World) -> BTreeSet<NodeId> {
+    let held = world
+        .leases
+        .iter()
+        .filter(|(_, (owner, _))| owner.is_some());
+    held.map(|(id, _)| id.clone()).collect()
+}
+
+fn unusable(world: &World) -> BTreeSet<NodeId> {
+    let view = world.view.clone().unwrap();
+    view.unusable.into_iter().collect()
+}
+
+fn want(world: &mut World, wanted: Wanted) {
+    world.input(Input::Controls(wanted));
+    world.quiesce();
+}
+
+fn only_version(version: u64) -> Wanted {
+    Wanted {
+        version,
+        ..Wanted::default()
+    }
+}
+
+#[test]
+fn drained_nodes_go_back_at_once_and_come_into_use_again() {
+    let mut w = world(1, BookConfig::default(), &[("a", 1, 8), ("b", 2, 8)]);
+    apply(&mut w, &[("a", &[0, 1, 2]), ("b", &[3, 4])]);
+    let drained: BTreeSet<NodeId> = [1, 4, 7].map(node).into();
+    want(
+        &mut w,
+        Wanted {
+            drained: drained.clone(),
+            ..only_version(1)
+        },
+    );
+    assert_eq!(held(&w, "a"), [0, 2]);
+    assert_eq!(
+        held(&w, "b"),
+        Vec::<usize>::new(),
+        "one is fewer than it needs"
+    );
+    assert_eq!(unusable(&w), drained);
+    let note = |n: &&Note| {
+        matches!(
+            n,
+            Note::Withheld {
+                nodes: 2,
+                by: WithheldBy::Drained
+            }
+        )
+    };
+    assert_eq!(w.notes.iter().filter(note).count(), 1);
+    let harm = |n: &&Note| matches!(n, Note::GivenBack { .. });
+    assert_eq!(w.notes.iter().filter(harm).count(), 0, "nobody waited");
+    // A plan of before that gives them is followed without them.
+    apply(&mut w, &[("a", &[0, 2, 5, 7]), ("b", &[3, 4, 6])]);
+    assert_eq!(held(&w, "a"), [0, 2, 5]);
+    assert_eq!(held(&w, "b"), [3, 6]);
+    want(&mut w, only_version(2));
+    assert!(unusable(&w).is_empty());
+    apply(&mut w, &[("a", &[0, 1, 2, 5, 7]), ("b", &[3, 4, 6])]);
+    assert_eq!(held(&w, "a"), [0, 1, 2, 5, 7]);
+}
+
+#[test]
+fn lists_hold_for_nodes_that_appear_later() {
+    let mut w = World::new(2, NODES, BookConfig::default());
+    w.snapshot();
+    want(
+        &mut w,
+        Wanted {
+            only: vec![Pattern::parse("n0[0-5]").unwrap()],
+            avoid: vec![Pattern::parse("n03").unwrap()],
+            ..only_version(1)
+        },
+    );
+    for n in 0..NODES {
+        w.open(n);
+    }
+    let left: BTreeSet<NodeId> = [0, 1, 2, 4, 5].map(node).into();
+    let all: BTreeSet<NodeId> = (0..NODES).map(node).collect();
+    assert_eq!(&all - &unusable(&w), left);
+    assert_eq!(
+        w.book.node_use().withheld[&WithheldBy::List].len(),
+        NODES - left.len()
+    );
+}
+
+#[test]
+fn without_growth_nodes_change_hands_and_none_is_added() {
+    let mut w = world(3, BookConfig::default(), &[("a", 1, 8), ("b", 1, 8)]);
+    apply(&mut w, &[("a", &[0, 1, 2, 3]), ("b", &[4])]);
+    want(
+        &mut w,
+        Wanted {
+            no_growth: Some(WithheldBy::Paused),
+            ..only_version(1)
+        },
+    );
+    assert_eq!(leased(&w).len(), 5, "what is used goes on");
+    apply(&mut w, &[("a", &[0, 1]), ("b", &[2, 3, 4, 5, 6])]);
+    assert_eq!(held(&w, "a"), [0, 1]);
+    assert_eq!(
+        held(&w, "b"),
+        [2, 3, 4],
+        "two changed hands, none was added"
+    );
+    // What the main scheduler takes does not come back.
+    w.close(2);
+    w.quiesce();
+    w.open(2);
+    apply(&mut w, &[("a", &[0, 1]), ("b", &[2, 3, 4])]);
+    assert_eq!(held(&w, "b"), [3, 4]);
+    want(&mut w, only_version(2));
+    apply(&mut w, &[("a", &[0, 1]), ("b", &[2, 3, 4, 5])]);
+    assert_eq!(held(&w, "b"), [2, 3, 4, 5]);
+}
+
+#[test]
+fn beyond_the_cap_goes_what_costs_least_and_the_youngest_hole_first() {
+    let mut w = world(4, BookConfig::default(), &[("a", 1, 8), ("b", 3, 8)]);
+    apply(&mut w, &[("a", &[0, 1, 2, 3]), ("b", &[4, 5, 6])]);
+    let cap = |version, most| Wanted {
+        at_most: Some((most, WithheldBy::Cap)),
+        ..only_version(version)
+    };
+    // Every node brings 10 samples/s: b at its least gives all or none, 30 for 3.
+    want(&mut w, cap(1, 5));
+    assert_eq!(leased(&w).len(), 5);
+    assert_eq!(held(&w, "a"), [0, 1], "the holes of 2 and 3 are younger");
+    assert_eq!(held(&w, "b"), [4, 5, 6]);
+    // The rest is withheld, and the plan gets no more than the cap.
+    apply(&mut w, &[("a", &[0, 1, 2, 7]), ("b", &[4, 5, 6, 8])]);
+    assert_eq!(leased(&w).len(), 5);
+    // One node is over, or three of b: a's one at its least is cheaper only when it frees all.
+    want(&mut w, cap(2, 3));
+    assert_eq!(leased(&w).len(), 3);
+    want(&mut w, cap(3, 0));
+    assert!(leased(&w).is_empty());
+    assert_eq!(unusable(&w).len(), NODES);
+    want(&mut w, cap(4, 2));
+    apply(&mut w, &[("a", &[0, 1])]);
+    assert_eq!(held(&w, "a"), [0, 1], "free nodes are left by name");
+    want(&mut w, only_version(5));
+    assert!(unusable(&w).is_empty());
+}
+
+#[test]
+fn a_users_nodes_are_shared_and_trainers_are_counted() {
+    let of_ann = Quota {
+        trainers: Some(3),
+        nodes: Some(6),
+    };
+    let quotas = Quotas {
+        default: Quota::default(),
+        users: [("ann".to_owned(), of_ann)].into(),
+    };
+    let config = BookConfig {
+        quotas,
+        ..BookConfig::default()
+    };
+    let mut w = world(5, config, &[("a", 1, 8)]);
+    let most = |w: &World, name: &str| {
+        let view = w.view.clone().unwrap();
+        let found = view
+            .trainers
+            .into_iter()
+            .find(|t| t.spec.id == trainer(name));
+        found.map(|t| t.spec.max_nodes)
+    };
+    assert_eq!(most(&w, "a"), Some(6));
+    apply(&mut w, &[("a", &[0, 1, 2, 3, 4, 5, 6, 7])]);
+    assert_eq!(held(&w, "a").len(), 6, "a plan that gives more is cut");
+    let submit = |w: &mut World, user: &str, specs: &[(&str, u32, u32)]| {
+        let of = |(name, min, max): &(&str, u32, u32)| spec(name, *min, *max, Work::UntilExit);
+        w.input(Input::Submit {
+            trainers: specs.iter().map(of).collect(),
+            user: user.to_owned(),
+            test_only: false,
+        });
+        let reply = w.replies.last().unwrap().clone();
+        w.quiesce();
+        reply
+    };
+    // A second one: both have half, and the first gives back what is beyond.
+    submit(&mut w, "ann", &[("b", 2, 8)]).unwrap();
+    assert_eq!((most(&w, "a"), most(&w, "b")), (Some(3), Some(3)));
+    assert_eq!(held(&w, "a"), [0, 1, 2]);
+    // A third one whose least does not fit waits; another user's does not.
+    submit(&mut w, "ann", &[("c", 5, 8)]).unwrap();
+    submit(&mut w, "bob", &[("d", 5, 8)]).unwrap();
+    assert_eq!((most(&w, "c"), most(&w, "d")), (None, Some(8)));
+    let error = submit(&mut w, "ann", &[("e", 1, 2)]).unwrap_err();
+    assert!(error.contains("ann may have 3 trainers"), "{error}");
+    let error = submit(&mut w, "ann", &[("e", 7, 8)]).unwrap_err();
+    assert!(error.contains("needs 7 nodes"), "{error}");
+    w.input(Input::Cancel(trainer("a")));
+    w.input(Input::Cancel(trainer("b")));
+    w.quiesce();
+    assert_eq!(most(&w, "c"), Some(6), "there is room now");
+}
+
+/// What an operator may want next.
+fn anything(w: &mut World, version: u64) -> Wanted {
+    let mut wanted = only_version(version);
+    match w.rng.random_range(0..6) {
+        0 => {}
+        1 => {
+            let some = w.rng.random_range(1..4);
+            wanted.drained = (0..some)
+                .map(|_| node(w.rng.random_range(0..NODES)))
+                .collect();
+        }
+        2 => wanted.only = vec![Pattern::parse("n0[0-6]").unwrap()],
+        3 => wanted.no_growth = Some(WithheldBy::Window),
+        4 => wanted.at_most = Some((w.rng.random_range(0..8), WithheldBy::Cap)),
+        _ => {
+            wanted.avoid = vec![Pattern::parse("n*1").unwrap()];
+            wanted.at_most = Some((w.rng.random_range(1..8), WithheldBy::Paused));
+        }
+    }
+    wanted
+}
+
+/// What is said is heard, for a while.
+fn settle(w: &mut World) {
+    for _ in 0..15 {
+        w.deliver(usize::MAX);
+        w.pass(Span::from_secs(1));
+        w.renew();
+        w.input(Input::Timer);
+    }
+}
+
+/// What must hold once everybody has answered.
+fn obeyed(w: &World, wanted: &Wanted, seed: u64) {
+    let leased = leased(w);
+    for id in &leased {
+        assert_eq!(wanted.bars(id), None, "seed {seed}: {id} is held");
+    }
+    if let Some((most, _)) = wanted.at_most {
+        assert!(
+            leased.len() <= most as usize,
+            "seed {seed}: {} nodes under a cap of {most}",
+            leased.len()
+        );
+        let usable = w.pool.keys().filter(|id| !unusable(w).contains(*id));
+        assert!(
+            usable.count() <= most as usize,
+            "seed {seed}: more are offered"
+        );
+    }
+}
+
+#[test]
+fn whatever_is_wanted_is_obeyed_in_a_world_that_loses_and_repeats() {
+    let (mut taken, mut lifted) = (0, 0);
+    for seed in 0..60 {
+        println!("seed {seed}");
+        let config = BookConfig {
+            max_parallel: 3,
+            ..BookConfig::default()
+        };
+        let sizes = [("a", 1, 4), ("b", 2, 8), ("c", 1, 8), ("d", 3, 5)];
+        let mut w = world(seed, config, &sizes);
+        let mut wanted = Wanted::default();
+        for version in 1..12 {
+            w.chaos = Chaos {
+                lose: 10,
+                repeat: 15,
+                reorder: 20,
+            };
+            for _ in 0..25 {
+                let n = w.rng.random_range(0..NODES);
+                match w.rng.random_range(0..100) {
+                    0..20 => w.open(n),
+                    20..28 => w.close(n),
+                    28..50 => w.random_plan(),
+                    50..65 => {
+                        w.pass(Span::from_secs(2));
+                        w.renew();
+                        w.input(Input::Timer);
+                    }
+                    65 => {
+                        // A start of control: what is wanted is read before anything else.
+                        w.crash_control();
+                        w.input(Input::Controls(wanted.clone()));
+                    }
+                    66 => {
+                        w.input(Input::Disconnected);
+                        w.pass(Span::from_secs(5));
+                        w.input(Input::Connected);
+                    }
+                    _ => w.deliver(5),
+                }
+            }
+            let used = leased(&w).len();
+            wanted = anything(&mut w, version);
+            w.input(Input::Controls(wanted.clone()));
+            w.quiesce();
+            obeyed(&w, &wanted, seed);
+            // Without growth, no plan adds a node.
+            let before = leased(&w);
+            taken += used.saturating_sub(before.len());
+            for _ in 0..5 {
+                w.random_plan();
+                settle(&mut w);
+                obeyed(&w, &wanted, seed);
+                if wanted.no_growth.is_some() {
+                    let now = leased(&w);
+                    assert!(
+                        now.is_subset(&before),
+                        "seed {seed}: {now:?} after {before:?}"
+                    );
+                }
+            }
+        }
+        w.input(Input::Controls(only_version(99)));
+        w.quiesce();
+        assert!(unusable(&w).is_empty(), "seed {seed}: {:?}", unusable(&w));
+        for _ in 0..10 {
+            w.random_plan();
+            settle(&mut w);
+        }
+        lifted += leased(&w).len();
+    }
+    println!("{taken} nodes taken back, {lifted} in use after all was lifted");
+    // A world in which nothing was ever taken would prove nothing.
+    assert!(taken > 100 && lifted > 100);
+}

@@ -1,0 +1,190 @@
+//! Who may do what.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lacuna_model::{TrainerRecord, TrainerSpec};
+use lacuna_runtime::config;
+use lacuna_trainer::book::{Quota, Quotas};
+use lacuna_wire::msg::Reply;
+use lacuna_wire::token;
+
+/// What is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Denied {
+    pub(crate) code: &'static str,
+    pub(crate) reason: String,
+}
+
+impl From<Denied> for Reply {
+    fn from(denied: Denied) -> Self {
+        Self::Refused {
+            code: denied.code.to_owned(),
+            reason: denied.reason,
+        }
+    }
+}
+
+/// Who asks, by the subject on which it came; nobody whose subject is not one of a user.
+pub(crate) fn asker(subject: &str) -> String {
+    // Command lines of the first release ask on a subject without a user.
+    let named = subject
+        .rsplit('.')
+        .nth(1)
+        .is_some_and(|part| part == "req" || part == "pilots");
+    token::last_name(subject)
+        .filter(|name| named && !name.is_empty())
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// Who may do what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Access {
+    enforce: bool,
+    operators: BTreeSet<String>,
+}
+
+impl Access {
+    /// By the configuration; `proven`: the bus proves who asks.
+    pub(crate) fn new(config: &config::Access, proven: bool) -> Self {
+        Self {
+            enforce: config.enforce.unwrap_or(proven),
+            operators: config.operators.iter().cloned().collect(),
+        }
+    }
+
+    fn is_operator(&self, user: &str) -> bool {
+        !self.enforce || self.operators.contains(user)
+    }
+
+    /// Refuses who is no operator.
+    pub(crate) fn operator(&self, user: &str) -> Result<(), Denied> {
+        if self.is_operator(user) {
+            return Ok(());
+        }
+        Err(Denied {
+            code: "L0020",
+            reason: format!(
+                "{user} is no operator: only those that control.access.operators names may do this"
+            ),
+        })
+    }
+
+    /// Refuses who neither submitted the trainer nor is its owner nor an operator.
+    pub(crate) fn trainer(&self, user: &str, record: &TrainerRecord) -> Result<(), Denied> {
+        let submitted = !record.user.is_empty() && record.user == user;
+        if submitted || record.spec.owner.as_deref() == Some(user) || self.is_operator(user) {
+            return Ok(());
+        }
+        let owner = record.spec.owner.as_deref().unwrap_or(&record.user);
+        Err(Denied {
+            code: "L0021",
+            reason: format!(
+                "trainer {} belongs to {owner}, not to {user}: only {owner} and operators may do \
+                 this",
+                record.spec.id
+            ),
+        })
+    }
+
+    /// Who submits owns, and only operators submit for others.
+    pub(crate) fn submission(&self, user: &str, specs: &mut [TrainerSpec]) -> Result<(), Denied> {
+        if !self.enforce {
+            return Ok(());
+        }
+        for spec in specs {
+            match &spec.owner {
+                None => spec.owner = Some(user.to_owned()),
+                Some(owner) if owner == user || self.is_operator(user) => {}
+                Some(owner) => {
+                    return Err(Denied {
+                        code: "L0021",
+                        reason: format!(
+                            "trainer {} names {owner} as its owner, and {user} submits it: leave \
+                             the owner out, or ask an operator to submit it",
+                            spec.id
+                        ),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// From the configuration to the settings of the books.
+pub(crate) fn quotas(config: &config::Access) -> Quotas {
+    let one = |quota: &config::Quota| Quota {
+        trainers: quota.trainers,
+        nodes: quota.nodes,
+    };
+    let users: BTreeMap<String, Quota> = config
+        .users
+        .iter()
+        .map(|(user, quota)| (user.clone(), one(quota)))
+        .collect();
+    Quotas {
+        default: one(&config.quota),
+        users,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(enforce: Option<bool>, proven: bool) -> Access {
+        let config = config::Access {
+            operators: vec!["op".to_owned()],
+            enforce,
+            ..config::Access::default()
+        };
+        Access::new(&config, proven)
+    }
+
+    fn spec(owner: Option<&str>) -> TrainerSpec {
+        TrainerSpec {
+            owner: owner.map(str::to_owned),
+            ..lacuna_testkit::spec("a", 4)
+        }
+    }
+
+    #[test]
+    fn who_asks_stands_in_the_subject() {
+        assert_eq!(asker("lacuna.v1.c.req.ann_2Ebee"), "ann.bee");
+        assert_eq!(asker("lacuna.v1.c.req.*"), "unknown");
+        assert_eq!(asker("lacuna.v1.c.req"), "unknown");
+    }
+
+    #[test]
+    fn without_proof_everybody_may_do_everything() {
+        let open = access(None, false);
+        assert!(open.operator("ann").is_ok());
+        let mut specs = [spec(Some("bob"))];
+        assert!(open.submission("ann", &mut specs).is_ok());
+        assert_eq!(specs[0].owner.as_deref(), Some("bob"));
+        assert!(access(None, true).operator("ann").is_err());
+        assert!(access(Some(false), true).operator("ann").is_ok());
+    }
+
+    #[test]
+    fn trainers_belong_to_who_owns_or_submitted_them() {
+        let access = access(Some(true), false);
+        assert_eq!(access.operator("ann").unwrap_err().code, "L0020");
+        assert!(access.operator("op").is_ok());
+        let mut specs = [spec(None), spec(Some("ann"))];
+        access.submission("ann", &mut specs).unwrap();
+        assert!(specs.iter().all(|s| s.owner.as_deref() == Some("ann")));
+        let mut of_bob = [spec(Some("bob"))];
+        let error = access.submission("ann", &mut of_bob).unwrap_err();
+        assert_eq!(error.code, "L0021");
+        assert!(access.submission("op", &mut of_bob).is_ok());
+        let mut record = TrainerRecord::new(spec(Some("bob")), 1);
+        record.user = "op2".to_owned();
+        for (user, may) in [("bob", true), ("op", true), ("op2", true), ("ann", false)] {
+            assert_eq!(access.trainer(user, &record).is_ok(), may, "{user}");
+        }
+        // A record of before there were users belongs to nobody but operators.
+        let old = TrainerRecord::new(spec(None), 1);
+        assert!(access.trainer("", &old).is_err() && access.trainer("op", &old).is_ok());
+    }
+}

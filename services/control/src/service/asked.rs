@@ -1,0 +1,208 @@
+//! What users and operators ask for: checked, done, noted, answered.
+
+use lacuna_runtime::{Received, ServiceError};
+use lacuna_trainer::book::Input;
+use lacuna_wire::msg::{ControlsChange, Reply, Request};
+
+use super::Control;
+use crate::access::{Denied, asker};
+use crate::audit::{Asked, named};
+use crate::requests;
+
+impl Control {
+    pub(super) async fn request(&mut self, request: Received<Request>) -> Result<(), ServiceError> {
+        let user = asker(&request.subject);
+        match &request.message {
+            Request::Submit { .. } => self.submit(&user, request).await,
+            Request::Cancel { .. } => self.cancel(&user, request).await,
+            Request::Change { changes } => {
+                let changes = changes.clone();
+                self.change(&user, &changes, request).await
+            }
+            Request::Logs { trainer, lines } => {
+                let (trainer, lines) = (trainer.clone(), *lines);
+                let asked = Asked {
+                    user: user.clone(),
+                    action: "logs",
+                    target: vec![trainer.to_string()],
+                    detail: String::new(),
+                };
+                let record = self.book.record(&trainer);
+                let may = record.map_or(Ok(()), |record| self.access.trainer(&user, record));
+                match may {
+                    Ok(()) => {
+                        let accepted = Reply::Accepted {
+                            trainers: Vec::new(),
+                        };
+                        // Nothing is changed: the record is kept when it can be.
+                        drop(self.trail.note(asked, &accepted));
+                        requests::logs(&self.ctx, &self.book, request, &trainer, lines);
+                    }
+                    Err(denied) => {
+                        let reply = Reply::from(denied);
+                        drop(self.trail.note(asked, &reply));
+                        requests::answer(&self.ctx.bus, &request, &reply).await;
+                    }
+                }
+                Ok(())
+            }
+            Request::Controls => {
+                let reply = Reply::Controls(self.desk.controls().clone());
+                requests::answer(&self.ctx.bus, &request, &reply).await;
+                Ok(())
+            }
+            Request::Trainers { .. } | Request::Nodes | Request::Totals => {
+                if let Some(reply) = requests::look(&self.book, &request.message, self.now()) {
+                    requests::answer(&self.ctx.bus, &request, &reply).await;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn submit(&mut self, user: &str, request: Received<Request>) -> Result<(), ServiceError> {
+        let Request::Submit {
+            trainers,
+            test_only,
+        } = &request.message
+        else {
+            return Ok(());
+        };
+        let (mut trainers, test_only) = (trainers.clone(), *test_only);
+        let asked = Asked {
+            user: user.to_owned(),
+            action: if test_only { "check" } else { "submit" },
+            target: trainers.iter().map(|spec| spec.id.to_string()).collect(),
+            detail: String::new(),
+        };
+        let reply = match self.access.submission(user, &mut trainers) {
+            Err(denied) => Some(denied.into()),
+            Ok(()) => {
+                let input = Input::Submit {
+                    trainers,
+                    user: user.to_owned(),
+                    test_only,
+                };
+                self.decide(input, &request).await?
+            }
+        };
+        self.finish(asked, reply, request, !test_only);
+        Ok(())
+    }
+
+    async fn cancel(&mut self, user: &str, request: Received<Request>) -> Result<(), ServiceError> {
+        let Request::Cancel { trainer } = &request.message else {
+            return Ok(());
+        };
+        let trainer = trainer.clone();
+        let asked = Asked {
+            user: user.to_owned(),
+            action: "cancel",
+            target: vec![trainer.to_string()],
+            detail: String::new(),
+        };
+        let record = self.book.record(&trainer);
+        let may = record.map_or(Ok(()), |record| self.access.trainer(user, record));
+        let reply = match may {
+            Err(denied) => Some(denied.into()),
+            Ok(()) => self.decide(Input::Cancel(trainer), &request).await?,
+        };
+        self.finish(asked, reply, request, true);
+        Ok(())
+    }
+
+    /// What the books say.
+    async fn decide(
+        &mut self,
+        input: Input,
+        request: &Received<Request>,
+    ) -> Result<Option<Reply>, ServiceError> {
+        let correlation = request.envelope.id.clone();
+        let (_, reply) = self.input(input, &correlation).await?;
+        Ok(reply.map(requests::outcome))
+    }
+
+    async fn change(
+        &mut self,
+        user: &str,
+        changes: &[ControlsChange],
+        request: Received<Request>,
+    ) -> Result<(), ServiceError> {
+        let done = match self.access.operator(user) {
+            Ok(()) => self.desk.change(changes, user).await,
+            Err(denied) => Err(denied),
+        };
+        let reply = match done {
+            Ok(controls) => {
+                self.obey().await?;
+                self.say_use().await;
+                Reply::Controls(controls)
+            }
+            Err(denied) => denied.into(),
+        };
+        let mut kept = Vec::new();
+        for change in changes {
+            let (action, target, detail) = named(change);
+            let asked = Asked {
+                user: user.to_owned(),
+                action,
+                target,
+                detail,
+            };
+            kept.push(self.trail.note(asked, &reply));
+        }
+        let bus = self.ctx.bus.clone();
+        tokio::spawn(async move {
+            futures::future::join_all(kept).await;
+            requests::answer(&bus, &request, &reply).await;
+        });
+        Ok(())
+    }
+
+    /// Notes what came of a request and answers it, beside the loop: the record may take its
+    /// time.
+    fn finish(
+        &self,
+        asked: Asked,
+        reply: Option<Reply>,
+        request: Received<Request>,
+        changes: bool,
+    ) {
+        // The books answer every submission and cancellation.
+        let reply = reply.unwrap_or_else(|| {
+            Reply::from(Denied {
+                code: "L0013",
+                reason: "control has no answer to this".to_owned(),
+            })
+        });
+        let kept = self.trail.note(asked, &reply);
+        let bus = self.ctx.bus.clone();
+        tokio::spawn(async move {
+            if changes {
+                kept.await;
+            }
+            requests::answer(&bus, &request, &reply).await;
+        });
+    }
+
+    /// Tells the books what the operator wants now, if that is new.
+    pub(super) async fn obey(&mut self) -> Result<(), ServiceError> {
+        if let Some(wanted) = self.desk.news() {
+            tracing::info!(
+                version = wanted.version,
+                drained = wanted.drained.len(),
+                at_most = wanted.at_most.map(|(most, _)| most),
+                no_growth = wanted.no_growth.is_some(),
+                "the use of nodes is limited so"
+            );
+            self.input(Input::Controls(wanted), "").await?;
+        }
+        Ok(())
+    }
+
+    /// Says what comes of it.
+    pub(super) async fn say_use(&mut self) {
+        let state = self.desk.say(self.book.node_use()).await;
+        self.hands.metrics.node_use(state);
+    }
+}
