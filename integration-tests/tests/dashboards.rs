@@ -1,6 +1,11 @@
-//! The Grafana files are sound, and every metric that they and the alert rules name is one
-//! that a service really exports.
+//! The Grafana files are sound; every metric that they and the alert rules name is one that a
+//! service really exports; a real Prometheus answers every query from a running Lacuna; every
+//! alert fires when it should and has its page.
 
+mod alerts;
 mod exposition;
+mod live;
 mod panels;
+mod prometheus;
 mod provisioning;
+mod rules;

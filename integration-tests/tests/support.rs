@@ -11,6 +11,19 @@ pub(crate) fn root() -> PathBuf {
         .to_path_buf()
 }
 
+/// The command `lacuna`, which lies beside the test's own folder.
+pub(crate) fn lacuna() -> String {
+    let own = std::env::current_exe().expect("this test has a path");
+    let folder = own.parent().and_then(Path::parent).expect("target/release");
+    let path = folder.join("lacuna");
+    assert!(
+        path.is_file(),
+        "{} is missing: `make test` builds it first (cargo build --release --workspace)",
+        path.display()
+    );
+    path.display().to_string()
+}
+
 /// A file of the workspace as text.
 pub(crate) fn read(path: &str) -> String {
     let full = root().join(path);

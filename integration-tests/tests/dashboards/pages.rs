@@ -1,0 +1,121 @@
+//! Whoever is woken, or reads an error code, finds the page that says what to do.
+
+use std::collections::BTreeSet;
+
+use super::alerts;
+use crate::support;
+
+const RUNBOOKS: &str = "deploy/runbooks.md";
+const ERRORS: &str = "deploy/errors.md";
+
+/// What every page of an alert says.
+const PARTS: [&str; 5] = [
+    "**Means:**",
+    "**Noticed:**",
+    "**Look:**",
+    "**Do:**",
+    "**Escalate:**",
+];
+
+/// Sections of a document by their heading of the second order.
+fn sections(document: &str) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    for line in document.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            all.push((title.to_owned(), String::new()));
+        } else if let Some((_, text)) = all.last_mut() {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    all
+}
+
+#[test]
+fn every_alert_has_its_page_and_every_page_its_alert() {
+    let document = support::read(RUNBOOKS);
+    let pages = sections(&document);
+    let titles: Vec<&str> = pages.iter().map(|(title, _)| title.as_str()).collect();
+    let alerts = alerts::read();
+    let names: Vec<&str> = alerts.iter().map(|a| a.name.as_str()).collect();
+    // In the same order, so that whoever adds an alert sees where its page belongs.
+    assert_eq!(titles, names);
+    for (title, text) in &pages {
+        let places: Vec<Option<usize>> = PARTS.iter().map(|part| text.find(part)).collect();
+        assert!(places.iter().all(Option::is_some), "{title}: {PARTS:?}");
+        assert!(places.is_sorted(), "{title}: in the order {PARTS:?}");
+    }
+}
+
+/// Names of metrics, settings of the configuration and commands that the pages give exist.
+#[test]
+fn runbooks_name_what_exists() {
+    let document = support::read(RUNBOOKS);
+    let exported = super::exposition::Exported::read();
+    let mut commands = BTreeSet::new();
+    for code in document.split('`').skip(1).step_by(2) {
+        if code.starts_with("lacuna_") || code.starts_with("process_") {
+            let name = code.split('{').next().unwrap_or_default();
+            let parts = ["", "_bucket", "_count"];
+            let known = |part: &&str| exported.labels.contains_key(&format!("{name}{part}"));
+            assert!(parts.iter().any(|p| known(&p)), "no metric {name}");
+        } else if let Some(rest) = code.strip_prefix("lacuna ") {
+            let words = rest.split_whitespace();
+            let verbs = words.take_while(|w| w.chars().all(|c| c.is_ascii_lowercase()));
+            commands.insert(verbs.map(str::to_owned).collect::<Vec<_>>());
+        }
+    }
+    assert!(commands.len() >= 10, "{commands:?}");
+    let program = support::lacuna();
+    for mut words in commands {
+        words.push("--help".to_owned());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let said = support::run(&program, &words, &[]).unwrap();
+        assert!(said.ok, "lacuna {}: {}", words.join(" "), said.stderr);
+    }
+}
+
+/// `deploy/errors.md` is written by this test with `LACUNA_GOLDEN=write`, from the pages that
+/// `lacuna help L....` prints, so that they can be read where Lacuna is not installed.
+#[test]
+fn every_error_code_has_its_page() {
+    let program = support::lacuna();
+    let help = |topic: &str| {
+        let said = support::run(&program, &["help", topic], &[]).unwrap();
+        assert!(said.ok, "lacuna help {topic}: {}", said.stderr);
+        said.stdout
+    };
+    let source = support::read("services/cli/src/codes.rs");
+    let codes: Vec<&str> = source
+        .lines()
+        .filter_map(|l| l.trim().strip_prefix("code: \""))
+        .filter_map(|l| l.strip_suffix("\","))
+        .collect();
+    assert!(codes.len() >= 19, "{codes:?}");
+    let mut text = String::from(
+        "# Error codes\n\nEvery error of Lacuna that a person can do something about has a code. \
+         This is what\n`lacuna help CODE` prints of each; the alerts have their pages in \
+         [runbooks.md](runbooks.md).\n",
+    );
+    for code in codes {
+        let page = help(code);
+        let (title, body) = page.split_once("\n\n").unwrap();
+        let title = title.strip_prefix(&format!("{code}: ")).unwrap();
+        text.push_str(&format!(
+            "\n## {code}\n\n{title}\n\n```text\n{}\n```\n",
+            body.trim_end()
+        ));
+    }
+    lacuna_testkit::golden(support::root().join(ERRORS), &text);
+}
+
+/// At three in the morning nobody looks for a document.
+#[test]
+fn the_command_prints_the_page_of_an_alert() {
+    let program = support::lacuna();
+    for (title, text) in sections(&support::read(RUNBOOKS)) {
+        let said = support::run(&program, &["help", &title], &[]).unwrap();
+        assert!(said.ok, "lacuna help {title}: {}", said.stderr);
+        assert!(said.stdout.contains(text.trim()), "lacuna help {title}");
+    }
+}
