@@ -215,6 +215,8 @@ fn control(to: &mut Access, c: &ClusterId) {
     to.follow(&address::trainers(c)).say(&address::trainers(c));
     to.newest(&address::totals(c)).say(&address::totals(c));
     to.say(&address::controls(c));
+    to.newest(&address::use_state(c))
+        .say(&address::use_state(c));
     to.newest(&address::commands(c)).say(&address::commands(c));
     to.say(&address::renewal(c)).say(&address::settled(c));
     to.say(&address::released(c)).say(&address::logs_all(c));
@@ -249,6 +251,7 @@ fn gateway(to: &mut Access, c: &ClusterId) {
     to.follow(&address::plan(c))
         .follow(&address::progress_all(c));
     to.follow(&address::event(c)).follow(&address::controls(c));
+    to.follow(&address::use_state(c));
     to.follow(&address::leaders(c)).hear(&address::agents(c));
     to.say(&address::dead(c, "gateway"));
 }
@@ -266,6 +269,7 @@ fn researcher(to: &mut Access, c: &ClusterId, user: &str) {
     to.look(&address::clock(c)).look(&address::pool(c));
     to.look(&address::trainers(c)).look(&address::totals(c));
     to.look(&address::plan(c)).look(&address::controls(c));
+    to.look(&address::use_state(c));
     to.hear(&address::event(c));
 }
 
@@ -279,6 +283,7 @@ fn observer(to: &mut Access, c: &ClusterId) {
     to.read(&address::trainers(c)).read(&address::totals(c));
     to.read(&address::plan(c)).read(&address::progress_all(c));
     to.read(&address::controls(c)).read(&address::leaders(c));
+    to.read(&address::use_state(c));
     to.read(&address::audit_all(c)).read(&address::dead_all(c));
     to.read(&address::commands(c));
     to.read(&address::observed_bucket(c).all());
@@ -432,6 +437,7 @@ mod tests {
             ("lacuna.v1.c.cmd.*", "control"),
             ("lacuna.v1.c.renewal", "control"),
             ("lacuna.v1.c.controls", "control"),
+            ("lacuna.v1.c.state.use", "control"),
             ("lacuna.v1.c.out.released", "control"),
             ("$KV.lac_c_leases.>", "control"),
             ("$KV.lac_c_trainers.>", "control"),

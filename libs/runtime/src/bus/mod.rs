@@ -20,7 +20,7 @@ use std::time::Duration;
 use lacuna_model::ClusterId;
 use lacuna_wire::access::Access;
 use lacuna_wire::msg::DeadLetter;
-use lacuna_wire::{Envelope, Message, address, codec};
+use lacuna_wire::{Envelope, Message, address, codec, token};
 use prometheus::IntCounter;
 use tokio::sync::watch;
 
@@ -212,6 +212,10 @@ impl Bus {
         let decoded = Envelope::read(pairs)
             .and_then(|envelope| codec::decode(&envelope, payload).map(|m| (envelope, m)));
         match decoded {
+            Ok((_, message)) if !is_of(&message, subject) => {
+                self.bury(subject, "it is about another than its subject", payload);
+                None
+            }
             Ok(opened) => Some(opened),
             Err(e) => {
                 self.bury(subject, &e.to_string(), payload);
@@ -229,6 +233,16 @@ impl Bus {
             correlation,
         )
     }
+}
+
+/// Whether a message is about whom its subject names. The server lets the agent of a node publish
+/// on that node's subject alone; this makes sure that it speaks of no other there.
+fn is_of<M: Message>(message: &M, subject: &str) -> bool {
+    let Some(about) = message.about() else {
+        return true;
+    };
+    let last = subject.rsplit('.').next();
+    last == Some(token::escape(about).as_str())
 }
 
 /// Headers as names and values.

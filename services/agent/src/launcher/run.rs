@@ -222,6 +222,9 @@ impl Run {
             .envs(environment(&self.assignment, &self.node, &self.files))
             .envs(talk.map(|talk| ("LACUNA_SOCKET", talk.path())))
             .env_remove("LACUNA_PARENT_PIPE")
+            // What the agent is on the bus is none of the program's business.
+            .env_remove(lacuna_runtime::identity::VARIABLE)
+            .env_remove("LACUNA_NATS_PASSWORD")
             .stdin(Stdio::piped())
             .stdout(output)
             .stderr(errors)
