@@ -342,6 +342,7 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
             pool(cluster).text,
             trainers(cluster).text,
             totals(cluster).text,
+            use_state(cluster).text,
         ],
         ..limits("state", "", Span::ZERO, 64, 1, Durability::Buffered)
     };
