@@ -215,7 +215,7 @@ fn control(to: &mut Access, c: &ClusterId) {
     to.follow(&address::trainers(c)).say(&address::trainers(c));
     to.newest(&address::totals(c)).say(&address::totals(c));
     to.say(&address::controls(c));
-    to.newest(&address::use_state(c))
+    to.follow(&address::use_state(c))
         .say(&address::use_state(c));
     to.newest(&address::commands(c)).say(&address::commands(c));
     to.say(&address::renewal(c)).say(&address::settled(c));
