@@ -21,7 +21,7 @@ const TEST: &str = "a_real_prometheus_answers_every_query_from_two_clusters_unde
 const CLUSTERS: [(&str, usize); 2] = [("alpha", 96), ("beta", 40)];
 
 /// What may be empty here, and why. `*` is every panel of a dashboard.
-const MAY_BE_EMPTY: [(&str, &str, &str); 6] = [
+const MAY_BE_EMPTY: [(&str, &str, &str); 7] = [
     (
         "pilots.json",
         "*",
@@ -41,6 +41,11 @@ const MAY_BE_EMPTY: [(&str, &str, &str); 6] = [
         "control.json",
         "From the signal to the batch job",
         "there are no pilots, which alone are signalled",
+    ),
+    (
+        "control.json",
+        "Limit of use",
+        "no operator has set a limit",
     ),
     (
         "forecast.json",
