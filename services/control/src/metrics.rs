@@ -370,6 +370,7 @@ mod tests {
     fn the_exposition_is_the_golden_one() {
         let registry = Registry::new();
         let _metrics = Metrics::new(&registry).unwrap();
+        let _audit = crate::AuditMetrics::new(&registry).unwrap();
         lacuna_runtime::bus::declare_metrics(&registry, "control").unwrap();
         lacuna_runtime::leader::declare_metrics(&registry).unwrap();
         let text = metrics::expose(&registry).unwrap();

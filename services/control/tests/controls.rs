@@ -1,0 +1,381 @@
+//! The operator's controls, ownership and the audit log, against a real nats-server.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may panic"
+)]
+
+mod common;
+
+use std::time::Duration;
+
+use lacuna_control_service::run;
+use lacuna_model::{
+    Allocation, ControlsChange, EventKind, Generation, Hole, NodeEvent, NodeId, Outcome, Plan,
+    PlanReport, Solve, Timestamp, TrainerId, TrainerSpec, UseLimit, UseState, WithheldBy,
+};
+use lacuna_runtime::config::Quota;
+use lacuna_runtime::metrics::{Registry, expose};
+use lacuna_runtime::{Bus, Config, NoArgs, ServiceError, Start};
+use lacuna_testkit::{TestNats, connect, spec};
+use lacuna_wire::address;
+use lacuna_wire::msg::{AuditRecord, LeaseRecord, PlanState, Reply, Request};
+use tokio_util::sync::CancellationToken;
+
+use common::{cluster, context};
+
+const LIMIT: Duration = Duration::from_secs(20);
+const NODES: usize = 6;
+
+fn name(n: usize) -> NodeId {
+    NodeId::new(format!("n{n}")).unwrap()
+}
+
+fn trainer(name: &str) -> TrainerId {
+    TrainerId::new(name).unwrap()
+}
+
+struct Control {
+    stop: CancellationToken,
+    task: tokio::task::JoinHandle<Result<(), ServiceError>>,
+    registry: Registry,
+}
+
+impl Control {
+    async fn start(nats: &TestNats, config: Config) -> Self {
+        let (stop, registry) = (CancellationToken::new(), Registry::new());
+        let ctx = context(nats, config, &registry, &stop).await;
+        Self {
+            task: tokio::spawn(run(ctx, NoArgs {})),
+            stop,
+            registry,
+        }
+    }
+
+    async fn stop(self) {
+        self.stop.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+fn enforced() -> Config {
+    let mut config = Config::default();
+    config.control.access.operators = vec!["op".to_owned()];
+    config.control.access.enforce = Some(true);
+    config
+}
+
+/// Asks as a user, until control answers.
+async fn ask(bus: &Bus, user: &str, request: &Request) -> Reply {
+    let subject = address::requests_of(&cluster(), user);
+    for _ in 0..100 {
+        match bus.request(&subject, request, LIMIT).await {
+            Ok(reply) => return reply,
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+    panic!("control does not answer");
+}
+
+async fn change(bus: &Bus, user: &str, change: ControlsChange) -> Reply {
+    let changes = vec![change];
+    ask(bus, user, &Request::Change { changes }).await
+}
+
+fn code(reply: &Reply) -> &str {
+    match reply {
+        Reply::Refused { code, .. } => code,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn submit(trainers: Vec<TrainerSpec>) -> Request {
+    Request::Submit {
+        trainers,
+        test_only: false,
+    }
+}
+
+/// All nodes are idle.
+async fn snapshot(bus: &Bus) {
+    let at = Timestamp::from_unix(100);
+    let idle = (0..NODES)
+        .map(|n| Hole {
+            node: name(n),
+            since: at,
+        })
+        .collect();
+    let snapshot = NodeEvent {
+        seq: 1,
+        at,
+        kind: EventKind::Snapshot { idle },
+    };
+    bus.store(&address::snapshot(&cluster()), &snapshot, "")
+        .await
+        .unwrap();
+}
+
+async fn plan(bus: &Bus, generation: u64, nodes: std::ops::Range<usize>) {
+    let trainers = bus.last(&address::trainers(&cluster())).await.unwrap();
+    let trainers = trainers.unwrap().message;
+    let plan = PlanState {
+        plan: Plan {
+            generation: Generation(generation),
+            as_of: Timestamp::from_unix(100),
+            seq: 1,
+            allocations: vec![Allocation {
+                trainer: trainer("a"),
+                nodes: nodes.map(name).collect(),
+            }],
+            repooled: Vec::new(),
+            report: PlanReport {
+                solve: Solve {
+                    outcome: Outcome::Optimal,
+                    objective: 0.0,
+                    solver: "test".to_owned(),
+                    shortcut: None,
+                },
+                trainers: Vec::new(),
+                holes: Vec::new(),
+                forecast: None,
+            },
+        },
+        trainers_version: trainers.version,
+        runs: trainers
+            .trainers
+            .iter()
+            .map(|t| (t.spec.id.clone(), t.run))
+            .collect(),
+        latency_s: 0.0,
+    };
+    bus.store(&address::plan(&cluster()), &plan, "")
+        .await
+        .unwrap();
+}
+
+/// Waits until so many leases stand.
+async fn leased(bus: &Bus, wanted: usize) {
+    let bucket = bus.bucket::<LeaseRecord>(address::leases_bucket(&cluster()));
+    let mut found = 0;
+    for _ in 0..200 {
+        let entries = bucket.list().await.unwrap();
+        found = entries.iter().filter(|e| e.value.trainer.is_some()).count();
+        if found == wanted {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("{found} leases stand, not {wanted}");
+}
+
+/// Waits for what comes of the controls.
+async fn used(bus: &Bus, what: &str, wanted: impl Fn(&UseState) -> bool) -> UseState {
+    let subject = address::use_state(&cluster());
+    let mut newest = None;
+    for _ in 0..200 {
+        newest = bus.last(&subject).await.unwrap().map(|found| found.message);
+        if let Some(state) = newest.clone().filter(&wanted) {
+            return state;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("not yet: {what}: {newest:?}");
+}
+
+async fn audit(bus: &Bus, wanted: usize) -> Vec<AuditRecord> {
+    let subject = address::audit_all(&cluster());
+    let mut follow = bus.follow(&subject, Start::All).await.unwrap();
+    let mut records = Vec::new();
+    while records.len() < wanted {
+        let next = tokio::time::timeout(LIMIT, follow.next()).await;
+        records.push(next.expect("a record is missing").unwrap().message);
+    }
+    records
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wanted_holds_at_once_and_over_restarts_of_control_and_an_emptied_server() {
+    let mut nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    snapshot(&bus).await;
+    let control = Control::start(&nats, Config::default()).await;
+    let accepted = ask(&bus, "ann", &submit(vec![spec("a", 8)])).await;
+    assert!(matches!(accepted, Reply::Accepted { .. }), "{accepted:?}");
+    plan(&bus, 1, 0..4).await;
+    leased(&bus, 4).await;
+
+    let pause = ControlsChange::Pause {
+        limit: UseLimit::Nothing,
+        until: None,
+        reason: "power".to_owned(),
+    };
+    let reply = change(&bus, "op", pause).await;
+    let Reply::Controls(controls) = reply else {
+        panic!("{reply:?}");
+    };
+    assert_eq!(controls.version, 1);
+    let kept = bus.last(&address::controls(&cluster())).await.unwrap();
+    assert_eq!(
+        kept.unwrap().message,
+        controls,
+        "kept before it was answered"
+    );
+    leased(&bus, 0).await;
+    let state = used(&bus, "paused", |s| s.at_most == Some(0) && s.used == 0).await;
+    assert_eq!(state.withheld[&WithheldBy::Paused].len(), NODES);
+    let text = expose(&control.registry).unwrap();
+    assert!(text.contains("lacuna_control_use_limit 0"), "{text}");
+    assert!(text.contains(r#"lacuna_control_withheld_nodes{cause="paused"} 6"#));
+    assert!(text.contains(r#"lacuna_control_requests_total{action="pause",outcome="accepted"} 1"#));
+    control.stop().await;
+
+    // Another start: nothing is used before it is resumed.
+    let control = Control::start(&nats, Config::default()).await;
+    ask(&bus, "ann", &Request::Totals).await;
+    plan(&bus, 2, 0..4).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    leased(&bus, 0).await;
+
+    // The server loses all; control, which runs, still knows.
+    nats.kill();
+    nats.wipe();
+    nats.restart();
+    let kept = async {
+        loop {
+            if let Ok(Some(kept)) = bus.last(&address::controls(&cluster())).await {
+                return kept.message;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let kept = tokio::time::timeout(LIMIT, kept).await.expect("kept again");
+    assert_eq!(kept, controls);
+    let Reply::Controls(now) = change(&bus, "op", ControlsChange::Resume).await else {
+        panic!("not resumed");
+    };
+    assert_eq!((now.version, now.pause), (2, None));
+    used(&bus, "resumed", |s| {
+        s.at_most.is_none() && s.withheld.is_empty()
+    })
+    .await;
+    control.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_owners_and_operators_may_and_every_request_is_noted() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let mut config = enforced();
+    config.control.access.quota = Quota {
+        trainers: Some(2),
+        nodes: None,
+    };
+    let control = Control::start(&nats, config).await;
+    let mut of_bob = spec("b", 4);
+    of_bob.owner = Some("bob".to_owned());
+    let a = ask(&bus, "ann", &submit(vec![spec("a", 4)])).await;
+    assert!(matches!(a, Reply::Accepted { .. }), "{a:?}");
+    let cancel = Request::Cancel {
+        trainer: trainer("a"),
+    };
+    let logs = Request::Logs {
+        trainer: trainer("a"),
+        lines: 1,
+    };
+    let refused = [
+        ("ann", submit(vec![of_bob.clone()]), "L0021"),
+        ("ann", submit(vec![spec("c", 4), spec("d", 4)]), "L0022"),
+        ("bob", cancel.clone(), "L0021"),
+        ("bob", logs, "L0021"),
+    ];
+    for (user, request, expected) in &refused {
+        let reply = ask(&bus, user, request).await;
+        assert_eq!(code(&reply), *expected, "{user} {request:?}");
+    }
+    let drain = || ControlsChange::Drain {
+        nodes: vec![name(1)],
+        reason: "fan".to_owned(),
+    };
+    assert_eq!(code(&change(&bus, "ann", drain()).await), "L0020");
+    assert!(matches!(
+        change(&bus, "op", drain()).await,
+        Reply::Controls(_)
+    ));
+    let nonsense = ControlsChange::RemoveWindow {
+        name: "x".to_owned(),
+    };
+    assert_eq!(code(&change(&bus, "op", nonsense).await), "L0023");
+    let b = ask(&bus, "op", &submit(vec![of_bob])).await;
+    assert!(matches!(b, Reply::Accepted { .. }), "{b:?}");
+    let Reply::Trainers { trainers, .. } = ask(&bus, "x", &Request::Trainers { all: true }).await
+    else {
+        panic!("no trainers");
+    };
+    let whose: Vec<(&str, Option<&str>)> = trainers
+        .iter()
+        .map(|t| (t.user.as_str(), t.spec.owner.as_deref()))
+        .collect();
+    assert_eq!(whose, [("ann", Some("ann")), ("op", Some("bob"))]);
+    assert!(matches!(
+        ask(&bus, "ann", &cancel).await,
+        Reply::Accepted { .. }
+    ));
+
+    let records = audit(&bus, 10).await;
+    let seen: Vec<(&str, &str, &str, &str)> = records
+        .iter()
+        .map(|r| {
+            (
+                r.user.as_str(),
+                r.action.as_str(),
+                r.outcome.as_str(),
+                r.code.as_str(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("ann", "submit", "accepted", ""),
+            ("ann", "submit", "refused", "L0021"),
+            ("ann", "submit", "refused", "L0022"),
+            ("bob", "cancel", "refused", "L0021"),
+            ("bob", "logs", "refused", "L0021"),
+            ("ann", "drain", "refused", "L0020"),
+            ("op", "drain", "accepted", ""),
+            ("op", "window", "refused", "L0023"),
+            ("op", "submit", "accepted", ""),
+            ("ann", "cancel", "accepted", ""),
+        ]
+    );
+    let text = expose(&control.registry).unwrap();
+    assert!(text.contains(r#"lacuna_control_requests_total{action="cancel",outcome="refused"} 1"#));
+    control.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn controls_that_cannot_be_read_are_waited_for() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let subject = address::controls(&cluster());
+    // As a later release might write it.
+    let headers = [("ce-type", "lacuna.controls"), ("ce-dataversion", "9")];
+    let garbage = bus.store_raw(subject.as_str(), &headers, vec![0xc1]).await;
+    garbage.unwrap().wait().await.unwrap();
+    snapshot(&bus).await;
+    let control = Control::start(&nats, Config::default()).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let trainers = bus.last(&address::trainers(&cluster())).await.unwrap();
+    assert!(trainers.is_none(), "control has begun without the controls");
+    let controls = lacuna_model::Controls {
+        version: 7,
+        max_nodes: Some(3),
+        ..Default::default()
+    };
+    bus.store(&subject, &controls, "").await.unwrap();
+    let state = used(&bus, "read", |state| state.version == 7).await;
+    assert_eq!(state.at_most, Some(3));
+    control.stop().await;
+}
