@@ -20,11 +20,7 @@ mod broken;
     reason = "a test may panic"
 )]
 mod chaos;
-#[expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod controls;
 mod credit;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
