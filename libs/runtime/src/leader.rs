@@ -309,11 +309,12 @@ impl Lead {
         let mut link = self.candidate.bus.link();
         let mut generation = link.borrow_and_update().generation;
         let mut found = Stopwatch::start();
+        let mut wait = ttl / RENEWALS;
         loop {
             tokio::select! {
                 () = stop.cancelled() => return Ok(self),
                 _ = link.changed() => {}
-                () = tokio::time::sleep(ttl / RENEWALS) => {}
+                () = tokio::time::sleep(wait) => {}
             }
             let now = *link.borrow_and_update();
             if now.generation != generation {
@@ -324,11 +325,12 @@ impl Lead {
                 continue;
             }
             self.lapsed(found)?;
-            // What comes in time is written down in `renewed`; the rest is tried again.
             let renewal = tokio::time::timeout(ttl / RENEWALS, self.renew()).await;
-            if let Ok(renewed) = renewal {
-                renewed?;
-            }
+            wait = match renewal.unwrap_or(Ok(false))? {
+                true => ttl / RENEWALS,
+                // An acknowledgement was lost, or the server does not have its streams yet.
+                false => ttl / LOOKS,
+            };
             if self.candidate.bus.connected() {
                 self.lapsed(found)?;
             }
@@ -345,7 +347,8 @@ impl Lead {
         Ok(())
     }
 
-    async fn renew(&mut self) -> Result<(), LostLead> {
+    /// Says it once more; gives whether that is kept.
+    async fn renew(&mut self) -> Result<bool, LostLead> {
         loop {
             let candidate = &self.candidate;
             let at = Stopwatch::start();
@@ -358,11 +361,11 @@ impl Lead {
                     self.newest = newest;
                     self.renewed = at;
                     candidate.bus.write_within(at, candidate.ttl);
-                    return Ok(());
+                    return Ok(true);
                 }
                 Err(error) if error.is_conflict() => {
                     let Ok(found) = candidate.bus.last(&candidate.subject).await else {
-                        return Ok(());
+                        return Ok(false);
                     };
                     self.newest = match found {
                         // A server that has lost all.
@@ -381,7 +384,7 @@ impl Lead {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "lead not renewed");
-                    return Ok(());
+                    return Ok(false);
                 }
             }
         }

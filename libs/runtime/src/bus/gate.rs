@@ -33,9 +33,14 @@ impl Gate {
         *self.0.lock().unwrap_or_else(|e| e.into_inner()) = Some(limit);
     }
 
-    fn open(&self) -> bool {
-        let limit = *self.0.lock().unwrap_or_else(|e| e.into_inner());
-        limit.is_none_or(|limit| limit.since.seconds() < limit.length.as_secs_f64())
+    fn get(&self) -> Option<Limit> {
+        *self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Limit {
+    fn open(self) -> bool {
+        self.since.seconds() < self.length.as_secs_f64()
     }
 }
 
@@ -46,29 +51,28 @@ impl Bus {
         self.0.gate.set(Limit { since, length });
     }
 
-    /// Whether a message may go out. Just after a reconnection this waits a little for the lead
-    /// to be confirmed.
+    /// Whether a message may go out. Just after a reconnection this waits a little for the lead to
+    /// be confirmed. While the server is away nothing may: what waits in the client would go out
+    /// when another one leads.
     pub(super) async fn may_write(&self) -> bool {
-        if self.0.gate.open() {
-            return true;
-        }
         let waiting = Stopwatch::start();
-        while self.connected() && waiting.seconds() < PATIENCE_S {
-            tokio::time::sleep(LOOK).await;
-            if self.0.gate.open() {
-                return true;
+        loop {
+            match self.0.gate.get() {
+                None => return true,
+                Some(_) if !self.connected() => return false,
+                Some(limit) if limit.open() => return true,
+                Some(_) if waiting.seconds() >= PATIENCE_S => return false,
+                Some(_) => tokio::time::sleep(LOOK).await,
             }
         }
-        false
     }
 
     /// Waits until this process may write; gives whether it may, or the connection is gone again.
     pub(super) async fn writes_again(&self) -> bool {
-        while !self.0.gate.open() {
+        while !self.may_write().await {
             if !self.connected() {
                 return false;
             }
-            tokio::time::sleep(LOOK).await;
         }
         true
     }

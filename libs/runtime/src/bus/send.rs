@@ -166,7 +166,7 @@ impl Bus {
     /// them, and would show older ones as the newest.
     pub(super) async fn repeat_states(&self) {
         // Another instance may have become the active one meanwhile: its states are the newest.
-        if !self.writes_again().await {
+        if self.0.retained.lock().await.is_empty() || !self.writes_again().await {
             return;
         }
         let retained = self.0.retained.lock().await;
@@ -187,16 +187,10 @@ impl Bus {
         if self.may_write().await {
             return self.send_bytes(subject, headers, payload).await;
         }
-        // As while the server is away: no acknowledgement comes.
         self.0.metrics.failed.inc();
-        let (into, answer) = oneshot::channel();
-        let subject = subject.to_owned();
-        let (at, limit) = (subject.clone(), self.0.limit);
-        tokio::spawn(async move {
-            tokio::time::sleep(limit).await;
-            let _ = into.send(Err(BusError::Timeout { subject: at }));
-        });
-        Ok(PendingAck { subject, answer })
+        Err(BusError::Timeout {
+            subject: subject.to_owned(),
+        })
     }
 
     pub(super) async fn send_bytes(
