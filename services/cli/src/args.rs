@@ -6,8 +6,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    check, config, events, explain, generate, help, holes, nodes, observe, plan, solve, submit,
-    top, trainers,
+    check, config, events, explain, generate, help, holes, keys, nodes, observe, plan, solve,
+    submit, top, trainers,
 };
 use crate::error::{CliError, Exit, Result};
 use crate::{bench, demo, forecast, output, play, replay, reproduce, up};
@@ -96,6 +96,9 @@ enum Command {
     /// Check, print or explain configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
+    /// Make keys: who may speak on the bus, and proof of who nats-server is
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
     /// See it all at work: start, replay a machine, show, sum up, stop
     Demo(demo::DemoArgs),
     /// Play a machine or researchers that are not there
@@ -123,6 +126,7 @@ impl Command {
             Self::Forecast(command) => forecast::run(&command),
             Self::Generate(args) => generate::run(&args),
             Self::Config(args) => config::run(&args),
+            Self::Keys(command) => keys::run(&command),
             Self::Completions(args) => help::completions(&args),
             Self::Help(args) => help::help(&args),
             Self::ChildOf(args) => up::child_of(&args),

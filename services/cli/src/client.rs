@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use lacuna_model::{ClusterId, Span};
 use lacuna_runtime::config::BusSettings;
-use lacuna_runtime::{Bus, BusError, Follow, Health, PendingAck, Start, Subscription};
+use lacuna_runtime::{Bus, BusError, Follow, Health, Identity, PendingAck, Start, Subscription};
 use lacuna_wire::msg::{Reply, Request};
 use lacuna_wire::{Message, Subject, address};
 
@@ -22,6 +22,10 @@ pub(crate) struct ConnectArgs {
     /// Address of nats-server [default: that of a running `lacuna up`, else nats://127.0.0.1:4222]
     #[arg(long, value_name = "URL", env = "LACUNA_NATS")]
     pub(crate) nats: Option<String>,
+    /// Identity: a file of `lacuna keys` that says who you are [default: that of a running
+    /// `lacuna up --secure`]
+    #[arg(long, value_name = "FILE", env = "LACUNA_IDENTITY")]
+    pub(crate) identity: Option<PathBuf>,
     /// Name of the cluster [default: that of a running `lacuna up`, else main]
     #[arg(long, value_name = "ID", env = "LACUNA_CLUSTER")]
     pub(crate) cluster: Option<ClusterId>,
@@ -70,17 +74,29 @@ impl Client {
     pub(crate) async fn connect(args: &ConnectArgs) -> Result<Self> {
         let data_dir = args.data_dir.clone().unwrap_or_else(default_data_dir);
         let running = RuntimeFile::read(&data_dir);
+        let own = args.identity.as_deref().map(Identity::load).transpose();
+        let own = own.map_err(|e| unproven(&e))?;
+        // The identity of a running `lacuna up` is no business of another server's.
+        let of_running = running
+            .as_ref()
+            .filter(|r| args.nats.as_ref().is_none_or(|nats| *nats == r.nats));
+        let identity = args
+            .identity
+            .clone()
+            .or_else(|| of_running.and_then(|r| r.identity.clone()));
         let url = args
             .nats
             .clone()
+            .or_else(|| own.as_ref().map(|own| own.url.clone()))
             .or_else(|| running.as_ref().map(|r| r.nats.clone()))
             .unwrap_or_else(|| BusSettings::default().url);
         let named = running.and_then(|r| ClusterId::new(r.cluster).ok());
-        let cluster = match args.cluster.clone().or(named) {
+        let proven = own.map(|own| own.cluster);
+        let cluster = match args.cluster.clone().or(proven).or(named) {
             Some(cluster) => cluster,
             None => lacuna_runtime::Config::default().cluster.id,
         };
-        Self::open(url, cluster).await
+        Self::open(url, cluster, identity).await
     }
 
     /// Connects to this cluster at this address.
@@ -89,12 +105,13 @@ impl Client {
     /// As [`Client::connect`].
     pub(crate) async fn at(url: &str, cluster: &str) -> Result<Self> {
         let cluster = ClusterId::new(cluster).map_err(|e| CliError::failed(e.to_string()))?;
-        Self::open(url.to_owned(), cluster).await
+        Self::open(url.to_owned(), cluster, None).await
     }
 
-    async fn open(url: String, cluster: ClusterId) -> Result<Self> {
+    async fn open(url: String, cluster: ClusterId, identity: Option<PathBuf>) -> Result<Self> {
         let settings = BusSettings {
             url: url.clone(),
+            identity,
             connect_limit: CONNECT,
             ..lacuna_runtime::Config::default().with_secrets().bus
         };
@@ -108,7 +125,7 @@ impl Client {
                 format!("no nats-server answers at {url}"),
             )
             .remedy("start one with `lacuna up`, or give --nats URL"),
-            other => CliError::new("L0001", Exit::Unavailable, other.to_string()),
+            other => from_bus(&other),
         })?;
         Ok(Self { bus })
     }
@@ -263,10 +280,19 @@ pub(crate) fn lost() -> CliError {
     )
 }
 
+/// Who asks, or who answers, cannot be proven.
+fn unproven(error: &dyn std::error::Error) -> CliError {
+    CliError::new("L0044", Exit::Unavailable, error.to_string())
+}
+
 /// A failure of the bus.
 #[must_use]
 pub(crate) fn from_bus(error: &BusError) -> CliError {
     match error {
+        BusError::Refused { .. } | BusError::NotTrusted { .. } | BusError::Identity(_) => {
+            unproven(error)
+        }
+        BusError::Denied { .. } => CliError::new("L0043", Exit::Failed, error.to_string()),
         BusError::Decode { .. } => CliError::new("L0013", Exit::Failed, error.to_string()),
         _ => CliError::new("L0001", Exit::Unavailable, error.to_string()),
     }

@@ -201,6 +201,58 @@ scheduler places them, and must know how many nodes there are. Some logs say it
 in their header (MaxNodes of the Standard Workload Format); else say it with
 --machine-nodes N. If the log counts processors, say also --procs-per-node N.",
     },
+    Page {
+        code: "L0040",
+        title: "no such keys",
+        text: "\
+The folder has no keys of `lacuna keys`, or not of this cluster or user. Make them with
+`lacuna keys init DIR --cluster ID`; `lacuna keys list DIR` shows who has one. If
+users.toml in it is broken, bring it back from a copy: without it `lacuna keys` does
+not know whose keys nats-server is to accept.",
+    },
+    Page {
+        code: "L0041",
+        title: "that user cannot be made so",
+        text: "\
+A user has one key and one role in a cluster. Another role, or the same name for
+somebody else, needs another name, or --force, which makes a new key in place of the
+old one. Only agents are of a node (--node).",
+    },
+    Page {
+        code: "L0042",
+        title: "no certificate",
+        text: "\
+A --host is no host name or address, or the authority's key (ca/ca-key.pem in the
+folder of keys) is not there: only it can sign a new certificate that the identities
+already handed out trust. Bring it back from where it is kept, or make everything anew
+with `lacuna keys init DIR --force` and hand out all identities again.",
+    },
+    Page {
+        code: "L0043",
+        title: "the key has no permission",
+        text: "\
+nats-server knows who asks and does not let them do this. Each key is for one role:
+researchers ask in their own name and see the state, operators also change controls and
+pilots and publish events, observers only look, events is for external schedulers, and
+each service does its own work alone. Take an identity of a role that may
+(--identity FILE, LACUNA_IDENTITY); deploy/security.md has the table. Each refusal
+stands in the log of nats-server.",
+    },
+    Page {
+        code: "L0044",
+        title: "who asks, or who answers, cannot be proven",
+        text: "\
+Either nats-server does not accept the key: none was given, it is of other keys, or it
+was revoked. Or nats-server cannot prove who it is: its certificate is of another
+authority, has run out, or does not hold for the host name. Or the identity file can be
+read by others, or is none.
+
+What to do:
+  - give the identity that `lacuna keys` has made: --identity FILE or LACUNA_IDENTITY
+  - after keys have changed: nats-server --signal reload
+  - a certificate that has run out: lacuna keys renew-tls DIR, then reload
+  - a file that others can read: chmod 600 FILE, and a new key if others use the machine",
+    },
 ];
 
 /// The page of a code, in any case of letters.

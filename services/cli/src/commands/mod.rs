@@ -7,6 +7,7 @@ pub(crate) mod explain;
 pub(crate) mod generate;
 pub(crate) mod help;
 pub(crate) mod holes;
+pub(crate) mod keys;
 pub(crate) mod nodes;
 pub(crate) mod observe;
 pub(crate) mod plan;

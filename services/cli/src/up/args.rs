@@ -25,6 +25,7 @@ Examples:
   lacuna up                                     in ~/.local/state/lacuna, on free ports
   lacuna up --data-dir /tmp/try --nats-port 4222
   lacuna up --config lacuna.toml
+  lacuna up --secure                            with keys, permissions and TLS
   lacuna up --holes holes.csv.gz --first-nodes 1024 --rate 600
 
 Addresses of [http] in the configuration are honoured; a default one becomes a free port.
@@ -64,6 +65,10 @@ pub(crate) struct UpArgs {
     /// Recorded time advances when the loop has settled, instead of at --rate
     #[arg(long, requires = "holes", conflicts_with = "rate")]
     lock_step: bool,
+    /// Give everybody a key of their own and encrypt: nats-server then proves who asks. The keys
+    /// are kept in the data directory, under keys/
+    #[arg(long, env = "LACUNA_SECURE", value_parser = clap::builder::FalseyValueParser::new())]
+    secure: bool,
     /// Also print what the services log
     #[arg(long, short)]
     verbose: bool,
@@ -145,7 +150,12 @@ fn tell(news: &ChildNews, verbose: bool) {
 pub(crate) async fn run(args: UpArgs) -> Result<()> {
     let stop = stop_token();
     let watch = Stopwatch::start();
-    let mut family = Family::start(args.settings()?).await?;
+    let settings = args.settings()?;
+    let mut family = if args.secure {
+        Family::start_secure(settings).await?
+    } else {
+        Family::start(settings).await?
+    };
     family.start_ingest()?;
     let ready = tokio::select! {
         ready = family.wait_until_ready(Duration::from_secs(30)) => ready,

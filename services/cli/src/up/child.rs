@@ -93,6 +93,8 @@ fn start(spec: &ChildSpec) -> Result<Child> {
     let unset = |name: &str| std::env::var_os(name).is_none();
     Command::new(own)
         .envs(spec.env.iter().copied().filter(|(name, _)| unset(name)))
+        // Each child has its own, by argument.
+        .env_remove(lacuna_runtime::identity::VARIABLE)
         .arg("child-of")
         .arg(std::process::id().to_string())
         .arg("--")

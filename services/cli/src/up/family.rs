@@ -16,6 +16,7 @@ use super::find::{Addresses, SERVICES, addresses, sibling};
 use super::log::Log;
 use super::nats;
 use super::runtime_file::{DirLock, RuntimeFile};
+use crate::commands::keys::{Prepared, prepare};
 use crate::error::{CliError, Result, file_error};
 
 /// What to start.
@@ -126,6 +127,19 @@ impl Family {
     /// # Errors
     /// A program is missing, the data directory is in use, or nats-server does not come up.
     pub(crate) async fn start(settings: Settings) -> Result<Self> {
+        Self::begin(settings, false).await
+    }
+
+    /// Like [`Family::start`], but each service has a key of its own and just the permissions that
+    /// it needs, and all is encrypted.
+    ///
+    /// # Errors
+    /// As [`Family::start`]; the keys cannot be written.
+    pub(crate) async fn start_secure(settings: Settings) -> Result<Self> {
+        Self::begin(settings, true).await
+    }
+
+    async fn begin(settings: Settings, secure: bool) -> Result<Self> {
         let Settings {
             data_dir,
             mut config,
@@ -155,6 +169,26 @@ impl Family {
         if config.agent.work_dir.is_relative() {
             config.agent.work_dir = data_dir.join(&config.agent.work_dir);
         }
+        let keys = if secure {
+            let user = ["USER", "LOGNAME"].map(|name| std::env::var(name).ok());
+            let user = user.into_iter().flatten().find(|name| !name.is_empty());
+            let user = user.unwrap_or_else(|| "lacuna".to_owned());
+            let folder = data_dir.join("keys");
+            Some(prepare(
+                &folder,
+                &config.cluster.id,
+                &config.bus.url,
+                &user,
+            )?)
+        } else {
+            None
+        };
+        config.bus.identity = None;
+        if let Some(keys) = &keys
+            && !config.control.access.operators.contains(&keys.user)
+        {
+            config.control.access.operators.push(keys.user.clone());
+        }
         let cluster = config.cluster.id.to_string();
         let config_file = write_config(&data_dir, &config)?;
 
@@ -166,7 +200,8 @@ impl Family {
             news: sender.clone(),
             logs: data_dir.join("logs"),
         };
-        let conf = nats::write_config(&data_dir, port)?;
+        let server = keys.as_ref().map_or("", |keys| keys.server.as_str());
+        let conf = nats::write_config(&data_dir, port, server)?;
         let nats_args = vec!["-c".to_owned(), conf.display().to_string()];
         let log = nursery.add("nats", nats_server.clone(), nats_args, stop_nats.clone())?;
         let mut heard = Vec::new();
@@ -186,7 +221,7 @@ impl Family {
             let listen = http
                 .get(service.name)
                 .map_or_else(String::new, ToString::to_string);
-            let args = vec![
+            let mut args = vec![
                 "--config".to_owned(),
                 config_file.display().to_string(),
                 "--nats".to_owned(),
@@ -196,6 +231,10 @@ impl Family {
                 "--listen".to_owned(),
                 listen,
             ];
+            let identity = keys.as_ref().and_then(|k| k.services.get(service.name));
+            if let Some(identity) = identity {
+                args.extend(["--identity".to_owned(), identity.display().to_string()]);
+            }
             if service.name == "ingest" {
                 ingest = Some(Waiting {
                     name: service.name,
@@ -216,6 +255,7 @@ impl Family {
                 .map(|(name, at)| (name, at.to_string()))
                 .collect(),
             page: Some(format!("http://{page}/")),
+            identity: keys.map(|keys: Prepared| keys.operator),
             children: BTreeMap::new(),
         };
         file.write(&data_dir)?;

@@ -25,6 +25,9 @@ pub(crate) struct RuntimeFile {
     /// The operator's page.
     #[serde(default)]
     pub(crate) page: Option<String>,
+    /// Who whoever reads this is on the bus, if it knows users by keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) identity: Option<PathBuf>,
     /// Process ids of the children, by name.
     pub(crate) children: BTreeMap<String, u32>,
 }
@@ -134,6 +137,7 @@ mod tests {
             cluster: "main".into(),
             http: BTreeMap::from([("ingest".to_owned(), "127.0.0.1:1".to_owned())]),
             page: None,
+            identity: None,
             children: BTreeMap::new(),
         }
     }

@@ -1,0 +1,249 @@
+//! Who has a key: a folder with a list of users, their identity files, certificates, and what
+//! nats-server reads.
+
+use std::path::{Path, PathBuf};
+
+use lacuna_model::{ClusterId, NodeId};
+use lacuna_runtime::{Identity, Secret};
+use lacuna_wire::access::{Holder, Role};
+use serde::{Deserialize, Serialize};
+
+use super::{accounts, files, tls};
+use crate::error::{CliError, Exit, Result, file_error};
+
+/// The list of users; public.
+const FILE: &str = "users.toml";
+
+/// Somebody who has, or had, a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct User {
+    /// Where.
+    pub(crate) cluster: ClusterId,
+    /// Who.
+    pub(crate) name: String,
+    /// What for.
+    #[serde(with = "role")]
+    pub(crate) role: Role,
+    /// The one node that an agent speaks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<NodeId>,
+    /// The public key.
+    pub(crate) key: String,
+    /// Since when, ISO-8601.
+    pub(crate) created: String,
+    /// Until when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) revoked: Option<String>,
+}
+
+impl User {
+    /// As the bus knows them.
+    pub(crate) fn holder(&self) -> Holder {
+        Holder {
+            user: self.name.clone(),
+            role: self.role,
+            node: self.node.clone(),
+        }
+    }
+}
+
+mod role {
+    use lacuna_wire::access::Role;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(role: &Role, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(role.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Role, D::Error> {
+        let name = String::deserialize(from)?;
+        name.parse().map_err(de::Error::custom)
+    }
+}
+
+/// All of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Book {
+    /// Where nats-server is, for identities.
+    pub(crate) url: String,
+    /// The names for which the server's certificate holds.
+    pub(crate) hosts: Vec<String>,
+    /// Accounts are made for these.
+    pub(crate) clusters: Vec<ClusterId>,
+    /// Everybody, the revoked too.
+    pub(crate) users: Vec<User>,
+}
+
+/// What became of one key.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Entry {
+    /// Where.
+    pub(crate) cluster: String,
+    /// Who.
+    pub(crate) user: String,
+    /// What for.
+    pub(crate) role: &'static str,
+    /// The identity's file, which may have been handed over already.
+    pub(crate) file: PathBuf,
+    /// Whether the key is new.
+    pub(crate) new: bool,
+}
+
+/// The folder, held against a second `lacuna keys`.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    /// Where.
+    pub(crate) dir: PathBuf,
+    /// Who.
+    pub(crate) book: Book,
+    _lock: std::fs::File,
+}
+
+impl Keys {
+    /// Opens the folder; `make` makes one if there is none.
+    ///
+    /// # Errors
+    /// `L0040` without keys, `L0006` when another holds it, `L0011` for files.
+    pub(crate) fn open(dir: &Path, make: bool) -> Result<Self> {
+        let path = dir.join(FILE);
+        if make {
+            std::fs::create_dir_all(dir).map_err(|e| file_error("make", dir, &e))?;
+        } else if !path.is_file() {
+            return Err(CliError::new(
+                "L0040",
+                Exit::Failed,
+                format!("{} has no keys", dir.display()),
+            )
+            .remedy(format!("make them: lacuna keys init {}", dir.display())));
+        }
+        let lock = files::lock(dir)?;
+        let book = match std::fs::read_to_string(&path) {
+            Ok(text) => toml::from_str(&text).map_err(|e| {
+                CliError::new(
+                    "L0040",
+                    Exit::Failed,
+                    format!("{} cannot be read: {e}", path.display()),
+                )
+            })?,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Book::default(),
+            Err(e) => return Err(file_error("read", &path, &e)),
+        };
+        Ok(Self {
+            dir: dir.to_owned(),
+            book,
+            _lock: lock,
+        })
+    }
+
+    /// Where the identity of a user is written.
+    pub(crate) fn identity_path(&self, cluster: &ClusterId, name: &str) -> PathBuf {
+        self.dir
+            .join(cluster.to_string())
+            .join(format!("{name}.toml"))
+    }
+
+    /// Gives a user a key, unless they have one. With `force` they get a new one, and the old one
+    /// is worth nothing from the server's next reload on.
+    ///
+    /// # Errors
+    /// `L0041` if the user has another role; `L0011` for files.
+    pub(crate) fn add(
+        &mut self,
+        cluster: &ClusterId,
+        holder: &Holder,
+        force: bool,
+    ) -> Result<Entry> {
+        let path = self.identity_path(cluster, &holder.user);
+        let entry = |new| Entry {
+            cluster: cluster.to_string(),
+            user: holder.user.clone(),
+            role: holder.role.name(),
+            file: path.clone(),
+            new,
+        };
+        let known = self
+            .book
+            .users
+            .iter()
+            .position(|u| u.cluster == *cluster && u.name == holder.user);
+        let standing = known
+            .and_then(|at| self.book.users.get(at))
+            .filter(|user| user.revoked.is_none());
+        if let Some(user) = standing
+            && !force
+        {
+            if user.holder() != *holder {
+                return Err(CliError::new(
+                    "L0041",
+                    Exit::Failed,
+                    format!(
+                        "{} of cluster {cluster} has a key already, as {}",
+                        user.name, user.role
+                    ),
+                )
+                .remedy("take another name, or --force for a new key in its place"));
+            }
+            return Ok(entry(false));
+        }
+        let (seed, key) = new_key()?;
+        let identity = Identity {
+            cluster: cluster.clone(),
+            holder: holder.clone(),
+            url: self.book.url.clone(),
+            seed,
+            ca: Some(tls::authority(&self.dir)?),
+        };
+        let text = identity
+            .text()
+            .map_err(|e| CliError::failed(e.to_string()))?;
+        files::write(&path, text.reveal(), files::Readers::Owner)?;
+        if let Some(at) = known {
+            self.book.users.remove(at);
+        }
+        self.book.users.push(User {
+            cluster: cluster.clone(),
+            name: holder.user.clone(),
+            role: holder.role,
+            node: holder.node.clone(),
+            key,
+            created: super::now(),
+            revoked: None,
+        });
+        Ok(entry(true))
+    }
+
+    /// Writes the list of users and what nats-server reads. Identities come first and this last,
+    /// so that an interrupted run leaves keys that open nothing, and never a user without a key.
+    ///
+    /// # Errors
+    /// `L0011`.
+    pub(crate) fn save(&mut self) -> Result<()> {
+        self.book
+            .users
+            .sort_by(|a, b| (&a.cluster, a.role, &a.name).cmp(&(&b.cluster, b.role, &b.name)));
+        let text =
+            toml::to_string_pretty(&self.book).map_err(|e| CliError::failed(e.to_string()))?;
+        let head = "# Made by `lacuna keys`: who has a key. Nothing in it is secret.\n";
+        files::write(
+            &self.dir.join(FILE),
+            &format!("{head}{text}"),
+            files::Readers::All,
+        )?;
+        files::write(
+            &self.dir.join(accounts::SERVER).join(accounts::FILE),
+            &accounts::text(&self.book),
+            files::Readers::All,
+        )
+    }
+}
+
+/// A new key of a user: the seed, and the public part.
+fn new_key() -> Result<(Secret, String)> {
+    let pair = nkeys::KeyPair::new_user();
+    let seed = pair
+        .seed()
+        .map_err(|e| CliError::failed(format!("cannot make a key: {e}")))?;
+    Ok((Secret::from(seed), pair.public_key()))
+}

@@ -1,0 +1,109 @@
+//! Files of keys: whole or not at all, and secrets for the owner alone.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use crate::error::{CliError, Exit, Result, file_error};
+
+/// Who may read a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Readers {
+    /// Its owner alone (mode 600).
+    Owner,
+    /// Everybody (mode 644).
+    All,
+}
+
+/// Writes a file in one step; what was there before stays whole until then. A folder that is
+/// missing is made for the owner alone.
+///
+/// # Errors
+/// `L0011`.
+pub(crate) fn write(path: &Path, text: &str, readers: Readers) -> Result<()> {
+    let failed = |e: std::io::Error| file_error("write", path, &e);
+    if let Some(parent) = path.parent()
+        && !parent.is_dir()
+    {
+        let mut folder = std::fs::DirBuilder::new();
+        let made = folder.recursive(true).mode(0o700).create(parent);
+        made.map_err(|e| file_error("make", parent, &e))?;
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let half = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    // Left by a run that was killed.
+    let _ = std::fs::remove_file(&half);
+    let mode = match readers {
+        Readers::Owner => 0o600,
+        Readers::All => 0o644,
+    };
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(&half)
+        .map_err(failed)?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&half, path))
+        .map_err(|e| {
+            let _ = std::fs::remove_file(&half);
+            failed(e)
+        })
+}
+
+/// Holds a folder against a second `lacuna keys`, until the file is closed.
+///
+/// # Errors
+/// `L0006` when another holds it, `L0011`.
+pub(crate) fn lock(dir: &Path) -> Result<File> {
+    let path = dir.join(".lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(|e| file_error("open", &path, &e))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(CliError::new(
+            "L0006",
+            Exit::Failed,
+            format!("{} is in use by another lacuna keys", dir.display()),
+        )
+        .remedy("wait for it to end")),
+        Err(std::fs::TryLockError::Error(e)) => Err(file_error("lock", &path, &e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn files_are_replaced_whole_and_secrets_are_for_the_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deep/er/secret");
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        for text in ["one", "two"] {
+            write(&path, text, Readers::Owner).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+            assert_eq!(mode(&path), 0o600);
+        }
+        assert_eq!(mode(path.parent().unwrap()), 0o700);
+        let folder = std::fs::read_dir(path.parent().unwrap()).unwrap();
+        assert_eq!(folder.count(), 1, "something is left beside it");
+    }
+
+    #[test]
+    fn one_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = lock(dir.path()).unwrap();
+        assert_eq!(lock(dir.path()).unwrap_err().code.as_deref(), Some("L0006"));
+        drop(held);
+        lock(dir.path()).unwrap();
+    }
+}

@@ -1,0 +1,70 @@
+//! The keys of `lacuna up --secure`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use lacuna_model::ClusterId;
+use lacuna_wire::access::{Holder, Role};
+
+use super::book::Keys;
+use super::{accounts, services, tls, with_local};
+use crate::error::Result;
+
+/// What is there then.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// The identity file of each service, by its name.
+    pub(crate) services: BTreeMap<String, PathBuf>,
+    /// The identity of whoever starts it all: an operator.
+    pub(crate) operator: PathBuf,
+    /// What they are called.
+    pub(crate) user: String,
+    /// What is to be added to the configuration of nats-server.
+    pub(crate) server: String,
+}
+
+/// Makes what is missing in this folder for one cluster at this address; an identity that has
+/// gone gets a new key.
+///
+/// # Errors
+/// Files cannot be written.
+pub(crate) fn prepare(dir: &Path, cluster: &ClusterId, url: &str, user: &str) -> Result<Prepared> {
+    let mut keys = Keys::open(dir, true)?;
+    keys.book.hosts = with_local(&[]);
+    url.clone_into(&mut keys.book.url);
+    tls::ensure(&keys.dir, &keys.book.hosts, false)?;
+    // Made for this run alone, so that it has never run out.
+    tls::renew(&keys.dir, &keys.book.hosts)?;
+    keys.book.clusters = vec![cluster.clone()];
+    let fits = |c: &char| c.is_ascii_alphanumeric() || "_-".contains(*c);
+    let user: String = user.chars().filter(fits).take(32).collect();
+    let operator = Holder {
+        user: format!("operator-{user}"),
+        role: Role::Operator,
+        node: None,
+    };
+    let mut found = BTreeMap::new();
+    for holder in services(&[]).iter().chain([&operator]) {
+        let missing = !keys.identity_path(cluster, &holder.user).is_file();
+        let entry = keys.add(cluster, holder, missing)?;
+        found.insert(entry.user, entry.file);
+    }
+    keys.save()?;
+    let from = dir.join(accounts::SERVER);
+    let server = format!(
+        "include {:?}\ntls {{\n  cert_file: {:?}\n  key_file: {:?}\n}}\n",
+        Path::new("keys")
+            .join(accounts::SERVER)
+            .join(accounts::FILE),
+        from.join("server.pem"),
+        from.join("server-key.pem"),
+    );
+    let user = operator.user;
+    let operator = found.remove(&user).unwrap_or_default();
+    Ok(Prepared {
+        services: found,
+        operator,
+        user,
+        server,
+    })
+}

@@ -1,0 +1,106 @@
+use super::*;
+use clap::Parser;
+use lacuna_runtime::Identity;
+
+#[derive(Parser)]
+struct Line {
+    #[command(subcommand)]
+    command: KeysCommand,
+}
+
+fn keys(line: &str, dir: &std::path::Path) -> Result<()> {
+    let line = line.replace("DIR", &dir.display().to_string());
+    run(&Line::try_parse_from(line.split(' ')).unwrap().command)
+}
+
+fn read(dir: &std::path::Path, name: &str) -> String {
+    std::fs::read_to_string(dir.join(name)).unwrap()
+}
+
+#[test]
+fn a_second_run_adds_what_is_missing_and_force_makes_all_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    keys("x init DIR --cluster a --host bus", dir).unwrap();
+    let control = dir.join("a/control.toml");
+    let first = Identity::load(&control).unwrap();
+    assert_eq!(first.url, "nats://bus:4222");
+    assert_eq!(first.holder.role, Role::Control);
+    keys("x init DIR --cluster a --cluster b", dir).unwrap();
+    assert_eq!(Identity::load(&control).unwrap(), first);
+    let other = Identity::load(&dir.join("b/control.toml")).unwrap();
+    assert_ne!(other.seed, first.seed);
+    let taken = keys("x init DIR --cluster server", dir).unwrap_err();
+    assert_eq!(taken.code.as_deref(), Some("L0041"));
+    keys("x init DIR --cluster a --force", dir).unwrap();
+    let anew = Identity::load(&control).unwrap();
+    assert!(anew.seed != first.seed && anew.ca != first.ca);
+    for name in ["users.toml", "server/lacuna-accounts.conf"] {
+        let public = read(dir, name);
+        assert!(!public.contains(anew.seed.reveal()), "{name}");
+    }
+}
+
+#[test]
+fn nodes_have_keys_of_their_own_and_share_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    keys("x init DIR --cluster a --agent n.1 --agent n2", dir).unwrap();
+    assert!(!dir.join("a/agent.toml").exists());
+    let one = Identity::load(&dir.join("a/agent-n.1.toml")).unwrap();
+    assert_eq!(
+        one.holder.node.map(|n| n.to_string()).as_deref(),
+        Some("n.1")
+    );
+}
+
+#[test]
+fn users_are_added_and_revoked() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let code = |r: Result<()>| r.unwrap_err().code.unwrap_or_default();
+    assert_eq!(
+        code(keys("x add-user DIR ann --role researcher", dir)),
+        "L0040"
+    );
+    keys("x init DIR --cluster a --cluster b", dir).unwrap();
+    assert_eq!(
+        code(keys("x add-user DIR ann --role researcher", dir)),
+        "L0040"
+    );
+    keys("x add-user DIR ann --role researcher --cluster a", dir).unwrap();
+    let key = |name: &str| {
+        let book = Keys::open(dir, false).unwrap().book;
+        let mut users = book.users.into_iter();
+        users.find(|u| u.name == name).unwrap().key
+    };
+    let first = key("ann");
+    assert!(read(dir, "server/lacuna-accounts.conf").contains(&first));
+    keys("x add-user DIR ann --role researcher --cluster a", dir).unwrap();
+    assert_eq!(key("ann"), first, "a second run keeps the key");
+    assert_eq!(
+        code(keys("x add-user DIR ann --role operator --cluster a", dir)),
+        "L0041"
+    );
+    assert_eq!(
+        code(keys(
+            "x add-user DIR bob --role researcher --cluster a --node n",
+            dir
+        )),
+        "L0041"
+    );
+    keys("x revoke DIR ann --cluster a", dir).unwrap();
+    assert!(!read(dir, "server/lacuna-accounts.conf").contains(&first));
+    assert!(!dir.join("a/ann.toml").exists());
+    assert_eq!(code(keys("x revoke DIR ann --cluster a", dir)), "L0040");
+    keys("x add-user DIR ann --role operator --cluster a", dir).unwrap();
+    assert_ne!(key("ann"), first);
+}
+
+#[test]
+fn names_are_names_of_files_and_subjects() {
+    for bad in ["", ".x", "a/b", "a b", "a*"] {
+        assert!(parse_name(bad).is_err(), "{bad:?}");
+    }
+    assert!(parse_name("ann.b_c-9").is_ok());
+}
