@@ -24,7 +24,7 @@ pub(crate) mod code {
 
 /// So many changes are kept at most, of all nodes together (16 bytes each); then the past is
 /// shortened.
-const MOST: usize = 1_000_000;
+const MOST: usize = 500_000;
 
 /// From a moment on, what a node does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +141,9 @@ impl History {
         self.nodes.retain(|_, turns| {
             let present = turns.partition_point(|turn| turn.from <= before);
             turns.drain(..present.saturating_sub(1));
+            if turns.capacity() > 2 * turns.len() + 8 {
+                turns.shrink_to(turns.len() + 2);
+            }
             if let Some(first) = turns.first_mut().filter(|turn| turn.from < before) {
                 first.from = before;
             }

@@ -4,6 +4,8 @@
 //! node; both are plain data. `shell` listens on the bus, `web` answers browsers. Nothing here can
 //! change anything: the service publishes no message.
 
+mod change;
+mod controls;
 mod history;
 mod metrics;
 mod picture;

@@ -2,18 +2,19 @@
 
 use lacuna_model::{EventKind, NodeId, Outcome, Timestamp, TrainerId, TrainerRecord, Work};
 use lacuna_planner::explain;
-use lacuna_wire::msg::Totals;
+use lacuna_wire::msg::{Leader, Totals};
 use serde::Serialize;
 
+use crate::controls::{Wanted, wanted};
 use crate::history::Code;
-use crate::view::View;
+use crate::view::{Heard, View};
 
 /// Moments ahead for which the page says how many holes will still be open, seconds.
 const AHEAD_S: [f64; 13] = [
     0.0, 30.0, 60.0, 120.0, 180.0, 300.0, 450.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
 ];
 
-/// The names of all nodes, in the order of [`Picture::cells`].
+/// The names of all nodes, in the order of [`crate::change::Whole`]'s cells.
 #[derive(Debug, Serialize)]
 pub(crate) struct Names<'a> {
     version: u64,
@@ -27,10 +28,8 @@ pub(crate) struct Picture<'a> {
     now: i64,
     /// Cluster seconds a second; 1 in a real cluster.
     rate: f64,
-    /// Which list of names the cells belong to.
-    names: u64,
-    /// What each node does.
-    cells: Vec<Code>,
+    /// The newest moment that the history knows of.
+    until: i64,
     pool: u32,
     training: u32,
     unusable: u32,
@@ -39,8 +38,8 @@ pub(crate) struct Picture<'a> {
     plan: Option<PlanRow>,
     forecast: Option<ForecastRow<'a>>,
     harm: HarmRow<'a>,
-    /// (moment, nodes idle, nodes training)
-    readings: Vec<(i64, u32, u32)>,
+    controls: Option<Wanted<'a>>,
+    services: Vec<ServiceRow<'a>>,
     events: Vec<EventRow<'a>>,
     ages: Ages,
 }
@@ -117,6 +116,19 @@ struct HarmRow<'a> {
     newest: Vec<(i64, &'a NodeId, f64)>,
 }
 
+/// The active instance of a service.
+#[derive(Debug, Serialize)]
+struct ServiceRow<'a> {
+    name: &'a str,
+    /// The address on which it answers.
+    seat: &'a str,
+    /// Since when it is the active one.
+    since: i64,
+    /// `active`, `silent`, or `gone`: it has given the lead up.
+    state: &'static str,
+    silent_s: f64,
+}
+
 #[derive(Debug, Serialize)]
 struct EventRow<'a> {
     at: i64,
@@ -141,7 +153,7 @@ pub(crate) fn picture<'a>(
     now: Timestamp,
     rate: f64,
 ) -> Picture<'a> {
-    let cells: Vec<Code> = view.history.present().collect();
+    let unusable = |code: &Code| *code == crate::history::code::UNUSABLE;
     let records = view.trainers.as_ref().map(|t| t.value.trainers.as_slice());
     let of_trainers = view.history.codes();
     let trainers = records
@@ -149,26 +161,22 @@ pub(crate) fn picture<'a>(
         .iter()
         .map(|record| trainer(view, record, of_trainers.get(&record.spec.id).copied()))
         .collect();
-    let last = view.readings.last();
+    let present = view.present;
     Picture {
         cluster,
         now: now.unix_ms(),
         rate,
-        names: view.history.nodes().0,
-        pool: last.map_or(0, |r| r.idle),
-        training: last.map_or(0, |r| r.training),
-        unusable: count(&cells, crate::history::code::UNUSABLE),
-        cells,
+        until: view.history.until().unix_ms(),
+        pool: present.map_or(0, |r| r.idle),
+        training: present.map_or(0, |r| r.training),
+        unusable: view.history.present().filter(unusable).count() as u32,
         totals: view.totals.as_ref().map(|t| totals(&t.value)),
         trainers,
         plan: plan(view),
         forecast: forecast(view),
         harm: harm(view),
-        readings: view
-            .readings
-            .iter()
-            .map(|r| (r.at.unix_ms(), r.idle, r.training))
-            .collect(),
+        controls: view.controls.as_ref().and_then(wanted),
+        services: view.leaders.iter().map(service).collect(),
         events: view.events.iter().rev().map(event).collect(),
         ages: Ages {
             pool: view.pool.as_ref().map(|h| h.arrived.seconds()),
@@ -179,8 +187,22 @@ pub(crate) fn picture<'a>(
     }
 }
 
-fn count(cells: &[Code], code: Code) -> u32 {
-    cells.iter().filter(|&&cell| cell == code).count() as u32
+fn service<'a>((name, heard): (&'a String, &'a Heard<Leader>)) -> ServiceRow<'a> {
+    let leader = &heard.value;
+    let silent_s = heard.arrived.seconds();
+    ServiceRow {
+        name,
+        seat: leader.seat.rsplit('/').next().unwrap_or_default(),
+        since: leader.since.unix_ms(),
+        state: if leader.resigned {
+            "gone"
+        } else if silent_s * 1000.0 > 3.0 * leader.ttl_ms as f64 {
+            "silent"
+        } else {
+            "active"
+        },
+        silent_s,
+    }
 }
 
 fn totals(totals: &Totals) -> TotalsRow {
@@ -329,8 +351,8 @@ mod tests {
         let shown = shown(&View::new(Span::from_secs(60)));
         assert_eq!(shown["ages"]["pool"], Value::Null);
         assert_eq!(
-            (&shown["plan"], &shown["cells"]),
-            (&Value::Null, &json!([]))
+            (&shown["plan"], &shown["controls"]),
+            (&Value::Null, &Value::Null)
         );
         assert_eq!(shown["harm"]["count"], 0);
     }
@@ -370,14 +392,34 @@ mod tests {
             (&shown["pool"], &shown["training"], &shown["unusable"]),
             (&json!(4), &json!(2), &json!(1))
         );
-        let code = &shown["trainers"][0]["code"];
-        assert_eq!(shown["cells"], json!([code, code, 1, 2]));
+        assert_eq!(shown["trainers"][0]["code"], json!(3));
         // Open for two minutes, each of them.
         assert_eq!(shown["forecast"]["open"][3], json!([120.0, 4.0]));
         assert_eq!(shown["forecast"]["open"][5], json!([300.0, 0.0]));
         assert_eq!(shown["harm"]["median_s"], json!(0.009));
         assert_eq!(shown["harm"]["longest_s"], json!(0.4));
         assert_eq!(shown["events"][0]["what"], "taken", "the newest first");
-        assert_eq!(shown["readings"], json!([[10_000, 4, 2]]));
+    }
+
+    #[test]
+    fn the_active_instance_of_a_service_is_named_for_as_long_as_it_speaks() {
+        let mut view = View::new(Span::from_secs(3600));
+        let leader = |ttl_ms, resigned| Leader {
+            instance: "1".to_owned(),
+            seat: "boot/net/127.0.0.1:9101".to_owned(),
+            since: Timestamp::from_unix(5),
+            ttl_ms,
+            resigned,
+        };
+        view.take_leader("control".to_owned(), leader(60_000, false));
+        view.take_leader("planner".to_owned(), leader(60_000, true));
+        view.take_leader("ingest".to_owned(), leader(0, false));
+        assert!(view.settle());
+        view.take_leader("control".to_owned(), leader(60_000, false));
+        assert!(!view.settle(), "the same again is no news");
+        let shown = shown(&view);
+        let states: Vec<&Value> = (0..3).map(|i| &shown["services"][i]["state"]).collect();
+        assert_eq!(states, ["active", "silent", "gone"]);
+        assert_eq!(shown["services"][0]["seat"], "127.0.0.1:9101");
     }
 }

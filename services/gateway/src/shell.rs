@@ -1,16 +1,19 @@
 //! The shell: states in, pictures out.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
+use futures::FutureExt as _;
 use lacuna_model::Span;
 use lacuna_runtime::{Context, Misconfigured, Running, ServiceError, Start, http};
-use lacuna_wire::address;
+use lacuna_wire::{address, token};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
+use crate::change::Before;
 use crate::metrics::Metrics;
 use crate::picture::{names, picture};
 use crate::token::Token;
@@ -23,6 +26,8 @@ const PICTURE: Duration = Duration::from_millis(500);
 const STILL: u32 = 10;
 /// What nobody can see any more is forgotten this often.
 const TIDY: Duration = Duration::from_secs(60);
+/// Most words of agents that are taken at once: a large cluster's come by the thousand.
+const BATCH: usize = 512;
 /// Browsers have this long to take their leave.
 const LEAVE: Duration = Duration::from_secs(1);
 
@@ -32,6 +37,9 @@ pub struct GatewayArgs {
     /// Serve the page here, whatever `gateway.page` says
     #[arg(long, value_name = "ADDR")]
     pub page: Option<SocketAddr>,
+    /// The page's token is in this file, whatever `gateway.token_file` says
+    #[arg(long, value_name = "FILE", env = "LACUNA_PAGE_TOKEN_FILE")]
+    pub page_token_file: Option<PathBuf>,
 }
 
 /// Runs until shutdown.
@@ -45,7 +53,11 @@ pub fn run(ctx: Context, args: GatewayArgs) -> Running {
 async fn serve(ctx: Context, args: GatewayArgs) -> Result<(), ServiceError> {
     let settings = &ctx.config.gateway;
     let misconfigured = |error: &dyn std::fmt::Display| Misconfigured(error.to_string());
-    let token = settings.token_file.as_deref().map(Token::read).transpose();
+    let file = args
+        .page_token_file
+        .as_ref()
+        .or(settings.token_file.as_ref());
+    let token = file.map(|file| Token::read(file)).transpose();
     let token = token.map_err(|error| misconfigured(&error))?;
     let listener = http::bind(args.page.unwrap_or(settings.page))
         .await
@@ -74,6 +86,8 @@ async fn serve(ctx: Context, args: GatewayArgs) -> Result<(), ServiceError> {
     let ended = tokio::select! {
         ended = listen(&ctx, &view, show) => ended,
         served = &mut server => return Err(match served {
+            // It was told to, and was faster than the loop.
+            Ok(Ok(())) if ctx.shutdown.is_cancelled() => return Ok(()),
             Ok(Ok(())) => "the page's server stopped".into(),
             Ok(Err(error)) => error.into(),
             Err(error) => error.into(),
@@ -103,12 +117,14 @@ async fn listen(
     let mut events = bus
         .follow(&address::event(cluster), Start::Newest(60))
         .await?;
+    let mut controls = bus.follow(&address::controls(cluster), Start::Last).await?;
+    let mut leaders = bus.follow(&address::leaders(cluster), Start::Last).await?;
     let mut agents = bus.subscribe(&address::agents(cluster)).await?;
     let mut pictures = tokio::time::interval(PICTURE);
     pictures.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut tidying = tokio::time::interval(TIDY);
     tidying.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut still = 0_u32;
+    let (mut still, mut last) = (0_u32, Before::default());
     let lock = || view.lock().unwrap_or_else(PoisonError::into_inner);
     loop {
         alive.ok();
@@ -120,8 +136,26 @@ async fn listen(
             state = totals.next() => lock().take_totals(state?.message),
             state = plans.next() => lock().take_plan(state?.message),
             report = progress.next() => lock().take_progress(report?.message),
+            wanted = controls.next() => lock().take_controls(wanted?.message),
+            leader = leaders.next() => {
+                let leader = leader?;
+                if let Some(service) = token::last_name(&leader.subject) {
+                    lock().take_leader(service, leader.message);
+                }
+            }
             event = events.next() => lock().take_event(event?.message),
-            status = agents.next() => lock().take_agent(status?.message, ctx.clock.now()),
+            status = agents.next() => {
+                let mut waiting = vec![status?.message];
+                while waiting.len() < BATCH
+                    && let Some(status) = agents.next().now_or_never()
+                {
+                    waiting.push(status?.message);
+                }
+                let (mut view, now) = (lock(), ctx.clock.now());
+                for status in waiting {
+                    view.take_agent(status, now);
+                }
+            }
             _ = tidying.tick() => lock().tidy(),
             _ = pictures.tick() => {
                 let mut view = lock();
@@ -129,7 +163,7 @@ async fn listen(
                 still = if is_news { 0 } else { still + 1 };
                 if is_news || still.is_multiple_of(STILL) {
                     let before = show.borrow().clone();
-                    show.send_replace(shown(ctx, &view, &before)?);
+                    show.send_replace(shown(ctx, &view, &before, &mut last)?);
                 }
             }
         }
@@ -137,22 +171,27 @@ async fn listen(
 }
 
 /// The newest picture; the names are those of before if no node has come or gone.
-fn shown(ctx: &Context, view: &View, before: &Shown) -> Result<Shown, serde_json::Error> {
+fn shown(
+    ctx: &Context,
+    view: &View,
+    before: &Shown,
+    last: &mut Before,
+) -> Result<Shown, serde_json::Error> {
     let version = view.history.nodes().0;
     let list = if version == before.version && !before.names.is_empty() {
         Arc::clone(&before.names)
     } else {
         serde_json::to_string(&names(view))?.into()
     };
-    let now = picture(
-        view,
-        ctx.cluster.as_str(),
-        ctx.clock.now(),
-        ctx.clock.rate(),
-    );
+    let (cluster, clock) = (ctx.cluster.as_str(), &ctx.clock);
+    let now = picture(view, cluster, clock.now(), clock.rate());
+    let (whole, change) = last.next(view);
     Ok(Shown {
+        number: before.number + 1,
         version,
         names: list,
+        whole: serde_json::to_string(&whole)?.into(),
+        change: serde_json::to_string(&change)?.into(),
         now: serde_json::to_string(&now)?.into(),
     })
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use lacuna_model::{AgentStatus, NodeEvent, NodeId, Span, Timestamp, TrainerId};
 use lacuna_runtime::Stopwatch;
-use lacuna_wire::msg::{PlanState, PoolState, Progress, Totals, TrainersState};
+use lacuna_wire::msg::{Controls, Leader, PlanState, PoolState, Progress, Totals, TrainersState};
 
 use crate::history::{Code, History, code};
 
@@ -61,10 +61,16 @@ pub(crate) struct View {
     pub(crate) trainers: Option<Heard<TrainersState>>,
     pub(crate) plan: Option<Heard<PlanState>>,
     pub(crate) totals: Option<Heard<Totals>>,
+    /// What the operator wants.
+    pub(crate) controls: Option<Controls>,
+    /// Which instance of each service is the active one, as it has said last.
+    pub(crate) leaders: BTreeMap<String, Heard<Leader>>,
     pub(crate) progress: HashMap<TrainerId, Progress>,
     pub(crate) events: VecDeque<NodeEvent>,
     pub(crate) given_back: VecDeque<GivenBack>,
     pub(crate) readings: Vec<Reading>,
+    /// The pool now; nothing if none has come.
+    pub(crate) present: Option<Reading>,
     pub(crate) history: History,
     reading_every: Span,
     /// Whether anything has come since the last picture.
@@ -79,10 +85,13 @@ impl View {
             trainers: None,
             plan: None,
             totals: None,
+            controls: None,
+            leaders: BTreeMap::new(),
             progress: HashMap::new(),
             events: VecDeque::new(),
             given_back: VecDeque::new(),
             readings: Vec::new(),
+            present: None,
             history: History::new(history),
             reading_every: Span::from_secs(1),
             changed: false,
@@ -109,6 +118,21 @@ impl View {
     pub(crate) fn take_totals(&mut self, totals: Totals) {
         self.totals = Some(Heard::now(totals));
         self.changed = true;
+    }
+
+    pub(crate) fn take_controls(&mut self, controls: Controls) {
+        self.controls = Some(controls);
+        self.changed = true;
+    }
+
+    /// The active instance of a service has spoken. It does so every second: only another
+    /// instance, or one that gives the lead up, is news.
+    pub(crate) fn take_leader(&mut self, service: String, leader: Leader) {
+        let same = |known: &Heard<Leader>| {
+            known.value.instance == leader.instance && known.value.resigned == leader.resigned
+        };
+        self.changed |= !self.leaders.get(&service).is_some_and(same);
+        self.leaders.insert(service, Heard::now(leader));
     }
 
     pub(crate) fn take_progress(&mut self, progress: Progress) {
@@ -179,6 +203,7 @@ impl View {
             training: training as u32,
         };
         self.history.take(now, &uses);
+        self.present = Some(reading);
         self.read(reading);
         true
     }
@@ -258,6 +283,11 @@ mod tests {
         let reading = view.readings.last().map(|r| (r.idle, r.training));
         assert_eq!(reading, Some((3, 2)));
         assert!(!view.settle(), "nothing new has come");
+        // Too soon for another reading, and yet it is what is so now.
+        view.take_trainers(trainers(12, &["b"], &[]));
+        assert!(view.settle());
+        assert_eq!(view.present.map(|r| (r.idle, r.training)), Some((3, 1)));
+        assert_eq!(view.readings.len(), 1);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What browsers get: the page, the past, the present as server-sent events.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
@@ -10,6 +12,8 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use futures::Stream;
 use lacuna_model::NodeId;
 use lacuna_planner::explain;
@@ -39,10 +43,16 @@ const HEADERS: [(HeaderName, &str); 5] = [
 /// What all browsers are shown: made once, however many look.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shown {
+    /// Grows by one with every picture.
+    pub(crate) number: u64,
     /// The number of the list of names.
     pub(crate) version: u64,
     /// [`crate::picture::Names`] as JSON.
     pub(crate) names: Arc<str>,
+    /// [`crate::change::Whole`] as JSON.
+    pub(crate) whole: Arc<str>,
+    /// [`crate::change::Change`] since the picture before, as JSON.
+    pub(crate) change: Arc<str>,
     /// [`crate::picture::Picture`] as JSON.
     pub(crate) now: Arc<str>,
 }
@@ -189,13 +199,14 @@ async fn live(State(site): State<Site>) -> Response {
 /// What a browser has still to be told, and how far it is.
 struct Watching {
     shown: watch::Receiver<Shown>,
-    names: Option<u64>,
-    due: Option<Event>,
+    /// The number of the picture that it has, and of its list of names.
+    has: Option<(u64, u64)>,
+    due: VecDeque<Event>,
     _viewer: Viewer,
 }
 
-/// `names` when the list of nodes has changed, then `now`; the first of both at once. A browser
-/// that is slow misses pictures, never the newest.
+/// `names` when the list of nodes has changed; `whole`, or `change` for a browser that has the
+/// picture before; then `now`. A browser that is slow misses pictures, never the newest.
 fn watched(
     mut shown: watch::Receiver<Shown>,
     viewer: Viewer,
@@ -203,37 +214,79 @@ fn watched(
     shown.mark_changed();
     let watching = Watching {
         shown,
-        names: None,
-        due: None,
+        has: None,
+        due: VecDeque::new(),
         _viewer: viewer,
     };
     futures::stream::unfold(watching, |mut at| async move {
-        if let Some(event) = at.due.take() {
-            return Some((Ok(event), at));
+        loop {
+            if let Some(event) = at.due.pop_front() {
+                return Some((Ok(event), at));
+            }
+            at.shown.changed().await.ok()?;
+            let newest = at.shown.borrow_and_update().clone();
+            if newest.number == 0 {
+                // No picture has been made yet.
+                continue;
+            }
+            at.due = due(&newest, at.has);
+            at.has = Some((newest.number, newest.version));
         }
-        at.shown.changed().await.ok()?;
-        let newest = at.shown.borrow_and_update().clone();
-        let now = Event::default().event("now").data(&*newest.now);
-        if at.names == Some(newest.version) {
-            return Some((Ok(now), at));
-        }
-        at.names = Some(newest.version);
-        at.due = Some(now);
-        let names = Event::default().event("names").data(&*newest.names);
-        Some((Ok(names), at))
     })
+}
+
+/// The events that bring a browser to the newest picture.
+fn due(newest: &Shown, has: Option<(u64, u64)>) -> VecDeque<Event> {
+    let event = |kind, data: &str| Event::default().event(kind).data(data);
+    let mut due = VecDeque::new();
+    let (number, version) = has.unzip();
+    if version != Some(newest.version) {
+        due.push_back(event("names", &newest.names));
+        due.push_back(event("whole", &newest.whole));
+    } else if number.is_some_and(|number| number + 1 == newest.number) {
+        due.push_back(event("change", &newest.change));
+    } else if number != Some(newest.number) {
+        due.push_back(event("whole", &newest.whole));
+    }
+    due.push_back(event("now", &newest.now));
+    due
 }
 
 fn json(value: &impl serde::Serialize) -> Response {
     match serde_json::to_string(value) {
         Ok(text) => ([(header::CONTENT_TYPE, JSON)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        Err(error) => failed(&error),
     }
 }
 
-async fn past(State(site): State<Site>) -> Response {
+/// Long, and much of it alike: compressed for whoever takes that.
+async fn past(State(site): State<Site>, headers: HeaderMap) -> Response {
     site.count("past");
-    json(&site.view().history.past())
+    let text = match serde_json::to_vec(&site.view().history.past()) {
+        Ok(text) => text,
+        Err(error) => return failed(&error),
+    };
+    let accepted = headers.get(header::ACCEPT_ENCODING);
+    let accepted = accepted.and_then(|value| value.to_str().ok());
+    if !accepted.is_some_and(|value| value.contains("gzip")) {
+        return ([(header::CONTENT_TYPE, JSON)], text).into_response();
+    }
+    let packed = tokio::task::spawn_blocking(move || {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
+        packer.write_all(&text).and_then(|()| packer.finish())
+    });
+    match packed.await {
+        Ok(Ok(packed)) => {
+            let kind = (header::CONTENT_TYPE, JSON);
+            ([kind, (header::CONTENT_ENCODING, "gzip")], packed).into_response()
+        }
+        Ok(Err(error)) => failed(&error),
+        Err(error) => failed(&error),
+    }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Response {
+    (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()
 }
 
 /// Why a node is used as it is.

@@ -18,7 +18,7 @@ use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, ClusterClock, Config, Context, Health, Tasks, bus};
 use lacuna_testkit::{TestNats, connect, events, golden, node, pool, record, spec};
 use lacuna_wire::address;
-use lacuna_wire::msg::{PoolState, TrainersState};
+use lacuna_wire::msg::{Controls, Leader, PoolState, TrainersState};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -92,11 +92,15 @@ impl Running {
 
     /// The whole answer, head and body.
     async fn ask(&self, method: &str, path: &str, headers: &str) -> String {
+        String::from_utf8(self.bytes(method, path, headers).await).unwrap()
+    }
+
+    async fn bytes(&self, method: &str, path: &str, headers: &str) -> Vec<u8> {
         let request =
             format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
-        let mut answer = String::new();
+        let mut answer = Vec::new();
         let mut stream = self.open(&request).await;
-        stream.read_to_string(&mut answer).await.unwrap();
+        stream.read_to_end(&mut answer).await.unwrap();
         answer
     }
 
@@ -115,10 +119,14 @@ impl Running {
     }
 }
 
-/// The events of `/live`, one after the other.
+/// The events of `/live`, one after the other, and the picture that they come to.
 struct Live {
     stream: TcpStream,
     text: String,
+    names: Value,
+    cells: Vec<Value>,
+    /// Bytes that have come.
+    bytes: usize,
 }
 
 impl Live {
@@ -127,21 +135,24 @@ impl Live {
         Self {
             stream,
             text: String::new(),
+            names: Value::Null,
+            cells: Vec::new(),
+            bytes: 0,
         }
     }
 
-    /// The next event of a kind; others are passed over. Nothing when the stream has ended.
-    async fn next(&mut self, kind: &str) -> Option<Value> {
-        let start = format!("event: {kind}\ndata: ");
+    /// The next event. Nothing when the stream has ended.
+    async fn next(&mut self) -> Option<(String, Value)> {
         loop {
-            if let Some((_, rest)) = self.text.split_once(&start)
-                && let Some((data, rest)) = rest.split_once("\n\n")
+            if let Some((_, rest)) = self.text.split_once("event: ")
+                && let Some((event, rest)) = rest.split_once("\n\n")
+                && let Some((kind, data)) = event.split_once("\ndata: ")
             {
                 // A chunk's length may stand between two parts of an answer, not in such short
                 // lines.
-                let value = serde_json::from_str(data).unwrap();
+                let event = (kind.to_owned(), serde_json::from_str(data).unwrap());
                 self.text = rest.to_owned();
-                return Some(value);
+                return Some(event);
             }
             let mut bytes = vec![0; 65_536];
             let read = self.stream.read(&mut bytes);
@@ -150,8 +161,27 @@ impl Live {
             if read == 0 {
                 return None;
             }
+            self.bytes += read;
             bytes.truncate(read);
             self.text += &String::from_utf8_lossy(&bytes);
+        }
+    }
+
+    /// The next picture, after all that belongs to it.
+    async fn picture(&mut self) -> Option<Value> {
+        loop {
+            let (kind, value) = self.next().await?;
+            match kind.as_str() {
+                "names" => self.names = value["nodes"].clone(),
+                "whole" => self.cells = value["cells"].as_array().unwrap().clone(),
+                "change" => {
+                    for change in value["cells"].as_array().unwrap() {
+                        let place = usize::try_from(change[0].as_u64().unwrap()).unwrap();
+                        *self.cells.get_mut(place).unwrap() = change[1].clone();
+                    }
+                }
+                _ => return Some(value),
+            }
         }
     }
 }
@@ -187,20 +217,14 @@ async fn what_the_services_say_is_shown_as_it_changes() {
     say_trainers(&bus, 1, &["a"]).await;
     let page = Running::start(&nats, None).await;
     let mut live = Live::open(&page).await;
-    let names = loop {
-        let names = live.next("names").await.unwrap();
-        if names["nodes"].as_array().unwrap().len() == 2 {
-            break names;
-        }
-    };
-    assert_eq!(names["nodes"], serde_json::json!(["a", "b"]));
     let shown = loop {
-        let now = live.next("now").await.unwrap();
-        if now["training"] == 1 {
+        let now = live.picture().await.unwrap();
+        if now["training"] == 1 && now["pool"] == 2 {
             break now;
         }
     };
-    assert_eq!((&shown["pool"], &shown["cells"][1]), (&2.into(), &1.into()));
+    assert_eq!(live.names, serde_json::json!(["a", "b"]));
+    assert_eq!(live.cells, [3, 1], "{shown}");
     // A node is taken, another comes; an agent says how fast it was gone.
     for event in events(2, &[("busy", "a"), ("idle", "c")]) {
         bus.store(&address::event(&cluster()), &event, "")
@@ -223,8 +247,8 @@ async fn what_the_services_say_is_shown_as_it_changes() {
         .await
         .unwrap();
     let shown = loop {
-        let now = live.next("now").await.unwrap();
-        let all = now["harm"]["count"] == 1 && now["cells"][0] == 0 && now["cells"][2] == 3;
+        let now = live.picture().await.unwrap();
+        let all = now["harm"]["count"] == 1 && live.cells == [0, 1, 3];
         if all && now["events"].as_array().unwrap().len() == 2 {
             break now;
         }
@@ -242,7 +266,7 @@ async fn what_the_services_say_is_shown_as_it_changes() {
     assert!(expose(&page.registry).unwrap().contains("viewers 1"));
     // A browser that looks does not keep the service from stopping.
     page.stop().await;
-    while live.next("now").await.is_some() {}
+    while live.picture().await.is_some() {}
 }
 
 #[tokio::test]
@@ -327,4 +351,88 @@ fn the_exposition_is_as_written_down() {
     let _metrics = Metrics::new(&registry).unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/metrics.txt");
     golden(path, &expose(&registry).unwrap());
+}
+
+#[tokio::test]
+async fn what_operators_want_and_who_is_active_is_shown() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "other").await;
+    let page = Running::start(&nats, None).await;
+    let mut live = Live::open(&page).await;
+    let mut controls = Controls {
+        version: 1,
+        max_nodes: Some(7),
+        ..Controls::default()
+    };
+    let at = address::controls(&cluster());
+    bus.store(&at, &controls, "").await.unwrap();
+    let leader = Leader {
+        instance: "1".to_owned(),
+        seat: "boot/net/127.0.0.1:9101".to_owned(),
+        since: Timestamp::from_unix(5),
+        ttl_ms: 3_600_000,
+        resigned: false,
+    };
+    let subject = address::leader(&cluster(), "control");
+    bus.store(&subject, &leader, "").await.unwrap();
+    let shown = loop {
+        let now = live.picture().await.unwrap();
+        let all = now["controls"] != Value::Null && now["services"] != serde_json::json!([]);
+        if all {
+            break now;
+        }
+    };
+    assert_eq!(shown["controls"]["max_nodes"], 7);
+    assert_eq!(shown["services"][0]["name"], "control");
+    assert_eq!(shown["services"][0]["state"], "active");
+    controls = Controls {
+        version: 2,
+        ..Controls::default()
+    };
+    bus.store(&at, &controls, "").await.unwrap();
+    while live.picture().await.unwrap()["controls"] != Value::Null {}
+    page.stop().await;
+}
+
+/// The exact figures stand in the operator's guide.
+#[tokio::test]
+async fn with_ten_thousand_nodes_a_change_is_small() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "other").await;
+    let all: Vec<String> = (0..10_000).map(|i| format!("n{i:05}")).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    say_pool(&bus, 1, &all).await;
+    say_trainers(&bus, 1, all.get(..3000).unwrap()).await;
+    let page = Running::start(&nats, None).await;
+    let mut live = Live::open(&page).await;
+    while live.picture().await.unwrap()["training"] != 3000 {}
+    let first = live.bytes;
+    live.bytes = 0;
+    let mut pictures = 0;
+    for version in 2..6 {
+        say_trainers(
+            &bus,
+            version,
+            all.get(..3000 + 5 * version as usize).unwrap(),
+        )
+        .await;
+        let expected = 3000 + 5 * version;
+        loop {
+            let now = live.picture().await.unwrap();
+            pictures += 1;
+            if now["training"] == expected {
+                break;
+            }
+        }
+    }
+    let training = live.cells.iter().filter(|cell| **cell == 3).count();
+    assert_eq!(training, 3025);
+    let each = live.bytes / pictures;
+    let plain = page.ask("GET", "/past", "").await.len();
+    let gzip = "accept-encoding: gzip, br\r\n";
+    let packed = page.bytes("GET", "/past", gzip).await.len();
+    println!("first {first} bytes, a picture {each}, the past {plain}, compressed {packed}");
+    assert!(each < 5000, "{each} bytes a picture");
+    assert!(packed < plain / 5, "{packed} of {plain}");
+    page.stop().await;
 }

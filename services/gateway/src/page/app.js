@@ -1,11 +1,12 @@
 // The operator's page: shows what /live says. It changes nothing anywhere.
-import { AWAY, IDLE, UNUSABLE, colour, drawCells, drawForecast, drawGantt, drawPool, ganttLayout } from "./draw.js";
+import { AWAY, IDLE, UNUSABLE, colour, drawCells, drawForecast, drawGantt, drawPool, ganttLayout, tone } from "./draw.js";
 
 const $ = (id) => document.getElementById(id);
-const PAST_EVERY_MS = 10_000;
-const SILENT_S = 30;
+/** The past is followed here, and asked for anew this often, or when nodes have come or gone. */
+const PAST_EVERY_MS = 300_000, NAMES_EVERY_MS = 10_000;
+const SILENT_S = 30, AGAIN_MS = 5000;
 
-let names = [], picture = null, past = null, marked = null;
+let names = [], cells = [], readings = [], picture = null, past = null, marked = null;
 
 const number = (value, digits = 0) =>
   value.toLocaleString("en", { minimumFractionDigits: 0, maximumFractionDigits: digits });
@@ -34,6 +35,7 @@ function tell(id, text) {
 }
 
 function figures(p) {
+  if (p.ages.pool === null) return;
   tell("f-pool", number(p.pool));
   tell("f-pool-note", p.unusable ? `${number(p.unusable)} of them unusable` : "no batch job wants them now");
   tell("f-training", number(p.training));
@@ -94,17 +96,84 @@ function trainerRow(t) {
   return tr;
 }
 
+/** What the operator wants, in sentences; nothing if all may be used. */
+function wanted(c) {
+  if (!c) return [];
+  const told = [];
+  if (c.pause) {
+    const { limit, by, reason, since, until } = c.pause;
+    told.push(`Paused by ${by} since ${moment(since)} UTC${until ? ` until ${moment(until)} UTC` : ""}: ${limit}${reason ? ` (${reason})` : ""}.`);
+  }
+  if (c.drained) {
+    const some = c.named.map(([node, reason]) => reason ? `${node} (${reason})` : node).join(", ");
+    told.push(`Drained: ${some}${c.drained > c.named.length ? ` and ${number(c.drained - c.named.length)} more` : ""}.`);
+  }
+  if (c.max_nodes !== null) told.push(`At most ${number(c.max_nodes)} nodes are used.`);
+  if (c.only.length) told.push(`Only ${c.only.join(", ")} may be used.`);
+  if (c.avoid.length) told.push(`Never used: ${c.avoid.join(", ")}.`);
+  return told.concat(c.windows.map((window) => `Window ${window}.`));
+}
+
+function controls(c) {
+  const told = wanted(c);
+  $("controls").hidden = told.length === 0;
+  tell("controls", told.join("\n"));
+}
+
+/** What a service is, for whoever does not see colours. */
+const STATES = { active: "active", silent: "silent", gone: "gave up the lead" };
+
+function services(p) {
+  $("services").replaceChildren(...p.services.map((s) => {
+    const tr = document.createElement("tr"), name = cell("", "name"), dot = document.createElement("span");
+    dot.className = `dot ${s.state}`;
+    name.append(dot, s.name);
+    const state = s.state === "silent" ? `${STATES.silent} for ${length(s.silent_s)}` : STATES[s.state];
+    tr.append(name, cell(state), cell(`since ${moment(s.since)} UTC`, "when"), cell(s.seat, "when"));
+    return tr;
+  }));
+  $("no-services").hidden = p.services.length > 0;
+}
+
+const shown = {};
+
+/** Whether something is to be shown that is not shown yet. What stands keeps its place and selection. */
+function isNew(key, value) {
+  const text = JSON.stringify(value);
+  if (shown[key] === text) return false;
+  shown[key] = text;
+  return true;
+}
+
 function lists(p) {
-  $("rows").replaceChildren(...p.trainers.map(trainerRow));
+  if (isNew("services", p.services.map((s) => s.state === "silent" ? s : { ...s, silent_s: 0 }))) services(p);
+  if (isNew("trainers", p.trainers)) $("rows").replaceChildren(...p.trainers.map(trainerRow));
   $("no-trainers").hidden = p.trainers.length > 0;
+  if (isNew("harm", p.harm.newest)) givenBack(p);
+  $("no-harm").hidden = p.harm.newest.length > 0;
+  if (isNew("events", p.events)) events(p);
+  const plan = p.plan;
+  tell("plan-note", plan ? `Number ${plan.generation}, for ${moment(plan.at)} UTC, by ${plan.solver}${plan.proven ? ", proven optimal" : ""}.` : "No plan yet.");
+  if (isNew("plan", plan?.lines)) planLines(plan ? plan.lines : []);
+}
+
+function givenBack(p) {
+  $("harm").replaceChildren(...p.harm.newest.map(([at, node, took]) => {
+    const tr = document.createElement("tr");
+    tr.append(cell(moment(at), "when"), cell(node), cell(length(took), "n"));
+    return tr;
+  }));
+}
+
+function events(p) {
   $("events").replaceChildren(...p.events.map((e) => {
     const tr = document.createElement("tr");
     tr.append(cell(moment(e.at), "when"), cell(e.what), cell(e.whom), cell(e.note ?? ""));
     return tr;
   }));
-  const plan = p.plan;
-  tell("plan-note", plan ? `Number ${plan.generation}, for ${moment(plan.at)} UTC, by ${plan.solver}${plan.proven ? ", proven optimal" : ""}.` : "No plan yet.");
-  const lines = plan ? plan.lines : [];
+}
+
+function planLines(lines) {
   $("plan-lines").replaceChildren(...lines.map((line) => {
     const li = document.createElement("li");
     li.textContent = line;
@@ -117,34 +186,51 @@ function complaints(p) {
   const old = (what, age, who) => age === null ? `${who} has not published ${what} yet`
     : age > SILENT_S * 4 ? `${what} is ${length(age)} old: does ${who} run?` : null;
   return [old("the pool", p.ages.pool, "forecast"), old("the list of trainers", p.ages.trainers, "control"),
-    p.trainers.length && p.pool ? old("the plan", p.ages.plan === null ? null : 0, "planner") : null].filter(Boolean);
+    p.trainers.length && p.pool ? old("the plan", p.ages.plan === null ? null : 0, "planner") : null,
+    ...p.services.filter((s) => s.state === "silent").map((s) => `no ${s.name} has been active for ${length(s.silent_s)}`)].filter(Boolean);
 }
 
 function legend() {
-  const entries = [[IDLE, "idle"], [UNUSABLE, "unusable"], ...picture.trainers.slice(0, 8).filter((t) => t.code !== null).map((t) => [t.code, t.name])];
+  const [many, first] = [picture.trainers.length, picture.trainers.slice(0, 8).map((t) => [t.code, t.name])];
+  if (!isNew("legend", [many, first, tone("--idle")])) return;
+  const entries = [[IDLE, "idle"], [UNUSABLE, "unusable"], ...first.filter(([code]) => code !== null)];
   $("legend").replaceChildren(...entries.map(([code, text]) => {
     const span = document.createElement("span"), swatch = document.createElement("i");
     swatch.className = "swatch";
     swatch.style.background = colour(code);
     span.append(swatch, text);
     return span;
-  }), picture.trainers.length > 8 ? `and ${picture.trainers.length - 8} more` : "");
+  }), many > 8 ? `and ${many - 8} more` : "");
 }
 
 function drawPast() {
   if (!past) return;
+  const began = performance.now();
+  for (const id of ["cells", "gantt"]) $(id).hidden = past.rows.length === 0;
+  if (past.rows.length === 0) {
+    tell("gantt-note", "No node has been idle yet.");
+    return;
+  }
   const span = Number($("span").value) * 1000;
   const from = span ? Math.max(past.since, past.until - span) : past.since;
   drawGantt($("gantt"), past, from, marked);
   tell("gantt-note", `${number(past.rows.length)} nodes that were idle between ${moment(from)} and ${moment(past.until)} UTC; blank: the main scheduler has them.`);
+  drawn = { at: performance.now(), took: performance.now() - began };
 }
+
+/** When the past was drawn last, and how long that took: it is drawn in 2 % of the time at most. */
+let drawn = { at: 0, took: 0 };
+const pastIsDue = () => performance.now() - drawn.at > Math.max(1000, 50 * drawn.took);
 
 function draw() {
   if (!picture) return;
-  drawPool($("pool"), picture.readings);
+  $("pool").hidden = readings.length < 2;
+  $("no-pool").hidden = readings.length >= 2;
+  $("forecast").hidden = !picture.forecast;
+  drawPool($("pool"), readings);
   drawForecast($("forecast"), picture.forecast?.open ?? []);
   tell("forecast-note", picture.forecast ? `As ${picture.forecast.predictor} expects it.` : "No forecast yet.");
-  drawCells($("cells"), picture.cells);
+  drawCells($("cells"), cells);
   legend();
 }
 
@@ -164,11 +250,13 @@ function show() {
     tell("state", `${moment(picture.now)} UTC${picture.rate === 1 ? "" : `, ${picture.rate} times real speed`}`);
     $("state").className = "live";
     figures(picture);
+    controls(picture.controls);
     lists(picture);
     const wrong = complaints(picture);
     $("warning").hidden = wrong.length === 0;
     tell("warning", wrong.join("; "));
     draw();
+    if (past && pastIsDue()) drawPast();
     document.body.dataset.pictures = Number(document.body.dataset.pictures ?? 0) + 1;
   });
 }
@@ -179,7 +267,20 @@ async function ask(path) {
   return answer.json();
 }
 
-async function refreshPast() {
+let asked = -Infinity, askLater = null;
+
+/** Asks for the past, not before `wait` has passed since it was asked for last. */
+function refreshPast(wait = 0) {
+  const left = asked + wait - performance.now();
+  if (left > 0) {
+    askLater ??= setTimeout(() => { askLater = null; refreshPast(); }, left);
+    return;
+  }
+  asked = performance.now();
+  askPast();
+}
+
+async function askPast() {
   if (document.hidden) return;
   try {
     const name = marked === null ? null : past.rows[marked]?.node;
@@ -188,8 +289,22 @@ async function refreshPast() {
       const at = past.rows.findIndex((row) => row.node === name);
       marked = at < 0 ? null : at;
     }
+    // Changes may have come while it was on its way.
+    follow(cells.map((code, place) => [place, code]));
     drawPast();
   } catch { /* The live stream says that the server is gone. */ }
+}
+
+/** Brings the past up to now. Its rows are the nodes of the list of names, unless one of both is older. */
+function follow(changes) {
+  if (!past || !picture || past.rows.length !== names.length) return;
+  past.until = Math.max(past.until, picture.until);
+  for (const t of picture.trainers) if (t.code !== null) past.trainers[t.code] = t.name;
+  for (const [place, code] of changes) {
+    const { node, turns } = past.rows[place];
+    if (node !== names[place]) return;
+    if (turns.length === 0 || turns[turns.length - 1][1] !== code) turns.push([past.until, code]);
+  }
 }
 
 const doing = (code) => code === AWAY ? "the main scheduler has it" : code === IDLE ? "idle" : code === UNUSABLE ? "unusable: quarantined, or its agent is silent"
@@ -204,7 +319,7 @@ async function explain(name) {
     told.textContent = `${name}: this node was not idle in the time that the page knows of`;
     return;
   }
-  const lines = [`${name}: ${doing(picture.cells[at] ?? AWAY)}`];
+  const lines = [`${name}: ${doing(cells[at] ?? AWAY)}`];
   try {
     const node = await ask(`node/${encodeURIComponent(name)}`);
     if (node.hole) {
@@ -283,11 +398,36 @@ try {
   if (kept === "dark" || kept === "light") document.documentElement.classList.add(kept);
 } catch { /* The system's, then. */ }
 
-const live = new EventSource("live");
-live.addEventListener("names", (event) => { names = JSON.parse(event.data).nodes; refreshPast(); });
-live.addEventListener("now", (event) => { picture = JSON.parse(event.data); show(); });
-live.addEventListener("error", () => {
-  $("state").className = "lost";
-  tell("state", "the gateway does not answer; trying again");
-});
+/** What has come with the picture that is on its way. */
+let news = [];
+
+function connect() {
+  const live = new EventSource("live");
+  const hear = (kind, take) => live.addEventListener(kind, (event) => take(JSON.parse(event.data)));
+  hear("names", ({ nodes }) => { names = nodes; refreshPast(NAMES_EVERY_MS); });
+  hear("whole", (whole) => {
+    ({ cells, readings } = whole);
+    news = cells.map((code, place) => [place, code]);
+  });
+  hear("change", (change) => {
+    for (const [place, code] of change.cells) cells[place] = code;
+    readings.length = change.keep;
+    readings.push(...change.readings);
+    news.push(...change.cells);
+  });
+  hear("now", (now) => {
+    picture = now;
+    follow(news);
+    news = [];
+    show();
+  });
+  live.addEventListener("error", () => {
+    $("state").className = "lost";
+    tell("state", "the gateway does not answer; trying again");
+    // The browser tries again by itself, unless something else answered in the gateway's place.
+    if (live.readyState === EventSource.CLOSED) setTimeout(connect, AGAIN_MS);
+  });
+}
+
+connect();
 setInterval(refreshPast, PAST_EVERY_MS);

@@ -77,6 +77,12 @@ function label(pen, height, ticks) {
   }
 }
 
+/** The part of their names that all nodes share behind the first dot: it tells none from another. */
+function domain(rows) {
+  const [, shared] = rows[0].node.match(/^[^.]+(\..*)$/) ?? [null, ""];
+  return rows.every(({ node }) => node.endsWith(shared)) ? shared : "";
+}
+
 /** A name in at most `room` pixels: its end, which tells nodes apart. */
 function cut(pen, name, room) {
   if (pen.measureText(name).width <= room) return name;
@@ -151,13 +157,8 @@ export function ganttLayout(canvas, rows) {
   return { left: LEFT, height, row: height / Math.max(rows, 1) };
 }
 
-/** Who had which node from `from` to `past.until`, a line a node; `marked` is the place of one. */
-export function drawGantt(canvas, past, from, marked) {
-  const { pen, width, height } = sheet(canvas);
-  const { rows, until } = past;
-  if (rows.length === 0 || until <= from) return;
-  const row = (height - BOTTOM) / rows.length;
-  const x = (at) => LEFT + ((Math.max(at, from) - from) / (until - from)) * (width - LEFT);
+/** A line a node. */
+function drawRows(pen, { rows, until }, from, x, row) {
   const of = palette();
   const gap = row > 5 ? 1 : 0;
   rows.forEach(({ turns }, i) => {
@@ -170,6 +171,76 @@ export function drawGantt(canvas, past, from, marked) {
       pen.fillRect(left, i * row, Math.max(x(end) - left, 0.5), row - gap);
     });
   });
+}
+
+const mixtures = new Map();
+
+/** Red, green and blue of a colour in words. */
+function mixed(fill) {
+  if (!mixtures.has(fill)) mixtures.set(fill, mix(fill));
+  return mixtures.get(fill);
+}
+
+function mix(fill) {
+  const pen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  pen.fillStyle = fill;
+  pen.fillRect(0, 0, 1, 1);
+  return pen.getImageData(0, 0, 1, 1).data;
+}
+
+let sums = new Float32Array(0);
+
+/**
+ * Several nodes a line: each point has the mean colour of what it stands for. A turn adds its colour
+ * where it begins and takes it away where it ends; the sums from left to right are the picture. So
+ * the time that this takes grows with the turns and the points, not with both multiplied.
+ */
+function drawDense(pen, { rows, until }, from, width, height) {
+  if (width < 1 || height < 1) return;
+  const line = (width + 1) * 4, known = new Map();
+  if (sums.length < line * height) sums = new Float32Array(line * height);
+  sums.fill(0);
+  const scale = width / (until - from), lines = new Float32Array(height);
+  rows.forEach(({ turns }, i) => {
+    const y = Math.floor((i * height) / rows.length);
+    lines[y] += 1;
+    for (let k = 0; k < turns.length; k += 1) {
+      const [at, code] = turns[k];
+      const end = k + 1 < turns.length ? turns[k + 1][0] : until;
+      if (code === AWAY || end <= from) continue;
+      if (!known.has(code)) known.set(code, mixed(colour(code)));
+      const [red, green, blue] = known.get(code);
+      const left = y * line + Math.round(Math.max(0, at - from) * scale) * 4;
+      const right = y * line + Math.round((end - from) * scale) * 4;
+      sums[left] += red; sums[left + 1] += green; sums[left + 2] += blue; sums[left + 3] += 1;
+      sums[right] -= red; sums[right + 1] -= green; sums[right + 2] -= blue; sums[right + 3] -= 1;
+    }
+  });
+  const image = new ImageData(width, height), { data } = image;
+  for (let y = 0; y < height; y += 1) {
+    let red = 0, green = 0, blue = 0, there = 0;
+    for (let x = 0; x < width; x += 1) {
+      const at = y * line + x * 4, to = (y * width + x) * 4;
+      red += sums[at]; green += sums[at + 1]; blue += sums[at + 2]; there += sums[at + 3];
+      if (there < 0.5) continue;
+      data[to] = red / there; data[to + 1] = green / there; data[to + 2] = blue / there;
+      data[to + 3] = (255 * there) / lines[y];
+    }
+  }
+  const sheet = new OffscreenCanvas(width, height);
+  sheet.getContext("2d").putImageData(image, 0, 0);
+  pen.drawImage(sheet, LEFT, 0);
+}
+
+/** Who had which node from `from` to `past.until`, a line a node; `marked` is the place of one. */
+export function drawGantt(canvas, past, from, marked) {
+  const { pen, width, height } = sheet(canvas);
+  const { rows, until } = past;
+  if (rows.length === 0 || until <= from) return;
+  const row = (height - BOTTOM) / rows.length;
+  const x = (at) => LEFT + ((Math.max(at, from) - from) / (until - from)) * (width - LEFT);
+  if (row < 1) drawDense(pen, past, from, Math.floor(width - LEFT), Math.floor(height - BOTTOM));
+  else drawRows(pen, past, from, x, row);
   if (marked !== null && rows[marked]) {
     pen.strokeStyle = tone("--ink");
     pen.lineWidth = 1.5;
@@ -179,9 +250,9 @@ export function drawGantt(canvas, past, from, marked) {
   pen.fillStyle = tone("--soft");
   pen.textAlign = "right";
   pen.textBaseline = "middle";
-  const every = Math.max(1, Math.ceil(14 / row));
+  const every = Math.max(1, Math.ceil(14 / row)), shared = domain(rows).length;
   for (let i = 0; i < rows.length; i += every) {
-    pen.fillText(cut(pen, rows[i].node, LEFT - 8), LEFT - 5, i * row + Math.max(row / 2, 6));
+    pen.fillText(cut(pen, rows[i].node.slice(0, rows[i].node.length - shared), LEFT - 8), LEFT - 5, i * row + Math.max(row / 2, 6));
   }
   label(pen, height, [0, 1, 2, 3, 4].map((part) => {
     const at = from + ((until - from) * part) / 4;
