@@ -6,8 +6,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    check, config, events, explain, generate, help, holes, keys, nodes, observe, plan, solve,
-    submit, top, trainers,
+    audit, check, config, controls, events, explain, generate, help, holes, keys, nodes, observe,
+    plan, solve, submit, top, trainers,
 };
 use crate::error::{CliError, Exit, Result};
 use crate::{bench, demo, forecast, output, play, replay, reproduce, up};
@@ -93,6 +93,18 @@ enum Command {
     /// Stop all pilots, or let them start again
     #[command(subcommand)]
     Pilots(observe::PilotsCommand),
+    /// Use fewer nodes, or none, until resumed
+    Pause(controls::PauseArgs),
+    /// Lift the pause
+    Resume(controls::ResumeArgs),
+    /// Give nodes back and use them no more
+    Drain(controls::DrainArgs),
+    /// Let drained nodes be used again
+    Undrain(controls::UndrainArgs),
+    /// Show what limits the use of nodes, or change it
+    Limits(controls::LimitsArgs),
+    /// Show who asked for what, and what came of it
+    Audit(audit::AuditArgs),
     /// Check, print or explain configuration
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -160,6 +172,12 @@ fn on_the_bus(command: Command) -> Result<()> {
             Command::Observe(command) => observe::run(command).await,
             Command::Play(command) => play::run(command).await,
             Command::Pilots(command) => observe::pilots(command).await,
+            Command::Pause(args) => controls::pause(args).await,
+            Command::Resume(args) => controls::resume(args).await,
+            Command::Drain(args) => controls::drain(args).await,
+            Command::Undrain(args) => controls::undrain(args).await,
+            Command::Limits(args) => controls::limits(args).await,
+            Command::Audit(args) => audit::run(args).await,
             _ => Err(CliError::failed("not a command of the bus")),
         }
     })
@@ -263,6 +281,13 @@ mod tests {
             "lacuna check slurm --config slurm.conf --partition filler --json",
             "lacuna observe report --since 24h",
             "lacuna pilots stop",
+            "lacuna pause --now --for 2h",
+            "lacuna drain a[01-16] b01 --reason fans",
+            "lacuna limits",
+            "lacuna limits set --max-nodes none --only a*",
+            "lacuna limits add-window day --days mon-fri --from 08:00 --to 18:00 --no-growth",
+            "lacuna limits remove-window day",
+            "lacuna audit --since 24h --refused",
             "lacuna forecast eval a.swf --train-until 50% --freeze --predictor age",
             "lacuna completions bash",
         ] {
@@ -274,6 +299,8 @@ mod tests {
             "lacuna demo --wall 20",
             "lacuna submit",
             "lacuna forecast eval a.swf --freeze",
+            "lacuna pause --now --max-nodes 3",
+            "lacuna limits add-window day --from 08:00 --to 18:00",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_err(), "{line}");
         }

@@ -202,6 +202,57 @@ in their header (MaxNodes of the Standard Workload Format); else say it with
 --machine-nodes N. If the log counts processors, say also --procs-per-node N.",
     },
     Page {
+        code: "L0020",
+        title: "only operators may do this",
+        text: "\
+Controls (pause, resume, drain, undrain, limits) and `lacuna pilots` are for those
+whom control.access.operators names in the configuration of lacuna-control. Who
+asks is proven by the key with which they connect to NATS. The refusal stands in
+the audit log: lacuna audit --refused.
+
+What to do:
+  - connect with an operator's key, or
+  - have the name added to control.access.operators and control started again.",
+    },
+    Page {
+        code: "L0021",
+        title: "the trainer belongs to another user",
+        text: "\
+A trainer is ended, and its output read, by whoever submitted it, by the owner that
+its specification names, and by operators. Who submits owns: only operators submit
+trainers that name another owner. `lacuna trainers` shows to whom each belongs.
+Trainers of before there were users belong to operators.",
+    },
+    Page {
+        code: "L0022",
+        title: "a quota is exhausted",
+        text: "\
+control.access.quota, or control.access.users.NAME, bounds how many trainers of a
+user may be waiting or active, and how many nodes they may use at a time. Nothing
+of a refused submission is queued. Wait until trainers are done, cancel some, or
+ask the operator for more. A quota of nodes refuses only a trainer that needs more
+nodes at least than it allows; others wait, or train on fewer.",
+    },
+    Page {
+        code: "L0023",
+        title: "a control makes no sense",
+        text: "\
+The message says what is wrong: an end in the past, a time zone that the machine of
+control does not know, a pattern of nodes with an open bracket, a window that does
+not exist. Nothing of the request was done. `lacuna limits` shows what holds.",
+    },
+    Page {
+        code: "L0024",
+        title: "a control could not be kept",
+        text: "\
+A change of the controls holds once nats-server has confirmed that it keeps it, so
+that a restart brings no surprise. It has not confirmed: its disk may be full, or
+it was restarting. Nothing was done. Should the server have kept the change all
+the same, control takes it up within ten seconds; `lacuna limits` tells. If nodes
+must be given back now and NATS cannot be mended, stop lacuna-control: agents give
+every node back after agent.dead_man.",
+    },
+    Page {
         code: "L0040",
         title: "no such keys",
         text: "\

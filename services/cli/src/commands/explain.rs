@@ -4,9 +4,10 @@ use clap::Args;
 use serde_json::json;
 
 use lacuna_model::{Timestamp, TrainerId, TrainerRecord};
-use lacuna_wire::msg::{NodeView, PlanState, Reply, Request};
+use lacuna_wire::msg::{NodeView, PlanState, Reply, Request, UseState};
 
 use crate::client::{Client, ConnectArgs, unexpected};
+use crate::commands::controls::why_withheld;
 use crate::commands::trainers::nodes_of_failing;
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso};
@@ -60,7 +61,8 @@ fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp
             iso(record.spec.submit)
         ),
         Phase::Queued => format!(
-            "{} is not admitted yet: as many trainers as control.max_parallel allows are active",
+            "{} is not admitted yet: as many trainers as control.max_parallel allows are active, \
+             or its least nodes do not fit into its user's quota",
             record.spec.id
         ),
         Phase::Active if plan.is_none() => {
@@ -113,9 +115,20 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         )
         .remedy("`lacuna trainers --all` and `lacuna nodes --all` list them"));
     };
-    let rows = node_rows(std::slice::from_ref(&view), now);
+    let subject = lacuna_wire::address::use_state(client.cluster());
+    let used: UseState = client.newest(&subject).await?.unwrap_or_default();
+    let rows = node_rows(std::slice::from_ref(&view), now, &used);
     if args.json.json {
         return output::print_json(&json!({ "node": rows.first(), "plan": said }));
+    }
+    if used.why(&view.node).is_some() {
+        let controls = match client.ask(Request::Controls).await? {
+            Reply::Controls(controls) => controls,
+            other => return Err(unexpected(other)),
+        };
+        let why = why_withheld(Some(&controls), &used, &view.node).unwrap_or_default();
+        let table = crate::view::node_table(&rows, crate::commands::Style::Table);
+        return output::print(&format!("{why}\n\n{table}"));
     }
     let why = plan
         .as_ref()

@@ -1,7 +1,9 @@
 //! The commands that look and ask; each prints a table or one JSON value.
 
+pub(crate) mod audit;
 pub(crate) mod check;
 pub(crate) mod config;
+pub(crate) mod controls;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod generate;

@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use lacuna_wire::msg::{Reply, Request};
+use lacuna_wire::msg::{Reply, Request, UseState};
 
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::ListArgs;
 use crate::error::Result;
 use crate::output;
-use crate::view::{node_rows, node_table, nodes_summary};
+use crate::view::{in_force, node_rows, node_table, nodes_summary};
 
 /// Arguments of `nodes`.
 #[derive(Debug, Args)]
@@ -19,7 +19,8 @@ Examples:
   lacuna nodes --json | jq '[.nodes[] | select(.state == \"leased\")] | length'
 
 STATE is idle (a hole without a trainer), leased, releasing (the hole has ended, the lease is
-being given up) or busy (with batch jobs).")]
+being given up) or busy (with batch jobs). WITHHELD says why a node is not used although it may be
+idle: drained, list, paused, window or cap (see lacuna limits).")]
 pub(crate) struct NodesArgs {
     /// Busy nodes too
     #[arg(long, short)]
@@ -40,8 +41,13 @@ pub(crate) async fn run(args: NodesArgs) -> Result<()> {
         Reply::Nodes { now, nodes } => (now, nodes),
         other => return Err(unexpected(other)),
     };
-    let mut rows = node_rows(&nodes, now);
-    let summary = nodes_summary(&rows);
+    let subject = lacuna_wire::address::use_state(client.cluster());
+    let used: UseState = client.newest(&subject).await?.unwrap_or_default();
+    let mut rows = node_rows(&nodes, now, &used);
+    let mut summary = nodes_summary(&rows);
+    if let Some(limits) = in_force(&used) {
+        summary = format!("{summary}\nlimits: {limits}");
+    }
     if !args.all {
         rows.retain(|r| r.state != "busy");
     }

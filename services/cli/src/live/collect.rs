@@ -262,6 +262,10 @@ impl Collector {
             Reply::Totals(totals) => totals,
             other => return Err(unexpected(other)),
         };
+        let subject = lacuna_wire::address::use_state(self.client.cluster());
+        // Only a remark: without it the picture is drawn all the same.
+        let used = self.client.newest(&subject).await.ok().flatten();
+        let limits = used.and_then(|used| crate::view::in_force(&used));
         let efficiency = self.yardstick.as_ref().and_then(|y| y.efficiency(&totals));
         self.readings.push(Reading { totals, efficiency });
         let wall_s = self.watch.seconds();
@@ -298,6 +302,7 @@ impl Collector {
             wall_s,
             wall_total_s: wall_total.map(|w| w.as_secs_f64()),
             totals,
+            limits,
             efficiency,
             events_per_s,
             events: heard.events,

@@ -38,6 +38,8 @@ pub(crate) struct Frame {
     pub(crate) wall_total_s: Option<f64>,
     /// Control's totals.
     pub(crate) totals: Totals,
+    /// What limits the use of nodes, if anything does.
+    pub(crate) limits: Option<String>,
     /// Efficiency U so far, and the dedicated nodes that it compares with.
     pub(crate) efficiency: Option<(f64, f64)>,
     /// Events in the last seconds, per wall-clock second.
@@ -159,9 +161,12 @@ fn rows(frame: &Frame, width: usize, palette: Palette) -> Vec<String> {
     let (p50, p99) = frame
         .plan_latency
         .map_or((None, None), |(a, b)| (Some(a), Some(b)));
+    let limits = frame.limits.as_ref().map_or_else(String::new, |limits| {
+        palette.paint(Tone::Orange, &format!("limited     {limits}"))
+    });
     vec![
         head,
-        String::new(),
+        limits,
         format!(
             "{}{:<11}  {}",
             label("pool"),
@@ -320,6 +325,7 @@ mod tests {
                 queued: 955,
                 active: 10,
             },
+            limits: None,
             efficiency: Some((0.8342, 83.3)),
             events_per_s: 12.34,
             events: 5_210,

@@ -24,7 +24,10 @@ pub(crate) fn status_line(frame: &Frame) -> String {
         t.trainers_done,
         frame.events_per_s,
         latency(frame.plan_latency.map(|l| l.0)),
-    )
+    ) + &frame
+        .limits
+        .as_ref()
+        .map_or_else(String::new, |limits| format!("  limited: {limits}"))
 }
 
 #[cfg(test)]

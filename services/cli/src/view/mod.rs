@@ -1,11 +1,13 @@
 //! What the services say, as rows for tables and JSON. Plain functions of data.
 
+mod limits;
 mod nodes;
 mod plan;
 mod profile;
 mod progress;
 mod trainers;
 
+pub(crate) use limits::{in_force, limits_json, limits_text};
 pub(crate) use nodes::{node_rows, node_table, nodes_summary};
 pub(crate) use plan::{explain_json, plan_table, plan_view};
 pub(crate) use progress::bar;

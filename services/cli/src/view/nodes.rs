@@ -1,8 +1,10 @@
 //! Nodes as rows.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use lacuna_model::Timestamp;
+use lacuna_model::{NodeId, Timestamp, UseState, WithheldBy};
 use lacuna_wire::msg::{Activity, NodeView};
 
 use crate::commands::Style;
@@ -29,11 +31,19 @@ pub(crate) struct NodeRow {
     pub(crate) agent: Option<&'static str>,
     /// Seconds since the agent's last word.
     pub(crate) silent_s: Option<f64>,
+    /// Why the operator's controls keep it from use: `drained`, `list`, `paused`, `window`, `cap`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) withheld: Option<&'static str>,
 }
 
-/// Nodes as rows; `now` is the cluster's time.
+/// Nodes as rows; `now` is the cluster's time, `used` what comes of the operator's controls.
 #[must_use]
-pub(crate) fn node_rows(nodes: &[NodeView], now: Timestamp) -> Vec<NodeRow> {
+pub(crate) fn node_rows(nodes: &[NodeView], now: Timestamp, used: &UseState) -> Vec<NodeRow> {
+    let withheld: BTreeMap<&NodeId, WithheldBy> = used
+        .withheld
+        .iter()
+        .flat_map(|(by, nodes)| nodes.iter().map(|node| (node, *by)))
+        .collect();
     nodes
         .iter()
         .map(|n| NodeRow {
@@ -56,6 +66,7 @@ pub(crate) fn node_rows(nodes: &[NodeView], now: Timestamp) -> Vec<NodeRow> {
                 Activity::Exited { .. } => "exited",
             }),
             silent_s: n.silent_s,
+            withheld: withheld.get(&n.node).map(|by| by.name()),
         })
         .collect()
 }
@@ -93,9 +104,19 @@ pub(crate) fn node_table(rows: &[NodeRow], style: Style) -> String {
             ]
         })
         .collect();
+    // Shown where it says something; programs can rely on it.
+    let shown = style == Style::Parsable || rows.iter().any(|r| r.withheld.is_some());
+    let mut columns = COLUMNS.to_vec();
+    let mut cells = cells;
+    if shown {
+        columns.push(("WITHHELD", Side::Left));
+        for (cells, row) in cells.iter_mut().zip(rows) {
+            cells.push(row.withheld.unwrap_or("-").to_owned());
+        }
+    }
     match style {
-        Style::Table => render(&COLUMNS, &cells),
-        Style::Parsable => parsable(&COLUMNS, &cells),
+        Style::Table => render(&columns, &cells),
+        Style::Parsable => parsable(&columns, &cells),
     }
 }
 
@@ -116,7 +137,7 @@ pub(crate) fn nodes_summary(rows: &[NodeRow]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lacuna_model::{Epoch, NodeId, RunId, TrainerId};
+    use lacuna_model::{Epoch, RunId, TrainerId};
 
     #[test]
     fn nodes_are_listed_by_state() {
@@ -139,6 +160,7 @@ mod tests {
                 node("a01n04", None, None),
             ],
             Timestamp::from_unix(7_200),
+            &UseState::default(),
         );
         insta::assert_snapshot!(format!(
             "{}{}",

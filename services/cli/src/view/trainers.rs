@@ -17,6 +17,8 @@ pub(crate) struct TrainerRow {
     pub(crate) trainer: String,
     /// Who submitted it.
     pub(crate) owner: Option<String>,
+    /// Who submitted it; empty if that is not known.
+    pub(crate) user: String,
     /// Higher goes first.
     pub(crate) priority: i32,
     /// Phase in its life: `queued`, `active`, `done`, `cancelled`, `failed`.
@@ -101,6 +103,7 @@ pub(crate) fn trainer_row(record: &TrainerRecord, now: Timestamp) -> TrainerRow 
     TrainerRow {
         trainer: spec.id.to_string(),
         owner: spec.owner.clone(),
+        user: record.user.clone(),
         priority: spec.priority,
         phase: record.phase,
         state: state(record),
@@ -198,6 +201,16 @@ const COLUMNS: [(&str, Side); 12] = [
     ("REASON", Side::Left),
 ];
 
+/// To whom it belongs, and who submitted it if that is somebody else.
+fn whose(row: &TrainerRow) -> Option<String> {
+    let user = Some(&row.user).filter(|user| !user.is_empty());
+    match (&row.owner, user) {
+        (Some(owner), Some(user)) if owner != user => Some(format!("{owner} (by {user})")),
+        (Some(owner), _) => Some(owner.clone()),
+        (None, user) => user.cloned(),
+    }
+}
+
 /// The table of `lacuna trainers`; `for_programs` with `|` between cells.
 #[must_use]
 pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) -> String {
@@ -218,7 +231,7 @@ pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) 
             };
             vec![
                 r.trainer.clone(),
-                r.owner.clone().unwrap_or_else(dash),
+                whose(r).unwrap_or_else(dash),
                 r.priority.to_string(),
                 r.state.to_owned(),
                 r.nodes.len().to_string(),
@@ -271,7 +284,7 @@ pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow, now: Timest
     };
     let mut rows = vec![
         ("trainer", row.trainer.clone()),
-        ("owner", row.owner.clone().unwrap_or_else(dash)),
+        ("owner", whose(&row).unwrap_or_else(dash)),
         ("state", row.state.to_owned()),
         ("launcher", launcher),
         (

@@ -1,0 +1,176 @@
+//! `lacuna audit`: who asked for what, and what came of it.
+
+use clap::Args;
+
+use lacuna_model::{Span, Timestamp};
+use lacuna_runtime::clock::wall;
+use lacuna_runtime::{Follow, Start};
+use lacuna_wire::address;
+use lacuna_wire::msg::AuditRecord;
+
+use crate::client::{Client, ConnectArgs, from_bus};
+use crate::commands::{ListArgs, Style};
+use crate::error::Result;
+use crate::output::{self, iso, iso_short, parse_span};
+use crate::table::{Side, parsable, render};
+
+/// Arguments of `audit`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna audit --since 24h
+  lacuna audit --user ann --action cancel --refused
+  lacuna audit --follow
+
+Every command is listed, accepted or refused: submit, check (a submission that was only checked),
+cancel, logs, pause, resume, drain, undrain, only, avoid, max-nodes, window, pilots-stop,
+pilots-resume. A USER with ? was not proven: without keys anybody may say any name. Records are
+kept for a year. With --follow and --json there is one JSON value a line.")]
+pub(crate) struct AuditArgs {
+    /// How far to look back
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = parse_span)]
+    since: Span,
+    /// Only of this user
+    #[arg(long)]
+    user: Option<String>,
+    /// Only this action
+    #[arg(long)]
+    action: Option<String>,
+    /// Only what was refused
+    #[arg(long)]
+    refused: bool,
+    /// Go on with what comes
+    #[arg(long, short)]
+    follow: bool,
+    #[command(flatten)]
+    list: ListArgs,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+impl AuditArgs {
+    fn wants(&self, record: &AuditRecord, from: Timestamp) -> bool {
+        record.at >= from
+            && self.user.as_ref().is_none_or(|user| *user == record.user)
+            && self.action.as_ref().is_none_or(|a| *a == record.action)
+            && (!self.refused || record.outcome == "refused")
+    }
+}
+
+const COLUMNS: [(&str, Side); 6] = [
+    ("TIME", Side::Left),
+    ("USER", Side::Left),
+    ("ACTION", Side::Left),
+    ("OUTCOME", Side::Left),
+    ("TARGET", Side::Left),
+    ("DETAIL", Side::Left),
+];
+
+fn cells(record: &AuditRecord) -> Vec<String> {
+    let dash = |text: String| {
+        if text.is_empty() {
+            "-".to_owned()
+        } else {
+            text
+        }
+    };
+    let doubt = if record.proven { "" } else { "?" };
+    let outcome = if record.code.is_empty() {
+        record.outcome.clone()
+    } else {
+        format!("{} {}", record.outcome, record.code)
+    };
+    vec![
+        iso_short(record.at),
+        format!("{}{doubt}", record.user),
+        record.action.clone(),
+        outcome,
+        dash(record.target.join(" ")),
+        dash(record.detail.clone()),
+    ]
+}
+
+fn value(record: &AuditRecord) -> serde_json::Value {
+    serde_json::json!({
+        "at": iso(record.at),
+        "user": record.user,
+        "proven": record.proven,
+        "action": record.action,
+        "target": record.target,
+        "outcome": record.outcome,
+        "code": (!record.code.is_empty()).then_some(&record.code),
+        "detail": record.detail,
+    })
+}
+
+/// Runs `audit`.
+///
+/// # Errors
+/// NATS does not answer.
+pub(crate) async fn run(args: AuditArgs) -> Result<()> {
+    let client = Client::connect(&args.connect).await?;
+    let from = wall() - args.since;
+    let subject = address::audit_all(client.cluster());
+    let of_control = address::audit(client.cluster(), "control");
+    let newest = client.bus().last(&of_control).await;
+    let newest = newest.map_err(|e| from_bus(&e))?;
+    let newest = newest.map_or(0, |found| found.sequence);
+    let mut records: Vec<AuditRecord> = Vec::new();
+    let mut follow: Option<Follow<AuditRecord>> = None;
+    if newest > 0 || args.follow {
+        let opened = client.bus().follow(&subject, Start::All).await;
+        let mut opened = opened.map_err(|e| from_bus(&e))?;
+        let mut upto = 0;
+        while upto < newest {
+            let next = opened.next().await.map_err(|e| from_bus(&e))?;
+            upto = next.sequence;
+            if args.wants(&next.message, from) {
+                records.push(next.message);
+            }
+            if next.pending == 0 {
+                break;
+            }
+        }
+        follow = Some(opened);
+    }
+    let style = args.list.style();
+    if args.follow {
+        for record in &records {
+            line(&args, record)?;
+        }
+        let stop = crate::up::stop_token();
+        while let Some(follow) = &mut follow {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                next = follow.next() => {
+                    let record = next.map_err(|e| from_bus(&e))?.message;
+                    if args.wants(&record, from) {
+                        line(&args, &record)?;
+                    }
+                }
+            }
+        }
+        return Ok(());
+    }
+    if args.list.json() {
+        let records: Vec<serde_json::Value> = records.iter().map(value).collect();
+        return output::print_json(&serde_json::json!({ "records": records }));
+    }
+    let rows: Vec<Vec<String>> = records.iter().map(cells).collect();
+    output::print(&match style {
+        Style::Table => render(&COLUMNS, &rows),
+        Style::Parsable => parsable(&COLUMNS, &rows),
+    })
+}
+
+/// One record as it comes.
+fn line(args: &AuditArgs, record: &AuditRecord) -> Result<()> {
+    if args.list.json() {
+        return output::print(&value(record).to_string());
+    }
+    let between = match args.list.style() {
+        Style::Table => "  ",
+        Style::Parsable => "|",
+    };
+    output::print(&cells(record).join(between))
+}

@@ -1,0 +1,505 @@
+//! `lacuna pause`, `resume`, `drain`, `undrain` and `limits`: what the operator wants of the use
+//! of nodes.
+
+use clap::{Args, Subcommand};
+
+use lacuna_model::{
+    Controls, ControlsChange, NodeId, Span, Timestamp, UseLimit, UseState, UseWindow, WithheldBy,
+};
+use lacuna_runtime::clock::wall;
+use lacuna_wire::address;
+use lacuna_wire::msg::{Reply, Request};
+
+use crate::client::{Client, ConnectArgs, unexpected};
+use crate::error::{CliError, Exit, Result};
+use crate::output::{self, JsonArg, iso_short, parse_span, parse_time};
+use crate::view::{limits_json, limits_text};
+
+/// Arguments of `pause`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna pause                              what is used goes on, no further node is taken
+  lacuna pause --now --reason maintenance   all nodes back at once
+  lacuna pause --max-nodes 20 --for 2h      20 nodes at most, for two hours
+
+A pause takes the place of any that holds. It outlives restarts. `lacuna resume` lifts it.")]
+pub(crate) struct PauseArgs {
+    /// All nodes back at once
+    #[arg(long, conflicts_with = "max_nodes")]
+    now: bool,
+    /// So many nodes at most; what is beyond goes back at once
+    #[arg(long, value_name = "N")]
+    max_nodes: Option<u32>,
+    /// For so long
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_span, conflicts_with = "until")]
+    length: Option<Span>,
+    /// Until this moment
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    until: Option<Timestamp>,
+    /// Why, for whoever reads it later
+    #[arg(long, default_value = "")]
+    reason: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Arguments of `resume`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  lacuna resume
+
+Windows, lists, the cap of `lacuna limits` and drained nodes hold on.")]
+pub(crate) struct ResumeArgs {
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Arguments of `drain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna drain a01n07 --reason \"fan broken\"
+  lacuna drain 'a[01-16]n01' b07
+
+Nodes under a trainer are given back at once. They stay drained until `lacuna undrain`.")]
+pub(crate) struct DrainArgs {
+    /// Which: names, or ranges as in a[01-16]
+    #[arg(required = true, value_name = "NODE")]
+    nodes: Vec<String>,
+    /// Why, for whoever reads it later
+    #[arg(long, default_value = "")]
+    reason: String,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Arguments of `undrain`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  lacuna undrain 'a[01-16]n01'")]
+pub(crate) struct UndrainArgs {
+    /// Which: names, or ranges as in a[01-16]
+    #[arg(required = true, value_name = "NODE")]
+    nodes: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Arguments of `limits`.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  lacuna limits                                         what holds, and what comes of it
+  lacuna limits set --max-nodes 200 --avoid 'gpu*'
+  lacuna limits add-window day --days mon-fri --from 08:00 --to 18:00 --zone Europe/Berlin --no-growth"
+)]
+pub(crate) struct LimitsArgs {
+    #[command(subcommand)]
+    change: Option<LimitsCommand>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Subcommand)]
+enum LimitsCommand {
+    /// Set the cap on nodes and the lists of nodes
+    Set(SetArgs),
+    /// Add a window of time, or replace that of the same name
+    AddWindow(WindowArgs),
+    /// Remove a window of time
+    #[command(after_help = "Example:\n  lacuna limits remove-window day")]
+    RemoveWindow {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna limits set --max-nodes 200
+  lacuna limits set --max-nodes none --only 'a[01-16]n*' --avoid a03n01
+  lacuna limits set --only none
+
+Patterns have * for any text, ? for one character, and ranges padded as they are written.")]
+struct SetArgs {
+    /// So many nodes at most; none: no cap
+    #[arg(long, value_name = "N|none", value_parser = cap)]
+    max_nodes: Option<Cap>,
+    /// Use only these nodes, in place of those named before; none: all
+    #[arg(long, value_name = "PATTERN", num_args = 1..)]
+    only: Option<Vec<String>>,
+    /// Never use these nodes, in place of those named before; none: no such list
+    #[arg(long, value_name = "PATTERN", num_args = 1..)]
+    avoid: Option<Vec<String>>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    group(clap::ArgGroup::new("limit").required(true).args(["no_growth", "nothing", "most"])),
+    after_help = "\
+Examples:
+  lacuna limits add-window day --days mon-fri --from 08:00 --to 18:00 --zone Europe/Berlin --no-growth
+  lacuna limits add-window night --from 22:00 --to 06:00 --max-nodes 500
+
+A window whose end is not after its beginning ends the next day. Where the clock is put forward or
+back, the window is the longer one of what it could mean."
+)]
+struct WindowArgs {
+    /// Its name
+    name: String,
+    /// Days on which it begins, as mon-fri or sat,sun; every day if absent
+    #[arg(long, value_name = "DAYS", value_parser = days)]
+    days: Option<Days>,
+    /// When it begins
+    #[arg(long, value_name = "HH:MM")]
+    from: String,
+    /// When it ends
+    #[arg(long, value_name = "HH:MM")]
+    to: String,
+    /// Its time zone; that of control's machine if absent
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+    /// Then no further node is taken
+    #[arg(long)]
+    no_growth: bool,
+    /// Then all nodes go back
+    #[arg(long)]
+    nothing: bool,
+    /// Then so many nodes are used at most
+    #[arg(long = "max-nodes", value_name = "N")]
+    most: Option<u32>,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+struct Common {
+    #[command(flatten)]
+    json: JsonArg,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// A cap, or none.
+#[derive(Debug, Clone, Copy)]
+struct Cap(Option<u32>);
+
+fn cap(text: &str) -> std::result::Result<Cap, String> {
+    if text == "none" {
+        return Ok(Cap(None));
+    }
+    let nodes = text
+        .parse()
+        .map_err(|_| "expected a number of nodes, or none")?;
+    Ok(Cap(Some(nodes)))
+}
+
+/// Days of the week.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Days(Vec<String>);
+
+/// Reads `mon-fri,sun`.
+fn days(text: &str) -> std::result::Result<Days, String> {
+    const WEEK: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+    let place = |day: &str| {
+        let found = WEEK.iter().position(|name| *name == day);
+        found.ok_or_else(|| format!("{day:?} is no day: expected one of {}", WEEK.join(" ")))
+    };
+    let mut chosen = [false; 7];
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (place(first)?, place(last)?);
+        // From saturday to monday goes over the end of the week.
+        let length = (last + 7 - first) % 7;
+        for day in first..=first + length {
+            if let Some(chosen) = chosen.get_mut(day % 7) {
+                *chosen = true;
+            }
+        }
+    }
+    let days = WEEK.iter().zip(chosen).filter(|(_, chosen)| *chosen);
+    Ok(Days(days.map(|(day, _)| (*day).to_owned()).collect()))
+}
+
+/// Names of nodes, with ranges spelled out.
+fn expand(texts: &[String]) -> Result<Vec<NodeId>> {
+    let wrong = |text: String| CliError::new("L0023", Exit::Failed, text);
+    let mut names = Vec::new();
+    for text in texts {
+        lacuna_schedlog::hosts::expand(text, &mut |name| names.push(name.to_owned()))
+            .map_err(|e| wrong(e.to_string()))?;
+    }
+    let nodes = names.iter().map(NodeId::new);
+    let nodes: std::result::Result<Vec<NodeId>, _> = nodes.collect();
+    nodes.map_err(|e| wrong(e.to_string()))
+}
+
+/// `none` alone means an empty list.
+fn list(patterns: Vec<String>) -> Vec<String> {
+    let patterns: Vec<String> = patterns
+        .iter()
+        .flat_map(|text| split(text))
+        .filter(|pattern| !pattern.is_empty())
+        .collect();
+    if patterns == ["none"] {
+        Vec::new()
+    } else {
+        patterns
+    }
+}
+
+/// Parts between commas that stand outside of brackets.
+fn split(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut inside = false;
+    for c in text.chars() {
+        match c {
+            '[' => inside = true,
+            ']' => inside = false,
+            _ => {}
+        }
+        if c == ',' && !inside {
+            parts.push(String::new());
+        } else if let Some(part) = parts.last_mut() {
+            part.push(c);
+        }
+    }
+    parts
+}
+
+/// Asks control for changes, and says what holds then.
+async fn ask(common: &Common, client: &Client, changes: Vec<ControlsChange>) -> Result<()> {
+    let controls = match client.ask(Request::Change { changes }).await? {
+        Reply::Controls(controls) => controls,
+        other => return Err(unexpected(other)),
+    };
+    show(common, client, &controls).await
+}
+
+async fn show(common: &Common, client: &Client, controls: &Controls) -> Result<()> {
+    let subject = address::use_state(client.cluster());
+    let state: Option<UseState> = client.newest(&subject).await?;
+    let state = state.unwrap_or_default();
+    if common.json.json {
+        return output::print_json(&limits_json(controls, &state));
+    }
+    output::print(&limits_text(controls, &state, wall()))
+}
+
+/// Runs `pause`.
+///
+/// # Errors
+/// Control refuses or does not answer.
+pub(crate) async fn pause(args: PauseArgs) -> Result<()> {
+    let limit = match args.max_nodes {
+        Some(nodes) => UseLimit::AtMost { nodes },
+        None if args.now => UseLimit::Nothing,
+        None => UseLimit::NoGrowth,
+    };
+    let until = args.until.or(args.length.map(|length| wall() + length));
+    let change = ControlsChange::Pause {
+        limit,
+        until,
+        reason: args.reason,
+    };
+    let client = Client::connect(&args.common.connect).await?;
+    ask(&args.common, &client, vec![change]).await
+}
+
+/// Runs `resume`.
+///
+/// # Errors
+/// Control refuses or does not answer.
+pub(crate) async fn resume(args: ResumeArgs) -> Result<()> {
+    let client = Client::connect(&args.common.connect).await?;
+    ask(&args.common, &client, vec![ControlsChange::Resume]).await
+}
+
+/// Runs `drain`.
+///
+/// # Errors
+/// Control refuses or does not answer.
+pub(crate) async fn drain(args: DrainArgs) -> Result<()> {
+    let nodes = expand(&args.nodes)?;
+    let client = Client::connect(&args.common.connect).await?;
+    let unknown = unknown(&client, &nodes).await?;
+    let change = ControlsChange::Drain {
+        nodes,
+        reason: args.reason,
+    };
+    ask(&args.common, &client, vec![change]).await?;
+    if !unknown.is_empty() {
+        eprintln!(
+            "lacuna: no event has named {} yet; drained all the same",
+            unknown.join(" ")
+        );
+    }
+    Ok(())
+}
+
+/// Nodes that no event has named.
+async fn unknown(client: &Client, nodes: &[NodeId]) -> Result<Vec<String>> {
+    let known = match client.ask(Request::Nodes).await? {
+        Reply::Nodes { nodes, .. } => nodes,
+        other => return Err(unexpected(other)),
+    };
+    let unknown = nodes
+        .iter()
+        .filter(|node| !known.iter().any(|view| view.node == **node));
+    Ok(unknown.map(ToString::to_string).collect())
+}
+
+/// Runs `undrain`.
+///
+/// # Errors
+/// Control refuses or does not answer.
+pub(crate) async fn undrain(args: UndrainArgs) -> Result<()> {
+    let nodes = expand(&args.nodes)?;
+    let client = Client::connect(&args.common.connect).await?;
+    ask(
+        &args.common,
+        &client,
+        vec![ControlsChange::Undrain { nodes }],
+    )
+    .await
+}
+
+/// Runs `limits`.
+///
+/// # Errors
+/// Control refuses or does not answer.
+pub(crate) async fn limits(args: LimitsArgs) -> Result<()> {
+    let (changes, common) = match args.change {
+        None => {
+            let client = Client::connect(&args.common.connect).await?;
+            let controls = match client.ask(Request::Controls).await? {
+                Reply::Controls(controls) => controls,
+                other => return Err(unexpected(other)),
+            };
+            return show(&args.common, &client, &controls).await;
+        }
+        Some(LimitsCommand::Set(set)) => {
+            let mut changes = Vec::new();
+            if let Some(Cap(nodes)) = set.max_nodes {
+                changes.push(ControlsChange::MaxNodes { nodes });
+            }
+            if let Some(patterns) = set.only.map(list) {
+                changes.push(ControlsChange::Only { patterns });
+            }
+            if let Some(patterns) = set.avoid.map(list) {
+                changes.push(ControlsChange::Avoid { patterns });
+            }
+            (changes, set.common)
+        }
+        Some(LimitsCommand::AddWindow(window)) => {
+            let limit = match window.most {
+                Some(nodes) => UseLimit::AtMost { nodes },
+                None if window.nothing => UseLimit::Nothing,
+                None => UseLimit::NoGrowth,
+            };
+            let added = UseWindow {
+                name: window.name,
+                days: window.days.map_or_else(Vec::new, |days| days.0),
+                from: window.from,
+                to: window.to,
+                zone: window.zone,
+                limit,
+            };
+            (vec![ControlsChange::SetWindow(added)], window.common)
+        }
+        Some(LimitsCommand::RemoveWindow { name, common }) => {
+            (vec![ControlsChange::RemoveWindow { name }], common)
+        }
+    };
+    let client = Client::connect(&common.connect).await?;
+    ask(&common, &client, changes).await
+}
+
+/// Why a node is withheld, in a sentence.
+#[must_use]
+pub(crate) fn why_withheld(
+    controls: Option<&Controls>,
+    state: &UseState,
+    node: &NodeId,
+) -> Option<String> {
+    let by = state.why(node)?;
+    let limit = state.limits.iter().find(|limit| limit.by == by);
+    let until = limit.and_then(|limit| limit.until);
+    let until = until.map_or_else(String::new, |until| format!(" until {}", iso_short(until)));
+    let note = limit.map_or("", |limit| limit.note.as_str());
+    Some(match by {
+        WithheldBy::Drained => {
+            let drain = controls.and_then(|controls| controls.drained.get(node));
+            let mut text = format!("{node} is drained");
+            if let Some(drain) = drain {
+                text = format!("{text} by {} since {}", drain.by, iso_short(drain.since));
+                if !drain.reason.is_empty() {
+                    text = format!("{text}: {}", drain.reason);
+                }
+            }
+            format!("{text} (`lacuna undrain {node}` lets it be used again)")
+        }
+        WithheldBy::List => format!("{node} is left out by the lists of `lacuna limits`"),
+        WithheldBy::Paused => format!("{node} is not used: paused {note}{until}"),
+        WithheldBy::Window => format!("{node} is not used: the window {note:?} holds{until}"),
+        WithheldBy::Cap => format!(
+            "{node} is not used: the cap of {} nodes is reached",
+            state.at_most.unwrap_or(0)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_read_with_ranges_over_the_week_end() {
+        let read = |text: &str| days(text).map(|days| days.0.join(" "));
+        assert_eq!(read("mon-fri").unwrap(), "mon tue wed thu fri");
+        assert_eq!(read("sun,tue").unwrap(), "tue sun");
+        assert_eq!(read("sat-mon").unwrap(), "mon sat sun");
+        assert_eq!(read("wed-wed").unwrap(), "wed");
+        assert!(read("monday").unwrap_err().contains("expected one of"));
+    }
+
+    #[test]
+    fn lists_are_split_outside_of_brackets_and_none_is_empty() {
+        let of = |texts: &[&str]| list(texts.iter().map(|t| (*t).to_owned()).collect());
+        assert_eq!(of(&["a[1,3],b", "c"]), ["a[1,3]", "b", "c"]);
+        assert!(of(&["none"]).is_empty());
+        let nodes = expand(&["a[01-03]".to_owned(), "b".to_owned()]).unwrap();
+        let names: Vec<&str> = nodes.iter().map(NodeId::as_str).collect();
+        assert_eq!(names, ["a01", "a02", "a03", "b"]);
+        assert!(expand(&["a[3-1]".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn a_node_says_why_it_is_not_used() {
+        let node = NodeId::new("a").unwrap();
+        let mut state = UseState::default();
+        assert_eq!(why_withheld(None, &state, &node), None);
+        state
+            .withheld
+            .insert(WithheldBy::Drained, vec![node.clone()]);
+        let mut controls = Controls::default();
+        controls.drained.insert(
+            node.clone(),
+            lacuna_model::Drain {
+                by: "op".to_owned(),
+                since: Timestamp::from_unix(0),
+                reason: "fan".to_owned(),
+            },
+        );
+        let why = why_withheld(Some(&controls), &state, &node).unwrap();
+        assert!(why.contains("by op") && why.contains("fan"), "{why}");
+    }
+}
