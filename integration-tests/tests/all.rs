@@ -10,4 +10,6 @@ mod dashboards;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]
+mod security;
+#[cfg(test)]
 mod support;

@@ -1,0 +1,8 @@
+//! Who may do what, with a real nats-server and the keys that `lacuna keys` makes.
+
+mod bed;
+mod commands;
+mod connections;
+mod forbidden;
+mod secrets;
+mod whole;

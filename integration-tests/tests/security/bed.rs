@@ -1,0 +1,239 @@
+//! A nats-server that knows its users by keys, and connections with their identities.
+
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use lacuna_model::{ClusterId, Span};
+use lacuna_runtime::config::BusSettings;
+use lacuna_runtime::metrics::{Registry, expose};
+use lacuna_runtime::{Bus, BusError, Health};
+
+/// A program of ours: beside the test's own.
+pub(crate) fn program(name: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let dir = own.parent().and_then(Path::parent).unwrap();
+    let path = dir.join(name);
+    assert!(
+        path.is_file(),
+        "{} is missing: build it first",
+        path.display()
+    );
+    path
+}
+
+/// Runs `lacuna` and waits; its standard output.
+pub(crate) fn lacuna(args: &[&str], env: &[(&str, &str)]) -> Result<String, String> {
+    let output = Command::new(program("lacuna"))
+        .args(args)
+        .env_remove("LACUNA_IDENTITY")
+        .envs(env.iter().copied())
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(text(&output.stderr) + &text(&output.stdout))
+    }
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{what}: not within a minute");
+}
+
+/// A connection, and what it counts.
+pub(crate) struct Link {
+    pub(crate) bus: Bus,
+    registry: Registry,
+}
+
+impl Link {
+    /// How much the server has refused it.
+    pub(crate) fn denied(&self) -> u64 {
+        self.count("lacuna_bus_denied_total")
+    }
+
+    /// One of its counters.
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        count(&expose(&self.registry).unwrap(), name)
+    }
+}
+
+/// The value of a metric without labels, or with them.
+pub(crate) fn count(exposition: &str, name: &str) -> u64 {
+    let line = exposition
+        .lines()
+        .find(|l| l.strip_prefix(name).is_some_and(|l| l.starts_with(' ')))
+        .unwrap_or_else(|| panic!("no {name} in {exposition}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// The server, its keys, and its folder.
+pub(crate) struct Bed {
+    server: Child,
+    port: u16,
+    pub(crate) id: ClusterId,
+    pub(crate) dir: tempfile::TempDir,
+}
+
+impl Bed {
+    /// Makes keys for clusters `main` and `other`, and starts a server with them.
+    pub(crate) async fn start() -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("lacuna-keys-")
+            .tempdir()
+            .unwrap();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|l| l.local_addr())
+            .unwrap()
+            .port();
+        let keys = dir.path().join("keys");
+        let (url, keys) = (
+            format!("nats://127.0.0.1:{port}"),
+            keys.display().to_string(),
+        );
+        let init = [
+            "keys",
+            "init",
+            &keys,
+            "--cluster",
+            "main",
+            "--cluster",
+            "other",
+        ];
+        let init = [&init[..], &["--url", &url]].concat();
+        lacuna(&init, &[]).unwrap();
+        let server = spawn(dir.path(), port);
+        let bed = Self {
+            server,
+            port,
+            id: ClusterId::new("main").unwrap(),
+            dir,
+        };
+        until("nats-server greets", || greets(port)).await;
+        bed
+    }
+
+    /// `lacuna keys` on this folder; then the server reads its configuration again.
+    pub(crate) async fn keys(&self, args: &[&str]) {
+        let (what, rest) = args.split_first().unwrap();
+        let dir = self.keys_dir().display().to_string();
+        let line = [&["keys", what, &dir], rest].concat();
+        lacuna(&line, &[]).unwrap();
+        let before = self.log().matches("Reloaded server configuration").count();
+        let pid = Pid::from_raw(i32::try_from(self.server.id()).unwrap());
+        kill(pid, Signal::SIGHUP).unwrap();
+        until("nats-server reads its configuration", || {
+            self.log().matches("Reloaded server configuration").count() > before
+        })
+        .await;
+    }
+
+    pub(crate) fn keys_dir(&self) -> PathBuf {
+        self.dir.path().join("keys")
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn identity(&self, user: &str) -> PathBuf {
+        self.keys_dir().join("main").join(format!("{user}.toml"))
+    }
+
+    /// What the server has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("nats.log")).unwrap_or_default()
+    }
+
+    /// Settings with an identity file.
+    pub(crate) fn settings(&self, identity: PathBuf) -> BusSettings {
+        BusSettings {
+            url: format!("nats://127.0.0.1:{}", self.port),
+            identity: Some(identity),
+            connect_limit: Span::from_secs(10),
+            ..BusSettings::default()
+        }
+    }
+
+    /// Connects with these settings, as a service of this name.
+    pub(crate) async fn open(
+        &self,
+        settings: &BusSettings,
+        service: &str,
+    ) -> Result<Link, BusError> {
+        let (registry, health) = (Registry::new(), Health::default());
+        let bus = Bus::connect(settings, &self.id, service, &registry, &health).await?;
+        Ok(Link { bus, registry })
+    }
+
+    /// Connects as a user; a person is `cli`.
+    pub(crate) async fn connect(&self, user: &str) -> Link {
+        let services = ["ingest", "forecast", "planner", "control", "gateway"];
+        let service = match user {
+            _ if services.contains(&user) => user,
+            _ if user.starts_with("agent") => "agent",
+            _ => "cli",
+        };
+        let settings = self.settings(self.identity(user));
+        match self.open(&settings, service).await {
+            Ok(link) => {
+                assert!(link.bus.proven(), "{user} is not proven");
+                assert_eq!(link.bus.user(), user);
+                link
+            }
+            Err(error) => panic!("{user}: {error}\n{}", self.log()),
+        }
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+fn spawn(dir: &Path, port: u16) -> Child {
+    let keys = dir.join("keys");
+    let text = format!(
+        "listen: \"127.0.0.1:{port}\"\nlog_file: {:?}\nmax_payload: 8MB\n\
+         jetstream {{ store_dir: {:?} }}\ninclude \"keys/server/lacuna-accounts.conf\"\n\
+         tls {{ cert_file: {:?}, key_file: {:?} }}\n",
+        dir.join("nats.log"),
+        dir.join("jetstream"),
+        keys.join("server/server.pem"),
+        keys.join("server/server-key.pem"),
+    );
+    let path = dir.join("nats.conf");
+    std::fs::write(&path, text).unwrap();
+    Command::new(lacuna_runtime::nats_server::find().unwrap())
+        .arg("-c")
+        .arg(path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn greets(port: u16) -> bool {
+    let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) else {
+        return false;
+    };
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(500)));
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).is_ok() && line.starts_with("INFO ")
+}

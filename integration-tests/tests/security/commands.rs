@@ -1,0 +1,240 @@
+//! Commands that are stale or forged: a node obeys none of them.
+
+use std::fs::File;
+use std::process::{Child, Command, Stdio};
+
+use lacuna_model::{
+    Action, Activity, AgentStatus, Assignment, Command as Order, Epoch, Launch, Member, NodeId,
+    RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
+};
+use lacuna_wire::address;
+
+use super::bed::{Bed, Link, count, program, until};
+
+/// The agent of node `n1`, with a key of its own, as a process.
+struct Agent {
+    child: Child,
+    bed: Bed,
+    control: Link,
+}
+
+impl Agent {
+    async fn start() -> Self {
+        let bed = Bed::start().await;
+        let add = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];
+        bed.keys(&[&add[..], &["--cluster", "main"]].concat()).await;
+        let control = bed.connect("control").await;
+        let log = File::create(bed.dir.path().join("agent.log")).unwrap();
+        let config = bed.dir.path().join("agent.toml");
+        let work = bed.dir.path().join("work");
+        std::fs::write(&config, format!("[agent]\nwork_dir = {work:?}\n")).unwrap();
+        let child = Command::new(program("lacuna-agent"))
+            .env_remove("LACUNA_IDENTITY")
+            .arg("--config")
+            .arg(&config)
+            .arg("--identity")
+            .arg(bed.identity("agent-n1"))
+            .args(["--node", "n1", "--listen", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let agent = Self {
+            child,
+            bed,
+            control,
+        };
+        until("the agent is ready", || agent.log().contains("ready")).await;
+        // Its metrics are served before its loop runs.
+        until("the agent hears commands", || {
+            agent.metrics().contains("lacuna_agent_commands_total")
+        })
+        .await;
+        agent
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.bed.dir.path().join("agent.log")).unwrap_or_default()
+    }
+
+    fn metrics(&self) -> String {
+        let log = self.log();
+        let at = log
+            .lines()
+            .find_map(|l| l.split_once("address=").map(|(_, at)| at.trim().to_owned()));
+        at.and_then(|at| super::whole::get(&at, "/metrics"))
+            .unwrap_or_default()
+    }
+
+    fn commands(&self, outcome: &str) -> u64 {
+        let name = format!("lacuna_agent_commands_total{{outcome=\"{outcome}\"}}");
+        count(&self.metrics(), &name)
+    }
+
+    async fn command(&self, epoch: u64, seq: u64, action: Action) {
+        let node = NodeId::new("n1").unwrap();
+        let order = Order {
+            node: node.clone(),
+            epoch: Epoch(epoch),
+            seq,
+            action,
+        };
+        let subject = address::command(&self.bed.id, &node);
+        self.control.bus.store(&subject, &order, "").await.unwrap();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn run(epoch: u64, run: u64) -> Action {
+    Action::Run(Box::new(Assignment {
+        trainer: TrainerId::new("t").unwrap(),
+        run: RunId(run),
+        rank: 0,
+        members: vec![Member {
+            node: NodeId::new("n1").unwrap(),
+            epoch: Epoch(epoch),
+        }],
+        launch: Launch::Simulated,
+        throughput: ScalingCurve::linear(1.0, 1).unwrap(),
+        rescale: RescaleCost {
+            up_s: 0.0,
+            down_s: 0.0,
+        },
+        work: Work::Samples(1e9),
+        samples_before: 0.0,
+        owed: 0.0,
+        since: Timestamp::from_unix(0),
+        checkpoint: None,
+        store: None,
+    }))
+}
+
+fn release() -> Action {
+    Action::Release {
+        reason: "forged".to_owned(),
+        at: None,
+    }
+}
+
+#[tokio::test]
+async fn a_command_of_an_older_epoch_is_refused_logged_and_counted() {
+    let agent = Agent::start().await;
+    agent.command(10, 1, run(10, 1)).await;
+    until("the run is obeyed", || agent.commands("run") == 1).await;
+    agent.command(9, 99, release()).await;
+    until("the older one is refused", || {
+        agent.commands("refused") == 1
+    })
+    .await;
+    assert!(
+        agent.log().contains("older command refused"),
+        "{}",
+        agent.log()
+    );
+    assert_eq!(agent.commands("release"), 0);
+}
+
+#[tokio::test]
+async fn a_number_that_was_obeyed_already_is_not_obeyed_again() {
+    let agent = Agent::start().await;
+    agent.command(10, 5, run(10, 1)).await;
+    until("the run is obeyed", || agent.commands("run") == 1).await;
+    // An older number of the same epoch, and the same number with another word.
+    agent.command(10, 4, release()).await;
+    until("the older number is refused", || {
+        agent.commands("refused") == 1
+    })
+    .await;
+    agent.command(10, 5, run(10, 2)).await;
+    until("the same number is not obeyed", || {
+        agent.commands("repeated") + agent.commands("refused") == 2
+    })
+    .await;
+    assert_eq!(agent.commands("run"), 1);
+    assert_eq!(agent.commands("release"), 0);
+    assert!(
+        agent.log().contains("older command refused"),
+        "{}",
+        agent.log()
+    );
+}
+
+#[tokio::test]
+async fn a_command_from_one_who_may_not_never_reaches_the_node() {
+    let agent = Agent::start().await;
+    let planner = agent.bed.connect("planner").await;
+    let order = Order {
+        node: NodeId::new("n1").unwrap(),
+        epoch: Epoch(u64::MAX / 2),
+        seq: 1,
+        action: run(u64::MAX / 2, 1),
+    };
+    let subject = address::command(&agent.bed.id, &order.node);
+    let error = planner.bus.store(&subject, &order, "").await.unwrap_err();
+    assert!(
+        matches!(error, lacuna_runtime::BusError::Denied { .. }),
+        "{error}"
+    );
+    assert_eq!(planner.denied(), 1);
+    // What may be said after it is heard: the forged one was not before it.
+    agent.command(10, 1, run(10, 1)).await;
+    until("the true one is obeyed", || agent.commands("run") == 1).await;
+    assert_eq!(agent.commands("refused"), 0);
+    let log = agent.bed.log();
+    assert!(log.contains("Publish Violation"), "{log}");
+}
+
+#[tokio::test]
+async fn the_key_of_a_node_speaks_of_no_other_node() {
+    let agent = Agent::start().await;
+    let mut heard = agent
+        .control
+        .bus
+        .subscribe(&address::agents(&agent.bed.id))
+        .await
+        .unwrap();
+    let thief = agent.bed.connect("agent-n1").await;
+    let status = |node: &str| AgentStatus {
+        node: NodeId::new(node).unwrap(),
+        epoch: Epoch(0),
+        seq: 0,
+        activity: Activity::Free,
+        released: None,
+        leaving: false,
+        gave_back_in: None,
+        broken: None,
+    };
+    let own = NodeId::new("n1").unwrap();
+    let subject = address::agent(&agent.bed.id, &own);
+    thief
+        .bus
+        .publish(&subject, &status("n2"), "")
+        .await
+        .unwrap();
+    thief
+        .bus
+        .publish(&subject, &status("n1"), "")
+        .await
+        .unwrap();
+    // All that is heard is of n1, and the other word is a dead letter, counted.
+    let mut from_thief = false;
+    while !from_thief {
+        let received = heard.next().await.unwrap();
+        assert_eq!(received.message.node, own);
+        let sender = lacuna_runtime::Bus::sender(&received.envelope);
+        from_thief = sender == thief.bus.instance();
+    }
+    assert_eq!(
+        agent
+            .control
+            .count("lacuna_bus_dead_letters_total{service=\"control\"}"),
+        1
+    );
+}

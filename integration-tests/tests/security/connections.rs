@@ -1,0 +1,222 @@
+//! Who gets in at all, and whom a client trusts.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::StreamExt;
+use lacuna_runtime::{BusError, Identity};
+use lacuna_wire::address;
+
+use super::bed::{Bed, lacuna, until};
+
+/// Writes an identity that is like another one but for what `change` does.
+fn forged(from: &Path, to: &Path, change: impl FnOnce(&mut Identity)) -> PathBuf {
+    let mut identity = Identity::load(from).unwrap();
+    change(&mut identity);
+    std::fs::write(to, identity.text().unwrap().reveal()).unwrap();
+    std::fs::set_permissions(to, std::fs::Permissions::from_mode(0o600)).unwrap();
+    to.to_owned()
+}
+
+/// An identity of other keys.
+fn stranger(bed: &Bed) -> Identity {
+    let dir = bed.dir.path().join("other-keys");
+    let text = dir.display().to_string();
+    lacuna(&["keys", "init", &text, "--cluster", "main"], &[]).unwrap();
+    Identity::load(&dir.join("main/control.toml")).unwrap()
+}
+
+async fn refused(bed: &Bed, identity: PathBuf) -> BusError {
+    let settings = bed.settings(identity);
+    match bed.open(&settings, "control").await {
+        Ok(_) => panic!("it got in\n{}", bed.log()),
+        Err(error) => error,
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_key_is_refused_at_once_with_what_to_do() {
+    let bed = Bed::start().await;
+    let other = stranger(&bed);
+    let path = bed.dir.path().join("forged.toml");
+    let forged = forged(&bed.identity("control"), &path, |own| own.seed = other.seed);
+    let error = refused(&bed, forged).await;
+    assert!(matches!(error, BusError::Refused { .. }), "{error}");
+    assert!(error.to_string().contains("lacuna keys"), "{error}");
+    assert!(bed.log().contains("authentication error"), "{}", bed.log());
+}
+
+#[tokio::test]
+async fn without_a_key_nobody_gets_in() {
+    let bed = Bed::start().await;
+    let ca = bed.keys_dir().join("ca/ca.pem");
+    let url = format!("nats://127.0.0.1:{}", bed.port());
+    let options = async_nats::ConnectOptions::new().add_root_certificates(ca);
+    let error = options.connect(url).await.unwrap_err();
+    let kind = error.kind();
+    let wanted = async_nats::ConnectErrorKind::AuthorizationViolation;
+    assert_eq!(kind, wanted, "{error}");
+}
+
+#[tokio::test]
+async fn who_does_not_encrypt_is_not_heard() {
+    let bed = Bed::start().await;
+    let mut stream = TcpStream::connect(("127.0.0.1", bed.port())).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    stream
+        .write_all(b"CONNECT {\"verbose\":true,\"tls_required\":false}\r\nPING\r\n")
+        .unwrap();
+    let mut answer = Vec::new();
+    // The server greets, and hangs up.
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("INFO "), "{answer}");
+    assert!(!answer.contains("PONG"), "{answer}");
+    assert!(!answer.contains("+OK"), "{answer}");
+    until("nats-server logs it", || bed.log().contains("TLS")).await;
+}
+
+#[tokio::test]
+async fn a_server_that_the_authority_does_not_vouch_for_is_not_trusted() {
+    let bed = Bed::start().await;
+    let other = stranger(&bed);
+    let path = bed.dir.path().join("forged.toml");
+    let forged = forged(&bed.identity("control"), &path, |own| own.ca = other.ca);
+    let error = refused(&bed, forged).await;
+    assert!(matches!(error, BusError::NotTrusted { .. }), "{error}");
+    assert!(error.to_string().contains("renew-tls"), "{error}");
+}
+
+#[tokio::test]
+async fn an_identity_that_others_can_read_is_not_used() {
+    let bed = Bed::start().await;
+    let path = bed.identity("control");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let error = refused(&bed, path).await;
+    assert!(error.to_string().contains("chmod 600"), "{error}");
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_thrown_out_and_stays_out() {
+    let bed = Bed::start().await;
+    let control = bed.connect("control").await;
+    bed.keys(&[
+        "add-user",
+        "ann",
+        "--role",
+        "researcher",
+        "--cluster",
+        "main",
+    ])
+    .await;
+    let ann = bed.connect("ann").await;
+    let copy = bed.dir.path().join("copy.toml");
+    forged(&bed.identity("ann"), &copy, |_| {});
+    let mut link = ann.bus.link();
+    bed.keys(&["revoke", "ann", "--cluster", "main"]).await;
+    let gone = async {
+        while link.borrow_and_update().up {
+            link.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), gone)
+        .await
+        .unwrap();
+    let settings = bed.settings(copy);
+    let error = bed.open(&settings, "cli").await.err().unwrap();
+    assert!(matches!(error, BusError::Refused { .. }), "{error}");
+    assert!(control.bus.connected(), "the others stay");
+}
+
+#[tokio::test]
+async fn clusters_do_not_hear_each_other() {
+    let bed = Bed::start().await;
+    let main = bed.connect("control").await;
+    let other = bed.keys_dir().join("other/control.toml");
+    let mut settings = bed.settings(other);
+    settings.connect_limit = lacuna_model::Span::from_secs(3);
+    let (registry, health) = Default::default();
+    let id = lacuna_model::ClusterId::new("other").unwrap();
+    let theirs = lacuna_runtime::Bus::connect(&settings, &id, "control", &registry, &health).await;
+    let theirs = theirs.unwrap();
+    // The same stream names would be two streams: each account has its own.
+    let streams = |bus: &lacuna_runtime::Bus| bus.jetstream().clone();
+    streams(&theirs).get_stream("lac_other_plan").await.unwrap();
+    assert!(streams(&main.bus).get_stream("lac_main_plan").await.is_ok());
+    // Subscribed to the same word in both, each hears its own.
+    let renewal = address::renewal(&bed.id);
+    let error = theirs
+        .client()
+        .subscribe(renewal.to_string())
+        .await
+        .map(|_| ());
+    error.unwrap();
+    let denied = || {
+        let text = lacuna_runtime::metrics::expose(&registry).unwrap();
+        super::bed::count(&text, "lacuna_bus_denied_total") > 0
+    };
+    until("the other cluster's word is refused", denied).await;
+}
+
+#[tokio::test]
+async fn a_scheduler_publishes_with_acknowledgement_and_hears_what_came_back() {
+    let bed = Bed::start().await;
+    let control = bed.connect("control").await;
+    bed.keys(&["add-user", "slurm", "--role", "events", "--cluster", "main"])
+        .await;
+    let slurm = bed.connect("slurm").await;
+    let subject = address::incoming_from(&bed.id, "slurm");
+    let body = br#"{"type":"node.idle","node":"n1"}"#.to_vec();
+    let headers = [("content-type", "application/json"), ("ce-id", "1")];
+    for expected in 1..=2 {
+        let sent = slurm
+            .bus
+            .store_raw(subject.as_str(), &headers, body.clone())
+            .await;
+        assert_eq!(sent.unwrap().wait().await.unwrap(), expected);
+    }
+    let ingest = bed.connect("ingest").await;
+    let mut queue = ingest
+        .bus
+        .work_queue(&address::incoming(&bed.id), "ingest")
+        .await
+        .unwrap();
+    for _ in 0..2 {
+        let delivery = queue.next().await.unwrap();
+        assert_eq!(delivery.payload(), body);
+        assert!(delivery.headers().any(|h| h == ("ce-id", "1")));
+        delivery.ack().await.unwrap();
+    }
+    let released = address::released(&bed.id).to_string();
+    let mut heard = slurm
+        .bus
+        .client()
+        .subscribe(released.clone())
+        .await
+        .unwrap();
+    slurm.bus.client().flush().await.unwrap();
+    // The import reaches the other account a moment later.
+    let repeated = async {
+        loop {
+            let client = control.bus.client();
+            client
+                .publish(released.clone(), "back".into())
+                .await
+                .unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::select! {
+        message = heard.next() => assert_eq!(message.unwrap().payload, "back"),
+        () = repeated => unreachable!(),
+        () = tokio::time::sleep(Duration::from_secs(60)) => panic!("nothing came back"),
+    }
+    for link in [&slurm, &ingest, &control] {
+        assert_eq!(link.denied(), 0, "{}", bed.log());
+    }
+}

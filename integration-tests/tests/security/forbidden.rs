@@ -1,0 +1,331 @@
+//! What each role must not do: the server refuses it, logs it, and the process counts it.
+
+use std::time::Duration;
+
+use lacuna_model::NodeId;
+use lacuna_runtime::{BusError, Start};
+use lacuna_wire::address;
+use lacuna_wire::msg::{PilotsRequest, Reply, Request};
+
+use super::bed::{Bed, Link, until};
+
+/// An act: a word on a subject, or an ear at one. `C` stands for `lacuna.v1.main`.
+#[derive(Debug, Clone, Copy)]
+enum Act {
+    Say(&'static str),
+    Hear(&'static str),
+}
+
+use Act::{Hear, Say};
+
+/// Who must not do what.
+const TABLE: &[(&str, &[Act])] = &[
+    (
+        "planner",
+        &[
+            Say("C.cmd.n1"),
+            Say("C.event"),
+            Say("C.state.trainers"),
+            Say("C.state.clock"),
+            Say("C.controls"),
+            Say("C.req.planner"),
+            Say("C.audit.control"),
+            Say("C.leader.control"),
+            Say("$KV.lac_main_leases.n1"),
+            Say("lacuna.v1.other.state.plan"),
+            Hear("C.req.*"),
+            Hear("_INBOX_control.>"),
+            Hear(">"),
+            Say("$JS.API.STREAM.DELETE.lac_main_plan"),
+            Say("$JS.API.STREAM.PURGE.lac_main_plan"),
+            Say("$JS.API.STREAM.UPDATE.lac_main_plan"),
+            Say("$JS.API.STREAM.CREATE.lac_main_x"),
+            Say("$JS.API.STREAM.MSG.DELETE.lac_main_plan"),
+            Say("$JS.API.CONSUMER.CREATE.lac_main_in.x.C.in.>"),
+        ],
+    ),
+    (
+        "forecast",
+        &[Say("C.state.plan"), Say("C.event"), Say("C.cmd.n1")],
+    ),
+    (
+        "ingest",
+        &[
+            Say("C.state.plan"),
+            Say("C.cmd.n1"),
+            Say("$KV.lac_main_trainers.t"),
+            Say("$JS.API.STREAM.DELETE.lac_main_in"),
+            Hear("C.req.*"),
+        ],
+    ),
+    (
+        "control",
+        &[
+            Say("C.event"),
+            Say("C.state.plan"),
+            Say("C.in.x"),
+            Say("C.agent.n1"),
+            Say("$JS.API.STREAM.DELETE.lac_main_cmds"),
+            Say("$JS.API.STREAM.PURGE.KV_lac_main_leases"),
+            Hear("C.in.>"),
+        ],
+    ),
+    (
+        "gateway",
+        &[
+            Say("C.req.gateway"),
+            Say("C.cmd.n1"),
+            Say("C.controls"),
+            Say("C.state.plan"),
+            Hear("C.req.*"),
+        ],
+    ),
+    (
+        "agent",
+        &[
+            Say("C.cmd.n1"),
+            Say("C.event"),
+            Say("C.renewal"),
+            Say("C.state.trainers"),
+            Say("$KV.lac_main_leases.n1"),
+            Hear("C.req.*"),
+        ],
+    ),
+    (
+        "agent-n1",
+        &[
+            Say("C.agent.n2"),
+            Hear("C.cmd.n2"),
+            Hear("C.cmd.*"),
+            Hear("C.logs.n2"),
+            Hear("C.agent.*"),
+            Say("$JS.API.CONSUMER.CREATE.lac_main_cmds.x.C.cmd.n2"),
+            Say("$JS.API.CONSUMER.CREATE.lac_main_cmds.x.C.cmd.*"),
+            Say("$JS.API.CONSUMER.CREATE.lac_main_cmds"),
+            Say("$JS.API.DIRECT.GET.lac_main_cmds.C.cmd.n2"),
+        ],
+    ),
+    (
+        "ann",
+        &[
+            Say("C.event"),
+            Say("C.state.plan"),
+            Say("C.cmd.n1"),
+            Say("$KV.lac_main_leases.n1"),
+            Say("$KV.lac_main_trainers.t"),
+            Say("C.req.bob"),
+            Say("C.req.root"),
+            Say("C.req"),
+            Say("C.pilots.ann"),
+            Say("C.pilots.root"),
+            Say("C.in.ann"),
+            Say("C.controls"),
+            Say("lacuna.v1.other.req.ann"),
+            Hear("_INBOX_bob.>"),
+            Hear("_INBOX.>"),
+            Hear("C.cmd.*"),
+            Hear("C.req.*"),
+            Hear("C.req.bob"),
+            Hear("C.>"),
+            Hear("C.audit.*"),
+            Say("$JS.API.CONSUMER.CREATE.lac_main_state.x.C.state.plan"),
+            Say("$JS.API.STREAM.MSG.GET.lac_main_state"),
+        ],
+    ),
+    (
+        "watcher",
+        &[
+            Say("C.req.watcher"),
+            Say("C.in.watcher"),
+            Say("C.controls"),
+            Say("$JS.API.STREAM.PURGE.lac_main_audit"),
+            Hear("C.req.*"),
+        ],
+    ),
+    (
+        "root",
+        &[
+            Say("C.cmd.n1"),
+            Say("C.req.ann"),
+            Say("C.audit.control"),
+            Say("C.controls"),
+            Say("$JS.API.STREAM.PURGE.lac_main_audit"),
+        ],
+    ),
+    (
+        "slurm",
+        &[
+            Say("C.event"),
+            Say("C.req.slurm"),
+            Say("C.state.plan"),
+            Say("$JS.API.STREAM.INFO.lac_main_in"),
+            Hear("C.in.>"),
+            Hear("C.event"),
+            Hear("C.state.>"),
+        ],
+    ),
+];
+
+async fn bed() -> Bed {
+    let bed = Bed::start().await;
+    let main = ["--cluster", "main"];
+    let people = [
+        ("ann", "researcher"),
+        ("bob", "researcher"),
+        ("root", "operator"),
+        ("watcher", "observer"),
+        ("slurm", "events"),
+    ];
+    for (name, role) in people {
+        bed.keys(&[&["add-user", name, "--role", role][..], &main].concat())
+            .await;
+    }
+    let agent = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];
+    bed.keys(&[&agent[..], &main].concat()).await;
+    bed
+}
+
+/// Tries it; gives what it did.
+async fn attempt(link: &Link, act: Act) -> String {
+    let client = link.bus.client();
+    let full = |subject: &str| match subject.strip_prefix("C.") {
+        Some(rest) => format!("lacuna.v1.main.{rest}"),
+        None => subject.replace(".C.", ".lacuna.v1.main."),
+    };
+    let (subject, what) = match act {
+        Say(subject) => {
+            let subject = full(subject);
+            client.publish(subject.clone(), "x".into()).await.unwrap();
+            (subject, "Publish Violation")
+        }
+        Hear(subject) => {
+            let subject = full(subject);
+            // Held until the server has judged it, then dropped.
+            let heard = client.subscribe(subject.clone()).await.unwrap();
+            client.flush().await.unwrap();
+            drop(heard);
+            (subject, "Subscription Violation")
+        }
+    };
+    client.flush().await.unwrap();
+    format!("{what}|Subject \"{subject}\"")
+}
+
+#[tokio::test]
+async fn what_a_role_must_not_do_is_refused_logged_and_counted() {
+    let bed = bed().await;
+    // It makes the streams, for which the others wait.
+    let control = bed.connect("control").await;
+    for (user, acts) in TABLE {
+        let link = if *user == "control" {
+            None
+        } else {
+            Some(bed.connect(user).await)
+        };
+        let link = link.as_ref().unwrap_or(&control);
+        for act in *acts {
+            let before = link.denied();
+            let done = attempt(link, *act).await;
+            until(&format!("{user} must not {act:?}"), || {
+                link.denied() > before
+            })
+            .await;
+            let (what, subject) = done.split_once('|').unwrap();
+            let logged = || {
+                let log = bed.log();
+                let mut lines = log.lines();
+                lines.any(|l| l.contains(what) && l.contains(subject))
+            };
+            until(&format!("nats-server logs {user} {act:?}"), logged).await;
+        }
+    }
+    // All streams are still there: each can be read.
+    let stream = control.bus.jetstream().get_stream("lac_main_plan").await;
+    stream.unwrap();
+}
+
+#[tokio::test]
+async fn who_waits_for_what_is_refused_learns_so_at_once() {
+    let bed = bed().await;
+    let control = bed.connect("control").await;
+    let ann = bed.connect("ann").await;
+    let denied = |error: BusError| {
+        assert!(matches!(error, BusError::Denied { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("ann") && text.contains("identity"), "{text}");
+    };
+    // Far longer than a test may take: no answer would show.
+    let limit = Duration::from_secs(3600);
+    let other = address::requests_of(&bed.id, "bob");
+    let asked = ann.bus.request::<_, Reply>(&other, &Request::Totals, limit);
+    denied(asked.await.unwrap_err());
+    let pilots = address::pilots_of(&bed.id, "ann");
+    let asked = ann
+        .bus
+        .request::<_, Reply>(&pilots, &PilotsRequest::Stop, limit);
+    denied(asked.await.unwrap_err());
+    let agents = address::agents(&bed.id);
+    denied(ann.bus.subscribe(&agents).await.unwrap_err());
+    let plan = address::plan(&bed.id);
+    denied(ann.bus.follow(&plan, Start::Last).await.unwrap_err());
+    let command = address::command(&bed.id, &NodeId::new("n1").unwrap());
+    denied(ann.bus.last(&command).await.unwrap_err());
+    let stored = ann.bus.store_raw(plan.as_str(), &[], b"x".to_vec()).await;
+    denied(stored.unwrap().wait().await.unwrap_err());
+    drop(control);
+}
+
+#[tokio::test]
+async fn an_answer_goes_to_an_inbox_and_nowhere_else() {
+    let bed = bed().await;
+    let control = bed.connect("control").await;
+    let ann = bed.connect("ann").await;
+    let mut asked = control
+        .bus
+        .subscribe(&address::requests(&bed.id))
+        .await
+        .unwrap();
+    // Ann may ask, and names a subject on which only control may speak.
+    let watch = bed.connect("root").await;
+    let released = address::released(&bed.id);
+    let mut heard = watch
+        .bus
+        .client()
+        .subscribe(released.to_string())
+        .await
+        .unwrap();
+    watch.bus.client().flush().await.unwrap();
+    let mut headers = async_nats::HeaderMap::new();
+    for (name, value) in [
+        ("ce-specversion", "1.0"),
+        ("ce-id", "x-1"),
+        ("ce-source", "x"),
+        ("ce-type", "lacuna.request"),
+        ("ce-dataversion", "1"),
+        ("content-type", "application/json"),
+    ] {
+        headers.insert(name, value);
+    }
+    let subject = address::requests_of(&bed.id, "ann").to_string();
+    let payload = r#"{"ask":"totals"}"#;
+    ann.bus
+        .client()
+        .publish_with_reply_and_headers(subject, released.to_string(), headers, payload.into())
+        .await
+        .unwrap();
+    let request = asked.next().await.unwrap();
+    let answer = Reply::Trainers {
+        now: lacuna_model::Timestamp::from_unix(1),
+        trainers: Vec::new(),
+    };
+    let error = control.bus.respond(&request, &answer).await.unwrap_err();
+    assert!(error.to_string().contains("no inbox"), "{error}");
+    nothing_comes(&mut heard).await;
+}
+
+/// Nothing comes.
+async fn nothing_comes(heard: &mut async_nats::Subscriber) {
+    use futures::StreamExt;
+    let wait = tokio::time::timeout(Duration::from_millis(500), heard.next());
+    assert!(wait.await.is_err(), "an answer went where it must not");
+}

@@ -1,0 +1,187 @@
+//! The whole of Lacuna with keys: each service does its work with just its permissions.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::bed::{count, lacuna, program, until};
+
+/// Asks an address by HTTP.
+pub(crate) fn get(at: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(at).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    let ask = format!("GET {path} HTTP/1.0\r\nHost: {at}\r\nConnection: close\r\n\r\n");
+    stream.write_all(ask.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer
+        .split_once("\r\n\r\n")
+        .map(|(_, body)| body.to_owned())
+}
+
+/// A running `lacuna up --secure`.
+pub(crate) struct Up {
+    child: Child,
+    pub(crate) dir: PathBuf,
+}
+
+impl Up {
+    /// Starts it in a folder, and waits until every service answers.
+    pub(crate) async fn start(dir: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
+        std::fs::create_dir_all(dir).unwrap();
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(dir.join("up.log"))
+            .unwrap();
+        let child = Command::new(program("lacuna"))
+            .args(["up", "--secure", "--data-dir"])
+            .arg(dir)
+            .args(args)
+            .env_remove("LACUNA_IDENTITY")
+            .envs(env.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let up = Self {
+            child,
+            dir: dir.to_owned(),
+        };
+        until("lacuna up --secure is up", || {
+            let said = std::fs::read_to_string(up.dir.join("up.log")).unwrap_or_default();
+            said.matches("up after").count() > said.matches("ended by the test").count()
+        })
+        .await;
+        up
+    }
+
+    /// What up.json says.
+    pub(crate) fn file(&self) -> Value {
+        let text = std::fs::read_to_string(self.dir.join("up.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Addresses of all services.
+    pub(crate) fn addresses(&self) -> BTreeMap<String, String> {
+        serde_json::from_value(self.file()["http"].clone()).unwrap()
+    }
+
+    /// Runs a command against it, as the operator.
+    pub(crate) fn lacuna(&self, args: &[&str]) -> Result<String, String> {
+        let dir = self.dir.display().to_string();
+        lacuna(args, &[("LACUNA_DATA_DIR", dir.as_str())])
+    }
+
+    /// What a service, or nats, has logged.
+    pub(crate) fn log(&self, name: &str) -> String {
+        let path = self.dir.join("logs").join(format!("{name}.log"));
+        std::fs::read_to_string(path).unwrap_or_default()
+    }
+
+    /// Asks it to end, and waits.
+    pub(crate) fn stop(mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        kill(pid, Signal::SIGTERM).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+        let mut log = File::options()
+            .append(true)
+            .open(self.dir.join("up.log"))
+            .unwrap();
+        log.write_all(b"ended by the test\n").unwrap();
+    }
+
+    /// Nobody was refused anything, and nobody died.
+    fn nothing_was_refused(&self) {
+        for (name, at) in self.addresses() {
+            let metrics = get(&at, "/metrics").unwrap_or_default();
+            let denied = count(&metrics, "lacuna_bus_denied_total");
+            assert_eq!(denied, 0, "{name}: {}", self.log(&name));
+        }
+        let nats = self.log("nats");
+        assert!(!nats.contains("Violation"), "{nats}");
+        let said = std::fs::read_to_string(self.dir.join("up.log")).unwrap();
+        assert!(!said.contains("died"), "{said}");
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        // Its children end with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn phase(up: &Up, trainer: &str) -> String {
+    let text = up.lacuna(&["trainers", "--all", "--json"]).unwrap();
+    let value: Value = serde_json::from_str(&text).unwrap();
+    let all = value["trainers"].as_array().unwrap().clone();
+    let found = all
+        .iter()
+        .find(|t| t["id"] == trainer || t["name"] == trainer);
+    found.map_or_else(String::new, |t| t["phase"].to_string())
+}
+
+#[tokio::test]
+async fn a_trainer_trains_to_its_end_with_keys_and_nobody_is_refused() {
+    let dir = tempfile::Builder::new()
+        .prefix("lacuna-secure-")
+        .tempdir()
+        .unwrap();
+    let data = dir.path().join("data");
+    let up = Up::start(&data, &[], &[]).await;
+    let trainer = dir.path().join("t.toml");
+    std::fs::write(
+        &trainer,
+        "[[trainer]]\nname = \"t\"\nlauncher = \"simulated\"\nsamples = 600.0\nmin_nodes = 1\n\
+         max_nodes = 4\nscaling = { nodes = [1, 4], samples_per_s = [50.0, 200.0] }\n\
+         rescale = { up = \"1s\", down = \"1s\" }\n",
+    )
+    .unwrap();
+    let trainer = trainer.display().to_string();
+    up.lacuna(&["events", "publish", "node.idle", "n1", "n2", "n3", "n4"])
+        .unwrap();
+    up.lacuna(&["submit", &trainer]).unwrap();
+    until("the trainer has ended", || phase(&up, "t").contains("done")).await;
+    // All that people look at.
+    for look in [
+        &["nodes"][..],
+        &["plan"],
+        &["explain", "t"],
+        &["trainers"],
+        &["observe", "report"],
+    ] {
+        if let Err(said) = up.lacuna(look) {
+            assert!(!said.contains("L004"), "{look:?}: {said}");
+        }
+    }
+    up.nothing_was_refused();
+    let page = up.file()["page"].as_str().unwrap().to_owned();
+    let page = page.trim_start_matches("http://").trim_end_matches('/');
+    assert!(get(page, "/").unwrap_or_default().contains("Lacuna"));
+    up.stop();
+    // With the same keys, and what the streams still hold.
+    let up = Up::start(&data, &[], &[]).await;
+    assert!(phase(&up, "t").contains("done"));
+    up.nothing_was_refused();
+    // A person without a key of these does not get in.
+    let nats = up.file()["nats"].as_str().unwrap().to_owned();
+    let refused = lacuna(
+        &["trainers", "--nats", &nats, "--cluster", "main"],
+        &[("LACUNA_DATA_DIR", "/nonexistent")],
+    )
+    .unwrap_err();
+    assert!(refused.contains("L0044"), "{refused}");
+    up.stop();
+}
