@@ -34,6 +34,20 @@ pub(crate) struct ConnectArgs {
     pub(crate) data_dir: Option<PathBuf>,
 }
 
+impl ConnectArgs {
+    /// Which cluster is meant.
+    #[must_use]
+    pub(crate) fn cluster_id(&self) -> ClusterId {
+        let running = || {
+            let data_dir = self.data_dir.clone().unwrap_or_else(default_data_dir);
+            RuntimeFile::read(&data_dir).and_then(|r| ClusterId::new(r.cluster).ok())
+        };
+        let proven = || Some(Identity::load(self.identity.as_deref()?).ok()?.cluster);
+        let named = self.cluster.clone().or_else(proven).or_else(running);
+        named.unwrap_or_else(|| lacuna_runtime::Config::default().cluster.id)
+    }
+}
+
 /// How long to wait for NATS, and for an answer.
 const CONNECT: Span = Span::from_secs(3);
 const ANSWER: Duration = Duration::from_secs(10);
@@ -87,16 +101,10 @@ impl Client {
         let url = args
             .nats
             .clone()
-            .or_else(|| own.as_ref().map(|own| own.url.clone()))
+            .or_else(|| own.map(|own| own.url))
             .or_else(|| running.as_ref().map(|r| r.nats.clone()))
             .unwrap_or_else(|| BusSettings::default().url);
-        let named = running.and_then(|r| ClusterId::new(r.cluster).ok());
-        let proven = own.map(|own| own.cluster);
-        let cluster = match args.cluster.clone().or(proven).or(named) {
-            Some(cluster) => cluster,
-            None => lacuna_runtime::Config::default().cluster.id,
-        };
-        Self::open(url, cluster, identity).await
+        Self::open(url, args.cluster_id(), identity).await
     }
 
     /// Connects to this cluster at this address.
@@ -211,8 +219,9 @@ impl Client {
         Ok(Messages(Kind::Kept(messages)))
     }
 
-    /// Sends an event as another program would: JSON, CloudEvents attributes in headers. Gives
-    /// its id and its acknowledgement to wait for.
+    /// Sends an event as another program would, as JSON: a bare one with CloudEvents attributes in
+    /// headers, a CloudEvent in structured mode as it is. Gives its id and its acknowledgement to
+    /// wait for.
     ///
     /// # Errors
     /// NATS does not answer.
@@ -221,20 +230,21 @@ impl Client {
         source: &str,
         event: &Value,
     ) -> Result<(String, PendingAck)> {
-        let id = self.bus.new_id();
-        let kind = event
-            .get("type")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let mut headers = vec![
-            ("ce-specversion", "1.0"),
-            ("ce-id", id.as_str()),
-            ("ce-source", source),
-            ("ce-type", kind),
-            ("content-type", "application/json"),
-        ];
-        if let Some(time) = event.get("time").and_then(Value::as_str) {
-            headers.push(("ce-time", time));
+        let text = |name: &str| event.get(name).and_then(Value::as_str);
+        let structured = text("specversion").is_some();
+        let own = text("id").filter(|_| structured).map(ToOwned::to_owned);
+        let id = own.unwrap_or_else(|| self.bus.new_id());
+        let mut headers = vec![("content-type", "application/json")];
+        if structured {
+            headers = vec![("content-type", "application/cloudevents+json")];
+        } else {
+            headers.extend([
+                ("ce-specversion", "1.0"),
+                ("ce-id", id.as_str()),
+                ("ce-source", source),
+                ("ce-type", text("type").unwrap_or_default()),
+            ]);
+            headers.extend(text("time").map(|time| ("ce-time", time)));
         }
         let subject = address::incoming_from(self.cluster(), source);
         let payload = event.to_string().into_bytes();

@@ -1,26 +1,17 @@
-//! `lacuna events publish` and `lacuna events tail`.
+//! `lacuna events publish`.
 
-use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use lacuna_model::{EventKind, NodeEvent, Timestamp};
-use lacuna_wire::{address, external};
+use lacuna_model::Timestamp;
+use lacuna_wire::address;
 
+use super::input::{self, check, documents, is_structured};
 use crate::client::{Client, ConnectArgs};
-use crate::error::{CliError, Exit, Result, file_error};
-use crate::output::{self, JsonArg, iso, iso_short, parse_time};
-
-/// What to do with events.
-#[derive(Debug, Subcommand)]
-pub(crate) enum EventsCommand {
-    /// Publish events, as a scheduler's hook or adapter does
-    Publish(PublishArgs),
-    /// Watch numbered events as ingest sends them
-    Tail(TailArgs),
-}
+use crate::error::{CliError, Exit, Result};
+use crate::output::{self, JsonArg, iso, parse_time};
 
 /// Types of event, version 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -67,9 +58,12 @@ Examples:
   lacuna events publish node.wanted a01n01 --deadline 2026-01-31T12:00:00Z
   lacuna events publish job.planned 4711 --nodes a01n01,a01n02 --start 2026-01-31T13:00:00Z
   lacuna events publish --json-file events.jsonl
+  lacuna events publish --json-file events.jsonl --dry-run
 
-Events are checked before they leave. Without --at, the time of arrival counts. In a JSON
-file there is one event a line: {\"type\": \"node.idle\", \"node\": \"a01n01\", \"time\": 1612988475}")]
+Events are checked before they leave, and published when the stream has acknowledged them. Without
+--at, the time of arrival counts. A JSON file has one event a line, one over many lines, or a list:
+bare ({\"type\": \"node.idle\", \"node\": \"a01n01\", \"time\": 1612988475}) or CloudEvents in structured
+mode. `lacuna events schema` says what an event holds.")]
 pub(crate) struct PublishArgs {
     /// What happened
     #[arg(required_unless_present = "json_file")]
@@ -95,9 +89,12 @@ pub(crate) struct PublishArgs {
     /// When a reservation ends
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     end: Option<Timestamp>,
-    /// Publish the events of this file, one JSON object a line; - reads standard input
+    /// Publish the events of this file; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "names"])]
     json_file: Option<PathBuf>,
+    /// Only check, and show what would be published
+    #[arg(long)]
+    dry_run: bool,
     /// Name of the publishing program, part of the subject and of ce-source
     #[arg(long, default_value = "cli")]
     source: String,
@@ -107,58 +104,51 @@ pub(crate) struct PublishArgs {
     connect: ConnectArgs,
 }
 
-/// Arguments of `events tail`.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  lacuna events tail\n  lacuna events tail --json-lines --count 10"
-)]
-pub(crate) struct TailArgs {
-    /// End after so many events
-    #[arg(long, short = 'n')]
-    count: Option<u64>,
-    /// One JSON object a line
-    #[arg(long)]
-    json_lines: bool,
-    #[command(flatten)]
-    connect: ConnectArgs,
-}
-
 fn refused(text: impl Into<String>) -> CliError {
     CliError::new("L0012", Exit::Failed, text)
 }
 
-/// The events that the arguments describe, as JSON objects of version 1, checked.
+/// The events that the arguments describe, bare or as CloudEvents, checked.
 fn objects(args: &PublishArgs) -> Result<Vec<Value>> {
-    let objects = match (&args.json_file, args.kind) {
-        (Some(path), _) => read_lines(path)?,
-        (None, Some(kind)) => from_arguments(kind, args),
-        (None, None) => return Err(refused("no event given")),
-    };
-    for (number, object) in objects.iter().enumerate() {
-        let bytes = object.to_string().into_bytes();
-        external::read([("content-type", "application/json")], &bytes)
-            .map_err(|e| refused(format!("event {}: {e}", number + 1)))?;
+    match (&args.json_file, args.kind) {
+        (Some(path), _) => of_file(path),
+        (None, Some(kind)) => {
+            let objects = from_arguments(kind, args);
+            for (number, object) in objects.iter().enumerate() {
+                check(object).map_err(|wrong| {
+                    let all: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+                    refused(format!("event {}: {}", number + 1, all.join("; ")))
+                })?;
+            }
+            Ok(objects)
+        }
+        (None, None) => Err(refused("no event given")),
     }
-    Ok(objects)
 }
 
-fn read_lines(path: &PathBuf) -> Result<Vec<Value>> {
-    let mut text = String::new();
-    if path.as_os_str() == "-" {
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .map_err(|e| file_error("read", path, &e))?;
-    } else {
-        text = std::fs::read_to_string(path).map_err(|e| file_error("read", path, &e))?;
+/// The events of a file; all or none.
+fn of_file(path: &Path) -> Result<Vec<Value>> {
+    let mut events = Vec::new();
+    for document in documents(&input::text(path)?) {
+        let wrong = document.wrong();
+        if let Some(first) = wrong.first() {
+            let line = format!("{}:{}", path.display(), document.line);
+            let more = match wrong.len() {
+                1 => String::new(),
+                n => format!(" (and {} more)", n - 1),
+            };
+            let check = format!(
+                "all that is wrong: lacuna events validate {}",
+                path.display()
+            );
+            return Err(refused(format!("{line}: {first}{more}")).remedy(check));
+        }
+        events.extend(document.value.ok());
     }
-    text.lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(at, line)| {
-            serde_json::from_str(line)
-                .map_err(|e| refused(format!("{}:{}: {e}", path.display(), at + 1)))
-        })
-        .collect()
+    if events.is_empty() {
+        return Err(refused(format!("{} holds no events", path.display())));
+    }
+    Ok(events)
 }
 
 fn from_arguments(kind: Kind, args: &PublishArgs) -> Vec<Value> {
@@ -196,87 +186,52 @@ fn from_arguments(kind: Kind, args: &PublishArgs) -> Vec<Value> {
         .collect()
 }
 
-fn line(event: &NodeEvent) -> String {
-    let what = match &event.kind {
-        EventKind::NodeIdle { node } => format!("node.idle      {node}"),
-        EventKind::NodeBusy { node } => format!("node.busy      {node}"),
-        EventKind::NodeDown { node, reason } => format!("node.down      {node} {reason}"),
-        EventKind::NodeWanted { node, deadline } => {
-            format!("node.wanted    {node} by {}", iso(*deadline))
-        }
-        EventKind::NodeReleased { node } => format!("node.released  {node}"),
-        EventKind::JobPlanned { job, nodes, start } => {
-            format!(
-                "job.planned    {job} on {} nodes at {}",
-                nodes.len(),
-                iso(*start)
-            )
-        }
-        EventKind::Reservation {
-            name,
-            nodes,
-            start,
-            end,
-        } => {
-            format!(
-                "reservation    {name} of {} nodes, {} to {}",
-                nodes.len(),
-                iso(*start),
-                iso(*end)
-            )
-        }
-        EventKind::Snapshot { idle } => format!("snapshot       {} idle nodes", idle.len()),
-    };
-    format!("{:>8}  {}  {what}", event.seq, iso_short(event.at))
-}
-
-/// Runs `events`.
+/// Runs `events publish`.
 ///
 /// # Errors
-/// An event is malformed, or NATS does not answer.
-pub(crate) async fn run(command: EventsCommand) -> Result<()> {
-    match command {
-        EventsCommand::Publish(args) => {
-            let objects = objects(&args)?;
-            let client = Client::connect(&args.connect).await?;
-            let mut acks = Vec::with_capacity(objects.len());
-            for object in &objects {
-                acks.push(client.send_external(&args.source, object).await?.1);
-            }
-            for ack in acks {
-                ack.wait().await.map_err(|e| crate::client::from_bus(&e))?;
-            }
-            if args.json.json {
-                return output::print_json(&json!({ "published": objects.len() }));
-            }
-            output::print(&format!("{} published", objects.len()))
-        }
-        EventsCommand::Tail(args) => tail(args).await,
+/// An event is malformed, NATS does not answer, or the stream does not acknowledge.
+pub(super) async fn run(args: PublishArgs) -> Result<()> {
+    let objects = objects(&args)?;
+    if args.dry_run {
+        return show(&args, &objects);
     }
+    let client = Client::connect(&args.connect).await?;
+    let mut acks = Vec::with_capacity(objects.len());
+    for object in &objects {
+        acks.push(client.send_external(&args.source, object).await?.1);
+    }
+    let mut sequences = Vec::with_capacity(acks.len());
+    for ack in acks {
+        sequences.push(ack.wait().await.map_err(|e| crate::client::from_bus(&e))?);
+    }
+    if args.json.json {
+        let value = json!({ "published": objects.len(), "sequences": sequences });
+        return output::print_json(&value);
+    }
+    output::print(&format!("{} published", objects.len()))
 }
 
-async fn tail(args: TailArgs) -> Result<()> {
-    let client = Client::connect(&args.connect).await?;
-    let mut events = client.listen(&address::event(client.cluster())).await?;
-    let stop = crate::up::stop_token();
-    let mut left = args.count.unwrap_or(u64::MAX);
-    while left > 0 {
-        let event = tokio::select! {
-            event = events.next() => event,
-            () = stop.cancelled() => return Ok(()),
-        };
-        let Some(event) = event else {
-            return Err(crate::client::lost());
-        };
-        left -= 1;
-        if args.json_lines {
-            let value = json!({ "seq": event.seq, "at": iso(event.at), "event": event.kind });
-            output::print(&value.to_string())?;
-        } else {
-            output::print(&line(&event))?;
-        }
+/// What would be published.
+fn show(args: &PublishArgs, objects: &[Value]) -> Result<()> {
+    let cluster = args.connect.cluster_id();
+    let subject = address::incoming_from(&cluster, &args.source);
+    let mode = |object: &Value| match is_structured(object) {
+        true => "structured",
+        false => "binary",
+    };
+    if args.json.json {
+        let each = objects
+            .iter()
+            .map(|o| json!({ "mode": mode(o), "event": o }));
+        let each: Vec<Value> = each.collect();
+        let value = json!({ "published": 0, "subject": subject.as_str(), "events": each });
+        return output::print_json(&value);
     }
-    Ok(())
+    let lines = objects
+        .iter()
+        .map(|o| format!("{subject}  {}  {o}", mode(o)));
+    let end = format!("{} not published", objects.len());
+    output::print(&lines.chain([end]).collect::<Vec<_>>().join("\n"))
 }
 
 #[cfg(test)]
@@ -326,5 +281,9 @@ mod tests {
         .unwrap();
         let error = parse(&format!("x --json-file {}", path.display())).unwrap_err();
         assert!(error.message.contains("e.jsonl:3"), "{}", error.message);
+        let structured = r#"[{"specversion":"1.0","id":"1","source":"s","type":"node.busy","data":{"node":"a"}}]"#;
+        std::fs::write(&path, structured).unwrap();
+        let events = parse(&format!("x --json-file {}", path.display())).unwrap();
+        assert!(events.len() == 1 && is_structured(&events[0]));
     }
 }

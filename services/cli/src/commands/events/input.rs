@@ -1,0 +1,138 @@
+//! Events out of a file: one JSON object a line, one object over many lines, or a list of objects
+//! (a batch of CloudEvents). Each is a bare event or a CloudEvent in structured mode.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use lacuna_wire::external::{self, ExternalError};
+
+use crate::error::{Result, file_error};
+
+/// Where one event begins, and what stands there.
+pub(super) struct Document {
+    /// The line of the file, from 1.
+    pub(super) line: usize,
+    /// Its place in a list, from 1, if it stands in one.
+    pub(super) element: Option<usize>,
+    /// The object, or why it is no JSON.
+    pub(super) value: std::result::Result<Value, String>,
+}
+
+impl Document {
+    /// The place, for people.
+    pub(super) fn place(&self) -> String {
+        match self.element {
+            Some(element) => format!("line {}, element {element}", self.line),
+            None => format!("line {}", self.line),
+        }
+    }
+
+    /// All that is wrong with it.
+    pub(super) fn wrong(&self) -> Vec<ExternalError> {
+        match &self.value {
+            Err(reason) => vec![ExternalError::Syntax {
+                reason: reason.clone(),
+            }],
+            Ok(value) => check(value).err().unwrap_or_default(),
+        }
+    }
+}
+
+/// Reads an event as ingest does.
+pub(super) fn check(value: &Value) -> std::result::Result<external::External, Vec<ExternalError>> {
+    let bytes = value.to_string().into_bytes();
+    external::check([("content-type", "application/json")], &bytes)
+}
+
+/// Whether an event is a CloudEvent in structured mode.
+pub(super) fn is_structured(value: &Value) -> bool {
+    value.get("specversion").is_some()
+}
+
+/// The text of a file, or of standard input.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn text(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let read = if path.as_os_str() == "-" {
+        std::io::stdin().read_to_string(&mut text).map(|_| ())
+    } else {
+        std::fs::read_to_string(path).map(|found| text = found)
+    };
+    read.map_err(|e| file_error("read", path, &e))?;
+    Ok(text)
+}
+
+/// The events of a text.
+pub(super) fn documents(text: &str) -> Vec<Document> {
+    let lines = || {
+        let lines = text.lines().enumerate();
+        lines.filter(|(_, line)| !line.trim().is_empty())
+    };
+    let Some((first, _)) = lines().next() else {
+        return Vec::new();
+    };
+    let whole = match serde_json::from_str::<Value>(text) {
+        Ok(Value::Array(list)) => {
+            let each = list.into_iter().enumerate();
+            return each
+                .map(|(at, value)| Document {
+                    line: first + 1,
+                    element: Some(at + 1),
+                    value: Ok(value),
+                })
+                .collect();
+        }
+        Ok(value) => {
+            return vec![Document {
+                line: first + 1,
+                element: None,
+                value: Ok(value),
+            }];
+        }
+        Err(error) => error,
+    };
+    let each: Vec<Document> = lines()
+        .map(|(at, line)| Document {
+            line: at + 1,
+            element: None,
+            value: serde_json::from_str(line).map_err(|e| e.to_string()),
+        })
+        .collect();
+    // Where no line is an object, one was meant that goes over many lines.
+    if each.iter().any(|d| matches!(d.value, Ok(Value::Object(_)))) {
+        return each;
+    }
+    vec![Document {
+        line: whole.line(),
+        element: None,
+        value: Err(whole.to_string()),
+    }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(text: &str) -> Vec<(String, bool)> {
+        let all = documents(text);
+        all.iter().map(|d| (d.place(), d.value.is_ok())).collect()
+    }
+
+    #[test]
+    fn lines_lists_and_long_objects_are_told_apart() {
+        let line = |n: usize, ok| (format!("line {n}"), ok);
+        assert_eq!(
+            places("\n{\"a\":1}\n\n{nonsense\n{}\n"),
+            [line(2, true), line(4, false), line(5, true)]
+        );
+        assert_eq!(places("\n{\n \"a\": 1\n}\n"), [line(2, true)]);
+        assert_eq!(places("{\n \"a\": 1,\n}\n"), [line(3, false)]);
+        let listed = |n| (format!("line 1, element {n}"), true);
+        assert_eq!(places("[{}, {}]"), [listed(1), listed(2)]);
+        assert_eq!(places(" \n"), []);
+    }
+}

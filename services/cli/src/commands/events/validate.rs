@@ -1,0 +1,141 @@
+//! `lacuna events validate`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::input::{self, Document, documents, is_structured};
+use crate::error::{CliError, Result};
+use crate::output::{self, JsonArg};
+
+/// Arguments of `events validate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna events validate events.jsonl
+  my-hook --dry-run | lacuna events validate - --json
+
+A file holds one JSON object a line, one object over many lines, or a list of objects. Each is a
+bare event or a CloudEvent in structured mode. Nothing is published. Exit code 1 if one is wrong.")]
+pub(crate) struct ValidateArgs {
+    /// The file; - reads standard input
+    file: PathBuf,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// Runs `events validate`.
+///
+/// # Errors
+/// The file cannot be read, or an event in it is wrong.
+pub(super) fn run(args: &ValidateArgs) -> Result<()> {
+    let documents = documents(&input::text(&args.file)?);
+    let findings: Vec<Finding> = documents.iter().flat_map(findings).collect();
+    let wrong = findings.iter().filter(|f| f.fault).count();
+    if args.json.json {
+        let value = json!({
+            "events": documents.len(),
+            "errors": listed(&findings, true),
+            "warnings": listed(&findings, false),
+        });
+        output::print_json(&value)?;
+    } else {
+        let name = args.file.display();
+        let lines = findings
+            .iter()
+            .map(|f| format!("{name}: {}: {}", f.place, f.message));
+        let end = match (documents.len(), wrong) {
+            (0, _) => format!("{name} holds no events"),
+            (events, 0) => format!("{events} events, all as they should be"),
+            (events, wrong) => format!("{events} events, {wrong} errors"),
+        };
+        output::print(&lines.chain([end]).collect::<Vec<_>>().join("\n"))?;
+    }
+    if wrong > 0 || documents.is_empty() {
+        return Err(CliError::said());
+    }
+    Ok(())
+}
+
+/// Something to say of one event.
+struct Finding {
+    place: String,
+    line: usize,
+    element: Option<usize>,
+    /// Whether ingest would refuse the event.
+    fault: bool,
+    field: Option<&'static str>,
+    expected: String,
+    message: String,
+}
+
+fn findings(document: &Document) -> Vec<Finding> {
+    let finding = |fault, field, expected, message| Finding {
+        place: document.place(),
+        line: document.line,
+        element: document.element,
+        fault,
+        field,
+        expected,
+        message,
+    };
+    let wrong = document.wrong().into_iter();
+    let mut all: Vec<Finding> = wrong
+        .map(|e| finding(true, e.field(), e.expected(), e.to_string()))
+        .collect();
+    if let Some(event) = document.value.as_ref().ok().filter(|v| is_structured(v)) {
+        for name in ["id", "source"] {
+            if event.get(name).is_none_or(Value::is_null) {
+                let message = format!("no {name:?}: a repetition would count as another event");
+                all.push(finding(
+                    false,
+                    Some(name),
+                    format!("a field {name:?}"),
+                    message,
+                ));
+            }
+        }
+    }
+    all
+}
+
+fn listed(findings: &[Finding], fault: bool) -> Vec<Value> {
+    let some = findings.iter().filter(|f| f.fault == fault);
+    some.map(|f| {
+        json!({
+            "line": f.line,
+            "element": f.element,
+            "field": f.field,
+            "expected": f.expected,
+            "message": f.message,
+        })
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_line_its_field_and_what_was_expected() {
+        let text = "{\"type\":\"node.idle\",\"node\":\"a\"}\n\
+            {\"type\":\"reservation\",\"nodes\":\"a\",\"start\":\"noon\"}\n\
+            {\"specversion\":\"1.0\",\"type\":\"node.busy\",\"data\":{\"node\":\"a\"}}\n\
+            {oops\n";
+        let all: Vec<Finding> = documents(text).iter().flat_map(findings).collect();
+        let found: Vec<_> = all.iter().map(|f| (f.line, f.field, f.fault)).collect();
+        let expected = [
+            (2, Some("name"), true),
+            (2, Some("nodes"), true),
+            (2, Some("start"), true),
+            (2, Some("end"), true),
+            (3, Some("id"), false),
+            (3, Some("source"), false),
+            (4, None, true),
+        ];
+        assert_eq!(found, expected);
+        assert!(all.iter().all(|f| !f.expected.is_empty()));
+    }
+}
