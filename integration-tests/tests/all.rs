@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod browser;
+#[cfg(test)]
 mod compose;
 #[cfg(test)]
 mod dashboards;
