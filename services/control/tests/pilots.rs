@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 mod common;
+#[path = "pilots/operator.rs"]
+mod operator;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -441,40 +443,6 @@ async fn an_observer_counts_what_plans_would_have_used_and_what_was_taken() {
     assert!(sum(|h| h.harvested_node_s) >= 2.0, "{kept:?}");
     assert!(sum(|h| h.idle_node_s) > sum(|h| h.planned_node_s));
     assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_operator_stops_all_pilots_and_resumes() {
-    use lacuna_wire::msg::{PilotsRequest, Reply};
-    let (nats, slurm) = (TestNats::start(), Slurm::new());
-    let bus = connect(&nats, &cluster(), "forecast").await;
-    let control = Control::start(&nats, slurm.config("on")).await;
-    idle(&bus, 1, &["n1"]).await;
-    control
-        .until("a submission", |_| slurm.lines("sbatch.log").len() == 1)
-        .await;
-    let ask = async |request: PilotsRequest| {
-        let subject = address::pilots_of(&cluster(), "tester");
-        let reply: Reply = bus
-            .request(&subject, &request, Duration::from_secs(5))
-            .await
-            .unwrap();
-        assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
-    };
-    ask(PilotsRequest::Stop).await;
-    control
-        .until("a cancellation", |_| slurm.lines("scancel.log").len() == 1)
-        .await;
-    idle(&bus, 2, &["n1", "n2"]).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(slurm.lines("sbatch.log").len(), 1);
-    ask(PilotsRequest::Resume).await;
-    control
-        .until("another submission", |_| {
-            slurm.lines("sbatch.log").len() == 2
-        })
-        .await;
-    control.end().await;
 }
 
 fn report() -> lacuna_model::PlanReport {
