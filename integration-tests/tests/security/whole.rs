@@ -127,9 +127,7 @@ fn phase(up: &Up, trainer: &str) -> String {
     let text = up.lacuna(&["trainers", "--all", "--json"]).unwrap();
     let value: Value = serde_json::from_str(&text).unwrap();
     let all = value["trainers"].as_array().unwrap().clone();
-    let found = all
-        .iter()
-        .find(|t| t["id"] == trainer || t["name"] == trainer);
+    let found = all.iter().find(|t| t["trainer"] == trainer);
     found.map_or_else(String::new, |t| t["phase"].to_string())
 }
 
