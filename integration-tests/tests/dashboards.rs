@@ -5,6 +5,7 @@
 mod alerts;
 mod exposition;
 mod live;
+mod pages;
 mod panels;
 mod prometheus;
 mod provisioning;

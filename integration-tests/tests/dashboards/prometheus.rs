@@ -39,6 +39,8 @@ impl Prometheus {
             assert!(text.contains(from), "deploy/prometheus.yml has no {from}");
             text = text.replace(from, to);
         }
+        // It watches the folder, so that must be there first.
+        std::fs::create_dir_all(&targets).unwrap();
         let config = dir.join("prometheus.yml");
         std::fs::write(&config, text).unwrap();
         let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
