@@ -6,9 +6,13 @@ mod architecture;
 #[cfg(test)]
 mod browser;
 #[cfg(test)]
+mod browser;
+#[cfg(test)]
 mod compose;
 #[cfg(test)]
 mod dashboards;
+#[cfg(test)]
+mod load;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]

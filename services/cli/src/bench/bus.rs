@@ -1,8 +1,10 @@
-//! `lacuna bench bus`: its own nats-server, real services, a thousand nodes, ten trainers.
+//! `lacuna bench bus`: its own nats-server, real services, ten thousand nodes, a hundred trainers.
 
+use std::io::IsTerminal as _;
 use std::time::Duration;
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use lacuna_model::{
@@ -12,48 +14,67 @@ use lacuna_runtime::Config;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::msg::{Reply, Request};
 
-use super::{echo, latency, sustained};
+use super::churn::Churn;
+use super::flow::Flow;
+use super::{bus_table, echo, latency, plain, sustained};
 use crate::client::{Client, from_bus, unexpected};
 use crate::commands::submit::submit_all;
 use crate::error::{CliError, Exit, Result, file_error};
-use crate::output::{self, JsonArg, latency as seconds, quantile};
-use crate::table::{Side, facts, render};
+use crate::output::{self, JsonArg, quantile};
 use crate::up::{Family, Settings, stop_token};
+
+/// Events that are published at once while all comes up.
+const TOGETHER: usize = 1000;
+/// How long the comparison with plain NATS lasts at most, seconds a way.
+const PLAIN_S: u64 = 20;
 
 /// Arguments of `bench bus`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lacuna bench bus
-  lacuna bench bus --seconds 10 --samples 50 --json
+  lacuna bench bus --seconds 10 --nodes 1000 --burst 3000 --samples 20 --json
 
-It starts its own nats-server and services. Measured are:
-  idle -> run      from publishing node.idle to the command that starts training there; ingest,
-                   forecast, planner and control are between (each is heard of in the lines below)
-  busy -> command  from publishing node.busy to the first command to what is left of the trainer
-  echo             the same computer's plain NATS round trip, publish to reply, for comparison
-  sustained        --rate events a second for --seconds, counted at every stage; queues are read
-                   once a second
-Rescaling costs nothing here, so that every hole is worth taking at once.")]
+It starts its own nats-server and services. Half of the nodes train, the others come and go. Measured
+are, one after the other:
+  quiet      from publishing node.idle to the command that starts training there; ingest,
+             forecast, planner and control are between (each is heard of in the lines below); from
+             node.busy to the first command to what is left of the trainer
+  bursts     --burst events at once: until the queue has kept them, until the pool knows of them
+  load       --rate events a second for --seconds: latencies of every event, and of those that take a
+             node in training (--hit-share) until a plan knows and until the node is told to stop
+  memory     of each process, once a second; the slope is that of the last two thirds of the load
+  plain      the same sizes and rates by NATS alone: publish/subscribe, and into a stream
+Every event must be accounted for; the exit code is 1 if one is not. One agent plays all nodes here: its
+memory is that of thousands. Rescaling costs nothing here, so that every hole is worth taking at once.")]
 pub(crate) struct BusArgs {
     /// How long the steady load lasts
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 600)]
     seconds: u64,
     /// Events a second
     #[arg(long, default_value_t = 1000)]
     rate: u32,
-    /// Samples of each latency
+    /// Samples of each quiet latency
     #[arg(long, default_value_t = 100)]
     samples: u32,
-    /// Nodes in the pool
-    #[arg(long, default_value_t = 1000)]
+    /// Nodes of the machine
+    #[arg(long, default_value_t = 10_000)]
     nodes: u32,
-    /// Trainers
-    #[arg(long, default_value_t = 10)]
+    /// Trainers, on half of the nodes
+    #[arg(long, default_value_t = 100)]
     trainers: u32,
-    /// Share of the steady load that hits nodes in training
-    #[arg(long, default_value_t = 0.001)]
-    preempt_share: f64,
+    /// Bursts before the steady load
+    #[arg(long, default_value_t = 3)]
+    bursts: u32,
+    /// Events of a burst
+    #[arg(long, default_value_t = 30_000)]
+    burst: u64,
+    /// Share of the events that take a node in training
+    #[arg(long, default_value_t = 0.002, value_name = "SHARE")]
+    hit_share: f64,
+    /// Which nodes come and go
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Keep data and logs in this folder, instead of a temporary one
     #[arg(long, value_name = "DIR")]
     data_dir: Option<std::path::PathBuf>,
@@ -69,9 +90,9 @@ pub(crate) struct Quantiles {
     /// How often.
     pub(crate) samples: usize,
     /// Median.
-    pub p50_s: Option<f64>,
+    pub(crate) p50_s: Option<f64>,
     /// 99th percentile.
-    pub p99_s: Option<f64>,
+    pub(crate) p99_s: Option<f64>,
     /// Longest.
     pub(crate) max_s: Option<f64>,
 }
@@ -91,22 +112,45 @@ impl Quantiles {
     }
 }
 
+/// All that was measured.
 #[derive(Debug, Serialize)]
-struct Outcome {
-    nodes: u32,
-    trainers: u32,
-    latencies: Vec<Quantiles>,
-    sustained: sustained::Sustained,
-    deaths: u32,
-    start_s: f64,
+pub(crate) struct Outcome {
+    /// Nodes of the machine.
+    pub(crate) nodes: u32,
+    /// Nodes in training.
+    pub(crate) training: u32,
+    /// Trainers.
+    pub(crate) trainers: u32,
+    /// Which nodes came and went.
+    pub(crate) seed: u64,
+    /// Events a second.
+    pub(crate) rate: u32,
+    /// Seconds until all services answered.
+    pub(crate) start_s: f64,
+    /// Seconds until every node that is to train had its lease.
+    pub(crate) fill_s: f64,
+    /// Latencies without other load.
+    pub(crate) quiet: Vec<Quantiles>,
+    /// The bursts.
+    pub(crate) bursts: Vec<sustained::Burst>,
+    /// The steady load.
+    pub(crate) sustained: sustained::Sustained,
+    /// Where all events have gone.
+    pub(crate) account: sustained::Account,
+    /// The same by NATS alone.
+    pub(crate) plain: Vec<plain::Plain>,
+    /// Times that a service died.
+    pub(crate) deaths: u32,
 }
 
-/// What both measurements work on.
+/// What all measurements work on.
 pub(crate) struct Bench {
     /// The bus.
     pub(crate) client: Client,
-    /// The nodes of the pool.
+    /// The nodes in training.
     pub(crate) nodes: Vec<NodeId>,
+    /// The nodes that come and go.
+    pub(crate) spare: Vec<NodeId>,
     /// Addresses of /metrics, by service.
     pub(crate) http: std::collections::BTreeMap<String, String>,
     /// Where up.json is.
@@ -150,12 +194,15 @@ impl Bench {
         &self,
         events: impl Iterator<Item = serde_json::Value>,
     ) -> Result<()> {
-        let mut acks = Vec::new();
-        for event in events {
-            acks.push(self.client.send_external("bench", &event).await?.1);
-        }
-        for ack in acks {
-            ack.wait().await.map_err(|e| from_bus(&e))?;
+        let mut events = events.peekable();
+        while events.peek().is_some() {
+            let mut acks = Vec::new();
+            for event in events.by_ref().take(TOGETHER) {
+                acks.push(self.client.send_external("bench", &event).await?.1);
+            }
+            for ack in acks {
+                ack.wait().await.map_err(|e| from_bus(&e))?;
+            }
         }
         Ok(())
     }
@@ -163,23 +210,29 @@ impl Bench {
     /// Waits until control has this many nodes in the pool and under leases.
     ///
     /// # Errors
-    /// It does not come to that within 30 s.
+    /// It does not come to that in time: half a minute, and longer with many nodes.
     pub(crate) async fn settle(&self, pool: u32, leased: u32) -> Result<()> {
         let watch = Stopwatch::start();
+        let limit_s = 30.0 + f64::from(leased) / 50.0;
         loop {
-            let totals = match self.client.ask(Request::Totals).await? {
-                Reply::Totals(totals) => totals,
-                other => return Err(unexpected(other)),
+            let totals = match self.client.ask(Request::Totals).await {
+                Ok(Reply::Totals(totals)) => totals,
+                Ok(other) => return Err(unexpected(other)),
+                // It has much to do while thousands of nodes come at once.
+                Err(busy) if busy.code.as_deref() == Some("L0002") && watch.seconds() < limit_s => {
+                    continue;
+                }
+                Err(other) => return Err(other),
             };
             if totals.pool_nodes == pool && totals.leased_nodes == leased {
                 return Ok(());
             }
-            if watch.seconds() > 30.0 {
+            if watch.seconds() > limit_s {
                 return Err(CliError::new(
                     "L0002",
                     Exit::Failed,
                     format!(
-                        "after 30 s there are {} nodes in the pool and {} leased: expected {pool} and {leased}",
+                        "after {limit_s:.0} s there are {} nodes in the pool and {} leased: expected {pool} and {leased}",
                         totals.pool_nodes, totals.leased_nodes
                     ),
                 ));
@@ -189,9 +242,29 @@ impl Bench {
     }
 }
 
-async fn measure(args: &BusArgs, bench: &Bench) -> Result<(Vec<Quantiles>, sustained::Sustained)> {
-    // A fifth more than needed, so that every hole finds a taker.
-    let most = (args.nodes * 6 / 5).div_ceil(args.trainers.max(1));
+/// A bar on a terminal, nothing elsewhere.
+fn bar(hidden: bool, seconds: u64) -> ProgressBar {
+    if hidden || !std::io::stderr().is_terminal() {
+        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    }
+    let bar = ProgressBar::new(seconds);
+    if let Ok(style) =
+        ProgressStyle::with_template("{msg:24} {wide_bar} {pos}/{len} s of load  {elapsed}")
+    {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// All but what only the family knows.
+async fn measure(args: &BusArgs, bench: &Bench, start_s: f64) -> Result<Outcome> {
+    let bar = bar(args.json.json, args.seconds);
+    bar.set_message("filling the nodes");
+    let training = bench.nodes.len() as u32;
+    let (flow, listening) = Flow::listen(bench).await?;
+    let watch = Stopwatch::start();
+    let most = training.div_ceil(args.trainers.max(1));
     let trainers = (0..args.trainers)
         .map(|n| trainer(n, most))
         .collect::<Result<Vec<_>>>()?;
@@ -199,22 +272,60 @@ async fn measure(args: &BusArgs, bench: &Bench) -> Result<(Vec<Quantiles>, susta
     bench
         .publish_all(bench.nodes.iter().map(|n| event("node.idle", n)))
         .await?;
-    bench.settle(args.nodes, args.nodes).await?;
-    let mut latencies = latency::measure(bench, args.samples).await?;
-    latencies.push(echo::measure(&bench.client, args.samples * 10).await?);
+    bench.settle(training, training).await?;
+    let fill_s = watch.seconds();
+    bar.set_message("quiet latencies");
+    let mut quiet = latency::measure(bench, args.samples).await?;
+    quiet.push(echo::measure(&bench.client, args.samples * 10).await?);
+    let churn = Churn::new(&bench.spare, &bench.nodes, args.hit_share, args.seed);
+    let mut pressure = sustained::Pressure::new(bench, &flow, churn, &bar).await;
+    let mut bursts = Vec::new();
+    for number in 1..=args.bursts {
+        bar.set_message(format!("burst {number}"));
+        bursts.push(pressure.burst(args.burst).await?);
+    }
+    bar.set_message("steady load");
     let load = sustained::Load {
         seconds: args.seconds,
         rate: args.rate,
-        preempt_share: args.preempt_share,
     };
-    let sustained = sustained::measure(bench, load).await?;
-    Ok((latencies, sustained))
+    let sustained = pressure.steady(load).await?;
+    let account = pressure.account().await;
+    drop(listening);
+    bar.set_message("plain NATS");
+    let short = sustained::Load {
+        seconds: load.seconds.min(PLAIN_S),
+        ..load
+    };
+    let plain = plain::measure(&bench.client, args.burst, short).await?;
+    bar.finish_and_clear();
+    Ok(Outcome {
+        nodes: args.nodes,
+        training,
+        trainers: args.trainers,
+        seed: args.seed,
+        rate: args.rate,
+        start_s,
+        fill_s,
+        quiet,
+        bursts,
+        sustained,
+        account,
+        plain,
+        deaths: 0,
+    })
+}
+
+fn names(prefix: &str, count: u32) -> Result<Vec<NodeId>> {
+    let name = |i| NodeId::new(format!("{prefix}{i:05}"));
+    let names: std::result::Result<_, _> = (0..count).map(name).collect();
+    names.map_err(|e| CliError::failed(e.to_string()))
 }
 
 /// Runs `bench bus`.
 ///
 /// # Errors
-/// A program is missing or a service does not answer.
+/// A program is missing or a service does not answer, or an event is not accounted for.
 pub(crate) async fn run(args: BusArgs) -> Result<()> {
     let stop = stop_token();
     let temporary = tempfile::Builder::new()
@@ -228,6 +339,8 @@ pub(crate) async fn run(args: BusArgs) -> Result<()> {
     let mut config = Config::default();
     config.control.max_parallel = args.trainers;
     config.agent.report_every = Span::from_secs(1);
+    let training = args.nodes / 2;
+    let (nodes, spare) = (names("n", training)?, names("s", args.nodes - training)?);
     let watch = Stopwatch::start();
     let settings = Settings {
         data_dir: data_dir.clone(),
@@ -238,19 +351,17 @@ pub(crate) async fn run(args: BusArgs) -> Result<()> {
     family.start_ingest()?;
     let ready = family.wait_until_ready(Duration::from_secs(30)).await;
     let start_s = watch.seconds();
-    let nodes = (0..args.nodes)
-        .map(|i| NodeId::new(format!("n{i:05}")))
-        .collect::<std::result::Result<_, _>>();
     let outcome = async {
         ready?;
         let bench = Bench {
             client: Client::at(&family.file.nats, &family.file.cluster).await?,
-            nodes: nodes.map_err(|e| CliError::failed(e.to_string()))?,
+            nodes,
+            spare,
             http: family.file.http.clone(),
             data_dir,
         };
         tokio::select! {
-            measured = measure(&args, &bench) => measured,
+            measured = measure(&args, &bench, start_s) => measured,
             e = family.until_broken() => Err(e),
             () = stop.cancelled() => Err(CliError::failed("interrupted")),
         }
@@ -258,99 +369,14 @@ pub(crate) async fn run(args: BusArgs) -> Result<()> {
     .await;
     let deaths = family.deaths;
     family.stop().await;
-    let (latencies, sustained) = outcome?;
-    let outcome = Outcome {
-        nodes: args.nodes,
-        trainers: args.trainers,
-        latencies,
-        sustained,
-        deaths,
-        start_s,
-    };
+    let outcome = Outcome { deaths, ..outcome? };
     if args.json.json {
-        output::print_json(&outcome)
+        output::print_json(&outcome)?;
     } else {
-        output::print(&outcome.table())
+        output::print(&bus_table::table(&outcome))?;
     }
-}
-
-impl Outcome {
-    fn table(&self) -> String {
-        let rows: Vec<Vec<String>> = self
-            .latencies
-            .iter()
-            .map(|q| {
-                vec![
-                    q.what.to_owned(),
-                    q.samples.to_string(),
-                    seconds(q.p50_s),
-                    seconds(q.p99_s),
-                    seconds(q.max_s),
-                ]
-            })
-            .collect();
-        let columns = [
-            ("LATENCY", Side::Left),
-            ("SAMPLES", Side::Right),
-            ("P50", Side::Right),
-            ("P99", Side::Right),
-            ("MAX", Side::Right),
-        ];
-        let s = &self.sustained;
-        let mut lines = vec![
-            (
-                "published",
-                format!(
-                    "{} events in {:.1} s ({:.0}/s)",
-                    s.published,
-                    s.seconds,
-                    s.published as f64 / s.seconds
-                ),
-            ),
-            ("acknowledged", s.acknowledged.to_string()),
-            (
-                "numbered",
-                format!("{} by ingest, {} gaps in their numbers", s.numbered, s.gaps),
-            ),
-            (
-                "seen",
-                format!(
-                    "last event {}; newest pool is of event {}, newest plan of {} (none follows if nothing changes)",
-                    s.last_seq, s.pool_seq, s.plan_seq
-                ),
-            ),
-            (
-                "caught up",
-                format!("{} after the last event", seconds(s.catch_up_s)),
-            ),
-            (
-                "queue",
-                format!(
-                    "at most {} events wait for ingest; pool at most {} events behind",
-                    s.queue_max, s.pool_lag_max
-                ),
-            ),
-            ("lost", s.lost.to_string()),
-            ("commands", format!("{} in that time", s.commands)),
-        ];
-        let memory: Vec<String> = s
-            .rss_mib
-            .iter()
-            .map(|(name, (before, after))| format!("{name} {before:.0}->{after:.0}"))
-            .collect();
-        lines.push(("memory MiB", memory.join(", ")));
-        for (name, value) in &s.metrics {
-            lines.push((name.as_str(), value.to_string()));
-        }
-        if self.deaths > 0 {
-            lines.push(("restarts", format!("{} services died", self.deaths)));
-        }
-        format!(
-            "{} nodes in the pool, {} trainers\n\n{}\n{}",
-            self.nodes,
-            self.trainers,
-            render(&columns, &rows),
-            facts(&lines)
-        )
+    if outcome.account.holds() && deaths == 0 {
+        return Ok(());
     }
+    Err(CliError::said())
 }

@@ -1,11 +1,16 @@
 //! `lacuna bench`: measurements on this machine, with real processes.
 
 mod bus;
+mod bus_table;
+mod churn;
 mod data;
 mod echo;
+mod flow;
 mod forecast_plan;
 mod latency;
+mod memory;
 mod parse;
+mod plain;
 mod profile;
 mod replay;
 mod scrape;
@@ -19,7 +24,7 @@ use crate::error::Result;
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// From event to command, and a thousand events a second
+    /// From event to command, bursts, a thousand events a second, memory; beside plain NATS
     Bus(bus::BusArgs),
     /// The allocation problem: dynamic programme, HiGHS, and the published formulation
     Solve(solve::SolveBenchArgs),

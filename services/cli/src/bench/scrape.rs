@@ -1,5 +1,7 @@
 //! Reads what a service exposes at /metrics.
 
+use std::collections::BTreeMap;
+
 use crate::up::get;
 
 /// The value of a metric, summed over its labels; nothing if the service has none of it.
@@ -27,13 +29,28 @@ pub(crate) async fn exposition(address: &str) -> String {
         .map_or_else(String::new, |(_, body)| body)
 }
 
-/// Resident memory of a process, MiB.
+/// The values of a metric by one of its labels.
 #[must_use]
-pub(crate) fn rss_mib(pid: u32) -> Option<f64> {
+pub(crate) fn by_label(exposition: &str, name: &str, label: &str) -> BTreeMap<String, f64> {
+    let (start, key) = (format!("{name}{{"), format!("{label}=\""));
+    let lines = exposition.lines().filter_map(|line| {
+        let (labels, number) = line.strip_prefix(&start)?.rsplit_once("} ")?;
+        let (value, _) = labels.split_once(&key)?.1.split_once('"')?;
+        Some((value.to_owned(), number.parse().ok()?))
+    });
+    lines.collect()
+}
+
+/// Resident memory of a process now, and the most that it ever had, MiB.
+#[must_use]
+pub(crate) fn status_mib(pid: u32) -> Option<(f64, f64)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|l| l.starts_with("VmRSS:"))?;
-    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib / 1024.0)
+    let mib = |key: &str| {
+        let line = status.lines().find(|line| line.starts_with(key))?;
+        let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+        Some(kib / 1024.0)
+    };
+    Some((mib("VmRSS:")?, mib("VmHWM:")?))
 }
 
 #[cfg(test)]
@@ -47,6 +64,12 @@ mod tests {
         assert_eq!(value(text, "a_total"), Some(7.0));
         assert_eq!(value(text, "b"), Some(1.5));
         assert_eq!(value(text, "c"), None);
-        assert!(rss_mib(std::process::id()).unwrap() > 1.0);
+        let labels = by_label(text, "a_total", "k");
+        assert_eq!(
+            labels,
+            BTreeMap::from([("1".to_owned(), 3.0), ("2".to_owned(), 4.0)])
+        );
+        let (now, peak) = status_mib(std::process::id()).unwrap();
+        assert!(now > 1.0 && peak >= now - 1.0, "{now} {peak}");
     }
 }

@@ -1,22 +1,29 @@
-//! A steady load of events, counted at every stage.
+//! Bursts, then a steady load, counted at every stage.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rand::{Rng as _, RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
+use indicatif::ProgressBar;
 use serde::Serialize;
+use tokio::task::JoinSet;
 
-use lacuna_model::{EventKind, NodeId};
+use lacuna_model::NodeId;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::address;
 
-use super::bus::{Bench, event};
-use super::scrape::{exposition, rss_mib, value};
-use crate::error::{CliError, Result};
-use crate::up::RuntimeFile;
+use super::bus::{Bench, Quantiles, event};
+use super::churn::Churn;
+use super::flow::Flow;
+use super::memory::{Memory, Watch};
+use super::scrape::{by_label, exposition, value};
+use crate::error::Result;
+
+/// The pool must know of all events so long after the last one.
+const CATCH_UP_S: f64 = 60.0;
+/// And nobody waits longer than this for the last plan and the last command.
+const SETTLE_S: f64 = 20.0;
 
 /// The load.
 #[derive(Debug, Clone, Copy)]
@@ -25,31 +32,26 @@ pub(crate) struct Load {
     pub(crate) seconds: u64,
     /// Events a second.
     pub(crate) rate: u32,
-    /// Share of them that hits nodes in training.
-    pub(crate) preempt_share: f64,
 }
 
-/// What became of the load.
+/// What became of a burst.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Burst {
+    /// Events published at once.
+    pub(crate) events: u64,
+    /// Seconds until the queue had kept them all.
+    pub(crate) kept_s: f64,
+    /// Seconds until all had been numbered and the pool knew of them; nothing if it never did.
+    pub(crate) pooled_s: Option<f64>,
+}
+
+/// What became of the steady load.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Sustained {
     /// Wall-clock seconds of publishing.
     pub(crate) seconds: f64,
     /// Events published.
     pub(crate) published: u64,
-    /// Events that NATS has acknowledged.
-    pub(crate) acknowledged: u64,
-    /// Numbered events that came out of ingest.
-    pub(crate) numbered: u64,
-    /// Jumps in their numbers.
-    pub(crate) gaps: u64,
-    /// Published but never numbered.
-    pub(crate) lost: i64,
-    /// Number of the last event.
-    pub(crate) last_seq: u64,
-    /// The last event in the newest pool.
-    pub(crate) pool_seq: u64,
-    /// The last event in the newest plan.
-    pub(crate) plan_seq: u64,
     /// Seconds from the last publish until the pool includes it; none if it never does.
     pub(crate) catch_up_s: Option<f64>,
     /// Most events that waited for ingest at a reading.
@@ -58,14 +60,69 @@ pub(crate) struct Sustained {
     pub(crate) pool_lag_max: u64,
     /// Commands sent meanwhile.
     pub(crate) commands: u64,
-    /// Resident memory of each process before and after, MiB.
-    pub(crate) rss_mib: BTreeMap<String, (f64, f64)>,
+    /// Plans published meanwhile.
+    pub(crate) plans: u64,
+    /// Latencies under this load.
+    pub(crate) latencies: Vec<Quantiles>,
+    /// Memory of each process.
+    pub(crate) memory: BTreeMap<String, Memory>,
     /// What the services counted meanwhile: difference of their metrics.
     pub(crate) metrics: BTreeMap<String, f64>,
 }
 
+/// Where every event has gone, bursts and steady load together.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Account {
+    /// Events published.
+    pub(crate) published: u64,
+    /// Those that the queue has acknowledged.
+    pub(crate) acknowledged: u64,
+    /// What ingest made of them, by outcome.
+    pub(crate) ingest: BTreeMap<String, u64>,
+    /// Numbered events that were heard.
+    pub(crate) numbered: u64,
+    /// Jumps in their numbers.
+    pub(crate) gaps: u64,
+    /// Published, and never numbered.
+    pub(crate) lost: u64,
+    /// By how much the stream of events has grown.
+    pub(crate) stream: u64,
+    /// Number of the last event, and of the last in the newest pool.
+    pub(crate) last_seq: u64,
+    /// The last event in the newest pool.
+    pub(crate) pool_seq: u64,
+    /// Events left in the queue.
+    pub(crate) queue: u64,
+    /// Nodes that must be idle at the end.
+    pub(crate) idle: usize,
+    /// Of these, nodes that the pool lacks.
+    pub(crate) pool_lacks: usize,
+    /// Nodes in the pool that are not idle.
+    pub(crate) pool_wrong: usize,
+    /// Events that took a node on which somebody trained.
+    pub(crate) hits: u64,
+    /// Of these, those that no plan followed, and no command.
+    pub(crate) unplanned: usize,
+    /// Of these, nodes that were not told to stop.
+    pub(crate) untold: usize,
+}
+
+impl Account {
+    /// Whether every event is accounted for.
+    pub(crate) fn holds(&self) -> bool {
+        let taken = self.ingest.get("taken").copied().unwrap_or_default();
+        let all = self.published;
+        [self.acknowledged, taken, self.numbered, self.stream] == [all; 4]
+            && self.gaps == 0
+            && self.lost == 0
+            && self.queue == 0
+            && self.pool_seq == self.last_seq
+            && self.pool_lacks + self.pool_wrong + self.unplanned + self.untold == 0
+    }
+}
+
 /// Metrics whose growth is shown, by service.
-const COUNTED: [(&str, &str); 10] = [
+const COUNTED: [(&str, &str); 9] = [
     ("ingest", "lacuna_ingest_events_total"),
     ("forecast", "lacuna_forecast_events_total"),
     ("forecast", "lacuna_forecast_gaps_total"),
@@ -75,72 +132,7 @@ const COUNTED: [(&str, &str); 10] = [
     ("ingest", "lacuna_bus_slow_consumers_total"),
     ("forecast", "lacuna_bus_slow_consumers_total"),
     ("control", "lacuna_bus_slow_consumers_total"),
-    ("planner", "lacuna_bus_slow_consumers_total"),
 ];
-
-#[derive(Default)]
-struct Counts {
-    numbered: AtomicU64,
-    gaps: AtomicU64,
-    last: AtomicU64,
-    commands: AtomicU64,
-    pool: AtomicU64,
-    plan: AtomicU64,
-}
-
-/// Listens to what comes out.
-async fn listen(bench: &Bench, counts: &Arc<Counts>) -> Result<tokio::task::JoinSet<()>> {
-    let cluster = bench.client.cluster().clone();
-    let mut tasks = tokio::task::JoinSet::new();
-    let mut events = bench.client.listen(&address::event(&cluster)).await?;
-    let mut commands = bench.client.listen(&address::commands(&cluster)).await?;
-    let mut pools = bench.client.listen(&address::pool(&cluster)).await?;
-    let mut plans = bench.client.listen(&address::plan(&cluster)).await?;
-    let c = Arc::clone(counts);
-    tasks.spawn(async move {
-        while let Some(event) = events.next().await {
-            if matches!(event.kind, EventKind::Snapshot { .. }) {
-                continue;
-            }
-            let before = c.last.swap(event.seq, Ordering::Relaxed);
-            if before != 0 && event.seq != before + 1 {
-                c.gaps.fetch_add(1, Ordering::Relaxed);
-            }
-            c.numbered.fetch_add(1, Ordering::Relaxed);
-        }
-    });
-    let c = Arc::clone(counts);
-    tasks.spawn(async move {
-        while commands.next().await.is_some() {
-            c.commands.fetch_add(1, Ordering::Relaxed);
-        }
-    });
-    let c = Arc::clone(counts);
-    tasks.spawn(async move {
-        while let Some(pool) = pools.next().await {
-            c.pool.store(pool.pool.seq, Ordering::Relaxed);
-        }
-    });
-    let c = Arc::clone(counts);
-    tasks.spawn(async move {
-        while let Some(plan) = plans.next().await {
-            c.plan.store(plan.plan.seq, Ordering::Relaxed);
-        }
-    });
-    Ok(tasks)
-}
-
-/// Events that wait for ingest.
-async fn queue(bench: &Bench) -> u64 {
-    let subject = address::incoming(bench.client.cluster());
-    let Some(name) = subject.stream() else {
-        return 0;
-    };
-    match bench.client.bus().jetstream().get_stream(name).await {
-        Ok(stream) => stream.cached_info().state.messages,
-        Err(_) => 0,
-    }
-}
 
 async fn metrics(bench: &Bench) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
@@ -154,134 +146,231 @@ async fn metrics(bench: &Bench) -> BTreeMap<String, f64> {
     found
 }
 
-fn memory(bench: &Bench) -> BTreeMap<String, f64> {
-    RuntimeFile::read(&bench.data_dir)
-        .into_iter()
-        .flat_map(|file| file.children)
-        .filter_map(|(name, pid)| rss_mib(pid).map(|mib| (name, mib)))
-        .collect()
-}
-
-/// Nodes that come and go: as many again as the pool has, all outside it at first.
-struct Churn {
-    spare: Vec<(NodeId, bool)>,
-    training: Vec<(NodeId, bool)>,
-    rng: ChaCha8Rng,
-    preempt_share: f64,
-    next: usize,
-}
-
-impl Churn {
-    fn next(&mut self) -> Option<serde_json::Value> {
-        let hit = self.rng.random::<f64>() < self.preempt_share;
-        let list = if hit {
-            &mut self.training
-        } else {
-            &mut self.spare
-        };
-        let at = if hit {
-            self.rng.next_u32() as usize
-        } else {
-            self.next
-        };
-        self.next += usize::from(!hit);
-        let count = list.len();
-        let (node, idle) = list.get_mut(at % count.max(1))?;
-        *idle = !*idle;
-        Some(event(if *idle { "node.idle" } else { "node.busy" }, node))
-    }
-}
-
-/// Publishes at a steady rate and counts what comes out of each stage.
-///
-/// # Errors
-/// NATS does not answer.
-pub(crate) async fn measure(bench: &Bench, load: Load) -> Result<Sustained> {
-    let spare = (0..bench.nodes.len())
-        .map(|i| NodeId::new(format!("spare{i:05}")).map(|n| (n, false)))
-        .collect::<std::result::Result<_, _>>()
-        .map_err(|e| CliError::failed(e.to_string()))?;
-    let mut churn = Churn {
-        spare,
-        training: bench.nodes.iter().map(|n| (n.clone(), true)).collect(),
-        rng: ChaCha8Rng::seed_from_u64(1),
-        preempt_share: load.preempt_share,
-        next: 0,
+async fn ingested(bench: &Bench) -> BTreeMap<String, u64> {
+    let Some(at) = bench.http.get("ingest") else {
+        return BTreeMap::new();
     };
-    let counts = Arc::new(Counts::default());
-    let tasks = listen(bench, &counts).await?;
-    let (metrics_before, memory_before) = (metrics(bench).await, memory(bench));
-    let mut result = Sustained::default();
-    let total = load.seconds * u64::from(load.rate);
-    let watch = Stopwatch::start();
-    let mut ticks = tokio::time::interval(Duration::from_millis(10));
-    let mut acks = tokio::task::JoinSet::new();
-    let acknowledged = Arc::new(AtomicU64::new(0));
-    let mut next_reading = 1.0;
-    while result.published < total {
-        ticks.tick().await;
-        let due = ((watch.seconds() * f64::from(load.rate)) as u64).min(total);
-        while result.published < due {
-            let Some(event) = churn.next() else { break };
-            let (_, ack) = bench.client.send_external("bench", &event).await?;
-            let acknowledged = Arc::clone(&acknowledged);
-            acks.spawn(async move {
-                if ack.wait().await.is_ok() {
-                    acknowledged.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-            result.published += 1;
+    let text = exposition(at).await;
+    let counts = by_label(&text, "lacuna_ingest_external_total", "outcome").into_iter();
+    counts.map(|(what, count)| (what, count as u64)).collect()
+}
+
+/// Messages that a stream holds, and the number of its last.
+async fn stream(bench: &Bench, name: Option<&str>) -> (u64, u64) {
+    let Some(name) = name else {
+        return (0, 0);
+    };
+    match bench.client.bus().jetstream().get_stream(name).await {
+        Ok(stream) => {
+            let state = &stream.cached_info().state;
+            (state.messages, state.last_sequence)
         }
-        while acks.try_join_next().is_some() {}
-        if watch.seconds() >= next_reading {
-            next_reading += 1.0;
-            result.queue_max = result.queue_max.max(queue(bench).await);
-            let (last, pool) = (
-                counts.last.load(Ordering::Relaxed),
-                counts.pool.load(Ordering::Relaxed),
-            );
-            result.pool_lag_max = result.pool_lag_max.max(last.saturating_sub(pool));
+        Err(_) => (0, 0),
+    }
+}
+
+async fn queue(bench: &Bench) -> u64 {
+    let subject = address::incoming(bench.client.cluster());
+    stream(bench, subject.stream()).await.0
+}
+
+async fn kept(bench: &Bench) -> u64 {
+    let subject = address::event(bench.client.cluster());
+    stream(bench, subject.stream()).await.1
+}
+
+/// Puts the load on, and keeps the account.
+pub(crate) struct Pressure<'a> {
+    bench: &'a Bench,
+    flow: Flow,
+    churn: Churn,
+    clock: Stopwatch,
+    bar: &'a ProgressBar,
+    acks: JoinSet<()>,
+    acknowledged: Arc<AtomicU64>,
+    published: u64,
+    /// What had been counted before: events numbered, gaps, the stream's last number, ingest's.
+    before: (u64, u64, u64, BTreeMap<String, u64>),
+}
+
+impl<'a> Pressure<'a> {
+    /// Nothing is published yet.
+    pub(crate) async fn new(
+        bench: &'a Bench,
+        flow: &Flow,
+        churn: Churn,
+        bar: &'a ProgressBar,
+    ) -> Self {
+        let (numbered, gaps) = {
+            let mut books = flow.books();
+            // What was measured while all came up is no latency under load.
+            books.latencies();
+            (books.numbered, books.gaps)
+        };
+        Self {
+            before: (numbered, gaps, kept(bench).await, ingested(bench).await),
+            bench,
+            flow: flow.clone(),
+            churn,
+            clock: Stopwatch::start(),
+            bar,
+            acks: JoinSet::new(),
+            acknowledged: Arc::default(),
+            published: 0,
         }
     }
-    result.seconds = watch.seconds();
-    let watch = Stopwatch::start();
-    while acks.join_next().await.is_some() {}
-    let read = |a: &AtomicU64| a.load(Ordering::Relaxed);
-    while watch.seconds() < 20.0 {
-        if read(&counts.numbered) >= result.published && read(&counts.pool) >= read(&counts.last) {
-            result.catch_up_s = Some(watch.seconds());
-            break;
+
+    async fn publish(&mut self) -> Result<()> {
+        let Some((node, idle)) = self.churn.next(self.clock.seconds()) else {
+            return Ok(());
+        };
+        self.flow.sends(&node, idle);
+        let watch = Stopwatch::start();
+        let kind = if idle { "node.idle" } else { "node.busy" };
+        let event = event(kind, &node);
+        let sent = self.bench.client.send_external("bench", &event);
+        let ack = sent.await?.1;
+        let (flow, acknowledged) = (self.flow.clone(), Arc::clone(&self.acknowledged));
+        self.acks.spawn(async move {
+            if ack.wait().await.is_ok() {
+                flow.kept(watch.seconds());
+                acknowledged.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        self.published += 1;
+        while self.acks.try_join_next().is_some() {}
+        Ok(())
+    }
+
+    /// Waits until the pool knows of all that was published; after how many seconds it did.
+    async fn pooled(&mut self, watch: Stopwatch) -> Option<f64> {
+        while self.acks.join_next().await.is_some() {}
+        while watch.seconds() < CATCH_UP_S {
+            let done = {
+                let books = self.flow.books();
+                books.numbered - self.before.0 >= self.published && books.pool >= books.last
+            };
+            if done {
+                return Some(watch.seconds());
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        None
     }
-    // The planner may still be at work on the last pool.
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    bench
-        .client
-        .bus()
-        .client()
-        .flush()
-        .await
-        .map_err(|e| CliError::failed(e.to_string()))?;
-    result.acknowledged = read(&acknowledged);
-    result.numbered = read(&counts.numbered);
-    result.gaps = read(&counts.gaps);
-    result.last_seq = read(&counts.last);
-    result.pool_seq = read(&counts.pool);
-    result.plan_seq = read(&counts.plan);
-    result.commands = read(&counts.commands);
-    result.lost = i64::try_from(result.published).unwrap_or(i64::MAX)
-        - i64::try_from(result.numbered).unwrap_or(0);
-    let after = metrics(bench).await;
-    for (name, value) in after {
-        let before = metrics_before.get(&name).copied().unwrap_or(0.0);
-        result.metrics.insert(name, value - before);
+
+    /// So many events as fast as they can be published.
+    ///
+    /// # Errors
+    /// NATS does not answer.
+    pub(crate) async fn burst(&mut self, events: u64) -> Result<Burst> {
+        let watch = Stopwatch::start();
+        for _ in 0..events {
+            self.publish().await?;
+        }
+        while self.acks.join_next().await.is_some() {}
+        let kept_s = watch.seconds();
+        let pooled_s = self.pooled(watch).await;
+        Ok(Burst {
+            events,
+            kept_s,
+            pooled_s,
+        })
     }
-    let memory_after = memory(bench);
-    for (name, before) in memory_before {
-        let after = memory_after.get(&name).copied().unwrap_or(0.0);
-        result.rss_mib.insert(name, (before, after));
+
+    /// Waits until hits have been followed by plans and commands, or long enough.
+    async fn settle(&self) {
+        let watch = Stopwatch::start();
+        while watch.seconds() < SETTLE_S && self.flow.books().open() != (0, 0, 0) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
-    drop(tasks);
-    Ok(result)
+
+    /// A steady load.
+    ///
+    /// # Errors
+    /// NATS does not answer.
+    pub(crate) async fn steady(&mut self, load: Load) -> Result<Sustained> {
+        self.settle().await;
+        let before = metrics(self.bench).await;
+        let (commands, plans) = {
+            let mut books = self.flow.books();
+            books.latencies();
+            (books.commands, books.plans)
+        };
+        let (mut result, mut memory) = (Sustained::default(), Watch::default());
+        let total = load.seconds * u64::from(load.rate);
+        let watch = Stopwatch::start();
+        let mut ticks = tokio::time::interval(Duration::from_millis(10));
+        let mut next_reading = 0.0;
+        while result.published < total {
+            ticks.tick().await;
+            let due = ((watch.seconds() * f64::from(load.rate)) as u64).min(total);
+            while result.published < due {
+                self.publish().await?;
+                result.published += 1;
+            }
+            if watch.seconds() >= next_reading {
+                next_reading += 1.0;
+                self.bar.set_position(watch.seconds() as u64);
+                memory.read(&self.bench.data_dir, watch.seconds());
+                result.queue_max = result.queue_max.max(queue(self.bench).await);
+                let books = self.flow.books();
+                let lag = books.last.saturating_sub(books.pool);
+                result.pool_lag_max = result.pool_lag_max.max(lag);
+            }
+        }
+        result.seconds = watch.seconds();
+        result.catch_up_s = self.pooled(Stopwatch::start()).await;
+        self.settle().await;
+        memory.read(&self.bench.data_dir, watch.seconds());
+        result.memory = memory.end();
+        {
+            let mut books = self.flow.books();
+            result.latencies = books.latencies();
+            result.commands = books.commands - commands;
+            result.plans = books.plans - plans;
+        }
+        for (name, value) in metrics(self.bench).await {
+            let before = before.get(&name).copied().unwrap_or(0.0);
+            result.metrics.insert(name, value - before);
+        }
+        Ok(result)
+    }
+
+    /// Where all has gone.
+    pub(crate) async fn account(self) -> Account {
+        self.settle().await;
+        let stream = kept(self.bench).await - self.before.2;
+        let queue = queue(self.bench).await;
+        let ingest = ingested(self.bench).await.into_iter();
+        let ingest: BTreeMap<String, u64> = ingest
+            .map(|(what, count)| {
+                let before = self.before.3.get(&what).copied().unwrap_or_default();
+                (what, count - before)
+            })
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        let books = self.flow.books();
+        let (expected, idle) = (self.churn.idle(), books.idle());
+        let differs = |of: &std::collections::BTreeSet<NodeId>, from| of.difference(from).count();
+        let (lost, unplanned, untold) = books.open();
+        Account {
+            published: self.published,
+            acknowledged: self.acknowledged.load(Ordering::Relaxed),
+            ingest,
+            numbered: books.numbered - self.before.0,
+            gaps: books.gaps - self.before.1,
+            lost: lost as u64,
+            stream,
+            last_seq: books.last,
+            pool_seq: books.pool,
+            queue,
+            idle: expected.len(),
+            pool_lacks: differs(&expected, &idle),
+            pool_wrong: differs(&idle, &expected),
+            hits: books.hits,
+            unplanned,
+            untold,
+        }
+    }
 }
