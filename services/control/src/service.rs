@@ -4,6 +4,7 @@ mod asked;
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use lacuna_model::{AgentStatus, NodeEvent, NodeId, Progress, Span, Timestamp, TrainerId};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::{
@@ -220,12 +221,16 @@ impl Control {
                 event = events.next() => {
                     let batch = gather(event?, &mut events);
                     self.events(batch).await?;
+                    self.spoken(&mut agents).await?;
                 }
                 snapshot = snapshots.next() => {
                     let snapshot = snapshot?;
                     self.pool(std::slice::from_ref(&snapshot.message), &snapshot.envelope.correlation).await?;
                 }
-                status = agents.next() => self.status(status?).await?,
+                status = agents.next() => {
+                    self.status(status?).await?;
+                    self.spoken(&mut agents).await?;
+                }
                 report = progress.next() => {
                     for report in gather(report?, &mut progress) {
                         self.report(report).await?;
@@ -296,6 +301,17 @@ impl Control {
         };
         let (commands, _) = self.input(input, &correlation).await?;
         self.measure(commands, &correlation, "plan");
+        Ok(())
+    }
+
+    /// Takes what agents have said meanwhile, so that a load of events keeps none of them waiting.
+    async fn spoken(&mut self, agents: &mut Subscription<AgentStatus>) -> Result<(), ServiceError> {
+        for _ in 0..BATCH {
+            let Some(status) = agents.next().now_or_never() else {
+                break;
+            };
+            self.status(status?).await?;
+        }
         Ok(())
     }
 
