@@ -6,8 +6,6 @@ mod architecture;
 #[cfg(test)]
 mod browser;
 #[cfg(test)]
-mod browser;
-#[cfg(test)]
 mod compose;
 #[cfg(test)]
 mod dashboards;
