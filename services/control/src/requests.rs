@@ -11,6 +11,7 @@ use lacuna_wire::address;
 use lacuna_wire::msg::{NodeView, Reply, Request};
 use lacuna_wire::token::escape;
 
+use crate::access::Denied;
 use crate::start::totals;
 
 /// How many agents are asked for the output of a trainer that holds no node. Each answers with
@@ -85,17 +86,21 @@ fn refused(code: &str, reason: String) -> Reply {
     }
 }
 
-fn whom(book: &Book, trainer: &TrainerId) -> Result<Whom, Reply> {
+fn whom(book: &Book, trainer: &TrainerId) -> Result<Whom, Denied> {
     let Some(record) = book.record(trainer) else {
-        let reason = format!("there is no trainer named {trainer}");
-        return Err(refused("L0009", reason));
+        return Err(Denied {
+            code: "L0009",
+            reason: format!("there is no trainer named {trainer}"),
+        });
     };
     if let Some(node) = record.nodes.first() {
         return Ok(Whom::Rank0(node.clone()));
     }
     if record.started.is_none() {
-        let reason = format!("trainer {trainer} has never had a node: there is no output");
-        return Err(refused("L0016", reason));
+        return Err(Denied {
+            code: "L0016",
+            reason: format!("trainer {trainer} has never had a node: there is no output"),
+        });
     }
     // Only names are wanted of the nodes, no lengths of time.
     let nodes = book.node_views(Now::default()).into_iter();
@@ -148,7 +153,7 @@ pub(crate) fn logs(
             (node, said)
         };
         let reply = match whom {
-            Err(refusal) => refusal,
+            Err(denied) => denied.into(),
             Ok(Whom::Rank0(node)) => match ask(node).await {
                 (_, Ok(text)) => Reply::Logs {
                     lines: text.lines().map(ToOwned::to_owned).collect(),
