@@ -12,8 +12,12 @@ mod dashboards;
 #[cfg(test)]
 mod load;
 #[cfg(test)]
+mod external;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod security;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod upgrade;

@@ -1,0 +1,174 @@
+//! The examples of `deploy/external.md`, as they stand there: run against a real nats-server and
+//! ingest, and judged by what ingest makes of them.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use lacuna_model::{EventKind, NodeEvent};
+use lacuna_runtime::{Follow, Start};
+use lacuna_wire::{address, external, schema};
+
+use crate::support;
+use crate::upgrade::fleet::{Fleet, Release};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The version that the examples are tested with.
+const NATS_PY: &str = "nats-py==2.16.0";
+
+fn example(name: &str) -> PathBuf {
+    support::root().join("deploy/examples/events").join(name)
+}
+
+async fn fleet() -> (Fleet, Follow<NodeEvent>) {
+    let mut fleet = Fleet::new().await;
+    let event = address::event(&fleet.id);
+    let events = fleet.bus.follow(&event, Start::All).await.unwrap();
+    fleet.start("ingest", Release::New);
+    (fleet, events)
+}
+
+async fn next(events: &mut Follow<NodeEvent>, fleet: &Fleet) -> EventKind {
+    let next = tokio::time::timeout(LIMIT, events.next()).await;
+    let next = next.unwrap_or_else(|_| panic!("no event came\n{}", fleet.logs()));
+    next.unwrap().message.kind
+}
+
+fn said(output: &Output) -> String {
+    let err = String::from_utf8_lossy(&output.stderr);
+    format!("{}{err}", String::from_utf8_lossy(&output.stdout))
+}
+
+/// A folder with nats-py in it, if there is one, or a package can be fetched.
+fn nats_py(into: &std::path::Path) -> Option<PathBuf> {
+    let has = |path: &std::path::Path| {
+        let mut python = Command::new("python3");
+        python
+            .args(["-c", "import nats.js"])
+            .env("PYTHONPATH", path);
+        python.output().is_ok_and(|o| o.status.success())
+    };
+    if has(into) {
+        return Some(into.to_path_buf());
+    }
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]);
+    let _ = pip.arg(into).arg(NATS_PY).output();
+    has(into).then(|| into.to_path_buf())
+}
+
+#[test]
+fn the_examples_are_valid_and_show_every_type() {
+    let mut shown = Vec::new();
+    for file in ["bare.jsonl", "cloudevents.jsonl"] {
+        for line in std::fs::read_to_string(example(file)).unwrap().lines() {
+            let event = external::read([], line.as_bytes());
+            assert!(event.is_ok(), "{file}: {line}: {event:?}");
+            let types = schema::EVENTS.iter().map(|event| event.name);
+            shown.extend(types.filter(|name| line.contains(&format!("\"type\":\"{name}\""))));
+        }
+    }
+    for event in &schema::EVENTS {
+        assert!(shown.contains(&event.name), "no example of {}", event.name);
+    }
+}
+
+#[tokio::test]
+async fn the_python_example_publishes_what_counts_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(packages) = nats_py(dir.path()) else {
+        println!("SKIPPED: no nats-py: `python3 -m pip install {NATS_PY}`");
+        return;
+    };
+    let (fleet, mut events) = fleet().await;
+    let url = fleet.url();
+    let publish = |args: &[&str]| {
+        let mut python = Command::new("python3");
+        python
+            .arg(example("publish.py"))
+            .args(["--nats", &url, "--cluster", "up"]);
+        python.args(args).env("PYTHONPATH", &packages);
+        python.output().unwrap()
+    };
+    // The stream is made when ingest is ready; until then nothing acknowledges.
+    let first = publish(&["node.idle", "a01", "b.2", "--patience", "30"]);
+    assert!(first.status.success(), "{}", said(&first));
+    for args in [
+        &["--structured", "node.busy", "a01", "--id", "job-1"][..],
+        &["--structured", "node.busy", "a01", "--id", "job-1"],
+        &["node.wanted", "b.2", "--deadline", "2036-01-31T12:00:00Z"],
+    ] {
+        let done = publish(args);
+        assert!(done.status.success(), "{}", said(&done));
+    }
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        seen.push(match next(&mut events, &fleet).await {
+            EventKind::NodeIdle { node } => format!("idle {node}"),
+            EventKind::NodeBusy { node } => format!("busy {node}"),
+            EventKind::NodeWanted { node, .. } => format!("wanted {node}"),
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(seen, ["idle a01", "idle b.2", "busy a01", "wanted b.2"]);
+    let nobody = publish(&["node.idle", "a01", "--nats", "nats://127.0.0.1:1"]);
+    assert!(!nobody.status.success());
+    assert!(
+        said(&nobody).contains("no nats-server answers"),
+        "{}",
+        said(&nobody)
+    );
+}
+
+#[tokio::test]
+async fn the_hook_of_slurm_publishes_what_ingest_reads() {
+    let (fleet, mut events) = fleet().await;
+    fleet.publish_until_kept("node.idle", "other").await;
+    assert!(matches!(
+        next(&mut events, &fleet).await,
+        EventKind::NodeIdle { .. }
+    ));
+    let dir = tempfile::tempdir().unwrap();
+    let conf = dir.path().join("hook.conf");
+    let server = fleet.url().trim_start_matches("nats://").to_owned();
+    std::fs::write(&conf, format!("nats={server}\ncluster=up\ntimeout=20\n")).unwrap();
+    let hook = support::root().join("deploy/slurm/prolog.sh");
+    let mut hook = Command::new(hook);
+    hook.env("LACUNA_HOOK_CONF", &conf)
+        .env("SLURMD_NODENAME", "a01.x");
+    let ran = hook.env("SLURM_JOB_ID", "7").output().unwrap();
+    assert!(ran.status.success(), "{}", said(&ran));
+    let event = next(&mut events, &fleet).await;
+    assert!(
+        matches!(&event, EventKind::NodeBusy { node } if node.as_str() == "a01.x"),
+        "{event:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_shell_example_publishes_where_the_nats_cli_is_installed() {
+    let found = Command::new("nats").arg("--version").output();
+    if !found.is_ok_and(|o| o.status.success()) {
+        println!("SKIPPED: no `nats` command: install the NATS CLI and run this test again");
+        return;
+    }
+    let (fleet, mut events) = fleet().await;
+    fleet.publish_until_kept("node.idle", "other").await;
+    assert!(matches!(
+        next(&mut events, &fleet).await,
+        EventKind::NodeIdle { .. }
+    ));
+    let mut shell = Command::new(example("publish.sh"));
+    shell
+        .args(["node.idle", "a01"])
+        .env("NATS_URL", fleet.url())
+        .env("LACUNA_CLUSTER", "up");
+    let done = shell.output().unwrap();
+    assert!(done.status.success(), "{}", said(&done));
+    let event = next(&mut events, &fleet).await;
+    assert!(
+        matches!(&event, EventKind::NodeIdle { node } if node.as_str() == "a01"),
+        "{event:?}"
+    );
+}

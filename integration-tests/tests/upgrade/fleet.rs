@@ -1,0 +1,360 @@
+//! Services of two releases around one nats-server.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use lacuna_model::{
+    ClusterId, Launch, Phase, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerRecord,
+    TrainerSpec, Work,
+};
+use lacuna_runtime::{Bus, bus::Entry};
+use lacuna_testkit::{TestNats, connect};
+use lacuna_wire::msg::{OLDEST_WIRE, Reply, Request};
+use lacuna_wire::{address, codec};
+
+/// In the order in which an upgrade takes them: who writes what others read comes last.
+pub(crate) const SERVICES: [&str; 5] = ["planner", "forecast", "ingest", "agent", "control"];
+
+/// Which release a service is of, and how it speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// The one before.
+    Previous,
+    /// This one, speaking as the one before.
+    Pinned,
+    /// This one.
+    New,
+}
+
+pub(crate) struct Fleet {
+    services: BTreeMap<&'static str, Child>,
+    pub(crate) bus: Bus,
+    pub(crate) id: ClusterId,
+    nats: TestNats,
+    dir: tempfile::TempDir,
+}
+
+/// A trainer of a second's work.
+pub(crate) fn trainer(name: &str) -> TrainerSpec {
+    TrainerSpec {
+        id: TrainerId::new(name.to_lowercase()).unwrap(),
+        owner: Some("ada".to_owned()),
+        weight: None,
+        deadline: None,
+        priority: 0,
+        submit: Timestamp::default(),
+        min_nodes: 1,
+        max_nodes: 2,
+        throughput: ScalingCurve::new([(1, 100.0), (2, 190.0)]).unwrap(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 0.1,
+            down_s: 0.1,
+        },
+        work: Work::Samples(150.0),
+        launch: Launch::Simulated,
+    }
+}
+
+impl Fleet {
+    pub(crate) async fn new() -> Self {
+        let nats = TestNats::start();
+        let dir = tempfile::Builder::new()
+            .prefix("lacuna-up-")
+            .tempdir()
+            .unwrap();
+        let id = ClusterId::new("up").unwrap();
+        let bus = connect(&nats, &id, "test").await;
+        Self {
+            services: BTreeMap::new(),
+            bus,
+            id,
+            nats,
+            dir,
+        }
+    }
+
+    /// Only what both releases know stands in the configuration.
+    fn config(&self, release: Release) -> PathBuf {
+        let speak = match release {
+            Release::Previous if previous().is_some() => String::new(),
+            Release::Previous | Release::Pinned => format!("speak = {OLDEST_WIRE}\n"),
+            Release::New => String::new(),
+        };
+        let url = self.nats.url();
+        let work = self.dir.path().join("work");
+        let text = format!(
+            "[cluster]\nid = \"up\"\n[bus]\nurl = \"{url}\"\n{speak}[control]\n\
+             renew_every = \"1s\"\nreconcile_every = \"500ms\"\n[agent]\nall_nodes = true\n\
+             work_dir = \"{}\"\nreport_every = \"200ms\"\n",
+            work.display()
+        );
+        let path = self.dir.path().join(format!("{release:?}.toml"));
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn start(&mut self, service: &'static str, release: Release) {
+        let log = self.log_path(service);
+        let log = File::options().create(true).append(true).open(log).unwrap();
+        let child = Command::new(binary(service, release))
+            .arg("--config")
+            .arg(self.config(release))
+            .args(["--listen", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let before = self.services.insert(service, child);
+        assert!(before.is_none(), "{service} runs already");
+    }
+
+    /// SIGTERM, as an operator does it.
+    pub(crate) fn stop(&mut self, service: &'static str) {
+        let mut child = self.services.remove(service).unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        kill(pid, Signal::SIGTERM).unwrap();
+        assert!(
+            child.wait().unwrap().success(),
+            "{service}: {}",
+            self.logs()
+        );
+    }
+
+    /// Waits for a service that ends by itself.
+    pub(crate) fn ended(&mut self, service: &'static str, limit: Duration) -> ExitStatus {
+        let mut child = self.services.remove(service).unwrap();
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status;
+            }
+            if begun.elapsed() > limit {
+                let _ = child.kill();
+                let _ = child.wait();
+                panic!("{service} has not ended by itself\n{}", self.logs());
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.nats.url()
+    }
+
+    /// Publishes an event, with an acknowledgement of its stream.
+    pub(crate) async fn publish_until_kept(&self, kind: &str, node: &str) {
+        let id = self.bus.new_id();
+        let headers = [("ce-id", id.as_str()), ("ce-source", "upgrade")];
+        let subject = address::incoming_from(&self.id, "upgrade");
+        let text = format!(r#"{{"type": "{kind}", "node": "{node}"}}"#);
+        let stored = self
+            .bus
+            .store_raw(subject.as_str(), &headers, text.into_bytes());
+        stored.await.unwrap().wait().await.unwrap();
+    }
+
+    async fn ask(&self, request: &Request) -> Reply {
+        // The first release listens where no user is named, and so does this one.
+        let subject = address::unnamed_requests(&self.id);
+        let mut last = String::new();
+        for _ in 0..120 {
+            let asked = self.bus.request(&subject, request, Duration::from_secs(2));
+            match asked.await {
+                Ok(reply) => return reply,
+                Err(error) => last = error.to_string(),
+            }
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+        panic!(
+            "control does not answer {request:?}: {last}\n{}",
+            self.logs()
+        );
+    }
+
+    pub(crate) async fn trainers(&self) -> Vec<TrainerRecord> {
+        match self.ask(&Request::Trainers { all: true }).await {
+            Reply::Trainers { trainers, .. } => trainers,
+            other => panic!("no trainers: {other:?}"),
+        }
+    }
+
+    /// Submits a trainer and waits until its work is done.
+    pub(crate) async fn trains(&self, name: &str, limit: Duration) {
+        let spec = trainer(name);
+        let id = spec.id.clone();
+        let request = Request::Submit {
+            trainers: vec![spec],
+            test_only: false,
+        };
+        let reply = self.ask(&request).await;
+        assert!(matches!(reply, Reply::Accepted { .. }), "{name}: {reply:?}");
+        let begun = Instant::now();
+        loop {
+            let all = self.trainers().await;
+            let record = all.iter().find(|r| r.spec.id == id).unwrap();
+            if record.phase == Phase::Done {
+                assert!(
+                    (record.samples() - 150.0).abs() < 1e-6,
+                    "{}",
+                    record.samples()
+                );
+                return;
+            }
+            assert!(
+                begun.elapsed() < limit,
+                "{name}: {record:?}\n{}",
+                self.logs()
+            );
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    pub(crate) async fn record(&self, name: &str) -> Entry<TrainerRecord> {
+        let bucket = self.bus.bucket(address::trainers_bucket(&self.id));
+        bucket.get(name).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn versions_of_records(&self) -> Vec<u16> {
+        let bucket = self.bus.bucket(address::trainers_bucket(&self.id));
+        let all = bucket.list().await.unwrap();
+        all.into_iter().map(|entry| entry.version).collect()
+    }
+
+    /// Puts the bytes of a record into its bucket as a release of this version does.
+    pub(crate) async fn keep_record(&self, name: &str, version: u16, bytes: Vec<u8>) -> u64 {
+        let subject = address::trainers_bucket(&self.id).key(name);
+        let kind = "lacuna.trainer";
+        self.store(subject.as_str(), kind, version, bytes).await
+    }
+
+    /// Says something of a version that nobody knows.
+    pub(crate) async fn say(&self, subject: &str, kind: &str, version: u16) {
+        self.store(subject, kind, version, vec![0x80]).await;
+    }
+
+    async fn store(&self, subject: &str, kind: &str, version: u16, bytes: Vec<u8>) -> u64 {
+        let version = version.to_string();
+        let headers = [
+            ("ce-id", "1"),
+            ("ce-type", kind),
+            ("ce-dataversion", version.as_str()),
+        ];
+        let stored = self.bus.store_raw(subject, &headers, bytes).await.unwrap();
+        stored.wait().await.unwrap()
+    }
+
+    /// The number of the newest write to a record, whatever it holds.
+    pub(crate) async fn revision(&self, name: &str) -> u64 {
+        let bucket = address::trainers_bucket(&self.id);
+        let stream = self
+            .bus
+            .jetstream()
+            .get_stream(bucket.stream())
+            .await
+            .unwrap();
+        let key = bucket.key(name);
+        let last = stream.get_last_raw_message_by_subject(key.as_str());
+        last.await.unwrap().sequence
+    }
+
+    /// Asks for the trainers as the first release did: without a user, and without saying what
+    /// is read. Gives the version of the answer, and the answer.
+    pub(crate) async fn ask_as_the_first_release(&self) -> (String, Vec<u8>) {
+        let subject = address::unnamed_requests(&self.id);
+        let mut headers = async_nats::HeaderMap::new();
+        for (name, value) in [
+            ("ce-id", "1"),
+            ("ce-type", "lacuna.request"),
+            ("ce-dataversion", "1"),
+        ] {
+            headers.insert(name, value);
+        }
+        let payload = codec::encode(&Request::Trainers { all: true }).unwrap();
+        let client = self.bus.client();
+        let answer = client
+            .request_with_headers(subject.as_str().to_owned(), headers, payload.into())
+            .await
+            .unwrap();
+        let version = answer
+            .headers
+            .unwrap()
+            .get("ce-dataversion")
+            .unwrap()
+            .to_string();
+        (version, answer.payload.to_vec())
+    }
+
+    /// What was refused, by whom and why.
+    pub(crate) async fn refused(&self) -> Vec<String> {
+        let name = address::dead(&self.id, "any").stream().unwrap().to_owned();
+        let mut stream = self.bus.jetstream().get_stream(name).await.unwrap();
+        match stream.info().await.unwrap().state.messages {
+            0 => Vec::new(),
+            _ => {
+                let letters = address::dead_all(&self.id);
+                let last = self.bus.last(&letters).await.unwrap().unwrap().message;
+                vec![format!(
+                    "{}: {}: {}",
+                    last.service, last.subject, last.reason
+                )]
+            }
+        }
+    }
+
+    pub(crate) fn log_path(&self, service: &str) -> PathBuf {
+        self.dir.path().join(format!("{service}.log"))
+    }
+
+    pub(crate) fn log(&self, service: &str) -> String {
+        std::fs::read_to_string(self.log_path(service)).unwrap_or_default()
+    }
+
+    pub(crate) fn logs(&self) -> String {
+        let tail = |service: &str| {
+            let log = self.log(service);
+            let lines: Vec<&str> = log.lines().collect();
+            let from = lines.len().saturating_sub(15);
+            format!("--- {service}\n{}\n", lines[from..].join("\n"))
+        };
+        SERVICES.iter().map(|service| tail(service)).collect()
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for child in self.services.values_mut() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Where the services of the release before lie, if they are at hand.
+fn previous() -> Option<PathBuf> {
+    std::env::var_os("LACUNA_PREVIOUS_BIN").map(PathBuf::from)
+}
+
+fn binary(service: &str, release: Release) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let dir = own.parent().and_then(std::path::Path::parent).unwrap();
+    let name = format!("lacuna-{service}");
+    let before = previous().filter(|_| release == Release::Previous);
+    let old = before
+        .map(|dir| dir.join(&name))
+        .filter(|path| path.is_file());
+    let path = old.unwrap_or_else(|| dir.join(&name));
+    assert!(
+        path.is_file(),
+        "{} is missing: `make test` builds it first (cargo build --release --workspace)",
+        path.display()
+    );
+    path
+}
