@@ -14,7 +14,8 @@ const LARGE: usize = 900 << 10;
 async fn bus(nats: &TestNats, registry: &Registry) -> Bus {
     let cluster = ClusterId::new("full").unwrap();
     let health = Health::default();
-    let connected = Bus::connect(&nats.settings(), &cluster, "test", registry, &health);
+    let settings = nats.settings();
+    let connected = Bus::connect(&settings, &cluster, "test", registry, &health);
     connected.await.unwrap()
 }
 
