@@ -49,6 +49,16 @@ test: setup ## all tests: unit, property, golden, architecture, end to end, the 
 test-py: ## the tests of the Python package alone; SKIPPED where PyTorch is missing
 	@libs/lacuna-py/check.sh $(ARGS)
 
+FAULTS ?= 200
+SEED ?= 1
+
+.PHONY: chaos
+chaos: setup ## faults on purpose, judged (half an hour); FAULTS=200 SEED=1 JSON=FILE
+	$(CARGO) build --release --locked --workspace --bins
+	LACUNA_CHAOS_FAULTS=$(FAULTS) LACUNA_CHAOS_SEED=$(SEED) LACUNA_CHAOS_JSON=$(abspath $(JSON)) \
+		$(CARGO) test --release --locked --workspace --test all -- --ignored --nocapture \
+		chaos::whatever_fails $(ARGS)
+
 .PHONY: verify
 verify: lint test highs-once ## lint and test, and check that HiGHS was compiled once
 

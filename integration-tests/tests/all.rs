@@ -6,6 +6,8 @@ mod architecture;
 #[cfg(test)]
 mod browser;
 #[cfg(test)]
+mod chaos;
+#[cfg(test)]
 mod compose;
 #[cfg(test)]
 mod dashboards;

@@ -1,0 +1,136 @@
+//! Faults on purpose: every fault for every service while the main scheduler goes on, with a judge
+//! over the recorded history. `make chaos` is the long form.
+
+mod bad_histories;
+mod check;
+mod faults;
+mod frames;
+mod history;
+mod place;
+mod proxy;
+mod table;
+mod takeover;
+mod workload;
+mod world;
+
+use lacuna_runtime::Stopwatch;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+use check::Judge;
+use faults::{Fault, Target, inject, matrix};
+use table::{Outcome, Table};
+use world::World;
+
+/// After a fault everything agrees again within this time, seconds.
+const LIMIT_S: f64 = 45.0;
+
+fn number(name: &str, default: u64) -> u64 {
+    let text = std::env::var(name).ok();
+    text.and_then(|t| t.parse().ok()).unwrap_or(default)
+}
+
+/// Injects the faults one after the other, with the whole of it judged after each.
+async fn run(
+    nodes: usize,
+    seed: u64,
+    choose: impl Fn(Vec<(Fault, Target)>) -> Vec<(Fault, Target)>,
+) -> Table {
+    println!("seed {seed}");
+    let whole = Stopwatch::start();
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut world = World::start(nodes, seed).await;
+    println!("{nodes} nodes, all in order after {:.1} s", whole.seconds());
+    let mut all = matrix(&world);
+    all.shuffle(&mut rng);
+    let mut table = Table::new(seed);
+    let list = choose(all);
+    let count = list.len();
+    let mut judge = Judge::default();
+    for (n, (fault, target)) in list.into_iter().enumerate() {
+        let since = Stopwatch::start();
+        inject(&mut world, fault, target, &mut rng).await;
+        let lasted = since.seconds();
+        let settled = world.converge(LIMIT_S).await;
+        judge.read(&world.recorder.pen.since(judge.read));
+        let mut wrong = judge.found();
+        if let Err(why) = &settled {
+            wrong.push(format!("not in order after {LIMIT_S} s: {why}"));
+        }
+        let took = settled.as_ref().map_or(LIMIT_S, |s| *s);
+        println!(
+            "{:>3}/{count}  {:<18} {target:<9} {lasted:>5.1} s, in order after {took:>5.1} s{}",
+            n + 1,
+            table::name(fault),
+            if wrong.is_empty() { "" } else { "  VIOLATED" }
+        );
+        for text in &wrong {
+            println!("         {text}");
+        }
+        let failed = settled.is_err();
+        table.add(Outcome {
+            fault,
+            target,
+            converged_s: took,
+            violations: wrong,
+        });
+        if failed {
+            println!("{}", world.logs());
+        }
+    }
+    world.close_books().await;
+    judge.read(&world.recorder.pen.since(judge.read));
+    table.history = judge.read;
+    table.late = judge.end();
+    table.late.extend(world.panics());
+    for process in &world.processes {
+        println!("{} ended: {:?}", process.name, process.ends);
+    }
+    let (said, repeated) = world.workload.said();
+    table.events = said;
+    table.seconds = whole.seconds();
+    println!("{said} changes by the workload, all nodes said again {repeated} times");
+    if !table.sound() {
+        println!("{}", world.logs());
+    }
+    table
+}
+
+/// A few of the faults: those that hit each service once, and the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_few_faults_all_is_kept_and_in_order() {
+    let seed = number("LACUNA_CHAOS_SEED", 6);
+    let table = run(16, seed, |_| {
+        vec![
+            (Fault::Kill, "control"),
+            (Fault::Stop, "planner"),
+            (Fault::Cut, "ingest"),
+            (Fault::Lost, "forecast"),
+            (Fault::TwoAtOnce, "control"),
+            (Fault::Swapped, "agent"),
+            (Fault::Kill, "nats"),
+            (Fault::Emptied, "nats"),
+        ]
+    })
+    .await;
+    println!("{}", table.text());
+    assert!(table.sound(), "{}", table.text());
+}
+
+/// The long form: `make chaos`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes half an hour: make chaos"]
+async fn whatever_fails_all_is_kept_and_in_order_again() {
+    let seed = number("LACUNA_CHAOS_SEED", 1);
+    let count = usize::try_from(number("LACUNA_CHAOS_FAULTS", 200)).unwrap();
+    let table = run(30, seed, |all| {
+        all.iter().copied().cycle().take(count).collect()
+    })
+    .await;
+    println!("{}", table.text());
+    if let Some(path) = std::env::var_os("LACUNA_CHAOS_JSON").filter(|p| !p.is_empty()) {
+        std::fs::write(path, table.json()).unwrap();
+    }
+    assert!(table.sound(), "{}", table.text());
+}

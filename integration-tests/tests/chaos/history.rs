@@ -1,0 +1,260 @@
+//! What was seen on the bus, in the order in which an observer of its own saw it.
+
+use std::sync::{Arc, Mutex};
+
+use lacuna_model::{Activity, EventKind};
+use lacuna_runtime::{Bus, BusError, Received, Start, Stopwatch};
+use lacuna_wire::address;
+use lacuna_wire::msg::Action;
+use tokio::task::JoinSet;
+
+/// One thing that was seen.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Said {
+    /// The workload: the main scheduler has given the node to nobody.
+    Idle(String),
+    /// The workload: the node is wanted, and must be free at this time of the observer's clock.
+    Wanted(String, f64),
+    /// The workload: a batch job has the node.
+    Busy(String),
+    /// An event in its stream: who said it, its number, and what it says in a few words.
+    Event {
+        sender: String,
+        seq: u64,
+        what: String,
+    },
+    /// A plan in its stream, and the how-manieth word of its sender it is.
+    Plan {
+        sender: String,
+        word: u64,
+        generation: u64,
+    },
+    /// A command on its way to a node: which trainer is to train there, in which run, and since
+    /// when (milliseconds).
+    Command {
+        node: String,
+        epoch: u64,
+        run: Option<(String, u64, i64)>,
+    },
+    /// A word of the agent process `agent` about a node, and the how-manieth of that process: the
+    /// network may have swapped them.
+    Agent {
+        agent: String,
+        word: u64,
+        node: String,
+        epoch: u64,
+        seq: u64,
+        /// The trainer and its run that trains there.
+        runs: Option<(String, u64)>,
+    },
+    /// A lease in its bucket.
+    Lease {
+        node: String,
+        epoch: u64,
+        trainer: Option<String>,
+    },
+    /// A report of the work of a run, up to a moment (milliseconds).
+    Report {
+        trainer: String,
+        run: u64,
+        until: i64,
+        samples: f64,
+    },
+    /// The book of a trainer: its run and all its samples.
+    Book {
+        trainer: String,
+        run: u64,
+        samples: f64,
+        nodes: Vec<String>,
+    },
+    /// The server was killed or full, and may have lost its newest writes.
+    Shaken,
+    /// The server has lost all that it kept.
+    Wiped,
+}
+
+/// With the seconds on the observer's clock.
+pub(super) type History = Vec<(f64, Said)>;
+
+/// Writes into the history.
+#[derive(Clone)]
+pub(super) struct Pen {
+    clock: Stopwatch,
+    history: Arc<Mutex<History>>,
+}
+
+impl Pen {
+    /// Writes down what was done or heard now.
+    pub(super) fn note(&self, said: Said) {
+        let mut history = self.history.lock().unwrap();
+        history.push((self.clock.seconds(), said));
+    }
+
+    /// Seconds on the observer's clock.
+    pub(super) fn now(&self) -> f64 {
+        self.clock.seconds()
+    }
+
+    pub(super) fn history(&self) -> History {
+        self.since(0)
+    }
+
+    /// What was written down after the first so many.
+    pub(super) fn since(&self, count: usize) -> History {
+        let history = self.history.lock().unwrap();
+        history.iter().skip(count).cloned().collect()
+    }
+}
+
+/// Writes the history down until it is dropped.
+pub(super) struct Recorder {
+    pub(super) pen: Pen,
+    tasks: JoinSet<()>,
+}
+
+impl Recorder {
+    pub(super) async fn start(bus: &Bus) -> Self {
+        let mut recorder = Self {
+            pen: Pen {
+                clock: Stopwatch::start(),
+                history: Arc::default(),
+            },
+            tasks: JoinSet::new(),
+        };
+        let id = bus.cluster().clone();
+        recorder
+            .follow(bus, &address::event(&id), |heard| {
+                let sender = Bus::sender(&heard.envelope).to_owned();
+                let event = heard.message;
+                Some(Said::Event {
+                    sender,
+                    seq: event.seq,
+                    what: words(&event.kind),
+                })
+            })
+            .await;
+        recorder
+            .follow(bus, &address::plan(&id), |heard| {
+                let (sender, word) = word(&heard.envelope.id);
+                Some(Said::Plan {
+                    sender,
+                    word,
+                    generation: heard.message.plan.generation.0,
+                })
+            })
+            .await;
+        recorder
+            .follow(bus, &address::progress_all(&id), |heard| {
+                Some(Said::Report {
+                    trainer: heard.message.trainer.to_string(),
+                    run: heard.message.run.0,
+                    until: heard.message.at.unix_ms(),
+                    samples: heard.message.samples,
+                })
+            })
+            .await;
+        recorder
+            .follow(bus, &address::leases_bucket(&id).all(), |heard| {
+                Some(Said::Lease {
+                    node: lacuna_wire::token::last_name(&heard.subject)?,
+                    epoch: heard.sequence,
+                    trainer: heard.message.trainer.map(|t| t.to_string()),
+                })
+            })
+            .await;
+        recorder
+            .follow(bus, &address::trainers_bucket(&id).all(), |heard| {
+                let record = heard.message;
+                Some(Said::Book {
+                    trainer: record.spec.id.to_string(),
+                    run: record.run.0,
+                    samples: record.samples(),
+                    nodes: record.nodes.iter().map(ToString::to_string).collect(),
+                })
+            })
+            .await;
+        // Core subscriptions: what the streams may lose or replace is seen all the same.
+        recorder
+            .hear(bus, &address::commands(&id), |heard| {
+                let command = heard.message;
+                Some(Said::Command {
+                    node: command.node.to_string(),
+                    epoch: command.epoch.0,
+                    run: match command.action {
+                        Action::Run(run) | Action::Prepare(run) => {
+                            Some((run.trainer.to_string(), run.run.0, run.since.unix_ms()))
+                        }
+                        Action::Release { .. } => None,
+                    },
+                })
+            })
+            .await;
+        recorder
+            .hear(bus, &address::agents(&id), |heard| {
+                let (agent, word) = word(&heard.envelope.id);
+                let status = heard.message;
+                Some(Said::Agent {
+                    agent,
+                    word,
+                    node: status.node.to_string(),
+                    epoch: status.epoch.0,
+                    seq: status.seq,
+                    runs: match status.activity {
+                        Activity::Running { trainer, run } => Some((trainer.to_string(), run.0)),
+                        _ => None,
+                    },
+                })
+            })
+            .await;
+        recorder
+    }
+
+    async fn follow<M: lacuna_wire::Message + Send + 'static>(
+        &mut self,
+        bus: &Bus,
+        subject: &lacuna_wire::Subject<M>,
+        read: fn(Received<M>) -> Option<Said>,
+    ) {
+        let mut messages = bus.follow(subject, Start::All).await.unwrap();
+        let pen = self.pen.clone();
+        self.tasks.spawn(async move {
+            while let Ok(heard) = messages.next().await {
+                if let Some(said) = read(heard) {
+                    pen.note(said);
+                }
+            }
+        });
+    }
+
+    async fn hear<M: lacuna_wire::Message + Send + 'static>(
+        &mut self,
+        bus: &Bus,
+        subject: &lacuna_wire::Subject<M>,
+        read: fn(Received<M>) -> Option<Said>,
+    ) {
+        let mut messages = bus.subscribe(subject).await.unwrap();
+        let pen = self.pen.clone();
+        self.tasks.spawn(async move {
+            loop {
+                let heard: Result<_, BusError> = messages.next().await;
+                let Ok(heard) = heard else { return };
+                if let Some(said) = read(heard) {
+                    pen.note(said);
+                }
+            }
+        });
+    }
+}
+
+/// Who said a message, and the how-manieth of theirs it is.
+fn word(id: &str) -> (String, u64) {
+    let (sender, number) = id.rsplit_once('-').unwrap_or((id, "0"));
+    (sender.to_owned(), number.parse().unwrap_or_default())
+}
+
+fn words(kind: &EventKind) -> String {
+    match kind {
+        EventKind::Snapshot { idle } => format!("snapshot of {}", idle.len()),
+        other => format!("{other:?}"),
+    }
+}

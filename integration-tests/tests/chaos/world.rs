@@ -1,0 +1,474 @@
+//! Two of each service and two agents, each behind a network of its own, around one nats-server.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use lacuna_model::{
+    ClusterId, Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec,
+    Work,
+};
+use lacuna_runtime::config::BusSettings;
+use lacuna_runtime::metrics::Registry;
+use lacuna_runtime::nats_server::{NatsServer, find};
+use lacuna_runtime::{Bus, Config, Health, Stopwatch};
+use lacuna_wire::address;
+use lacuna_wire::msg::{Activity, Reply, Request};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::history::{Recorder, Said};
+use super::place::{SmallDisk, faketime};
+use super::proxy::Proxy;
+use super::workload::{State, Workload};
+
+pub(super) const LED: [&str; 4] = ["ingest", "forecast", "planner", "control"];
+pub(super) const TRAINERS: usize = 3;
+
+/// One process, started again when it ends, as a supervisor does.
+pub(super) struct Process {
+    pub(super) service: &'static str,
+    pub(super) name: String,
+    pub(super) proxy: Proxy,
+    /// Whether it is left alone when it has ended.
+    pub(super) held: bool,
+    /// Seconds by which its clock is wrong.
+    pub(super) skew: i64,
+    pub(super) ends: BTreeMap<String, u32>,
+    port: u16,
+    nodes: Vec<String>,
+    child: Option<Child>,
+    ended: Stopwatch,
+}
+
+impl Process {
+    pub(super) fn signal(&self, signal: Signal) {
+        if let Some(child) = &self.child {
+            let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+            let _ = kill(pid, signal);
+        }
+    }
+
+    /// `kill -9`, and waits for its end.
+    pub(super) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+            self.ended = Stopwatch::start();
+        }
+    }
+}
+
+pub(super) struct World {
+    pub(super) processes: Vec<Process>,
+    pub(super) nats: NatsServer,
+    pub(super) bus: Bus,
+    pub(super) id: ClusterId,
+    pub(super) recorder: Recorder,
+    pub(super) workload: Workload,
+    config: PathBuf,
+    disk: SmallDisk,
+}
+
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+fn binary(service: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let dir = own.parent().and_then(Path::parent).unwrap();
+    dir.join(format!("lacuna-{service}"))
+}
+
+fn config(dir: &Path, bus_url: &str) -> Config {
+    let mut config = Config::default();
+    config.bus.url = bus_url.to_owned();
+    config.bus.request_limit = Span::from_secs(2);
+    config.ingest.snapshot_every = Span::from_secs(1);
+    config.control.renew_every = Span::from_secs(1);
+    config.control.reconcile_every = Span::from_secs(1);
+    config.control.silent_after = Span::from_secs(6);
+    config.agent.dead_man = Span::from_secs(12);
+    config.agent.report_every = Span::from_secs(1);
+    config.agent.work_dir = dir.join("work");
+    config.forecast.model_dir = Some(dir.join("models"));
+    config.forecast.save_every = Span::from_secs(1);
+    config
+}
+
+fn trainer(n: usize) -> TrainerSpec {
+    TrainerSpec {
+        id: TrainerId::new(format!("t{n}")).unwrap(),
+        owner: None,
+        weight: None,
+        deadline: None,
+        priority: 0,
+        submit: Timestamp::default(),
+        min_nodes: 1,
+        max_nodes: 16,
+        throughput: ScalingCurve::new([(1, 100.0), (4, 370.0), (16, 1300.0)]).unwrap(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 0.2,
+            down_s: 0.1,
+        },
+        work: Work::Samples(1e12),
+        launch: Launch::Simulated,
+    }
+}
+
+impl World {
+    /// Starts everything, with so many nodes, all idle; waits until all has settled.
+    pub(super) async fn start(nodes: usize, seed: u64) -> Self {
+        let disk = SmallDisk::new();
+        let dir = disk.dir.path().to_owned();
+        let program = find().unwrap();
+        let mut nats = NatsServer::start(&program, &dir.join("nats"), 0).unwrap();
+        // A client that does not read is dropped sooner than by default.
+        nats.stop();
+        let conf = dir.join("nats/nats.conf");
+        let text = std::fs::read_to_string(&conf).unwrap();
+        std::fs::write(&conf, format!("{text}write_deadline: \"2s\"\n")).unwrap();
+        nats.restart().unwrap();
+        let config = config(&dir, &nats.url());
+        let path = dir.join("lacuna.toml");
+        std::fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
+        let id = config.cluster.id.clone();
+        let settings = BusSettings {
+            url: nats.url(),
+            connect_limit: Span::from_secs(20),
+            ..BusSettings::default()
+        };
+        let (registry, health) = (Registry::new(), Health::default());
+        let bus = Bus::connect(&settings, &id, "test", &registry, &health)
+            .await
+            .unwrap();
+        let recorder = Recorder::start(&bus).await;
+        let names: Vec<String> = (0..nodes).map(|n| format!("n{n:02}")).collect();
+        let workload = Workload::start(bus.clone(), recorder.pen.clone(), &names, seed);
+        let mut world = Self {
+            processes: Vec::new(),
+            nats,
+            bus,
+            id,
+            recorder,
+            workload,
+            config: path,
+            disk,
+        };
+        for (n, service) in LED.into_iter().chain(["agent"]).enumerate() {
+            for copy in 0..2 {
+                let number = u64::try_from(2 * n + copy).unwrap();
+                let plays = |(at, _): &(usize, &String)| service == "agent" && at % 2 == copy;
+                let played = names.iter().enumerate().filter(plays);
+                let process = Process {
+                    service,
+                    name: format!("{service}-{copy}"),
+                    proxy: Proxy::start(world.nats.port(), seed ^ (number << 32)).await,
+                    held: false,
+                    skew: 0,
+                    ends: BTreeMap::new(),
+                    port: free_port(),
+                    nodes: played.map(|(_, name)| name.clone()).collect(),
+                    child: None,
+                    ended: Stopwatch::start(),
+                };
+                world.processes.push(process);
+            }
+        }
+        world.tend();
+        let submit = Request::Submit {
+            trainers: (0..TRAINERS).map(trainer).collect(),
+            test_only: false,
+        };
+        let since = Stopwatch::start();
+        loop {
+            match world.ask(&submit).await {
+                Some(Reply::Accepted { .. }) => break,
+                // The answer to the first may have been lost.
+                Some(Reply::Refused { .. }) => break,
+                other => assert!(since.seconds() < 90.0, "{other:?}\n{}", world.logs()),
+            }
+            world.tend();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        let settled = world.converge(90.0).await;
+        assert!(settled.is_ok(), "{settled:?}\n{}", world.logs());
+        world
+    }
+
+    /// Whether disks can be filled here.
+    pub(super) fn disk_can_be_filled(&self) -> bool {
+        self.disk.mounted
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.disk.dir.path().join("filler")
+    }
+
+    /// Fills the disk of nats-server and of forecast's models.
+    pub(super) fn fill_disk(&self) {
+        use std::io::Write;
+        let mut file = File::create(self.filler()).unwrap();
+        let block = vec![1; 1 << 20];
+        while file.write_all(&block).is_ok() {}
+        let block = vec![1; 512];
+        while file.write_all(&block).is_ok() {}
+    }
+
+    pub(super) fn empty_disk(&self) {
+        let _ = std::fs::remove_file(self.filler());
+    }
+
+    /// Deletes what nats-server has kept; only while it does not run.
+    pub(super) fn wipe(&self) {
+        let _ = std::fs::remove_dir_all(self.disk.dir.path().join("nats/jetstream"));
+        self.recorder.pen.note(Said::Wiped);
+    }
+
+    pub(super) fn process(&mut self, at: usize) -> &mut Process {
+        self.processes.get_mut(at).unwrap()
+    }
+
+    /// What supervisors do: starts again whatever has ended, after 0.2 s.
+    pub(super) fn tend(&mut self) {
+        for at in 0..self.processes.len() {
+            let process = self.process(at);
+            if let Some(child) = &mut process.child
+                && let Ok(Some(status)) = child.try_wait()
+            {
+                *process.ends.entry(status.to_string()).or_default() += 1;
+                process.child = None;
+                process.ended = Stopwatch::start();
+            }
+            if process.child.is_none() && !process.held && process.ended.seconds() > 0.2 {
+                let child = self.spawn(at);
+                self.process(at).child = Some(child);
+            }
+        }
+    }
+
+    fn spawn(&self, at: usize) -> Child {
+        let process = self.processes.get(at).unwrap();
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log_path(&process.name))
+            .unwrap();
+        let mut command = Command::new(binary(process.service));
+        command
+            .arg("--config")
+            .arg(&self.config)
+            .args([
+                "--nats",
+                &format!("nats://127.0.0.1:{}", process.proxy.port),
+            ])
+            .args(["--listen", &format!("127.0.0.1:{}", process.port)]);
+        for node in &process.nodes {
+            command.args(["--node", node]);
+        }
+        if let Some(library) = faketime().filter(|_| process.skew != 0) {
+            command
+                .env("LD_PRELOAD", library)
+                .env("FAKETIME", format!("{:+}s", process.skew))
+                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap()
+    }
+
+    fn log_path(&self, name: &str) -> PathBuf {
+        self.disk.dir.path().join(format!("{name}.log"))
+    }
+
+    /// The process that leads a service, by its word on the bus.
+    pub(super) async fn active(&self, service: &str) -> Option<usize> {
+        let lead = self.bus.last(&address::leader(&self.id, service)).await;
+        let lead = lead.ok()??.message;
+        let port: u16 = lead.seat.rsplit(':').next()?.parse().ok()?;
+        let at = self.processes.iter().position(|p| p.port == port)?;
+        (!lead.resigned).then_some(at)
+    }
+
+    pub(super) async fn ask(&self, request: &Request) -> Option<Reply> {
+        let subject = address::requests_of(&self.id, "tester");
+        let limit = Duration::from_secs(1);
+        self.bus.request(&subject, request, limit).await.ok()
+    }
+
+    /// Waits until books, agents, pool and plan agree with the workload, which says nothing new
+    /// meanwhile. Gives the seconds that it took.
+    ///
+    /// # Errors
+    /// What did not agree in time.
+    pub(super) async fn converge(&mut self, limit_s: f64) -> Result<f64, String> {
+        let since = Stopwatch::start();
+        self.workload.pause(true).await;
+        let mut said = 0.0;
+        let outcome = loop {
+            self.tend();
+            match self.agree().await {
+                Ok(()) => break Ok(since.seconds()),
+                Err(why) if since.seconds() > limit_s => break Err(why),
+                Err(_) => {}
+            }
+            // As an adapter does that looks at the scheduler every few seconds.
+            if since.seconds() - said > 3.0 {
+                said = since.seconds();
+                self.workload.repeat().await;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
+        self.workload.pause(false).await;
+        outcome
+    }
+
+    async fn agree(&self) -> Result<(), String> {
+        for service in LED {
+            if self.active(service).await.is_none() {
+                return Err(format!("nobody leads {service}"));
+            }
+        }
+        let Some(Reply::Nodes { nodes, .. }) = self.ask(&Request::Nodes).await else {
+            return Err("control does not answer".to_owned());
+        };
+        let states = self.workload.states();
+        let mut held: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (name, state) in &states {
+            let Some(node) = nodes.iter().find(|n| n.node.as_str() == name) else {
+                return Err(format!("control does not know {name}"));
+            };
+            let idle = *state == State::Idle;
+            if node.idle_since.is_some() != idle {
+                return Err(format!("{name} is {state:?}, not as control knows it"));
+            }
+            let trains = match &node.activity {
+                Some(Activity::Running { trainer, .. }) => Some(trainer),
+                _ => None,
+            };
+            if trains != node.trainer.as_ref() {
+                return Err(format!(
+                    "{name} is leased to {:?}, trains {trains:?}",
+                    node.trainer
+                ));
+            }
+            if let Some(trainer) = &node.trainer {
+                if !idle {
+                    return Err(format!("{name} is {state:?} and leased to {trainer}"));
+                }
+                let of = held.entry(trainer.to_string()).or_default();
+                of.insert(name.clone());
+            }
+        }
+        let lost = |e: lacuna_runtime::BusError| e.to_string();
+        let pool = self
+            .bus
+            .last(&address::pool(&self.id))
+            .await
+            .map_err(lost)?;
+        let pool = pool.ok_or("no pool")?.message.pool;
+        let plan = self
+            .bus
+            .last(&address::plan(&self.id))
+            .await
+            .map_err(lost)?;
+        let plan = plan.ok_or("no plan")?.message.plan;
+        let in_pool: BTreeSet<&str> = pool.holes.iter().map(|h| h.hole.node.as_str()).collect();
+        let is_idle = |(_, state): &(&String, &State)| **state == State::Idle;
+        let idle: BTreeSet<&str> = states
+            .iter()
+            .filter(is_idle)
+            .map(|(n, _)| n.as_str())
+            .collect();
+        if in_pool != idle {
+            return Err(format!("the pool is {in_pool:?}, idle are {idle:?}"));
+        }
+        let names = |nodes: &[NodeId]| nodes.iter().map(ToString::to_string).collect();
+        let planned: BTreeMap<String, BTreeSet<String>> = plan
+            .allocations
+            .iter()
+            .map(|a| (a.trainer.to_string(), names(&a.nodes)))
+            .collect();
+        if planned != held {
+            return Err(format!("planned {planned:?}, held {held:?}"));
+        }
+        if !idle.is_empty() && held.is_empty() {
+            return Err("nobody trains".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Writes the books as control has them into the history, for the judge.
+    pub(super) async fn close_books(&mut self) {
+        self.workload.pause(true).await;
+        // What agents report once a second is read by then.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let all = Request::Trainers { all: true };
+        if let Some(Reply::Trainers { trainers, .. }) = self.ask(&all).await {
+            for record in trainers {
+                self.recorder.pen.note(Said::Book {
+                    trainer: record.spec.id.to_string(),
+                    run: record.run.0,
+                    samples: record.samples(),
+                    nodes: record.nodes.iter().map(ToString::to_string).collect(),
+                });
+            }
+        }
+        // What control has counted is heard here too by then.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+
+    /// Lines of logs that no fault excuses.
+    pub(super) fn panics(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for process in &self.processes {
+            let log = std::fs::read_to_string(self.log_path(&process.name)).unwrap_or_default();
+            let bad = log.lines().filter(|l| l.contains("panicked"));
+            found.extend(bad.map(|l| format!("{}: {l}", process.name)));
+        }
+        found
+    }
+
+    /// The ends of all logs.
+    pub(super) fn logs(&self) -> String {
+        let mut all = String::new();
+        for process in &self.processes {
+            let log = std::fs::read_to_string(self.log_path(&process.name)).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = lines.get(lines.len().saturating_sub(12)..);
+            let tail = tail.unwrap_or_default().join("\n");
+            all.push_str(&format!(
+                "--- {} {:?}\n{tail}\n",
+                process.name, process.ends
+            ));
+        }
+        all
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            process.signal(Signal::SIGCONT);
+            process.kill();
+        }
+        if let Ok(pid) = i32::try_from(self.nats.pid()) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGCONT);
+        }
+        self.nats.kill();
+        if let Some(keep) = std::env::var_os("LACUNA_CHAOS_LOGS") {
+            let _ = std::fs::create_dir_all(&keep);
+            for process in &self.processes {
+                let to = Path::new(&keep).join(format!("{}.log", process.name));
+                let _ = std::fs::copy(self.log_path(&process.name), to);
+            }
+        }
+    }
+}
