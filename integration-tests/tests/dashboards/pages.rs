@@ -58,7 +58,7 @@ fn runbooks_name_what_exists() {
             let name = code.split('{').next().unwrap_or_default();
             let parts = ["", "_bucket", "_count"];
             let known = |part: &&str| exported.labels.contains_key(&format!("{name}{part}"));
-            assert!(parts.iter().any(|p| known(&p)), "no metric {name}");
+            assert!(parts.iter().any(known), "no metric {name}");
         } else if let Some(rest) = code.strip_prefix("lacuna ") {
             let words = rest.split_whitespace();
             let verbs = words.take_while(|w| w.chars().all(|c| c.is_ascii_lowercase()));
