@@ -1,28 +1,52 @@
 #!/usr/bin/env bash
 # Brings Lacuna up in containers, and down again. `make up`, `make down`, `make logs`.
 #
-#   up.sh up                build the binaries here, make the images, start, wait until healthy
+#   up.sh up                build the binaries here, make keys and images, start, wait until healthy
 #   up.sh images            only the images
-#   up.sh down [--volumes]  stop; with --volumes forget the data too
+#   up.sh down [--volumes]  stop; with --volumes forget the data and the keys too
 #   up.sh logs [SERVICE]    follow the logs
 #   up.sh base-image        make the base image with debootstrap (root; no registry needed)
 #
-# LACUNA_BUILD=inside builds in a container instead (public Rust image).
-# LACUNA_BASE_IMAGE names another base, COMPOSE_PROJECT_NAME another project.
+# What to bring up, by environment:
+#   COMPOSE_PROFILES    core,monitoring by default; core,monitoring,demo to see something happen;
+#                       slurm,monitoring beside a Slurm (deploy/compose.yaml lists all)
+#   LACUNA_INSTANCES    so many of ingest, forecast, planner and control: one of each leads (1)
+#   COMPOSE_PROJECT_NAME, LACUNA_CLUSTER
+#                       names of the composition (lacuna) and of the cluster (main)
+#   LACUNA_BUS_OF       bring up a further cluster on the bus of this composition
+#   LACUNA_STATE        where keys and scrape targets are kept (~/.local/state/lacuna/compose)
+#   LACUNA_BUILD=inside build in a container instead (public Rust image)
+#   LACUNA_BASE_IMAGE   another base image
 #
-# Exit codes: 0 up and healthy, 1 it does not work, 69 something is not installed or not
-# running, 75 this place cannot give what the images need (a base image, running containers).
+# Exit codes: 0 up and healthy, 1 it does not work, 64 wrong usage, 69 something is not installed or
+# not running, 75 this place cannot give what the images need (a base image, running containers).
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 services=(ingest forecast planner control agent gateway)
+led=(ingest forecast planner control)
 export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-lacuna}
+export LACUNA_CLUSTER=${LACUNA_CLUSTER:-main}
 export LACUNA_IMAGE=${LACUNA_IMAGE:-lacuna:local}
+export LACUNA_SLURM_IMAGE=${LACUNA_SLURM_IMAGE:-lacuna-slurm:local}
 export LACUNA_NATS_IMAGE=${LACUNA_NATS_IMAGE:-lacuna-nats:local}
+bus_of=${LACUNA_BUS_OF:-$COMPOSE_PROJECT_NAME}
+state=${LACUNA_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/lacuna/compose}
+# Clusters that share a bus share its keys, and are scraped by one Prometheus.
+keys=$state/$bus_of/keys
+export LACUNA_KEYS=$keys/$LACUNA_CLUSTER LACUNA_SERVER_KEYS=$keys/server
+export LACUNA_TARGETS=$state/$bus_of/targets
+export LACUNA_NETWORK=$bus_of
+if [ "$bus_of" = "$COMPOSE_PROJECT_NAME" ]; then
+    export LACUNA_NETWORK_IS_ANOTHERS=false COMPOSE_PROFILES=${COMPOSE_PROFILES:-core,monitoring}
+else
+    export LACUNA_NETWORK_IS_ANOTHERS=true COMPOSE_PROFILES=${COMPOSE_PROFILES:-cluster}
+fi
 
 say() { printf 'up: %s\n' "$*"; }
 die() { local code=$1; shift; printf 'up: %s\n' "$@" >&2; exit "$code"; }
+wants() { [[ ",$COMPOSE_PROFILES," == *",$1,"* ]]; }
 
 compose() {
     if docker compose version >/dev/null 2>&1; then
@@ -79,6 +103,8 @@ stage() {
         cp target/release/lacuna "${services[@]/#/target/release/lacuna-}" "$to/bin/"
         strip "$to"/bin/* 2>/dev/null || true
     fi
+    # The same files give the same layers, whenever they were made.
+    find "$to" -exec touch -h -d "@${SOURCE_DATE_EPOCH:-0}" {} +
     echo "$to"
 }
 
@@ -101,6 +127,12 @@ images() {
         build -f deploy/Dockerfile --target prebuilt -t "$LACUNA_IMAGE" "$context"
     fi
     build -f deploy/Dockerfile --target nats -t "$LACUNA_NATS_IMAGE" "$context"
+    if wants slurm; then
+        say "making $LACUNA_SLURM_IMAGE: the same with Slurm's commands"
+        docker build --quiet --build-arg "LACUNA_IMAGE=$LACUNA_IMAGE" -f deploy/slurm.Dockerfile \
+            -t "$LACUNA_SLURM_IMAGE" target/deploy >/dev/null \
+            || die 75 "Slurm's commands cannot be had"
+    fi
 }
 
 # Prometheus's public image, or Debian's package in our base image.
@@ -114,12 +146,56 @@ prometheus_image() {
     fi
 }
 
+# Runs the image's own command line as root, without network, on the folder of keys: files that
+# containers read must belong to their users, whoever brings them up.
+on_keys() {
+    docker run --rm --network none --read-only --user 0:0 --cap-drop ALL --cap-add CHOWN \
+        --cap-add DAC_OVERRIDE --cap-add FOWNER -v "$keys:/keys" "$LACUNA_IMAGE" "$@"
+}
+
+secret() { [ -s "$1" ] || (umask 077 && head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$1"); }
+
+# One key for each service and each part of the demonstration; what is there stays.
+make_keys() {
+    mkdir -p "$keys" "$LACUNA_TARGETS"
+    chmod 700 "$keys"
+    on_keys lacuna keys init /keys --cluster "$LACUNA_CLUSTER" --host nats --host localhost \
+        --host 127.0.0.1 --url "tls://127.0.0.1:${LACUNA_NATS_PORT:-4222}" >/dev/null
+    on_keys lacuna keys add-user /keys demo-machine --role events --cluster "$LACUNA_CLUSTER" >/dev/null
+    on_keys lacuna keys add-user /keys demo-researcher --role researcher --cluster "$LACUNA_CLUSTER" >/dev/null
+    on_keys chown -R "$(id -u):$(id -g)" /keys
+    secret "$LACUNA_KEYS/page-token"
+    secret "$LACUNA_KEYS/grafana-password"
+    on_keys bash -ec 'cd /keys; chown -R 10002:10002 server
+        for file in ingest forecast planner control agent gateway demo-machine demo-researcher; do
+            chown 10001:10001 "$1/$file.toml"
+        done
+        chown 10001:10001 "$1/page-token"; chown 472:0 "$1/grafana-password"' _ "$LACUNA_CLUSTER"
+}
+
+# What Prometheus is to scrape: every container of this composition that has metrics.
+write_targets() {
+    local container service name file=$LACUNA_TARGETS/$COMPOSE_PROJECT_NAME.yml
+    : >"$file.new"
+    for container in $(compose ps -q); do
+        read -r service name < <(docker inspect -f \
+            '{{index .Config.Labels "com.docker.compose.service"}} {{slice .Name 1}}' "$container")
+        service=${service#slurm-}
+        service=${service#demo-}
+        [[ " ${services[*]} " == *" $service "* ]] || continue
+        printf -- '- targets: ["%s:9464"]\n  labels: { cluster: %s, service: %s }\n' \
+            "$name" "$LACUNA_CLUSTER" "$service" >>"$file.new"
+    done
+    mv "$file.new" "$file"
+}
+
 wait_healthy() {
     local deadline=$((SECONDS + 120)) container health restarts name bad hopeless=
     while :; do
         bad=
         for container in $(compose ps -q); do
-            read -r health restarts name < <(docker inspect -f '{{.State.Health.Status}} {{.RestartCount}} {{.Name}}' "$container")
+            read -r health restarts name < <(docker inspect -f \
+                '{{if .State.Health}}{{.State.Health.Status}}{{else if .State.Running}}healthy{{else}}ended{{end}} {{.RestartCount}} {{.Name}}' "$container")
             [ "$health" = healthy ] || bad+=" ${name#/}"
             # What has died so often will not live if we wait.
             [ "$restarts" -lt 5 ] || hopeless=yes
@@ -134,36 +210,59 @@ wait_healthy() {
 }
 
 up() {
+    local began=$SECONDS started scale=()
     need_docker
     images
-    prometheus_image
-    if obtain "${LACUNA_GRAFANA_IMAGE:-grafana/grafana:12.1.0}"; then
-        export COMPOSE_PROFILES=grafana
-    else
-        say "Grafana's image cannot be had here: Grafana is left out (grafana/ holds its dashboard)"
+    if wants monitoring; then
+        prometheus_image
+        if obtain "${LACUNA_GRAFANA_IMAGE:-grafana/grafana:12.1.0}"; then
+            export COMPOSE_PROFILES=$COMPOSE_PROFILES,grafana
+        else
+            say "Grafana's image cannot be had here: Grafana is left out (grafana/ holds its dashboards)"
+        fi
     fi
-    compose up -d --no-build --remove-orphans
+    make_keys
+    if [ "$bus_of" != "$COMPOSE_PROJECT_NAME" ]; then
+        # The bus learns of the new cluster's keys without a restart.
+        docker kill --signal HUP "$(docker ps -q --filter "label=com.docker.compose.project=$bus_of" \
+            --filter label=com.docker.compose.service=nats)" >/dev/null \
+            || die 1 "the composition $bus_of has no running bus: bring it up first"
+    fi
+    for service in "${led[@]}"; do
+        wants slurm && [[ $service =~ ^(ingest|control)$ ]] && service=slurm-$service
+        [ "${LACUNA_INSTANCES:-1}" = 1 ] || scale+=(--scale "$service=$LACUNA_INSTANCES")
+    done
+    started=$SECONDS
+    compose up -d --no-build --remove-orphans "${scale[@]}"
+    write_targets
     wait_healthy
-    local bus=nats://127.0.0.1:${LACUNA_NATS_PORT:-4222}
-    say "all $(compose ps -q | wc -l) containers are healthy"
-    echo "  bus         $bus   as in: target/release/lacuna trainers --nats $bus"
-    echo "  page        http://127.0.0.1:${LACUNA_PAGE_PORT:-9480}"
-    echo "  prometheus  http://127.0.0.1:${LACUNA_PROMETHEUS_PORT:-9090}"
-    [ -z "${COMPOSE_PROFILES:-}" ] || echo "  grafana     http://127.0.0.1:${LACUNA_GRAFANA_PORT:-3000}"
+    say "all $(compose ps -q | wc -l) containers are healthy, $((SECONDS - started)) s after their start, $((SECONDS - began)) s in all"
+    echo "  command     target/release/lacuna trainers --identity $LACUNA_KEYS/operator.toml"
+    echo "  page        http://127.0.0.1:${LACUNA_PAGE_PORT:-9480}/?token=...   the token is in $LACUNA_KEYS/page-token"
+    wants monitoring && echo "  prometheus  http://127.0.0.1:${LACUNA_PROMETHEUS_PORT:-9090}"
+    wants grafana && echo "  grafana     http://127.0.0.1:${LACUNA_GRAFANA_PORT:-3000}"
+    return 0
 }
 
 down() {
-    # Every profile, or Grafana would stay.
-    export COMPOSE_PROFILES=grafana
+    # Every profile, or what only some of them start would stay.
+    export COMPOSE_PROFILES=core,cluster,slurm,monitoring,grafana,demo
+    rm -f "$LACUNA_TARGETS/$COMPOSE_PROJECT_NAME.yml"
+    local ended=
     # A container that was just starting again may hold the network for a moment.
     for _ in 1 2; do
-        compose down --remove-orphans "$@" && return
+        compose down --remove-orphans "$@" && { ended=yes; break; }
         sleep 2
     done
-    # What compose did not come to; the containers are gone.
-    [ "${1:-}" != --volumes ] \
-        || docker volume ls -q --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME" | xargs -r docker volume rm >/dev/null
-    die 1 "the engine does not let the network go; it holds nothing, and a restart of dockerd frees it"
+    if [ "${1:-}" = --volumes ]; then
+        # What compose did not come to; the containers are gone.
+        docker volume ls -q --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME" | xargs -r docker volume rm >/dev/null
+        if [ "$bus_of" = "$COMPOSE_PROJECT_NAME" ] && [ -d "$keys" ]; then
+            on_keys find /keys -mindepth 1 -delete
+            rm -rf "${state:?}/$bus_of"
+        fi
+    fi
+    [ -n "$ended" ] || die 1 "the engine does not let the network go; it holds nothing, and a restart of dockerd frees it"
 }
 
 action=${1:-}
@@ -172,7 +271,7 @@ case "$action" in
     up) up ;;
     images) need_docker; images ;;
     down) need_docker; down "$@" ;;
-    logs) need_docker; compose logs -f "$@" ;;
+    logs) need_docker; COMPOSE_PROFILES=core,cluster,slurm,monitoring,grafana,demo compose logs -f "$@" ;;
     base-image) need_docker; base_image ;;
     *) die 64 "unknown action '$action': expected up, images, down, logs or base-image" ;;
 esac

@@ -1,9 +1,7 @@
 //! One composition, brought up under a name of its own and on free ports, and taken down with
 //! its volumes at the end.
 
-use std::io::Write as _;
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -20,6 +18,9 @@ const CANNOT_HERE: i32 = 75;
 pub(super) struct Stack {
     project: String,
     env: Vec<(String, String)>,
+    nats_port: u16,
+    /// Where keys and scrape targets are.
+    state: tempfile::TempDir,
     pub(super) page_port: u16,
     pub(super) prometheus_port: u16,
 }
@@ -54,6 +55,7 @@ impl Stack {
         }
         let project = format!("lacuna-test-{}", std::process::id());
         let [nats, page, prometheus, grafana] = free_ports();
+        let state = tempfile::tempdir().map_err(|e| e.to_string())?;
         let env = [
             ("COMPOSE_PROJECT_NAME", project.clone()),
             ("LACUNA_IMAGE", "lacuna:test".to_owned()),
@@ -63,10 +65,15 @@ impl Stack {
             ("LACUNA_PROMETHEUS_PORT", prometheus.to_string()),
             ("LACUNA_GRAFANA_PORT", grafana.to_string()),
             ("LACUNA_SKIP_CARGO", "1".to_owned()),
+            ("LACUNA_INSTANCES", "2".to_owned()),
+            ("COMPOSE_PROFILES", "core,monitoring,demo".to_owned()),
+            ("LACUNA_STATE", state.path().display().to_string()),
         ];
         let stack = Self {
             project,
             env: env.map(|(k, v)| (k.to_owned(), v)).into(),
+            nats_port: nats,
+            state,
             page_port: page,
             prometheus_port: prometheus,
         };
@@ -98,51 +105,41 @@ impl Stack {
         said.stdout
     }
 
-    /// The id of a service's container.
-    pub(super) fn container(&self, service: &str) -> String {
+    /// The ids of a service's containers.
+    pub(super) fn containers(&self, service: &str) -> Vec<String> {
         let project = format!("label=com.docker.compose.project={}", self.project);
         let service = format!("label=com.docker.compose.service={service}");
-        let id = self.docker(&["ps", "-aq", "--filter", &project, "--filter", &service]);
-        assert_eq!(id.lines().count(), 1, "containers of {service}: {id:?}");
-        id.trim().to_owned()
+        let ids = self.docker(&["ps", "-aq", "--filter", &project, "--filter", &service]);
+        ids.lines().map(ToOwned::to_owned).collect()
     }
 
-    /// Runs the command line inside control's container.
+    /// A file of the keys of the cluster.
+    pub(super) fn key(&self, name: &str) -> std::path::PathBuf {
+        let keys = self.state.path().join(&self.project).join("keys");
+        keys.join("main").join(name)
+    }
+
+    /// Runs the command line on this machine, as somebody.
+    pub(super) fn lacuna_as(&self, user: &str, args: &[&str]) -> support::Said {
+        let program = support::root().join("target/release/lacuna");
+        let identity = self.key(&format!("{user}.toml"));
+        let identity = identity.to_string_lossy();
+        let nats = format!("tls://127.0.0.1:{}", self.nats_port);
+        let all = [args, &["--nats", &nats, "--identity", &identity]].concat();
+        self.run(&program.to_string_lossy(), &all)
+    }
+
+    /// Runs the command line on this machine, as the operator.
     pub(super) fn lacuna(&self, args: &[&str]) -> String {
-        let container = self.container("control");
-        let mut all = vec!["exec", container.as_str(), "lacuna"];
-        all.extend(args);
-        self.docker(&all)
+        let said = self.lacuna_as("operator", args);
+        assert!(said.ok, "lacuna {args:?}: {}\n{}", said.stderr, said.stdout);
+        said.stdout
     }
 
     /// The one JSON value that a command of it prints.
     pub(super) fn lacuna_json(&self, args: &[&str]) -> Value {
         let text = self.lacuna(&[args, &["--json"]].concat());
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("lacuna {args:?}: {e}: {text}"))
-    }
-
-    /// Writes a file inside control's container.
-    pub(super) fn write(&self, path: &str, text: &str) {
-        let container = self.container("control");
-        let mut child = Command::new("docker")
-            .args([
-                "exec",
-                "-i",
-                &container,
-                "sh",
-                "-c",
-                &format!("cat > {path}"),
-            ])
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("docker runs");
-        child
-            .stdin
-            .take()
-            .unwrap()
-            .write_all(text.as_bytes())
-            .unwrap();
-        assert!(child.wait().unwrap().success(), "cannot write {path}");
     }
 
     /// Kills the first process of a container, by its process id on this machine.
@@ -174,6 +171,27 @@ impl Stack {
             logs += &format!("--- {id}\n{}{}", said.stdout, said.stderr);
         }
         logs
+    }
+}
+
+impl Stack {
+    /// Takes it down, and says what is left of it: containers, volumes, networks, keys.
+    pub(super) fn down(&self) -> Vec<String> {
+        let said = self.run("timeout", &["120", "deploy/up.sh", "down", "--volumes"]);
+        assert!(said.ok, "not taken down: {}", said.stderr);
+        let project = format!("label=com.docker.compose.project={}", self.project);
+        let mut left = Vec::new();
+        for what in [
+            vec!["ps", "-aq", "--filter", &project],
+            vec!["volume", "ls", "-q", "--filter", &project],
+            vec!["network", "ls", "-q", "--filter", &project],
+        ] {
+            let found = self.docker(&what);
+            left.extend(found.lines().map(|id| format!("{} {id}", what[0])));
+        }
+        let files = std::fs::read_dir(self.state.path()).unwrap();
+        left.extend(files.map(|file| file.unwrap().path().display().to_string()));
+        left
     }
 }
 
