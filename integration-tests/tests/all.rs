@@ -12,9 +12,9 @@ mod compose;
 #[cfg(test)]
 mod dashboards;
 #[cfg(test)]
-mod load;
-#[cfg(test)]
 mod external;
+#[cfg(test)]
+mod load;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]

@@ -81,7 +81,7 @@ impl Fleet {
     }
 
     /// Only what both releases know stands in the configuration.
-    fn config(&self, release: Release) -> PathBuf {
+    fn config(&self, service: &str, release: Release) -> PathBuf {
         let speak = match release {
             Release::Previous if previous().is_some() => String::new(),
             Release::Previous | Release::Pinned => format!("speak = {OLDEST_WIRE}\n"),
@@ -95,7 +95,7 @@ impl Fleet {
              work_dir = \"{}\"\nreport_every = \"200ms\"\n",
             work.display()
         );
-        let path = self.dir.path().join(format!("{release:?}.toml"));
+        let path = self.dir.path().join(format!("{service}-{release:?}.toml"));
         std::fs::write(&path, text).unwrap();
         path
     }
@@ -105,7 +105,7 @@ impl Fleet {
         let log = File::options().create(true).append(true).open(log).unwrap();
         let child = Command::new(binary(service, release))
             .arg("--config")
-            .arg(self.config(release))
+            .arg(self.config(service, release))
             .args(["--listen", "127.0.0.1:0"])
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())

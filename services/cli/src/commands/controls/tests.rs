@@ -1,0 +1,45 @@
+//! Patterns, days, caps, and why a node is withheld.
+
+use super::*;
+
+#[test]
+fn days_are_read_with_ranges_over_the_week_end() {
+    let read = |text: &str| days(text).map(|days| days.0.join(" "));
+    assert_eq!(read("mon-fri").unwrap(), "mon tue wed thu fri");
+    assert_eq!(read("sun,tue").unwrap(), "tue sun");
+    assert_eq!(read("sat-mon").unwrap(), "mon sat sun");
+    assert_eq!(read("wed-wed").unwrap(), "wed");
+    assert!(read("monday").unwrap_err().contains("expected one of"));
+}
+
+#[test]
+fn lists_are_split_outside_of_brackets_and_none_is_empty() {
+    let of = |texts: &[&str]| list(texts.iter().map(|t| (*t).to_owned()).collect());
+    assert_eq!(of(&["a[1,3],b", "c"]), ["a[1,3]", "b", "c"]);
+    assert!(of(&["none"]).is_empty());
+    let nodes = expand(&["a[01-03]".to_owned(), "b".to_owned()]).unwrap();
+    let names: Vec<&str> = nodes.iter().map(NodeId::as_str).collect();
+    assert_eq!(names, ["a01", "a02", "a03", "b"]);
+    assert!(expand(&["a[3-1]".to_owned()]).is_err());
+}
+
+#[test]
+fn a_node_says_why_it_is_not_used() {
+    let node = NodeId::new("a").unwrap();
+    let mut state = UseState::default();
+    assert_eq!(why_withheld(None, &state, &node), None);
+    state
+        .withheld
+        .insert(WithheldBy::Drained, vec![node.clone()]);
+    let mut controls = Controls::default();
+    controls.drained.insert(
+        node.clone(),
+        lacuna_model::Drain {
+            by: "op".to_owned(),
+            since: Timestamp::from_unix(0),
+            reason: "fan".to_owned(),
+        },
+    );
+    let why = why_withheld(Some(&controls), &state, &node).unwrap();
+    assert!(why.contains("by op") && why.contains("fan"), "{why}");
+}
