@@ -41,7 +41,8 @@ replay: setup build ## the same machine in virtual time, without NATS; needs LAC
 
 .PHONY: test
 test: setup ## all tests: unit, property, golden, architecture, end to end, the Python package
-	$(CARGO) build --release --locked --workspace --bins
+	@# Everything at once: alone, the programs would be built with other features than beside tests.
+	$(CARGO) build --release --locked --workspace --all-targets
 	$(CARGO) test --release --locked --workspace $(ARGS)
 	@libs/lacuna-py/check.sh
 
