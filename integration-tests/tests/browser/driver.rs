@@ -130,10 +130,10 @@ impl Browser {
 
     /// Waits until an expression is true.
     pub(crate) fn until(&self, expression: &str) {
-        let began = std::time::Instant::now();
+        let began = lacuna_runtime::Stopwatch::start();
         while self.value(expression) != Value::Bool(true) {
             assert!(
-                began.elapsed() < LIMIT,
+                began.seconds() < LIMIT.as_secs_f64(),
                 "still not so after {LIMIT:?}: {expression}; the page says {}",
                 self.value("document.body.innerText.slice(0, 2000)")
             );

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -13,7 +13,7 @@ use lacuna_model::{
     ClusterId, Launch, Phase, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerRecord,
     TrainerSpec, Work,
 };
-use lacuna_runtime::{Bus, bus::Entry};
+use lacuna_runtime::{Bus, Stopwatch, bus::Entry};
 use lacuna_testkit::{TestNats, connect};
 use lacuna_wire::msg::{OLDEST_WIRE, Reply, Request};
 use lacuna_wire::{address, codec};
@@ -131,12 +131,12 @@ impl Fleet {
     /// Waits for a service that ends by itself.
     pub(crate) fn ended(&mut self, service: &'static str, limit: Duration) -> ExitStatus {
         let mut child = self.services.remove(service).unwrap();
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         loop {
             if let Some(status) = child.try_wait().unwrap() {
                 return status;
             }
-            if begun.elapsed() > limit {
+            if begun.span().to_std() > limit {
                 let _ = child.kill();
                 let _ = child.wait();
                 panic!("{service} has not ended by itself\n{}", self.logs());
@@ -196,7 +196,7 @@ impl Fleet {
         };
         let reply = self.ask(&request).await;
         assert!(matches!(reply, Reply::Accepted { .. }), "{name}: {reply:?}");
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         loop {
             let all = self.trainers().await;
             let record = all.iter().find(|r| r.spec.id == id).unwrap();
@@ -209,7 +209,7 @@ impl Fleet {
                 return;
             }
             assert!(
-                begun.elapsed() < limit,
+                begun.span().to_std() < limit,
                 "{name}: {record:?}\n{}",
                 self.logs()
             );

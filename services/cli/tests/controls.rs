@@ -57,7 +57,8 @@ impl Up {
                 return Self { child, dir };
             }
         }
-        panic!("lacuna up ended: {text}");
+        let ended = child.wait().unwrap();
+        panic!("lacuna up ended, {ended}: {text}");
     }
 
     fn ask_as(&self, user: &str, arguments: &[&str]) -> Output {

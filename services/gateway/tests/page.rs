@@ -172,18 +172,24 @@ impl Live {
         loop {
             let (kind, value) = self.next().await?;
             match kind.as_str() {
-                "names" => self.names = value["nodes"].clone(),
-                "whole" => self.cells = value["cells"].as_array().unwrap().clone(),
+                "names" => self.names = value.get("nodes").unwrap().clone(),
+                "whole" => self.cells = cells(&value).clone(),
                 "change" => {
-                    for change in value["cells"].as_array().unwrap() {
-                        let place = usize::try_from(change[0].as_u64().unwrap()).unwrap();
-                        *self.cells.get_mut(place).unwrap() = change[1].clone();
+                    for change in cells(&value) {
+                        let at = change.get(0).and_then(Value::as_u64).unwrap();
+                        let place = usize::try_from(at).unwrap();
+                        *self.cells.get_mut(place).unwrap() = change.get(1).unwrap().clone();
                     }
                 }
                 _ => return Some(value),
             }
         }
     }
+}
+
+/// What a message says of nodes.
+fn cells(value: &Value) -> &Vec<Value> {
+    value.get("cells").and_then(Value::as_array).unwrap()
 }
 
 async fn say_pool(bus: &Bus, seq: u64, names: &[&str]) {
