@@ -11,6 +11,8 @@
 //! 6. A command from before the agent's start is obeyed only when control shows that it still
 //!    means it, and only if no earlier agent has begun to.
 
+mod effect;
+
 use lacuna_model::{
     Action, Activity, AgentStatus, Assignment, Command, Epoch, NodeId, RunId, Span, Timestamp,
     TrainerId,
@@ -18,43 +20,7 @@ use lacuna_model::{
 
 use crate::Now;
 
-/// What an agent has to do.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Effect {
-    /// Start this part of a run.
-    Start(Box<Assignment>),
-    /// Start the program of a trainer that regroups, to be told of a run later, and call
-    /// [`Agent::ready`] when it is.
-    Prepare(Box<Assignment>),
-    /// Tell the program, which lives, of its next run.
-    Regroup {
-        /// The run under which it was started.
-        started: RunId,
-        /// The next run.
-        assignment: Box<Assignment>,
-    },
-    /// Stop the program, all of it, send its last report for a moment no later than `at`,
-    /// and then call [`Agent::stopped`].
-    Stop {
-        /// Which trainer.
-        trainer: TrainerId,
-        /// The run under which it was started.
-        run: RunId,
-        /// When the run ended, in the cluster's time.
-        at: Timestamp,
-        /// Why.
-        reason: String,
-    },
-    /// Say this.
-    Report(AgentStatus),
-    /// A command was refused, being older than what is known.
-    Refused {
-        /// Its epoch.
-        epoch: Epoch,
-        /// Its number.
-        seq: u64,
-    },
-}
+pub use effect::Effect;
 
 /// What follows when the program has stopped.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,6 +50,14 @@ impl Program {
     }
 }
 
+/// Whom a command gives the node.
+const fn trainer_of(action: &Action) -> Option<&TrainerId> {
+    match action {
+        Action::Run(run) | Action::Prepare(run) => Some(&run.trainer),
+        Action::Release { .. } => None,
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 enum State {
     Free,
@@ -109,6 +83,8 @@ pub struct Agent {
     dead_man: Span,
     /// The newest command taken.
     taken: (Epoch, u64),
+    /// Whose the epoch of that is, as far as this agent has heard.
+    holder: Option<TrainerId>,
     /// The newest command obeyed.
     obeyed: (Epoch, u64),
     state: State,
@@ -127,6 +103,7 @@ impl Agent {
             node,
             dead_man,
             taken: (Epoch(0), 0),
+            holder: None,
             obeyed: (Epoch(0), 0),
             state: State::Free,
             released: None,
@@ -195,12 +172,16 @@ impl Agent {
 
     /// Takes the newest command of its node that the bus has kept from before this agent
     /// started, if an earlier agent has obeyed it. Whatever it asked for does not run any more.
-    pub fn recover(&mut self, command: &Command) -> Vec<Effect> {
+    /// Who has taken a command already is no new agent, and obeys.
+    pub fn recover(&mut self, command: &Command, now: Now) -> Vec<Effect> {
         let at = (command.epoch, command.seq);
         if at <= self.taken {
             return Vec::new();
         }
-        self.taken = at;
+        if self.taken > (Epoch(0), 0) {
+            return self.command(command.clone(), now);
+        }
+        self.take(command);
         self.obeyed = at;
         if !matches!(command.action, Action::Release { .. }) {
             self.released = Some("agent restarted".to_owned());
@@ -214,16 +195,32 @@ impl Agent {
     /// comes again.
     pub fn hold(&mut self, command: Command, now: Now) -> Vec<Effect> {
         let at = (command.epoch, command.seq);
+        if at > self.taken && self.taken > (Epoch(0), 0) {
+            return self.command(command, now);
+        }
+        let new = at > self.taken;
+        if new && !matches!(command.action, Action::Release { .. }) {
+            self.take(&command);
+        }
         let held = match command.action {
             Action::Release { .. } => return self.command(command, now),
             Action::Run(assignment) => Then::Start(assignment),
             Action::Prepare(assignment) => Then::Prepare(assignment),
         };
-        if at > self.taken {
-            self.taken = at;
+        if new {
             self.held = Some(held);
         }
         vec![Effect::Report(self.status())]
+    }
+
+    /// This is the newest command now.
+    fn take(&mut self, command: &Command) {
+        let same = command.epoch == self.taken.0;
+        self.taken = (command.epoch, command.seq);
+        let named = trainer_of(&command.action).cloned();
+        if named.is_some() || !same {
+            self.holder = named;
+        }
     }
 
     /// Obeys what was held, now that control stands by it.
@@ -247,6 +244,17 @@ impl Agent {
                 Effect::Report(self.status()),
             ];
         }
+        if let (Some(trainer), Some(holder)) = (trainer_of(&command.action), &self.holder)
+            && at.0 == self.taken.0
+            && trainer != holder
+        {
+            let contradicted = Effect::Contradicted {
+                epoch: at.0,
+                trainer: trainer.clone(),
+                holder: holder.clone(),
+            };
+            return vec![contradicted, Effect::Report(self.status())];
+        }
         if at == self.taken {
             let begun = self.begin(now);
             if !begun.is_empty() {
@@ -254,7 +262,7 @@ impl Agent {
             }
             return vec![Effect::Report(self.status())];
         }
-        self.taken = at;
+        self.take(&command);
         self.held = None;
         self.released = None;
         match command.action {

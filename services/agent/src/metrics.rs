@@ -47,6 +47,7 @@ impl Metrics {
                     "release",
                     "repeated",
                     "refused",
+                    "contradicted",
                     "recovered",
                     "held",
                 ],

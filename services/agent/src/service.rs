@@ -129,7 +129,9 @@ async fn live(
         Plays::Nodes(_) | Plays::All => (address::commands(&cluster), address::logs_all(&cluster)),
     };
     // What the stream holds now is from before this process: whatever it asked for is gone.
-    let before = last_sequence(&ctx, commands.stream().unwrap_or_default()).await?;
+    // Its times tell, not its numbers: a server that was emptied begins to count anew, and what
+    // it is told now must be obeyed.
+    let before = bus.newest_kept(&commands).await?;
     let mut renewals = bus.subscribe(&address::renewal(&cluster)).await?;
     let mut asked = bus.subscribe_text(&logs).await?;
     let mut clocks = bus.follow(&address::clock(&cluster), Start::Last).await?;
@@ -165,7 +167,7 @@ async fn live(
             }
             command = commands.next() => {
                 let command = command?;
-                let old = command.sequence <= before;
+                let old = before.is_some_and(|before| command.kept.is_some_and(|kept| kept <= before));
                 shell.command(command, old, moment(&ctx, &watch)).await;
             }
             Some(one) = happened.recv() => {
@@ -254,11 +256,6 @@ async fn sleep(length: Option<Duration>) {
         Some(length) => tokio::time::sleep(length).await,
         None => std::future::pending().await,
     }
-}
-
-async fn last_sequence(ctx: &Context, stream: &str) -> Result<u64, ServiceError> {
-    let stream = ctx.bus.jetstream().get_stream(stream).await?;
-    Ok(stream.cached_info().state.last_sequence)
 }
 
 /// The question is `<trainer> <lines>`.

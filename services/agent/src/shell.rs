@@ -102,7 +102,7 @@ impl Shell {
             Action::Release { .. } => "release",
         };
         let effects = match (old, begun) {
-            (true, true) => agent.recover(&command),
+            (true, true) => agent.recover(&command, now),
             (true, false) => agent.hold(command, now),
             (false, _) => agent.command(command, now),
         };
@@ -110,6 +110,17 @@ impl Shell {
             [Effect::Refused { epoch, seq }, ..] => {
                 tracing::warn!(%node, epoch = epoch.0, seq, correlation, "older command refused");
                 "refused"
+            }
+            [
+                Effect::Contradicted {
+                    epoch,
+                    trainer,
+                    holder,
+                },
+                ..,
+            ] => {
+                tracing::error!(%node, epoch = epoch.0, %trainer, %holder, correlation, "command refused: its epoch is another trainer's");
+                "contradicted"
             }
             [Effect::Report(status)] if !old && outcome != "release" => {
                 tracing::debug!(%node, epoch = status.epoch.0, correlation, "command repeated");
@@ -164,7 +175,7 @@ impl Shell {
                     }
                 }
                 Effect::Report(status) => self.say(&status, correlation).await,
-                Effect::Refused { .. } => {}
+                Effect::Refused { .. } | Effect::Contradicted { .. } => {}
             }
         }
         let happened = self.simulated.happened();

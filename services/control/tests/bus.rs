@@ -84,7 +84,8 @@ impl Agents {
                             Effect::Start(_)
                             | Effect::Prepare(_)
                             | Effect::Regroup { .. }
-                            | Effect::Refused { .. } => {}
+                            | Effect::Refused { .. }
+                            | Effect::Contradicted { .. } => {}
                         }
                     }
                 }

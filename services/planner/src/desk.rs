@@ -155,6 +155,20 @@ impl Desk {
             .filter(|_| self.pool.is_some() && self.trainers.is_some())
     }
 
+    /// The bus has a plan of this generation: the next ones are newer.
+    pub fn follow_on(&mut self, generation: Generation) {
+        self.generation = self.generation.max(generation);
+    }
+
+    /// The bus may have lost the newest plan: what lies here is planned and published again. In
+    /// lock step every step has its plan, and whoever waits for one says so again.
+    pub fn lost(&mut self) {
+        if self.mode == Mode::Free {
+            self.published = None;
+            self.again();
+        }
+    }
+
     /// What lies here is to be planned again, whether it changed or not.
     pub fn again(&mut self) {
         self.changed.get_or_insert_with(Stopwatch::start);

@@ -36,6 +36,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     solving.ok();
     let subject = address::plan(&ctx.cluster);
     let last = ctx.bus.last(&subject).await?;
+    let mut newest = last.as_ref().map_or(0, |plan| plan.sequence);
     let last = last.map_or(0, |p| p.message.plan.generation.0);
     // A bus that has lost all must not bring old numbers back.
     let wall = u64::try_from(wall().unix_ms()).unwrap_or_default();
@@ -55,6 +56,8 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
         .bus
         .follow(&address::clock(&ctx.cluster), Start::Last)
         .await?;
+    let mut link = ctx.bus.link();
+    let mut connection = link.borrow_and_update().generation;
     let mut timer = tokio::time::interval(TICK);
     timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -62,6 +65,13 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
         let wait = wait(&desk, &solver, settings.debounce);
         tokio::select! {
             () = ctx.shutdown.cancelled() => return Ok(()),
+            changed = link.changed() => {
+                changed?;
+                let now = *link.borrow_and_update();
+                if now.up && std::mem::replace(&mut connection, now.generation) != now.generation {
+                    desk.lost();
+                }
+            }
             tick = ticks.next() => {
                 ctx.clock.update(&tick?.message);
                 desk.set_mode(if ctx.clock.lock_step() { Mode::LockStep } else { Mode::Free });
@@ -84,7 +94,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
             solved = solver.next(), if solver.busy() => {
                 let solved = solved?;
                 let sound = solved.violations.is_empty();
-                finish(&ctx, &settings, &mut desk, &metrics, solved).await;
+                finish(&ctx, &settings, &mut desk, &metrics, &mut newest, solved).await;
                 if sound {
                     solving.ok();
                 } else {
@@ -119,6 +129,7 @@ async fn finish(
     settings: &PlannerSettings,
     desk: &mut Desk,
     metrics: &Metrics,
+    newest: &mut u64,
     solved: Solved,
 ) {
     metrics.solved(&solved.plan, solved.seconds);
@@ -160,12 +171,16 @@ async fn finish(
         latency_s: watch.seconds(),
     };
     let correlation = &solved.task.correlation;
+    // After the newest plan that is known and after no other: what a former planner has sent and
+    // the network has kept back must not land on top of a newer one.
+    let subject = address::plan(&ctx.cluster);
     let stored = ctx
         .bus
-        .store(&address::plan(&ctx.cluster), &message, correlation)
+        .store_after(&subject, &message, correlation, *newest)
         .await;
     match stored {
-        Ok(_) => {
+        Ok(sequence) => {
+            *newest = sequence;
             metrics.plans.with_label_values(&["published"]).inc();
             metrics.latency.observe(watch.seconds());
             metrics.stands(&message.plan);
@@ -181,11 +196,28 @@ async fn finish(
             );
         }
         Err(error) => {
+            if error.is_conflict() {
+                take_up(ctx, desk, newest).await;
+            }
             // It may have been kept; a plan of a newer generation does no harm.
             metrics.plans.with_label_values(&["unsent"]).inc();
             tracing::warn!(%error, correlation = %correlation, "plan not acknowledged, planning again");
             desk.again();
         }
+    }
+}
+
+/// Takes up from the plan that the bus has: an earlier one of this planner whose acknowledgement was
+/// lost, one of another planner, or none, because the server has lost it.
+async fn take_up(ctx: &Context, desk: &mut Desk, newest: &mut u64) {
+    match ctx.bus.last(&address::plan(&ctx.cluster)).await {
+        Ok(found) => {
+            *newest = found.as_ref().map_or(0, |plan| plan.sequence);
+            if let Some(plan) = found {
+                desk.follow_on(plan.message.plan.generation);
+            }
+        }
+        Err(error) => tracing::warn!(%error, "the newest plan cannot be read"),
     }
 }
 

@@ -6,6 +6,7 @@ use async_nats::datetime::DateTime;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
 use async_nats::jetstream::consumer::{DeliverPolicy, ReplayPolicy};
 use futures::StreamExt;
+use lacuna_model::Timestamp;
 use lacuna_wire::{Message, Subject};
 use tokio::sync::mpsc;
 
@@ -153,6 +154,27 @@ impl Bus {
         }
     }
 
+    /// When the newest message of the stream that keeps a subject was taken, by the server's clock;
+    /// nothing if there never was one.
+    ///
+    /// # Errors
+    /// [`BusError::NotKept`] or [`BusError::Stream`].
+    pub async fn newest_kept<M: Message>(
+        &self,
+        subject: &Subject<M>,
+    ) -> Result<Option<Timestamp>, BusError> {
+        let name = subject.stream().ok_or_else(|| BusError::NotKept {
+            subject: subject.to_string(),
+        })?;
+        let stream = self.jetstream().get_stream(name).await;
+        let stream = stream.map_err(|e| BusError::Stream {
+            stream: name.to_owned(),
+            reason: e.to_string(),
+        })?;
+        let state = &stream.cached_info().state;
+        Ok((state.last_sequence > 0).then(|| moment(state.last_timestamp)))
+    }
+
     /// Whether an operation that is tried again has taken long enough.
     pub(super) fn gives_up(&self, waiting: &Stopwatch) -> bool {
         waiting.seconds() >= self.0.limit.as_secs_f64()
@@ -185,6 +207,7 @@ impl Bus {
                     subject: at,
                     sequence: found.sequence,
                     pending: 0,
+                    kept: Some(moment(found.time)),
                     arrived: Stopwatch::start(),
                     reply: None,
                 }))
@@ -196,6 +219,11 @@ impl Bus {
             Err(e) => Err(failed(e.to_string())),
         }
     }
+}
+
+fn moment(time: DateTime) -> Timestamp {
+    let ms = time.unix_timestamp_nanos() / 1_000_000;
+    Timestamp::from_unix_ms(i64::try_from(ms).unwrap_or_default())
 }
 
 /// A name for a consumer that nobody can guess: who may read a stream may end its consumers. With
@@ -307,6 +335,7 @@ impl<M: Message + Send + 'static> Follower<M> {
             subject,
             sequence,
             pending,
+            kept: Some(moment(written)),
             arrived: Stopwatch::start(),
             reply: None,
         };

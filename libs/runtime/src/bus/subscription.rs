@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use futures::StreamExt;
+use lacuna_model::Timestamp;
 use lacuna_wire::{Envelope, Message, Subject};
 
 use super::{Bus, BusError};
@@ -21,6 +22,9 @@ pub struct Received<M> {
     pub sequence: u64,
     /// Messages that the stream still holds after it: 0 for the newest.
     pub pending: u64,
+    /// When the stream took it, by the server's clock; nothing if no stream keeps it. A server
+    /// that has lost messages, or all of them, gives their numbers again, but not their times.
+    pub kept: Option<Timestamp>,
     /// Measures the time since its arrival.
     pub arrived: Stopwatch,
     pub(super) reply: Option<async_nats::Subject>,
@@ -159,6 +163,7 @@ impl<M: Message> Subscription<M> {
                     subject,
                     sequence: 0,
                     pending: 0,
+                    kept: None,
                     arrived: Stopwatch::start(),
                     reply: message.reply,
                 });

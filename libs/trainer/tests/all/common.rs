@@ -296,6 +296,9 @@ impl World {
                 }
                 AgentEffect::Report(status) => self.post(Letter::Status(status)),
                 AgentEffect::Refused { .. } => {}
+                AgentEffect::Contradicted { epoch, .. } => {
+                    panic!("{id}: two owners under {epoch:?}")
+                }
             }
         }
     }

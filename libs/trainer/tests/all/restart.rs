@@ -87,3 +87,58 @@ fn an_agent_killed_before_it_obeyed_starts_without_a_cost_to_the_trainer() {
     w.quiesce();
     assert!(w.programs[&node(0)].run > run);
 }
+
+#[test]
+fn an_agent_that_lives_obeys_what_looks_like_a_command_from_before_its_start() {
+    // A server that was emptied counts its messages anew, from numbers that it gave before.
+    let (w, command) = world();
+    let mut agent = Agent::new(node(0), Span::from_secs(60));
+    let _ = agent.command(command.clone(), w.now);
+    assert!(running(&agent));
+    let mut next = command.clone();
+    next.epoch = Epoch(command.epoch.0 + 1);
+    if let lacuna_model::Action::Run(run) = &mut next.action {
+        run.trainer = "b".parse().unwrap();
+    }
+    for recovered in [true, false] {
+        let mut agent = agent.clone();
+        let effects = match recovered {
+            true => agent.recover(&next, w.now),
+            false => agent.hold(next.clone(), w.now),
+        };
+        assert!(
+            matches!(effects.first(), Some(Effect::Stop { .. })),
+            "{effects:?}"
+        );
+        let status = agent.status();
+        assert_eq!(
+            status.epoch, command.epoch,
+            "the old one runs until it is stopped"
+        );
+    }
+}
+
+#[test]
+fn an_epoch_has_one_trainer() {
+    let (w, command) = world();
+    let mut other = command.clone();
+    other.seq += 1;
+    if let lacuna_model::Action::Run(run) = &mut other.action {
+        run.trainer = "b".parse().unwrap();
+    }
+    let mut agent = Agent::new(node(0), Span::from_secs(60));
+    let _ = agent.command(command.clone(), w.now);
+    let effects = agent.command(other.clone(), w.now);
+    assert!(
+        matches!(effects.first(), Some(Effect::Contradicted { epoch, .. }) if *epoch == command.epoch),
+        "{effects:?}"
+    );
+    assert!(running(&agent));
+    assert_eq!(agent.status().seq, command.seq, "it was not obeyed");
+    // As well by one that has only read of it.
+    let mut agent = Agent::new(node(0), Span::from_secs(60));
+    let _ = agent.recover(&command, w.now);
+    let effects = agent.command(other, w.now);
+    assert!(matches!(effects.first(), Some(Effect::Contradicted { .. })));
+    assert!(!running(&agent));
+}

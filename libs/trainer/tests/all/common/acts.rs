@@ -204,7 +204,9 @@ impl World {
         let (begun, now) = (self.begun.get(id).copied(), self.now);
         let effects = match self.commands.get(id) {
             None => Vec::new(),
-            Some(command) if begun >= Some((command.epoch, command.seq)) => agent.recover(command),
+            Some(command) if begun >= Some((command.epoch, command.seq)) => {
+                agent.recover(command, now)
+            }
             Some(command) => agent.hold(command.clone(), now),
         };
         self.agents.insert(id.clone(), agent);

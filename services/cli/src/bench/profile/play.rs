@@ -318,7 +318,7 @@ impl Play {
                     self.told(node, more.unwrap_or_default());
                 }
                 Told::Report(status) => self.inbox.push_back(Input::Agent(status)),
-                Told::Refused { .. } => {}
+                Told::Refused { .. } | Told::Contradicted { .. } => {}
             }
         }
     }
