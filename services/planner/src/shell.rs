@@ -7,7 +7,7 @@ use lacuna_planner::counts::MilpOptions;
 use lacuna_planner::{Settings, foresight, joint};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::{Planner as PlannerSettings, PlannerPolicy};
-use lacuna_runtime::{Context, Misconfigured, NoArgs, Running, ServiceError, Start};
+use lacuna_runtime::{BusError, Context, Misconfigured, NoArgs, Running, ServiceError, Start};
 use lacuna_wire::address;
 use lacuna_wire::msg::PlanState;
 
@@ -36,7 +36,10 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     solving.ok();
     let subject = address::plan(&ctx.cluster);
     let last = ctx.bus.last(&subject).await?;
-    let mut newest = last.as_ref().map_or(0, |plan| plan.sequence);
+    let mut newest = match &last {
+        Some(plan) => plan.sequence,
+        None => ctx.bus.newest_number(&subject).await?,
+    };
     let last = last.map_or(0, |p| p.message.plan.generation.0);
     // A bus that has lost all must not bring old numbers back.
     let wall = u64::try_from(wall().unix_ms()).unwrap_or_default();
@@ -210,13 +213,18 @@ async fn finish(
 /// Takes up from the plan that the bus has: an earlier one of this planner whose acknowledgement was
 /// lost, one of another planner, or none, because the server has lost it.
 async fn take_up(ctx: &Context, desk: &mut Desk, newest: &mut u64) {
-    match ctx.bus.last(&address::plan(&ctx.cluster)).await {
-        Ok(found) => {
-            *newest = found.as_ref().map_or(0, |plan| plan.sequence);
-            if let Some(plan) = found {
-                desk.follow_on(plan.message.plan.generation);
-            }
+    let subject = address::plan(&ctx.cluster);
+    let found = async {
+        if let Some(plan) = ctx.bus.last(&subject).await? {
+            desk.follow_on(plan.message.plan.generation);
+            return Ok(plan.sequence);
         }
+        // None, or one of a newer release, which this one does not understand.
+        ctx.bus.newest_number(&subject).await
+    };
+    let found: Result<u64, BusError> = found.await;
+    match found {
+        Ok(sequence) => *newest = sequence,
         Err(error) => tracing::warn!(%error, "the newest plan cannot be read"),
     }
 }

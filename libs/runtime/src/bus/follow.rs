@@ -154,6 +154,29 @@ impl Bus {
         }
     }
 
+    /// The number of the newest message of a subject, whether it can be understood or not; 0 for none:
+    /// what [`Bus::store_after`] wants to know.
+    ///
+    /// # Errors
+    /// [`BusError::NotKept`] or [`BusError::Stream`].
+    pub async fn newest_number<M: Message>(&self, subject: &Subject<M>) -> Result<u64, BusError> {
+        use async_nats::jetstream::stream::DirectGetErrorKind as Kind;
+        let name = subject.stream().ok_or_else(|| BusError::NotKept {
+            subject: subject.to_string(),
+        })?;
+        let failed = |reason: String| BusError::Stream {
+            stream: name.to_owned(),
+            reason,
+        };
+        let stream = self.jetstream().get_stream_no_info(name).await;
+        let stream = stream.map_err(|e| failed(e.to_string()))?;
+        match stream.direct_get_last_for_subject(subject.as_str()).await {
+            Ok(found) => Ok(found.sequence),
+            Err(e) if e.kind() == Kind::NotFound => Ok(0),
+            Err(e) => Err(failed(e.to_string())),
+        }
+    }
+
     /// When the newest message of the stream that keeps a subject was taken, by the server's clock;
     /// nothing if there never was one.
     ///
