@@ -8,7 +8,7 @@ pub enum Effect {
     /// Start this part of a run.
     Start(Box<Assignment>),
     /// Start the program of a trainer that regroups, to be told of a run later, and call
-    /// [`Agent::ready`] when it is.
+    /// [`ready`](crate::agent::Agent::ready) when it is.
     Prepare(Box<Assignment>),
     /// Tell the program, which lives, of its next run.
     Regroup {
@@ -18,7 +18,7 @@ pub enum Effect {
         assignment: Box<Assignment>,
     },
     /// Stop the program, all of it, send its last report for a moment no later than `at`,
-    /// and then call [`Agent::stopped`].
+    /// and then call [`stopped`](crate::agent::Agent::stopped).
     Stop {
         /// Which trainer.
         trainer: TrainerId,
