@@ -27,8 +27,9 @@ const SERVICES: [(&str, usize); 6] = [
 /// Of these one instance leads.
 const LED: [&str; 4] = ["ingest", "forecast", "planner", "control"];
 
-/// A trainer with an end that it reaches in seconds on four nodes.
-const TRAINER: &str = r#"{"name":"compose-1","submit":0,"min_nodes":1,"max_nodes":8,"rescale_up_s":0,"rescale_down_s":0,"samples":4000,"nodes":[1,8],"samples_per_s":[100,800]}"#;
+/// A trainer with an end that it reaches in seconds on four nodes, and worth more to the planner than
+/// those of the demonstration.
+const TRAINER: &str = r#"{"name":"compose-1","submit":0,"min_nodes":1,"max_nodes":8,"rescale_up_s":0,"rescale_down_s":0,"samples":4000000,"nodes":[1,8],"samples_per_s":[100000,800000]}"#;
 
 #[test]
 fn lacuna_runs_in_containers() {
@@ -193,7 +194,7 @@ fn a_trainer_uses_a_hole_and_is_done(stack: &Stack) {
         let trainers = stack.lacuna_json(&["trainers", "--all"]);
         let all = trainers["trainers"].as_array().cloned().unwrap_or_default();
         let ours = all.iter().find(|t| t["trainer"] == "compose-1");
-        let done = ours.is_some_and(|t| t["phase"] == "done" && t["samples"] == 4000.0);
+        let done = ours.is_some_and(|t| t["phase"] == "done" && t["samples"] == 4_000_000.0);
         done.then_some(()).ok_or(format!("{ours:?}"))
     });
 }
@@ -260,7 +261,7 @@ fn every_service_comes_back(stack: &Stack) {
     let trainers = stack.lacuna_json(&["trainers", "--all"]);
     let all = trainers["trainers"].as_array().cloned().unwrap_or_default();
     let ours = all.iter().find(|t| t["trainer"] == "compose-1");
-    assert_eq!(ours.map(|t| &t["samples"]), Some(&4000.0.into()));
+    assert_eq!(ours.map(|t| &t["samples"]), Some(&4_000_000.0.into()));
 }
 
 /// Of two instances exactly one leads; when its container is stopped, the other does.
