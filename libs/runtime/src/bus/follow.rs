@@ -134,24 +134,18 @@ impl Bus {
         &self,
         subject: &Subject<M>,
     ) -> Result<Option<Received<M>>, BusError> {
-        use async_nats::jetstream::stream::DirectGetErrorKind as Kind;
         if let Some(found) = self.last(subject).await? {
             return Ok(Some(found));
         }
-        let name = subject.stream().unwrap_or_default();
-        let failed = |reason: String| BusError::Stream {
-            stream: name.to_owned(),
-            reason,
-        };
-        let stream = self.jetstream().get_stream_no_info(name).await;
-        let stream = stream.map_err(|e| failed(e.to_string()))?;
-        match stream.direct_get_last_for_subject(subject.as_str()).await {
-            Err(e) if e.kind() == Kind::NotFound => Ok(None),
-            Err(e) => Err(failed(e.to_string())),
-            Ok(_) => Err(failed(format!(
-                "what stands on {subject} cannot be understood: did a newer release write it?"
-            ))),
+        if self.newest_number(subject).await? == 0 {
+            return Ok(None);
         }
+        Err(BusError::Stream {
+            stream: subject.stream().unwrap_or_default().to_owned(),
+            reason: format!(
+                "what stands on {subject} cannot be understood: did a newer release write it?"
+            ),
+        })
     }
 
     /// The number of the newest message of a subject, whether it can be understood or not; 0 for none:

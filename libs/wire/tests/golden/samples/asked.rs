@@ -1,0 +1,148 @@
+//! What is asked of control, what it answers, and what it keeps of that.
+
+use super::*;
+
+pub(crate) fn requests() -> Vec<Request> {
+    vec![
+        Request::Submit {
+            trainers: vec![spec()],
+            test_only: true,
+        },
+        Request::Cancel {
+            trainer: trainer("t"),
+        },
+        Request::Trainers { all: true },
+        Request::Nodes,
+        Request::Logs {
+            trainer: trainer("t"),
+            lines: 20,
+        },
+        Request::Totals,
+        Request::Controls,
+        Request::Change {
+            changes: vec![
+                ControlsChange::Pause {
+                    limit: UseLimit::AtMost { nodes: 3 },
+                    until: Some(at(9)),
+                    reason: "power".to_owned(),
+                },
+                ControlsChange::Resume,
+                ControlsChange::Drain {
+                    nodes: vec![node("a.1")],
+                    reason: "fan".to_owned(),
+                },
+                ControlsChange::Undrain {
+                    nodes: vec![node("a.1")],
+                },
+                ControlsChange::Only {
+                    patterns: vec!["a[01-16]*".to_owned()],
+                },
+                ControlsChange::Avoid { patterns: vec![] },
+                ControlsChange::MaxNodes { nodes: None },
+                ControlsChange::SetWindow(window()),
+                ControlsChange::RemoveWindow {
+                    name: "day".to_owned(),
+                },
+            ],
+        },
+    ]
+}
+
+fn window() -> UseWindow {
+    UseWindow {
+        name: "day".to_owned(),
+        days: vec!["mon".to_owned()],
+        from: "08:00".to_owned(),
+        to: "18:00".to_owned(),
+        zone: Some("Europe/Berlin".to_owned()),
+        limit: UseLimit::NoGrowth,
+    }
+}
+
+pub(crate) fn controls() -> Controls {
+    Controls {
+        version: 4,
+        pause: Some(Pause {
+            limit: UseLimit::Nothing,
+            until: None,
+            by: "op".to_owned(),
+            since: at(7),
+            reason: String::new(),
+        }),
+        drained: BTreeMap::from([(
+            node("a.1"),
+            Drain {
+                by: "op".to_owned(),
+                since: at(7),
+                reason: "fan".to_owned(),
+            },
+        )]),
+        only: vec!["a*".to_owned()],
+        avoid: vec!["b*".to_owned()],
+        max_nodes: Some(12),
+        windows: vec![window()],
+    }
+}
+
+pub(crate) fn observed() -> ObservedHour {
+    ObservedHour {
+        start: at(3600),
+        watched_s: 1.0,
+        idle_node_s: 2.0,
+        planned_node_s: 3.0,
+        harvested_node_s: 4.5,
+        restart_node_s: 5.5,
+        restarts: 6,
+        holes: 5,
+        pilots: 6,
+        wanted: 7,
+        moments: 8,
+        delay_s: 9.0,
+        most_idle: 10,
+        most_planned: 11,
+    }
+}
+
+pub(crate) fn totals() -> Totals {
+    Totals {
+        since: at(1),
+        now: at(2),
+        idle_node_s: 3.0,
+        harvested_node_s: 4.0,
+        samples: 5.0,
+        active: 6,
+        ..Totals::default()
+    }
+}
+
+pub(crate) fn replies() -> Vec<Reply> {
+    vec![
+        Reply::Accepted {
+            trainers: vec![trainer("t")],
+        },
+        Reply::Refused {
+            code: "L0007".to_owned(),
+            reason: "no".to_owned(),
+        },
+        Reply::Trainers {
+            now: at(9),
+            trainers: vec![record()],
+        },
+        Reply::Nodes {
+            now: at(9),
+            nodes: vec![NodeView {
+                node: node("a.1"),
+                idle_since: Some(at(3)),
+                trainer: Some(trainer("t")),
+                epoch: Epoch(8),
+                activity: Some(Activity::Free),
+                silent_s: Some(1.5),
+            }],
+        },
+        Reply::Logs {
+            lines: vec!["step 1".to_owned()],
+        },
+        Reply::Totals(totals()),
+        Reply::Controls(controls()),
+    ]
+}
