@@ -84,18 +84,9 @@ async fn nothing_overlaps_or_is_cut_at_any_size_in_light_and_dark() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// How many tasks want to run for each core, at least one: with so many beside it, the page takes so
-/// many times as long.
-fn crowd() -> f64 {
-    let said = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let tasks: f64 = said
-        .split(' ')
-        .next()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(1.0);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (tasks / cores as f64).max(1.0)
-}
+/// The longest frame that is no freeze, milliseconds: twice what was seen with fourteen tasks beside
+/// it on two cores.
+const FREEZE_MS: f64 = 3000.0;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_nodes_fit_the_page_and_do_not_freeze_it() {
@@ -130,9 +121,8 @@ async fn ten_thousand_nodes_fit_the_page_and_do_not_freeze_it() {
         assert!(seen["frames"].as_u64().unwrap() > 0, "{seen}");
         longest = longest.min(seen["longest"].as_f64().unwrap());
     }
-    let crowd = crowd();
-    println!("the longest frame of the best look took {longest} ms; tasks for each core: {crowd}");
-    assert!(longest < 1000.0 * crowd, "a frame took {longest} ms");
+    println!("the longest frame of the best look took {longest} ms");
+    assert!(longest < FREEZE_MS, "a frame took {longest} ms");
     check(&browser, "large");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
