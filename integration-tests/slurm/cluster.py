@@ -122,8 +122,7 @@ class Bed:
             shutil.copy2(file, state / "hooks" / file.name)
         (state / "etc/slurm.conf").write_text(self.layout.slurm_conf())
         shutil.copy2(HERE / "lacuna.toml", state / "conf/lacuna.toml")
-        bus = (ROOT / "deploy/nats.conf").read_text().replace('"/data"', '"/var/lib/lacuna/nats"')
-        (state / "conf/nats.conf").write_text(bus)
+        shutil.copy2(HERE / "nats.conf", state / "conf/nats.conf")
         (state / "conf/hook.conf").write_text(f"nats={self.layout.address(0)}:4222\n")
         (state / "compose.json").write_text(json.dumps(self.layout.compose(), indent=1))
         (state / "layout.json").write_text(json.dumps(vars(self.layout)))
@@ -143,7 +142,9 @@ class Bed:
         need_docker()
         if not os.environ.get("LACUNA_SKIP_CARGO"):
             run("deploy/setup/setup.sh", "nats", cwd=ROOT, limit=300)
-            subprocess.run(["cargo", "build", "--release", "--locked", "--workspace", "--bins"], cwd=ROOT, check=True)
+            # As `make test` builds it: programs alone have other features, and are compiled again.
+            build = ["cargo", "build", "--release", "--locked", "--workspace", "--all-targets"]
+            subprocess.run(build, cwd=ROOT, check=True)
         self.image()
         self.down()
         self.stage()
