@@ -51,9 +51,12 @@ class Training(WithLacuna):
         self.nothing_is_left()
 
     def three(self, name: str) -> set[str]:
-        """Nodes that train, if there are three."""
+        """Nodes that train, if there are three, all of which have made a step together: one that has
+        only joined does not know the model yet, and cannot go on with it alone."""
         training = self.lacuna.leased(name)
-        return training if len(training) >= 3 else set()
+        steps = self.lacuna.steps(name)
+        together = steps and steps[-1]["world"] >= 3
+        return training if together and len(training) >= 3 else set()
 
     def same_losses(self, steps: list[dict], count: int) -> None:
         """The losses are those of the same program, alone and never disturbed."""

@@ -12,6 +12,8 @@
 //! - K5 A snapshot replaces the pool; the differences are its changes.
 //! - K6 A snapshot with a smaller number is refused, unless it is newer in time than all that
 //!   is known or the third such in a row: then the numbering has begun anew, and it is believed.
+//!   Where it is known when the bus took each message ([`PoolKeeper::step_kept`]), one that was
+//!   taken before the newest event is never believed: it was only overtaken by events.
 //! - K7 For each node, openings and closings alternate.
 //! - K8 A snapshot that is far ahead ([`RESTART_JUMP`]) comes from a publisher that has
 //!   started anew. If it is older in time than what is known, time has begun anew with it
@@ -19,7 +21,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, NodeState, Timestamp};
+use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, NodeState, Span, Timestamp};
 
 use crate::changes::{Change, Changes, Counts, HoleEnd, Outcome};
 use crate::hints::{Hints, Reserved};
@@ -31,6 +33,10 @@ const HELD_MAX: usize = 4096;
 /// How far the numbers jump when the publisher starts anew, so that none is used twice even if
 /// the newest were lost with it.
 pub const RESTART_JUMP: u64 = 1_000_000;
+
+/// Events and snapshots are taken by the bus in two streams, one of which may be this much behind
+/// the other: a snapshot must be newer by more to count as taken after an event.
+pub const ASTRIDE: Span = Span::from_secs(2);
 
 /// After how many older snapshots in a row the numbering is taken to have begun anew.
 const OLD_IN_A_ROW: u32 = 3;
@@ -84,6 +90,8 @@ pub struct PoolKeeper {
     /// The newest moment at which the pool was known in full.
     sure_at: Timestamp,
     old_in_row: u32,
+    /// When the bus took the newest event that was no duplicate.
+    kept: Option<Timestamp>,
     hints: Hints,
     counts: Counts,
 }
@@ -103,6 +111,7 @@ impl PoolKeeper {
             at: Timestamp::default(),
             sure_at: Timestamp::default(),
             old_in_row: 0,
+            kept: None,
             hints: Hints::default(),
             counts: Counts::default(),
         }
@@ -110,12 +119,24 @@ impl PoolKeeper {
 
     /// Takes one event and says what it changed.
     pub fn step(&mut self, event: &NodeEvent) -> Changes {
+        self.step_kept(event, None)
+    }
+
+    /// The same with the moment at which the bus took the event, by the bus's clock.
+    pub fn step_kept(&mut self, event: &NodeEvent, kept: Option<Timestamp>) -> Changes {
         self.counts.events += 1;
         let mut list = Vec::new();
         let outcome = match &event.kind {
+            EventKind::Snapshot { .. } if self.overtaken(event.seq, kept) => {
+                self.counts.old_snapshots += 1;
+                Outcome::OldSnapshot
+            }
             EventKind::Snapshot { idle } => self.snapshot(event.seq, event.at, idle, &mut list),
             _ => self.event(event, &mut list),
         };
+        if !matches!(outcome, Outcome::Duplicate | Outcome::OldSnapshot) {
+            self.kept = kept.or(self.kept);
+        }
         for change in &list {
             match change {
                 Change::Opened { .. } => self.counts.opened += 1,
@@ -372,6 +393,15 @@ impl PoolKeeper {
         HoleEnd::Unseen {
             last_seen: self.sure_at,
         }
+    }
+
+    /// Whether a snapshot was made before events that are known already: it tells nothing new,
+    /// however new its moment is (events may be dated when they happened, before it was made).
+    fn overtaken(&self, seq: u64, kept: Option<Timestamp>) -> bool {
+        let (Some(newest), Some(kept)) = (self.kept, kept) else {
+            return false;
+        };
+        self.begun && seq < self.upto && kept <= newest + ASTRIDE
     }
 
     fn snapshot(

@@ -18,4 +18,4 @@ pub mod workload;
 
 pub use changes::{Change, Changes, Counts, HoleEnd, Outcome};
 pub use hints::{Hints, Planned, Reserved};
-pub use keeper::{PoolKeeper, RESTART_JUMP, Sync, UnknownNodes};
+pub use keeper::{ASTRIDE, PoolKeeper, RESTART_JUMP, Sync, UnknownNodes};

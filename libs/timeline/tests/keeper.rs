@@ -196,6 +196,27 @@ fn an_old_snapshot_is_refused_and_a_new_numbering_is_believed() {
 }
 
 #[test]
+fn a_snapshot_that_events_have_overtaken_is_refused_however_new_its_moment() {
+    let kept = |s| Some(Timestamp::from_unix(s));
+    let mut keeper = keeper();
+    keeper.step_kept(&idle(1, 10, "a"), kept(100));
+    // Dated when it happened, and heard of only after the snapshot was made.
+    keeper.step_kept(&busy(2, 50, "a"), kept(101));
+    let made_before = snapshot(1, 99, vec![hole("a", 10)]);
+    for _ in 0..5 {
+        let overtaken = keeper.step_kept(&made_before, kept(100));
+        assert_eq!(overtaken.outcome, Outcome::OldSnapshot);
+    }
+    assert_eq!((keeper.len(), keeper.sync()), (0, Sync::Fresh));
+    assert_eq!(keeper.counts().renumbered, 0);
+    // Events of a new numbering are duplicates to those who have not heard of it: they make no
+    // snapshot older.
+    keeper.step_kept(&idle(1, 900, "b"), kept(900));
+    keeper.step_kept(&snapshot(1, 900, vec![hole("b", 900)]), kept(900));
+    assert_eq!((keeper.holes(), keeper.seq()), (vec![hole("b", 900)], 1));
+}
+
+#[test]
 fn a_publisher_that_starts_anew_jumps_ahead_and_nothing_is_lost() {
     let jump = 2 + RESTART_JUMP;
     for snapshot_first in [true, false] {

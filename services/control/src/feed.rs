@@ -24,15 +24,15 @@ impl Feed {
     }
 
     /// What a batch of events changes. Changes of one moment go together, so that several
-    /// nodes lost at once are one loss.
+    /// nodes lost at once are one loss. With each event comes when the bus took it.
     pub(crate) fn events<'e>(
         &mut self,
-        events: impl IntoIterator<Item = &'e NodeEvent>,
+        events: impl IntoIterator<Item = (&'e NodeEvent, Option<Timestamp>)>,
     ) -> Vec<Input> {
         let mut inputs = Vec::new();
         let mut moment = Moment::default();
-        for event in events {
-            let changes = self.keeper.step(event);
+        for (event, kept) in events {
+            let changes = self.keeper.step_kept(event, kept);
             if moment.at != Some(event.at) {
                 inputs.extend(moment.take(self.keeper.seq()));
                 moment.at = Some(event.at);
@@ -129,7 +129,7 @@ mod tests {
     fn the_first_full_view_is_a_snapshot_and_moments_are_netted() {
         let events = lacuna_testkit::events(1, &[("idle", "n1"), ("idle", "n2")]);
         let mut feed = Feed::new();
-        let inputs = feed.events(&events);
+        let inputs = feed.events(events.iter().map(|event| (event, None)));
         assert!(
             matches!(&inputs[..], [Input::Snapshot { seq: 2, idle, .. }] if idle.len() == 2),
             "{inputs:?}"
@@ -146,7 +146,7 @@ mod tests {
         for event in &mut more {
             event.at = Timestamp::from_unix(500_000_000_000);
         }
-        let inputs = feed.events(&more);
+        let inputs = feed.events(more.iter().map(|event| (event, None)));
         let [
             Input::Pool {
                 seq: 6,

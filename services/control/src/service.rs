@@ -225,11 +225,12 @@ impl Control {
                 }
                 snapshot = snapshots.next() => {
                     let snapshot = snapshot?;
-                    self.pool(std::slice::from_ref(&snapshot.message), &snapshot.envelope.correlation).await?;
+                    let correlation = snapshot.envelope.correlation.clone();
+                    self.pool(&[snapshot], &correlation).await?;
                 }
                 status = agents.next() => {
-                    self.status(status?).await?;
-                    self.spoken(&mut agents).await?;
+                    let first = status?;
+                    self.said(first, &mut agents).await?;
                 }
                 report = progress.next() => {
                     for report in gather(report?, &mut progress) {
@@ -260,12 +261,17 @@ impl Control {
             self.arrivals.note(&correlation, event.arrived);
             self.handovers.event(&event.message, &correlation);
         }
-        let messages: Vec<NodeEvent> = batch.into_iter().map(|event| event.message).collect();
-        self.pool(&messages, &correlation).await
+        self.pool(&batch, &correlation).await
     }
 
-    async fn pool(&mut self, events: &[NodeEvent], correlation: &str) -> Result<(), ServiceError> {
-        let inputs = self.feed.events(events);
+    async fn pool(
+        &mut self,
+        events: &[Received<NodeEvent>],
+        correlation: &str,
+    ) -> Result<(), ServiceError> {
+        let inputs = self
+            .feed
+            .events(events.iter().map(|e| (&e.message, e.kept)));
         // All that was waiting has been read: those who lost nodes go on with what is left.
         for input in inputs.into_iter().chain([Input::Drained]) {
             let (commands, _) = self.input(input, correlation).await?;
@@ -306,17 +312,53 @@ impl Control {
 
     /// Takes what agents have said meanwhile, so that a load of events keeps none of them waiting.
     async fn spoken(&mut self, agents: &mut Subscription<AgentStatus>) -> Result<(), ServiceError> {
-        for _ in 0..BATCH {
-            let Some(status) = agents.next().now_or_never() else {
-                break;
-            };
-            self.status(status?).await?;
+        match agents.next().now_or_never() {
+            Some(first) => self.said(first?, agents).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Takes what an agent has said, and what others have said meanwhile: as many at once as
+    /// speak of the same cause. Each lease that comes of them waits for a disk, so one after the
+    /// other they would wait in a long line when thousands of nodes change hands.
+    async fn said(
+        &mut self,
+        first: Received<AgentStatus>,
+        agents: &mut Subscription<AgentStatus>,
+    ) -> Result<(), ServiceError> {
+        let mut next = Some(first);
+        let mut taken = 0;
+        while let Some(Received {
+            message, envelope, ..
+        }) = next.take()
+        {
+            let mut correlation = envelope.correlation;
+            let mut said = vec![message];
+            taken += 1;
+            while taken < BATCH
+                && let Some(more) = agents.next().now_or_never()
+            {
+                let more = more?;
+                let cause = &more.envelope.correlation;
+                if correlation.is_empty() {
+                    correlation.clone_from(cause);
+                } else if !cause.is_empty() && *cause != correlation {
+                    next = Some(more);
+                    break;
+                }
+                said.push(more.message);
+                taken += 1;
+            }
+            self.statuses(said, &correlation).await?;
         }
         Ok(())
     }
 
-    async fn status(&mut self, status: Received<AgentStatus>) -> Result<(), ServiceError> {
-        let correlation = status.envelope.correlation;
+    async fn statuses(
+        &mut self,
+        said: Vec<AgentStatus>,
+        correlation: &str,
+    ) -> Result<(), ServiceError> {
         let now = self.ctx.clock.now();
         while let Some(Ok(node)) = self
             .cancelled
@@ -325,12 +367,12 @@ impl Control {
         {
             self.handovers.cancelled(node, now);
         }
-        self.handovers.spoke(&status.message, now);
-        let (commands, _) = self
-            .input(Input::Agent(status.message), &correlation)
-            .await?;
+        for status in &said {
+            self.handovers.spoke(status, now);
+        }
+        let (commands, _) = self.input(Input::Agents(said), correlation).await?;
         // A node that changes hands: the command goes out once its agent has confirmed.
-        self.measure(commands, &correlation, "plan");
+        self.measure(commands, correlation, "plan");
         Ok(())
     }
 

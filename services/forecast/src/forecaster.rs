@@ -3,7 +3,7 @@
 use lacuna_forecast::{FitTask, Fits, Fitted};
 use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_timeline::{
-    Change, Changes, Counts, HoleEnd, PoolKeeper, RESTART_JUMP, Sync, UnknownNodes,
+    ASTRIDE, Change, Changes, Counts, HoleEnd, PoolKeeper, RESTART_JUMP, Sync, UnknownNodes,
 };
 use lacuna_wire::msg::PoolState;
 
@@ -46,7 +46,7 @@ pub struct Forecaster {
     /// The moment of the newest forecast.
     as_of: Timestamp,
     /// The snapshot that ends the catching up.
-    present: Option<NodeEvent>,
+    present: Option<(NodeEvent, Option<Timestamp>)>,
     correlation: String,
 }
 
@@ -78,22 +78,37 @@ impl Forecaster {
     /// Puts the newest snapshot aside until the events before it have been read: until an event
     /// comes that it does not include, or [`Forecaster::caught_up`] is called because the stream
     /// holds no more.
-    pub fn catch_up(&mut self, present: NodeEvent) {
-        self.present = Some(present);
+    pub fn catch_up(&mut self, present: NodeEvent, kept: Option<Timestamp>) {
+        self.present = Some((present, kept));
     }
 
     /// Ends the catching up: the present is what the snapshot said.
     pub fn caught_up(&mut self) {
-        if let Some(present) = self.present.take() {
-            self.step(&present);
+        if let Some((present, kept)) = self.present.take() {
+            self.step_kept(&present, kept);
         }
     }
 
     /// Takes an event with its correlation id; gives the lengths in seconds of the holes that
     /// it ended.
     pub fn event(&mut self, event: &NodeEvent, correlation: &str) -> Vec<f64> {
-        if let Some(present) = &self.present {
-            if event.seq > present.seq && event.at < present.at {
+        self.event_kept(event, None, correlation)
+    }
+
+    /// The same with the moment at which the bus took it: see [`PoolKeeper::step_kept`].
+    pub fn event_kept(
+        &mut self,
+        event: &NodeEvent,
+        kept: Option<Timestamp>,
+        correlation: &str,
+    ) -> Vec<f64> {
+        if let Some((present, told)) = &self.present {
+            // An event may be dated long before the bus took it.
+            let (by, than) = match (kept, told) {
+                (Some(kept), Some(told)) => (kept + ASTRIDE, *told),
+                _ => (event.at, present.at),
+            };
+            if event.seq > present.seq && by < than {
                 // Later by its number, but older: from before the numbering began anew.
                 return Vec::new();
             } else if event.seq > present.seq {
@@ -110,7 +125,7 @@ impl Forecaster {
                 self.past_restart(event);
             }
         }
-        let changes = self.step(event);
+        let changes = self.step_kept(event, kept);
         if !changes.is_empty() && !correlation.is_empty() {
             correlation.clone_into(&mut self.correlation);
         }
@@ -135,18 +150,27 @@ impl Forecaster {
     }
 
     /// Takes a snapshot, unless the past is still being read.
-    pub fn snapshot(&mut self, snapshot: &NodeEvent, correlation: &str) -> Vec<f64> {
+    pub fn snapshot(
+        &mut self,
+        snapshot: &NodeEvent,
+        kept: Option<Timestamp>,
+        correlation: &str,
+    ) -> Vec<f64> {
         if self.present.is_some() {
             return Vec::new();
         }
-        self.event(snapshot, correlation)
+        self.event_kept(snapshot, kept, correlation)
     }
 
     fn step(&mut self, event: &NodeEvent) -> Changes {
+        self.step_kept(event, None)
+    }
+
+    fn step_kept(&mut self, event: &NodeEvent, kept: Option<Timestamp>) -> Changes {
         let keeper = &self.keeper;
         self.models.turn_to(event, || keeper.holes());
         let (newest, renumbered) = (keeper.newest_at(), keeper.counts().renumbered);
-        let changes = self.keeper.step(event);
+        let changes = self.keeper.step_kept(event, kept);
         let went_back = self.keeper.counts().renumbered > renumbered && event.at + ANEW < newest;
         let is_early = self.present.is_none() && self.models.is_ahead_of(event.at);
         if went_back || is_early {

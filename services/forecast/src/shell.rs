@@ -62,7 +62,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
         oldest: None,
     };
     if let Some(present) = present {
-        shell.forecaster.catch_up(present.message);
+        shell.forecaster.catch_up(present.message, present.kept);
     }
     let served = shell.serve(&ctx, &alive).await;
     if let Some(keeper) = &mut shell.keeper {
@@ -189,7 +189,10 @@ impl Shell {
         for taken in 1.. {
             self.oldest.get_or_insert(event.arrived);
             let was_past = self.forecaster.ready() == Ready::CatchingUp;
-            let ended = self.forecaster.event(&event.message, correlation(&event));
+            let about = correlation(&event);
+            let ended = self
+                .forecaster
+                .event_kept(&event.message, event.kept, about);
             for length in ended {
                 self.metrics.hole_seconds.observe(length);
             }
@@ -209,7 +212,7 @@ impl Shell {
         let (seq, holes) = (self.forecaster.seq(), self.forecaster.holes());
         let repairs = self.forecaster.counts().repairs;
         self.forecaster
-            .snapshot(&snapshot.message, correlation(snapshot));
+            .snapshot(&snapshot.message, snapshot.kept, correlation(snapshot));
         let now = (self.forecaster.seq(), self.forecaster.holes());
         if now != (seq, holes) || self.forecaster.counts().repairs != repairs {
             self.publisher.note_change();

@@ -86,8 +86,9 @@ pub enum Input {
         /// The run of each trainer.
         runs: Vec<(TrainerId, RunId)>,
     },
-    /// An agent spoke.
-    Agent(AgentStatus),
+    /// Agents spoke, in this order. What follows from all of it is done at once: leases are
+    /// written together, and a plan is looked at once.
+    Agents(Vec<AgentStatus>),
     /// A run reported.
     Progress(Progress),
     /// What became of [`crate::book::Effect::WriteLeases`].

@@ -17,7 +17,7 @@ impl Book {
             self.settle_losses(now, &mut out);
         }
         // A status changes nothing that limits on the use of nodes depend on, and there are many.
-        let look = !matches!(input, Input::Agent(_) | Input::Progress(_));
+        let look = !matches!(input, Input::Agents(_) | Input::Progress(_));
         match input {
             Input::Submit {
                 trainers,
@@ -39,7 +39,11 @@ impl Book {
                 trainers_version,
                 runs,
             } => self.planned(plan, trainers_version, runs, &mut out),
-            Input::Agent(status) => self.heard(status, now, &mut out),
+            Input::Agents(said) => {
+                for status in said {
+                    self.heard(status, now, &mut out);
+                }
+            }
             Input::Progress(progress) => self.reported(&progress, now, &mut out),
             Input::LeasesWritten(results) => self.leases_written(results, now, &mut out),
             Input::Clock(tick) => self.ticked(tick),

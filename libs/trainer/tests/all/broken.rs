@@ -190,7 +190,7 @@ fn a_member_that_is_lost_explains_why_a_group_could_not_be_built() {
         leaving: true,
         ..w.agents[&node(2)].status()
     };
-    w.input(Input::Agent(last));
+    w.input(Input::Agents(vec![last]));
     assert_eq!((failures(&w), w.nodes_of("a")), (0, 2));
 
     let mut w = unbuilt();

@@ -246,7 +246,18 @@ impl World {
                     let effects = self.agents.get_mut(&id).unwrap().command(command, now);
                     self.agent_does(&id, effects);
                 }
-                Letter::Status(status) => self.input(Input::Agent(status)),
+                Letter::Status(status) => {
+                    // Now and then several that wait are heard at once.
+                    let mut said = vec![status];
+                    while self.chaos.reorder > 0
+                        && self.percent(50)
+                        && let Some(Letter::Status(_)) = self.mail.front()
+                        && let Some(Letter::Status(next)) = self.mail.pop_front()
+                    {
+                        said.push(next);
+                    }
+                    self.input(Input::Agents(said));
+                }
                 Letter::Report(report) => self.input(Input::Progress(report)),
             }
         }

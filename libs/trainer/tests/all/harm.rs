@@ -24,7 +24,7 @@ fn leaves(w: &mut World, n: usize, after: Option<i64>) {
         gave_back_in: after.map(Span::from_ms),
         ..w.agents[&node(n)].status()
     };
-    w.input(Input::Agent(last));
+    w.input(Input::Agents(vec![last]));
 }
 
 fn pilots(mut w: World) -> World {
@@ -48,7 +48,7 @@ fn a_release_of_a_node_whose_agent_has_left_is_confirmed_with_it() {
         w.pass(Span::from_secs(10));
         w.renew();
         let status = w.agents[&node(1)].status();
-        w.input(Input::Agent(status));
+        w.input(Input::Agents(vec![status]));
         w.input(Input::Timer);
     }
     let late = |n: &&Note| {
@@ -188,7 +188,7 @@ fn for_a_dead_agent_the_books_answer_when_it_must_have_given_up() {
             w.pass(Span::from_secs(10));
             w.renew();
             let status = w.agents[&node(1)].status();
-            w.input(Input::Agent(status));
+            w.input(Input::Agents(vec![status]));
             w.input(Input::Timer);
         }
         assert_eq!(w.answered, [node(0)]);

@@ -188,7 +188,7 @@ fn an_agent_that_leaves_costs_nobody_a_moment() {
         leaving: true,
         ..w.agents[&node(0)].status()
     };
-    w.input(Input::Agent(last));
+    w.input(Input::Agents(vec![last]));
     let record = w.book.record(&trainer("a")).unwrap();
     assert_eq!(record.nodes, [node(1)]);
     assert_eq!((record.run.0, record.preemptions), (before.0 + 1, 1));
@@ -197,7 +197,7 @@ fn an_agent_that_leaves_costs_nobody_a_moment() {
     let view = w.present();
     assert_eq!(view.unusable, [node(0)]);
     let again = w.agents[&node(0)].status();
-    w.input(Input::Agent(again));
+    w.input(Input::Agents(vec![again]));
     assert!(w.present().unusable.is_empty());
 }
 
@@ -217,7 +217,7 @@ fn where_agents_are_required_a_node_is_nobodys_before_one_has_spoken() {
     (0..3).for_each(|n| w.open(n));
     assert_eq!(w.present().unusable, [node(0), node(1), node(2)]);
     let status = w.agents[&node(1)].status();
-    w.input(Input::Agent(status));
+    w.input(Input::Agents(vec![status]));
     assert_eq!(w.present().unusable, [node(0), node(2)]);
     apply(&mut w, &[("a", &[0, 1])]);
     assert_eq!(w.nodes_of("a"), 1);

@@ -38,7 +38,7 @@ fn past() -> Vec<NodeEvent> {
 #[test]
 fn the_past_of_the_stream_is_learnt_from_and_the_present_is_the_snapshot_s() {
     let mut forecaster = forecaster();
-    forecaster.catch_up(snapshot(80, 90, &[("z", 85)]));
+    forecaster.catch_up(snapshot(80, 90, &[("z", 85)]), None);
     for event in past() {
         assert_eq!(forecaster.ready(), Ready::CatchingUp);
         forecaster.event(&event, "");
@@ -67,7 +67,7 @@ fn the_past_of_the_stream_is_learnt_from_and_the_present_is_the_snapshot_s() {
 #[test]
 fn a_stream_that_lost_its_beginning_still_teaches() {
     let mut forecaster = forecaster();
-    forecaster.catch_up(snapshot(80, 90, &[]));
+    forecaster.catch_up(snapshot(80, 90, &[]), None);
     for event in past().into_iter().skip(11) {
         forecaster.event(&event, "");
     }
@@ -84,7 +84,7 @@ fn a_stream_that_lost_its_beginning_still_teaches() {
 fn a_restart_of_the_publisher_in_the_past_does_not_stop_the_learning() {
     let jump = |seq: u64| if seq > 41 { seq + RESTART_JUMP } else { seq };
     let mut forecaster = forecaster();
-    forecaster.catch_up(snapshot(jump(80), 90, &[("z", 85)]));
+    forecaster.catch_up(snapshot(jump(80), 90, &[("z", 85)]), None);
     for mut event in past() {
         event.seq = jump(event.seq);
         forecaster.event(&event, "");
@@ -103,7 +103,7 @@ fn a_restart_of_the_publisher_in_the_past_does_not_stop_the_learning() {
 #[test]
 fn events_of_an_older_numbering_are_not_taken_for_new_ones() {
     let mut forecaster = forecaster();
-    forecaster.catch_up(snapshot(10, 5000, &[("z", 4000)]));
+    forecaster.catch_up(snapshot(10, 5000, &[("z", 4000)]), None);
     for event in past() {
         forecaster.event(&event, "");
     }
@@ -116,7 +116,7 @@ fn events_of_an_older_numbering_are_not_taken_for_new_ones() {
 fn a_snapshot_alone_is_enough_and_the_newest_event_gives_the_correlation() {
     let mut forecaster = forecaster();
     assert_eq!(forecaster.ready(), Ready::Waiting);
-    forecaster.snapshot(&snapshot(7, 50, &[("a", 1), ("b", 2)]), "first");
+    forecaster.snapshot(&snapshot(7, 50, &[("a", 1), ("b", 2)]), None, "first");
     assert_eq!(forecaster.ready(), Ready::Live);
     let lengths = forecaster.event(&events(8, &[("busy", "a")])[0], "second");
     assert_eq!(lengths, [7.0]);

@@ -176,7 +176,7 @@ fn what_was_learnt_is_taken_up_and_no_event_counts_twice() {
     let closed = closed.count() as u64;
     assert!(closed > 50, "{closed}");
     let mut second = Forecaster::new(models);
-    second.catch_up(machine.snapshot());
+    second.catch_up(machine.snapshot(), None);
     assert!(
         second.models().label().starts_with("hazard, order"),
         "learnt before a word is heard"
@@ -228,7 +228,7 @@ fn time_that_begins_anew_makes_the_service_forget_what_was_its_future() {
     let jump = machine.seq + lacuna_timeline::RESTART_JUMP;
     let mut again = Machine::new(10, 64, START);
     again.seq = jump;
-    forecaster.snapshot(&again.snapshot(), "");
+    forecaster.snapshot(&again.snapshot(), None, "");
     assert!(forecaster.news().contains(&News::Forgot));
     assert_eq!(ended(&forecaster), 0);
     take(&mut forecaster, &again.steps(30));
@@ -385,6 +385,7 @@ fn what_should_not_come_in_is_counted() {
                 ],
             },
         },
+        None,
         "",
     );
     forecaster.pool(at(100));

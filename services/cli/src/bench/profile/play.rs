@@ -235,7 +235,8 @@ impl Play {
             self.told(&lease.node, told.unwrap_or_default());
         }
         let statuses = self.agents.values().map(Agent::status);
-        self.inbox.extend(statuses.map(Input::Agent));
+        self.inbox
+            .extend(statuses.map(|status| Input::Agents(vec![status])));
         if let Some(running) = &self.running {
             self.inbox.push_back(Input::Progress(Progress {
                 trainer: self.name.clone(),
@@ -317,7 +318,7 @@ impl Play {
                     let more = agent.map(|agent| agent.stopped(run));
                     self.told(node, more.unwrap_or_default());
                 }
-                Told::Report(status) => self.inbox.push_back(Input::Agent(status)),
+                Told::Report(status) => self.inbox.push_back(Input::Agents(vec![status])),
                 Told::Refused { .. } | Told::Contradicted { .. } => {}
             }
         }
