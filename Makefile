@@ -55,7 +55,7 @@ SEED ?= 1
 
 .PHONY: chaos
 chaos: setup ## faults on purpose, judged (half an hour); FAULTS=200 SEED=1 JSON=FILE
-	$(CARGO) build --release --locked --workspace --bins
+	$(CARGO) build --release --locked --workspace --all-targets
 	LACUNA_CHAOS_FAULTS=$(FAULTS) LACUNA_CHAOS_SEED=$(SEED) LACUNA_CHAOS_JSON=$(abspath $(JSON)) \
 		$(CARGO) test --release --locked --workspace --test all -- --ignored --nocapture \
 		chaos::whatever_fails $(ARGS)

@@ -45,8 +45,8 @@ impl Monitor {
                 seen.commands += 1;
                 if let Action::Run(run) = command.action {
                     seen.begun.insert((run.trainer.clone(), run.run), run.since);
-                    for member in run.members {
-                        seen.owns(member.node, member.epoch, &run.trainer);
+                    for member in run.members.iter() {
+                        seen.owns(member.node.clone(), member.epoch, &run.trainer);
                     }
                 }
             }

@@ -97,11 +97,12 @@ fn run(epoch: u64, run: u64) -> Action {
         trainer: TrainerId::new("t").unwrap(),
         run: RunId(run),
         rank: 0,
-        members: vec![Member {
+        members: [Member {
             node: NodeId::new("n1").unwrap(),
             epoch: Epoch(epoch),
-        }],
-        launch: Launch::Simulated,
+        }]
+        .into(),
+        launch: Launch::Simulated.into(),
         throughput: ScalingCurve::linear(1.0, 1).unwrap(),
         rescale: RescaleCost {
             up_s: 0.0,

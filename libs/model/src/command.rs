@@ -1,5 +1,7 @@
 //! What control tells an agent to do, and what the agent says back.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -24,10 +26,10 @@ pub struct Assignment {
     pub run: RunId,
     /// This node's place in `members`; rank 0 reports the trainer's progress.
     pub rank: u32,
-    /// All members, in order of rank.
-    pub members: Vec<Member>,
+    /// All members, in order of rank. Shared: every member is told of all of them.
+    pub members: Arc<[Member]>,
     /// How to start it.
-    pub launch: Launch,
+    pub launch: Arc<Launch>,
     /// Throughput by node count (the simulated launcher goes by it).
     pub throughput: ScalingCurve,
     /// Rescale costs of the trainer.

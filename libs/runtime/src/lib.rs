@@ -59,6 +59,7 @@ pub mod config;
 pub mod http;
 pub mod identity;
 pub mod leader;
+mod memory;
 pub mod metrics;
 pub mod nats_server;
 pub mod process;

@@ -83,7 +83,7 @@ mod tests {
                     epoch: Epoch(1),
                 })
                 .collect(),
-            launch: Launch::Simulated,
+            launch: Launch::Simulated.into(),
             throughput: ScalingCurve::linear(10.0, 8).unwrap(),
             rescale: RescaleCost {
                 up_s: 18.0,

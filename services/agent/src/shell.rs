@@ -90,7 +90,7 @@ impl Shell {
         let begun = match &command.action {
             // A simulated run is gone with the process that it was in.
             Action::Run(run) | Action::Prepare(run) => {
-                matches!(run.launch, Launch::Simulated) || self.programs.begun(&node, run)
+                matches!(*run.launch, Launch::Simulated) || self.programs.begun(&node, run)
             }
             Action::Release { .. } => true,
         };
@@ -145,7 +145,7 @@ impl Shell {
                 Effect::Start(assignment) => {
                     tracing::debug!(%node, trainer = %assignment.trainer,
                         run = assignment.run.0, rank = assignment.rank, correlation, "start");
-                    match assignment.launch {
+                    match *assignment.launch {
                         Launch::Simulated => self.simulated.start(node, *assignment, now.cluster),
                         Launch::Command { .. } => {
                             self.programs.start(node, *assignment, now.cluster);

@@ -40,8 +40,8 @@ fn run(node: &str, epoch: u64, trainer: &str) -> Command {
         trainer: TrainerId::new(trainer).unwrap(),
         run: RunId(1),
         rank: 0,
-        members: vec![member],
-        launch: Launch::Simulated,
+        members: [member].into(),
+        launch: Launch::Simulated.into(),
         throughput: ScalingCurve::linear(1.0, 4).unwrap(),
         rescale: RescaleCost {
             up_s: 0.0,

@@ -190,7 +190,8 @@ fn assignment(run: u64, members: &[&str], args: Vec<String>) -> Assignment {
             profile: false,
             family: None,
             elastic: Elastic::Regroup,
-        },
+        }
+        .into(),
         throughput: ScalingCurve::linear(1.0, 4).unwrap(),
         rescale: RescaleCost {
             up_s: 0.2,

@@ -8,6 +8,7 @@
 )]
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lacuna_agent_service::{Command, Happened, Launcher, Metrics, Settings};
@@ -74,7 +75,8 @@ fn shell(script: &str) -> Assignment {
             profile: false,
             family: None,
             elastic: lacuna_model::Elastic::Restart,
-        },
+        }
+        .into(),
         throughput: ScalingCurve::linear(1.0, 4).unwrap(),
         rescale: RescaleCost {
             up_s: 0.0,
@@ -249,7 +251,7 @@ async fn a_killed_guard_leaves_no_orphan_behind() {
 async fn a_program_that_does_not_exist_says_so() {
     let mut bench = bench(1000);
     let mut run = shell("");
-    if let Launch::Command { program, .. } = &mut run.launch {
+    if let Launch::Command { program, .. } = Arc::make_mut(&mut run.launch) {
         *program = "/no/such/program".to_owned();
     }
     bench.launcher.start(&node(), run, Timestamp::from_unix(0));
@@ -265,7 +267,7 @@ async fn a_program_that_regroups_and_hangs_at_its_start_is_killed() {
     let mut bench = bench(1000);
     let up = bench.path("up");
     let mut run = shell(&format!("echo $$ > {up}; exec sleep 600"));
-    if let Launch::Command { elastic, .. } = &mut run.launch {
+    if let Launch::Command { elastic, .. } = Arc::make_mut(&mut run.launch) {
         *elastic = lacuna_model::Elastic::Regroup;
     }
     bench.launcher.prepare(&node(), run);

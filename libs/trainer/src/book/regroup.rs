@@ -70,7 +70,7 @@ impl Book {
         if let Some(trainer) = self.trainers.get(id) {
             let record = &trainer.record;
             let seq = record.run.0;
-            let part = assignment(record, Vec::new(), 0, self.config.store.clone());
+            let part = assignment(record, self.config.store.clone());
             for node in untold {
                 let action = Action::Prepare(Box::new(part.clone()));
                 self.send(&node, seq, action, now, out);

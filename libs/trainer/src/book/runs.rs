@@ -1,5 +1,7 @@
 //! Runs: every change of a trainer's nodes closes one and begins the next.
 
+use std::sync::Arc;
+
 use lacuna_model::{
     Action, Assignment, Launch, Member, NodeId, Phase, Progress, Span, Timestamp, TrainerId,
     TrainerRecord,
@@ -10,19 +12,14 @@ use crate::account::{Change, Counted, is_done};
 use crate::book::state::{Out, Restart};
 use crate::book::{Book, Note};
 
-/// What the agent of a member of the present run must know.
-pub(crate) fn assignment(
-    record: &TrainerRecord,
-    members: Vec<Member>,
-    rank: u32,
-    store: Option<String>,
-) -> Assignment {
+/// What agents must know of the present run: the part of whoever is no member of it.
+pub(crate) fn assignment(record: &TrainerRecord, store: Option<String>) -> Assignment {
     Assignment {
         trainer: record.spec.id.clone(),
         run: record.run,
-        rank,
-        members,
-        launch: record.spec.launch.clone(),
+        rank: 0,
+        members: Arc::from([]),
+        launch: Arc::new(record.spec.launch.clone()),
         throughput: record.spec.throughput.clone(),
         rescale: record.spec.rescale,
         work: record.spec.work,
@@ -131,7 +128,7 @@ impl Book {
             return;
         };
         let record = &trainer.record;
-        let members: Vec<Member> = record
+        let members: Arc<[Member]> = record
             .nodes
             .iter()
             .map(|node| Member {
@@ -140,18 +137,14 @@ impl Book {
             })
             .collect();
         let seq = record.run.0;
-        let assignments: Vec<(NodeId, Assignment)> = members
-            .iter()
-            .enumerate()
-            .map(|(rank, member)| {
-                let store = self.config.store.clone();
-                let part = assignment(record, members.clone(), rank as u32, store);
-                (member.node.clone(), part)
-            })
-            .collect();
-        for (node, assignment) in assignments {
-            let action = Action::Run(Box::new(assignment));
-            self.send(&node, seq, action, now, out);
+        let part = assignment(record, self.config.store.clone());
+        for (rank, member) in members.iter().enumerate() {
+            let action = Action::Run(Box::new(Assignment {
+                rank: rank as u32,
+                members: Arc::clone(&members),
+                ..part.clone()
+            }));
+            self.send(&member.node, seq, action, now, out);
         }
     }
 

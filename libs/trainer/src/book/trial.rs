@@ -295,7 +295,7 @@ impl Book {
         let seq = record.run.0;
         let action = if record.spec.launch.regroups() {
             let store = self.config.store.clone();
-            Action::Prepare(Box::new(assignment(record, Vec::new(), 0, store)))
+            Action::Prepare(Box::new(assignment(record, store)))
         } else {
             Action::Release {
                 reason: "its trainer tries fewer nodes".to_owned(),

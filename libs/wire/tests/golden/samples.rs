@@ -216,8 +216,8 @@ pub(crate) fn commands() -> Vec<Command> {
         trainer: trainer("t"),
         run: RunId(3),
         rank: 1,
-        members: vec![member("a.1", 7), member("b", 8)],
-        launch: Launch::Simulated,
+        members: [member("a.1", 7), member("b", 8)].into(),
+        launch: Launch::Simulated.into(),
         throughput: curve(),
         rescale: RescaleCost {
             up_s: 1.0,
@@ -248,7 +248,7 @@ pub(crate) fn commands() -> Vec<Command> {
         trainer: trainer("t"),
         run: RunId(3),
         rank: 0,
-        members: Vec::new(),
+        members: [].into(),
         launch: Launch::Command {
             program,
             args,
@@ -257,7 +257,8 @@ pub(crate) fn commands() -> Vec<Command> {
             profile: true,
             family: None,
             elastic: lacuna_model::Elastic::Regroup,
-        },
+        }
+        .into(),
         throughput: curve(),
         rescale: RescaleCost {
             up_s: 0.5,

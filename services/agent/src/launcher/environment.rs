@@ -20,7 +20,7 @@ pub(super) fn command_line(
         args,
         elastic,
         ..
-    } = &assignment.launch
+    } = &*assignment.launch
     else {
         return Err("not a trainer with a program".to_owned());
     };
@@ -78,7 +78,7 @@ pub(super) fn environment(
     files: &Files,
 ) -> Vec<(&'static str, String)> {
     let a = assignment;
-    let checkpoint_dir = match &a.launch {
+    let checkpoint_dir = match &*a.launch {
         Launch::Command { checkpoint_dir, .. } => checkpoint_dir.clone().unwrap_or_default(),
         Launch::Simulated => String::new(),
     };

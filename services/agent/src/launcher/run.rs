@@ -204,7 +204,7 @@ impl Run {
 
     fn spawn(&self, talk: Option<&Talk>) -> Result<(Child, ChildStdin), String> {
         let line = command_line(&self.assignment, &self.settings.torchrun, &self.files)?;
-        let Launch::Command { env, program, .. } = &self.assignment.launch else {
+        let Launch::Command { env, program, .. } = &*self.assignment.launch else {
             return Err("not a trainer with a program".to_owned());
         };
         let in_dir = |e: std::io::Error| format!("{}: {e}", self.files.dir.display());
