@@ -7,6 +7,9 @@ use crate::book::regroup::is_told;
 use crate::book::state::{Out, Restart};
 use crate::book::{Book, Effect, Note};
 
+/// Without a change the planner is told again after this time: the last word may have been lost.
+const REPEAT: Span = Span::from_secs(5);
+
 impl Book {
     pub(crate) fn heard(&mut self, status: AgentStatus, now: Now, out: &mut Out) {
         let id = status.node.clone();
@@ -152,9 +155,11 @@ impl Book {
                 out.records.insert(id.clone());
             }
         }
-        if self.figures && !self.changed {
+        let again = now.since(self.told) >= REPEAT;
+        if (self.figures || again) && !self.changed {
             // The same version: nothing that a plan depends on has changed.
             self.figures = false;
+            self.told = now.wall;
             let view = self.trainers_view(now);
             out.rest.push(Effect::PublishTrainers(view));
         }

@@ -324,6 +324,8 @@ pub struct Book {
     pub(crate) changed: bool,
     /// Whether only figures have changed.
     pub(crate) figures: bool,
+    /// Real time at which the planner was last told.
+    pub(crate) told: Timestamp,
     pub(crate) generation: Generation,
     pub(crate) connected: bool,
     /// The newest event seen; nothing before the first snapshot.
@@ -367,6 +369,7 @@ impl Book {
             version: 0,
             changed: true,
             figures: false,
+            told: Timestamp::default(),
             generation: Generation(0),
             connected: true,
             seq: None,

@@ -86,6 +86,7 @@ impl Book {
         if self.changed {
             self.changed = false;
             self.figures = false;
+            self.told = now.wall;
             self.version += 1;
             effects.push(Effect::PublishTrainers(self.trainers_view(now)));
         }
