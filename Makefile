@@ -50,11 +50,11 @@ test: setup ## all tests: unit, property, golden, architecture, end to end, the 
 test-py: ## the tests of the Python package alone; SKIPPED where PyTorch is missing
 	@libs/lacuna-py/check.sh $(ARGS)
 
-FAULTS ?= 200
-SEED ?= 1
+FAULTS ?= 70
+SEED ?= 1,2,3
 
 .PHONY: chaos
-chaos: setup ## faults on purpose, judged (half an hour); FAULTS=200 SEED=1 JSON=FILE
+chaos: setup ## faults on purpose, judged (half an hour); FAULTS=70 SEED=1,2,3 JSON=FILE
 	$(CARGO) build --release --locked --workspace --all-targets
 	LACUNA_CHAOS_FAULTS=$(FAULTS) LACUNA_CHAOS_SEED=$(SEED) LACUNA_CHAOS_JSON=$(abspath $(JSON)) \
 		$(CARGO) test --release --locked --workspace --test all -- --ignored --nocapture \

@@ -15,6 +15,10 @@ pub(super) fn violations(history: &History) -> Vec<String> {
 /// Reports heard so shortly before the server was killed may be lost, seconds.
 const AT_RISK_S: f64 = 10.0;
 
+/// A word of an agent may be on its way for so long behind a slow network, and one that was frozen
+/// says its old word once more, seconds.
+const ON_ITS_WAY_S: f64 = 3.0;
+
 #[derive(Debug, Clone, Copy)]
 struct Report {
     heard: f64,
@@ -44,6 +48,10 @@ pub(super) struct Judge {
     /// The newest word of each process.
     words: BTreeMap<String, u64>,
     leases: BTreeMap<String, u64>,
+    /// Who holds each node's lease, if anybody, and since when.
+    holders: BTreeMap<String, (Option<String>, u64, f64)>,
+    /// Since when an agent has said that it trains somebody else than who holds its node's lease.
+    strays: BTreeMap<String, f64>,
     /// Numbers of events and what was said under them.
     events: BTreeMap<u64, (String, String)>,
     /// The greatest number of each sender.
@@ -128,6 +136,10 @@ impl Judge {
                 *newest = before.max(now);
                 if now < before {
                     self.blame(at, format!("lease of {node}: epoch {now} after {before}"));
+                }
+                if now > before {
+                    let holder = (trainer.clone(), now, at);
+                    self.holders.insert(node.clone(), holder);
                 }
                 if let Some(trainer) = trainer {
                     self.owns(at, node, *epoch, trainer);
@@ -227,9 +239,11 @@ impl Judge {
         }
         self.training.insert(node.to_owned(), runs.is_some());
         let Some((trainer, run)) = runs else {
+            self.strays.remove(node);
             return;
         };
         let epoch = newest.0;
+        self.strays(at, node, epoch, trainer);
         self.owns(at, node, epoch, trainer);
         if let Some((old, whose, number)) = self.trained.get(node)
             && (epoch < *old || (epoch == *old && run < number))
@@ -247,6 +261,26 @@ impl Judge {
         {
             let text = format!("{node} still trains {trainer}, {:.1} s too long", at - due);
             self.wanted.remove(node);
+            self.blame(at, text);
+        }
+    }
+
+    /// A node must be free before it is somebody else's: an agent that goes on to say that it trains
+    /// another trainer than the one that has held the lease for a while has not been waited for.
+    fn strays(&mut self, at: f64, node: &str, epoch: u64, trainer: &str) {
+        let other = self.holders.get(node).and_then(|(holder, newer, since)| {
+            let holder = holder.as_ref()?;
+            let strays = *newer > epoch && holder != trainer && at > since + ON_ITS_WAY_S;
+            strays.then(|| (holder.clone(), *since))
+        });
+        let Some((holder, since)) = other else {
+            self.strays.remove(node);
+            return;
+        };
+        let first = *self.strays.entry(node.to_owned()).or_insert(at);
+        if at > first + ON_ITS_WAY_S {
+            let text = format!("{node} trains {trainer}, and is {holder}'s since {since:.1} s");
+            self.strays.remove(node);
             self.blame(at, text);
         }
     }
@@ -286,7 +320,9 @@ impl Judge {
             due.dedup();
             due.pop();
             least += due.pop().unwrap_or_default();
-            most += reports.iter().map(|r| r.samples).fold(0.0, f64::max);
+            let counted = |r: &&Report| end.is_none_or(|end| r.until <= end);
+            let counted = reports.iter().filter(counted).map(|r| r.samples);
+            most += counted.fold(0.0, f64::max);
         }
         (least, most)
     }

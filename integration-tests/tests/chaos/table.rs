@@ -10,6 +10,7 @@ use super::faults::{Fault, Target};
 /// What came of one fault.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Outcome {
+    pub(super) seed: u64,
     pub(super) fault: Fault,
     pub(super) target: Target,
     /// Seconds from the end of the fault until everything agreed.
@@ -19,7 +20,7 @@ pub(super) struct Outcome {
 
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Table {
-    pub(super) seed: u64,
+    pub(super) seeds: Vec<u64>,
     outcomes: Vec<Outcome>,
     /// What was found only when all was over.
     pub(super) late: Vec<String>,
@@ -39,9 +40,23 @@ pub(super) fn name(fault: Fault) -> String {
 impl Table {
     pub(super) fn new(seed: u64) -> Self {
         Self {
-            seed,
+            seeds: vec![seed],
             ..Self::default()
         }
+    }
+
+    /// What came of several seeds, as one.
+    pub(super) fn joined(tables: Vec<Self>) -> Self {
+        let mut all = Self::default();
+        for table in tables {
+            all.seeds.extend(table.seeds);
+            all.outcomes.extend(table.outcomes);
+            all.late.extend(table.late);
+            all.events += table.events;
+            all.history += table.history;
+            all.seconds = all.seconds.max(table.seconds);
+        }
+        all
     }
 
     pub(super) fn add(&mut self, outcome: Outcome) {
@@ -62,21 +77,27 @@ impl Table {
             let key = (outcome.fault, outcome.target);
             rows.entry(key).or_default().push(outcome);
         }
+        let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
         let mut text = format!(
-            "seed {}: {} faults, {} changes by the workload, {} messages judged, {:.0} s\n\n\
-             | fault | hits | times | violations | in order again after, median s | worst s |\n\
-             |---|---|---|---|---|---|\n",
-            self.seed,
+            "seeds {}: {} faults, {} changes by the workload, {} messages judged, {:.0} s\n\n\
+             | fault | hits |{} violations | median | worst |\n|---|---|{}---|---|---|\n",
+            seeds.join(", "),
             self.outcomes.len(),
             self.events,
             self.history,
-            self.seconds
+            self.seconds,
+            seeds
+                .iter()
+                .map(|seed| format!(" seed {seed} |"))
+                .collect::<String>(),
+            "---|".repeat(seeds.len()),
         );
         let all: Vec<&Outcome> = self.outcomes.iter().collect();
         for ((fault, target), outcomes) in &rows {
-            line(&mut text, &name(*fault), target, outcomes);
+            self.line(&mut text, &name(*fault), target, outcomes);
         }
-        line(&mut text, "all", "all", &all);
+        self.line(&mut text, "all", "all", &all);
+        text.push_str("\nSeconds from a fault's end until all was in order again.\n");
         for wrong in self
             .outcomes
             .iter()
@@ -87,17 +108,29 @@ impl Table {
         }
         text
     }
-}
 
-fn line(text: &mut String, fault: &str, target: &str, outcomes: &[&Outcome]) {
-    let mut times: Vec<f64> = outcomes.iter().map(|o| o.converged_s).collect();
-    times.sort_by(f64::total_cmp);
-    let median = times.get(times.len() / 2).copied().unwrap_or_default();
-    let worst = times.last().copied().unwrap_or_default();
-    let wrong: usize = outcomes.iter().map(|o| o.violations.len()).sum();
-    let _ = writeln!(
-        text,
-        "| {fault} | {target} | {} | {wrong} | {median:.1} | {worst:.1} |",
-        outcomes.len()
-    );
+    /// One row: seconds by seed, or how often if that was many times.
+    fn line(&self, text: &mut String, fault: &str, target: &str, outcomes: &[&Outcome]) {
+        let cells = self.seeds.iter().map(|seed| {
+            let times: Vec<String> = outcomes
+                .iter()
+                .filter(|outcome| outcome.seed == *seed)
+                .map(|outcome| format!("{:.1}", outcome.converged_s))
+                .collect();
+            match times.len() {
+                0..=4 => format!(" {} |", times.join(", ")),
+                many => format!(" {many} times |"),
+            }
+        });
+        let cells: String = cells.collect();
+        let mut times: Vec<f64> = outcomes.iter().map(|o| o.converged_s).collect();
+        times.sort_by(f64::total_cmp);
+        let median = times.get(times.len() / 2).copied().unwrap_or_default();
+        let worst = times.last().copied().unwrap_or_default();
+        let wrong: usize = outcomes.iter().map(|o| o.violations.len()).sum();
+        let _ = writeln!(
+            text,
+            "| {fault} | {target} |{cells} {wrong} | {median:.1} | {worst:.1} |"
+        );
+    }
 }

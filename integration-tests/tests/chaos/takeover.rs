@@ -113,7 +113,7 @@ async fn of_two_of_each_one_works_and_the_other_takes_over() {
             println!("{service} {what}: another one works after {took:.2} s");
             // Generous: how fast exactly depends on the machine. The lead lasts 3 s.
             assert!(took < 15.0, "{service} {what}: only after {took} s");
-            let settled = world.converge(60.0).await;
+            let settled = world.converge(60.0, false).await;
             assert!(
                 settled.is_ok(),
                 "{service} {what}: {settled:?}\n{}",

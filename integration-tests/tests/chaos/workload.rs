@@ -151,6 +151,39 @@ impl Workload {
         shared.nodes.iter().map(of).collect()
     }
 
+    /// Takes a node that is idle, and gives one back that a batch job has had for long enough.
+    pub(super) async fn probe(&self) {
+        let changes = {
+            let mut shared = self.shared.lock().unwrap();
+            let now = self.voice.pen.now();
+            let find = |wanted: State| {
+                let mut nodes = shared.nodes.iter();
+                nodes
+                    .find(|(_, node)| node.state == wanted && node.next <= now)
+                    .map(|(name, _)| name.clone())
+            };
+            let changes = [
+                (find(State::Idle), State::Busy, DEADLINE_S + 3.0),
+                (find(State::Busy), State::Idle, 0.0),
+            ];
+            for (name, state, stay) in &changes {
+                if let Some(node) = name.as_ref().and_then(|name| shared.nodes.get_mut(name)) {
+                    (node.state, node.next) = (*state, now + stay);
+                    shared.said += 1;
+                }
+            }
+            changes
+        };
+        for (name, state, _) in changes {
+            let Some(name) = name else { continue };
+            let due = self.voice.pen.now() + DEADLINE_S;
+            self.voice.state(&name, state).await;
+            if state == State::Busy {
+                self.voice.pen.note(Said::Wanted(name, due));
+            }
+        }
+    }
+
     /// Says again how every node is.
     pub(super) async fn repeat(&self) {
         let states = self.states();

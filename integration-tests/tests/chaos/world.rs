@@ -10,6 +10,7 @@ use lacuna_model::{
     ClusterId, Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec,
     Work,
 };
+use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::Registry;
 use lacuna_runtime::nats_server::{NatsServer, find};
@@ -195,7 +196,7 @@ impl World {
             world.tend();
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        let settled = world.converge(90.0).await;
+        let settled = world.converge(90.0, true).await;
         assert!(settled.is_ok(), "{settled:?}\n{}", world.logs());
         world
     }
@@ -290,8 +291,18 @@ impl World {
 
     /// The process that leads a service, by its word on the bus.
     pub(super) async fn active(&self, service: &str) -> Option<usize> {
+        self.leads(service, None).await
+    }
+
+    /// The same, if it has said so after a moment (of this machine's clock): a dead one's last
+    /// word stands on the bus.
+    async fn leads(&self, service: &str, after: Option<Timestamp>) -> Option<usize> {
         let lead = self.bus.last(&address::leader(&self.id, service)).await;
-        let lead = lead.ok()??.message;
+        let lead = lead.ok()??;
+        if after.is_some_and(|after| lead.kept.is_none_or(|kept| kept < after)) {
+            return None;
+        }
+        let lead = lead.message;
         let port: u16 = lead.seat.rsplit(':').next()?.parse().ok()?;
         let at = self.processes.iter().position(|p| p.port == port)?;
         (!lead.resigned).then_some(at)
@@ -304,23 +315,27 @@ impl World {
     }
 
     /// Waits until books, agents, pool and plan agree with the workload, which says nothing new
-    /// meanwhile. Gives the seconds that it took.
+    /// meanwhile but this: a node that trains is taken and another comes back. Whoever leads must
+    /// have said so since, and every agent have spoken: what was right before a fault proves
+    /// nothing after it. Gives the seconds that it took. Where the fault has lost events for good
+    /// (`forgetful`), the workload says again how every node is.
     ///
     /// # Errors
     /// What did not agree in time.
-    pub(super) async fn converge(&mut self, limit_s: f64) -> Result<f64, String> {
-        let since = Stopwatch::start();
+    pub(super) async fn converge(&mut self, limit_s: f64, forgetful: bool) -> Result<f64, String> {
+        let (since, begun) = (Stopwatch::start(), wall());
         self.workload.pause(true).await;
+        self.workload.probe().await;
         let mut said = 0.0;
         let outcome = loop {
             self.tend();
-            match self.agree().await {
+            match self.agree(begun, since.seconds()).await {
                 Ok(()) => break Ok(since.seconds()),
                 Err(why) if since.seconds() > limit_s => break Err(why),
                 Err(_) => {}
             }
             // As an adapter does that looks at the scheduler every few seconds.
-            if since.seconds() - said > 3.0 {
+            if forgetful && since.seconds() - said > 3.0 {
                 said = since.seconds();
                 self.workload.repeat().await;
             }
@@ -330,9 +345,9 @@ impl World {
         outcome
     }
 
-    async fn agree(&self) -> Result<(), String> {
+    async fn agree(&self, begun: Timestamp, elapsed_s: f64) -> Result<(), String> {
         for service in LED {
-            if self.active(service).await.is_none() {
+            if self.leads(service, Some(begun)).await.is_none() {
                 return Err(format!("nobody leads {service}"));
             }
         }
@@ -345,6 +360,9 @@ impl World {
             let Some(node) = nodes.iter().find(|n| n.node.as_str() == name) else {
                 return Err(format!("control does not know {name}"));
             };
+            if node.silent_s.is_none_or(|silent_s| silent_s > elapsed_s) {
+                return Err(format!("the agent of {name} has not spoken since"));
+            }
             let idle = *state == State::Idle;
             if node.idle_since.is_some() != idle {
                 return Err(format!("{name} is {state:?}, not as control knows it"));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use lacuna_model::{NodeId, Span, WithheldBy, Work};
+use lacuna_model::{Elastic, Launch, NodeId, Span, WithheldBy, Work};
 use lacuna_trainer::book::{BookConfig, Input, Note, Quota, Quotas};
 use lacuna_trainer::controls::{Pattern, Wanted};
 use rand::RngExt;
@@ -373,4 +373,42 @@ fn whatever_is_wanted_is_obeyed_in_a_world_that_loses_and_repeats() {
     println!("{taken} nodes taken back, {lifted} in use after all was lifted");
     // A world in which nothing was ever taken would prove nothing.
     assert!(taken > 100 && lifted > 100);
+}
+
+#[test]
+fn what_everybody_hears_of_a_trainer_has_no_environment_and_no_arguments() {
+    let mut world = World::new(1, NODES, BookConfig::default());
+    world.snapshot();
+    let mut secret = spec("a", 1, 4, Work::UntilExit);
+    secret.launch = Launch::Command {
+        program: "train".to_owned(),
+        args: vec!["--token=geheim".to_owned()],
+        env: [("WANDB_API_KEY".to_owned(), "geheim".to_owned())].into(),
+        checkpoint_dir: Some("ckpt".to_owned()),
+        profile: true,
+        family: Some("cnn".to_owned()),
+        elastic: Elastic::Regroup,
+    };
+    let whole = secret.launch.clone();
+    world.input(Input::Submit {
+        trainers: vec![secret],
+        user: "ann".to_owned(),
+        test_only: false,
+    });
+    for view in [world.view.clone().unwrap(), world.present()] {
+        let shown = &view.trainers[0].spec.launch;
+        assert!(!format!("{view:?}").contains("geheim"), "{view:?}");
+        let kept = Launch::Command {
+            program: "train".to_owned(),
+            args: Vec::new(),
+            env: std::collections::BTreeMap::new(),
+            checkpoint_dir: Some("ckpt".to_owned()),
+            profile: true,
+            family: Some("cnn".to_owned()),
+            elastic: Elastic::Regroup,
+        };
+        assert_eq!(*shown, kept);
+    }
+    // The books themselves, from which it is started, keep all.
+    assert_eq!(world.book.record(&trainer("a")).unwrap().spec.launch, whole);
 }

@@ -241,3 +241,17 @@ fn a_command_is_repeated_more_and_more_rarely() {
     // After 2, 4, 8, 16 s.
     assert_eq!(w.notes.iter().filter(resent).count(), 4);
 }
+
+#[test]
+fn without_a_change_the_planner_is_told_again_after_five_seconds() {
+    let mut w = world(vec![spec("a", 1, 8, Work::UntilExit)]);
+    let told = w.view.take().unwrap();
+    for (seconds, again) in [(4, false), (1, true), (4, false), (1, true)] {
+        w.now.wall = w.now.wall + Span::from_secs(seconds);
+        w.input(Input::Timer);
+        let view = w.view.take();
+        assert_eq!(view.is_some(), again, "{view:?}");
+        // Nothing that a plan depends on has changed.
+        assert!(view.is_none_or(|view| view.version == told.version));
+    }
+}
