@@ -5,6 +5,9 @@
 #   up.sh images            only the images
 #   up.sh down [--volumes]  stop; with --volumes forget the data and the keys too
 #   up.sh logs [SERVICE]    follow the logs
+#   up.sh keys COMMAND ...  `lacuna keys` on the keys of this composition, then have the bus read them:
+#                           up.sh keys add-user ann --role researcher; up.sh keys list
+#   up.sh token             print the token of the page
 #   up.sh base-image        make the base image with debootstrap (root; no registry needed)
 #
 # What to bring up, by environment:
@@ -13,6 +16,11 @@
 #   LACUNA_INSTANCES    so many of ingest, forecast, planner and control: one of each leads (1)
 #   COMPOSE_PROJECT_NAME, LACUNA_CLUSTER
 #                       names of the composition (lacuna) and of the cluster (main)
+#   LACUNA_NATS_BIND    the address of this machine at which the bus is published (127.0.0.1)
+#   LACUNA_BUS_HOSTS    names and addresses, separated by spaces, by which nodes reach the bus: its
+#                       certificate holds for them from then on, and identities that are made from
+#                       then on name the first; needed once
+#   LACUNA_SLURM_USER   UID:GID that ingest and control have in the profile slurm (10001:10001)
 #   LACUNA_BUS_OF       bring up a further cluster on the bus of this composition
 #   LACUNA_STATE        where keys and scrape targets are kept (~/.local/state/lacuna/compose)
 #   LACUNA_BUILD=inside build in a container instead (public Rust image)
@@ -36,6 +44,8 @@ state=${LACUNA_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/lacuna/compose}
 # Clusters that share a bus share its keys, and are scraped by one Prometheus.
 keys=$state/$bus_of/keys
 export LACUNA_KEYS=$keys/$LACUNA_CLUSTER LACUNA_SERVER_KEYS=$keys/server
+slurm_user=${LACUNA_SLURM_USER:-10001:10001}
+export LACUNA_SLURM_UID=${slurm_user%%:*} LACUNA_SLURM_GID=${slurm_user##*:}
 export LACUNA_TARGETS=$state/$bus_of/targets
 export LACUNA_NETWORK=$bus_of
 if [ "$bus_of" = "$COMPOSE_PROJECT_NAME" ]; then
@@ -147,30 +157,99 @@ prometheus_image() {
 }
 
 # Runs the image's own command line as root, without network, on the folder of keys: files that
-# containers read must belong to their users, whoever brings them up.
+# containers read must belong to their users, whoever brings them up. It is seen as /keys, and by its
+# own name for what is printed.
 on_keys() {
     docker run --rm --network none --read-only --user 0:0 --cap-drop ALL --cap-add CHOWN \
-        --cap-add DAC_OVERRIDE --cap-add FOWNER -v "$keys:/keys" "$LACUNA_IMAGE" "$@"
+        --cap-add DAC_OVERRIDE --cap-add FOWNER -v "$keys:/keys" -v "$keys:$keys" "$LACUNA_IMAGE" "$@"
 }
 
 secret() { [ -s "$1" ] || (umask 077 && head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$1"); }
+
+# Gives what `lacuna keys` has made, and so belongs to root, to whom it is for: identities of
+# services to their containers' users, what the bus reads to the bus, all else to whoever calls.
+# Services' identities of the cluster that is named change hands whoever has them now.
+own_keys() {
+    local machine=10001:10001
+    wants slurm && machine=$LACUNA_SLURM_UID:$LACUNA_SLURM_GID
+    # shellcheck disable=SC2016
+    on_keys bash -ec 'cd /keys
+        for file in */{ingest,forecast,planner,control,agent,gateway,demo-machine,demo-researcher}.toml; do
+            [ -e "$file" ] || continue
+            owner=10001:10001
+            case "$file" in */ingest.toml | */control.toml) owner=$2 ;; esac
+            if [ "${file%%/*}" = "$3" ] || [ -O "$file" ]; then chown "$owner" "$file"; fi
+        done
+        chown -R 10002:10002 server
+        find . -path ./server -prune -o -uid 0 -exec chown -h "$1" {} +' \
+        _ "$(id -u):$(id -g)" "$machine" "${1:-}"
+}
+
+# `lacuna keys init` for this cluster, under the names by which the bus is reached. An address that
+# identities name stays until another is given.
+init_keys() {
+    local host port=${LACUNA_NATS_PORT:-4222} args=() url=()
+    [ -e "$keys/users.toml" ] && [[ " $* " != *" --force "* ]] || url=(--url "tls://127.0.0.1:$port")
+    for host in ${LACUNA_BUS_HOSTS:-}; do
+        [ ${#args[@]} -gt 0 ] || url=(--url "tls://$(bracketed "$host"):$port")
+        args+=(--host "$host")
+    done
+    [[ " $* " != *" --url"* ]] || url=()
+    on_keys lacuna keys init "$keys" --cluster "$LACUNA_CLUSTER" --host nats --host localhost --host 127.0.0.1 \
+        "${args[@]}" "${url[@]}" "$@"
+}
 
 # One key for each service and each part of the demonstration; what is there stays.
 make_keys() {
     mkdir -p "$keys" "$LACUNA_TARGETS"
     chmod 700 "$keys"
-    on_keys lacuna keys init /keys --cluster "$LACUNA_CLUSTER" --host nats --host localhost \
-        --host 127.0.0.1 --url "tls://127.0.0.1:${LACUNA_NATS_PORT:-4222}" >/dev/null
+    init_keys >/dev/null
     on_keys lacuna keys add-user /keys demo-machine --role events --cluster "$LACUNA_CLUSTER" >/dev/null
     on_keys lacuna keys add-user /keys demo-researcher --role researcher --cluster "$LACUNA_CLUSTER" >/dev/null
-    on_keys chown -R "$(id -u):$(id -g)" /keys
+    own_keys "$LACUNA_CLUSTER"
     secret "$LACUNA_KEYS/page-token"
     secret "$LACUNA_KEYS/grafana-password"
-    on_keys bash -ec 'cd /keys; chown -R 10002:10002 server
-        for file in ingest forecast planner control agent gateway demo-machine demo-researcher; do
-            chown 10001:10001 "$1/$file.toml"
-        done
-        chown 10001:10001 "$1/page-token"; chown 472:0 "$1/grafana-password"' _ "$LACUNA_CLUSTER"
+    on_keys bash -ec 'chown 10001:10001 "/keys/$1/page-token"; chown 472:0 "/keys/$1/grafana-password"' _ "$LACUNA_CLUSTER"
+}
+
+bracketed() { case "$1" in *:*) echo "[$1]" ;; *) echo "$1" ;; esac; }
+
+# Has the bus read its keys, certificate and accounts again; 1 if it does not run.
+reload_bus() {
+    local bus
+    bus=$(docker ps -q --filter "label=com.docker.compose.project=$bus_of" \
+        --filter label=com.docker.compose.service=nats)
+    [ -n "$bus" ] && docker kill --signal HUP "$bus" >/dev/null
+}
+
+need_keys() {
+    need_docker
+    [ -e "$keys/users.toml" ] || die 69 "there are no keys in $keys: $0 up makes them"
+    docker image inspect "$LACUNA_IMAGE" >/dev/null 2>&1 || die 69 "$LACUNA_IMAGE is not here: $0 images makes it"
+}
+
+# `lacuna keys COMMAND` on the folder of this composition, whose files belong to several users.
+on_own_keys() {
+    local command=${1:-} code=0
+    [ -n "$command" ] || die 64 "which command of lacuna keys? As in: $0 keys add-user ann --role researcher"
+    need_keys
+    shift
+    case "$command" in
+        init) init_keys "$@" || code=$? ;;
+        -*) on_keys lacuna keys "$command" "$@" || code=$? ;;
+        add-user | revoke)
+            [[ " $* " == *" --cluster"[\ =]* ]] || set -- "$@" --cluster "$LACUNA_CLUSTER"
+            on_keys lacuna keys "$command" "$keys" "$@" || code=$? ;;
+        *) on_keys lacuna keys "$command" "$keys" "$@" || code=$? ;;
+    esac
+    own_keys
+    [ "$code" = 0 ] || exit "$code"
+    case "$command" in list | -*) return 0 ;; esac
+    if reload_bus; then
+        say "the bus has been told to read it" >&2
+    else
+        say "the bus does not run, and reads it when it starts" >&2
+    fi
 }
 
 # What Prometheus is to scrape: every container of this composition that has metrics.
@@ -212,6 +291,7 @@ wait_healthy() {
 up() {
     local began=$SECONDS started scale=()
     need_docker
+    [[ $slurm_user =~ ^[0-9]+:[0-9]+$ ]] || die 64 "LACUNA_SLURM_USER is '$slurm_user': expected UID:GID, two numbers"
     images
     if wants monitoring; then
         prometheus_image
@@ -222,11 +302,9 @@ up() {
         fi
     fi
     make_keys
-    if [ "$bus_of" != "$COMPOSE_PROJECT_NAME" ]; then
-        # The bus learns of the new cluster's keys without a restart.
-        docker kill --signal HUP "$(docker ps -q --filter "label=com.docker.compose.project=$bus_of" \
-            --filter label=com.docker.compose.service=nats)" >/dev/null \
-            || die 1 "the composition $bus_of has no running bus: bring it up first"
+    # A bus that runs learns of new keys and names without a restart.
+    if ! reload_bus && [ "$bus_of" != "$COMPOSE_PROJECT_NAME" ]; then
+        die 1 "the composition $bus_of has no running bus: bring it up first"
     fi
     for service in "${led[@]}"; do
         wants slurm && [[ $service =~ ^(ingest|control)$ ]] && service=slurm-$service
@@ -238,7 +316,8 @@ up() {
     wait_healthy
     say "all $(compose ps -q | wc -l) containers are healthy, $((SECONDS - started)) s after their start, $((SECONDS - began)) s in all"
     echo "  command     target/release/lacuna trainers --identity $LACUNA_KEYS/operator.toml"
-    echo "  page        http://127.0.0.1:${LACUNA_PAGE_PORT:-9480}/?token=...   the token is in $LACUNA_KEYS/page-token"
+    echo "  page        http://127.0.0.1:${LACUNA_PAGE_PORT:-9480}/?token=...   the token: deploy/up.sh token"
+    echo "  people      deploy/up.sh keys add-user NAME --role researcher; deploy/up.sh keys list"
     wants monitoring && echo "  prometheus  http://127.0.0.1:${LACUNA_PROMETHEUS_PORT:-9090}"
     wants grafana && echo "  grafana     http://127.0.0.1:${LACUNA_GRAFANA_PORT:-3000}"
     return 0
@@ -272,6 +351,8 @@ case "$action" in
     images) need_docker; images ;;
     down) need_docker; down "$@" ;;
     logs) need_docker; COMPOSE_PROFILES=core,cluster,slurm,monitoring,grafana,demo compose logs -f "$@" ;;
+    keys) on_own_keys "$@" ;;
+    token) need_keys; on_keys cat "/keys/$LACUNA_CLUSTER/page-token"; echo ;;
     base-image) need_docker; base_image ;;
-    *) die 64 "unknown action '$action': expected up, images, down, logs or base-image" ;;
+    *) die 64 "unknown action '$action': expected up, images, down, logs, keys, token or base-image" ;;
 esac

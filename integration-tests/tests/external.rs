@@ -9,6 +9,7 @@ use lacuna_model::{EventKind, NodeEvent};
 use lacuna_runtime::{Follow, Start};
 use lacuna_wire::{address, external, schema};
 
+use crate::security::bed::Bed;
 use crate::support;
 use crate::upgrade::fleet::{Fleet, Release};
 
@@ -16,6 +17,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// The version that the examples are tested with.
 const NATS_PY: &str = "nats-py==2.16.0";
+/// What nats-py needs for keys.
+const NKEYS: &str = "nkeys==0.2.1";
 
 fn example(name: &str) -> PathBuf {
     support::root().join("deploy/examples/events").join(name)
@@ -45,7 +48,7 @@ fn nats_py(into: &std::path::Path) -> Option<PathBuf> {
     let has = |path: &std::path::Path| {
         let mut python = Command::new("python3");
         python
-            .args(["-c", "import nats.js"])
+            .args(["-c", "import nats.js, nkeys"])
             .env("PYTHONPATH", path);
         python.output().is_ok_and(|o| o.status.success())
     };
@@ -53,8 +56,8 @@ fn nats_py(into: &std::path::Path) -> Option<PathBuf> {
         return Some(into.to_path_buf());
     }
     let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"]);
-    let _ = pip.arg(into).arg(NATS_PY).output();
+    pip.args(["-m", "pip", "install", "--quiet", "--target"]);
+    let _ = pip.arg(into).args([NATS_PY, NKEYS]).output();
     has(into).then(|| into.to_path_buf())
 }
 
@@ -78,7 +81,7 @@ fn the_examples_are_valid_and_show_every_type() {
 async fn the_python_example_publishes_what_counts_once() {
     let dir = tempfile::tempdir().unwrap();
     let Some(packages) = nats_py(dir.path()) else {
-        println!("SKIPPED: no nats-py: `python3 -m pip install {NATS_PY}`");
+        println!("SKIPPED: no nats-py: `python3 -m pip install {NATS_PY} {NKEYS}`");
         return;
     };
     let (fleet, mut events) = fleet().await;
@@ -119,6 +122,48 @@ async fn the_python_example_publishes_what_counts_once() {
         "{}",
         said(&nobody)
     );
+}
+
+#[tokio::test]
+async fn the_python_example_publishes_with_the_identity_of_an_external_scheduler() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(packages) = nats_py(dir.path()) else {
+        println!("SKIPPED: no nats-py: `python3 -m pip install {NATS_PY} {NKEYS}`");
+        return;
+    };
+    let bed = Bed::start().await;
+    bed.keys(&[
+        "add-user",
+        "site.7",
+        "--cluster",
+        "main",
+        "--role",
+        "events",
+    ])
+    .await;
+    // The streams are made by who may.
+    let control = bed.connect("control").await;
+    let publish = |identity: PathBuf| {
+        let mut python = Command::new("python3");
+        python
+            .arg(example("publish.py"))
+            .arg("--identity")
+            .arg(identity)
+            .args(["node.busy", "a01", "--patience", "3"])
+            .env("PYTHONPATH", &packages);
+        python.output().unwrap()
+    };
+    let done = publish(bed.identity("site.7"));
+    assert!(done.status.success(), "{}", said(&done));
+    assert!(
+        said(&done).contains("node.busy of a01 kept as 1"),
+        "{}",
+        said(&done)
+    );
+    // The gateway may look, and say nothing.
+    let refused = publish(bed.identity("gateway"));
+    assert!(!refused.status.success(), "{}", said(&refused));
+    drop(control);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Who may do what, with a real nats-server and the keys that `lacuna keys` makes.
 
-mod bed;
+pub(crate) mod bed;
 mod commands;
 mod connections;
 mod forbidden;

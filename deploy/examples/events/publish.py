@@ -4,6 +4,8 @@
     publish.py --nats nats://127.0.0.1:4222 --cluster main node.idle a01n01 a01n02
     publish.py node.wanted a01n01 --deadline 2026-01-31T12:00:00Z --id drain-4711
     publish.py --structured node.busy a01n01
+    publish.py --identity /etc/lacuna/slurm.toml node.busy a01n01   (a bus with keys: `lacuna keys
+        add-user DIR slurm --role events` makes the file; pip install nkeys, Python 3.11 or newer)
 
 Exit code 0 once JetStream has acknowledged every event: then it outlives crashes of the server and
 of Lacuna. An event that is sent again with the same id counts once, so repeat until that is so.
@@ -70,24 +72,31 @@ async def publish(stream, subject: str, headers: dict, payload: bytes, until: fl
 
 async def run(args: argparse.Namespace) -> None:
     options = {"name": f"{SOURCE} on {socket.gethostname()}", "connect_timeout": 3}
-    if args.seed:
-        options["nkeys_seed"] = args.seed
-    if args.ca:
+    url, cluster = args.nats, args.cluster
+    if args.identity:
         import ssl
+        import tomllib
 
-        options["tls"] = ssl.create_default_context(cafile=args.ca)
+        with open(args.identity, "rb") as file:
+            identity = tomllib.load(file)
+        url, cluster = url or identity["url"], cluster or identity["cluster"]
+        # Acknowledgements come to an inbox, and nobody hears any but his own.
+        options["inbox_prefix"] = f"_INBOX_{token(identity['user'])}".encode()
+        options["nkeys_seed_str"] = identity["seed"]
+        options["tls"] = ssl.create_default_context(cadata=identity["ca"])
+    url, cluster = url or "nats://127.0.0.1:4222", cluster or "main"
 
     async def told(error: Exception) -> None:
         print(f"bus: {error or type(error).__name__}", file=sys.stderr)
 
     try:
         client = await nats.connect(
-            args.nats, max_reconnect_attempts=3, error_cb=told, **options
+            url, max_reconnect_attempts=3, error_cb=told, **options
         )
     except (nats.errors.Error, OSError) as error:
-        raise SystemExit(f"no nats-server answers at {args.nats}: {error}") from None
+        raise SystemExit(f"no nats-server answers at {url}: {error}") from None
     stream = client.jetstream()
-    subject = f"lacuna.v1.{args.cluster}.in.{token(SOURCE)}"
+    subject = f"lacuna.v1.{cluster}.in.{token(SOURCE)}"
     mode = structured if args.structured else binary
     now, until = time.time(), time.monotonic() + args.patience
     for node in args.nodes:
@@ -106,14 +115,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("type", choices=["node.idle", "node.busy", "node.down", "node.wanted"])
     parser.add_argument("nodes", nargs="+")
-    parser.add_argument("--nats", default="nats://127.0.0.1:4222")
-    parser.add_argument("--cluster", default="main")
+    parser.add_argument("--nats", help="address of the bus [default: the identity's, else nats://127.0.0.1:4222]")
+    parser.add_argument("--cluster", help="name of the cluster [default: the identity's, else main]")
     parser.add_argument("--time", help="when it happened: ISO 8601 or seconds since 1970")
     parser.add_argument("--deadline", help="by when a node is wanted")
     parser.add_argument("--id", help="the same for every attempt at the same event")
     parser.add_argument("--structured", action="store_true", help="CloudEvents in structured mode")
-    parser.add_argument("--seed", help="file with the nkey seed of an identity (pip install nkeys)")
-    parser.add_argument("--ca", help="file with the certificate authority of the bus, in PEM")
+    parser.add_argument("--identity", help="file of `lacuna keys` that says who this is, and whom to trust")
     parser.add_argument("--patience", type=float, default=10.0, help="seconds until it gives up")
     asyncio.run(run(parser.parse_args()))
 

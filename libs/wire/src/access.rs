@@ -16,7 +16,7 @@ use crate::token::escape;
 /// What somebody on the bus is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Numbers events; makes the streams.
+    /// Numbers events.
     Ingest,
     /// Keeps the pool.
     Forecast,
@@ -180,7 +180,6 @@ pub fn access(cluster: &ClusterId, holder: &Holder) -> Access {
 
 fn ingest(to: &mut Access, c: &ClusterId) {
     to.service(c, "ingest");
-    to.make_streams(c);
     to.work(&address::incoming(c), "ingest");
     to.follow(&address::event(c)).say(&address::event(c));
     to.follow(&address::snapshot(c)).say(&address::snapshot(c));
@@ -205,6 +204,7 @@ fn planner(to: &mut Access, c: &ClusterId) {
 fn control(to: &mut Access, c: &ClusterId) {
     to.service(c, "control");
     to.make_streams(c);
+    to.say(&address::audit(c, "control"));
     to.keep(&address::trainers_bucket(c));
     to.keep(&address::leases_bucket(c));
     to.keep(&address::observed_bucket(c));
@@ -298,8 +298,7 @@ impl Access {
 
     /// What each service with state of its own needs.
     fn service(&mut self, c: &ClusterId, name: &str) {
-        self.say(&address::dead(c, name))
-            .say(&address::audit(c, name));
+        self.say(&address::dead(c, name));
         self.say(&address::leader(c, name))
             .follow(&address::leaders(c));
         self.follow(&address::controls(c));
@@ -366,6 +365,8 @@ impl Access {
             .insert(format!("$JS.ACK.{stream}.{consumer}.>"));
     }
 
+    /// Who may change streams can also lower their limits, and so end all leases and the audit
+    /// log: one role alone does it.
     fn make_streams(&mut self, c: &ClusterId) {
         for stream in all_streams(c) {
             for request in ["INFO", "CREATE", "UPDATE"] {
@@ -398,15 +399,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_deletes_or_purges_and_only_two_make_streams() {
+    fn nobody_deletes_or_purges_and_only_control_makes_streams() {
         for role in Role::ALL {
             let access = of(role, role.name(), None);
             let all = access.publish.iter();
             let makes = all
                 .clone()
                 .any(|s| s.starts_with("$JS.API.STREAM.CREATE.") || s.contains("STREAM.UPDATE"));
-            let makers = [Role::Ingest, Role::Control];
-            assert_eq!(makes, makers.contains(&role), "{role}");
+            assert_eq!(makes, role == Role::Control, "{role}");
             assert_eq!(access.makes_streams, makes, "{role}");
             for subject in all {
                 assert!(!subject.contains("STREAM.DELETE"), "{role}: {subject}");
@@ -439,12 +439,18 @@ mod tests {
             ("lacuna.v1.c.controls", "control"),
             ("lacuna.v1.c.state.use", "control"),
             ("lacuna.v1.c.out.released", "control"),
+            ("lacuna.v1.c.audit.control", "control"),
             ("$KV.lac_c_leases.>", "control"),
             ("$KV.lac_c_trainers.>", "control"),
             ("lacuna.v1.c.agent.*", "agent"),
         ];
         for (subject, role) in table {
             assert_eq!(speakers(subject), [role], "{subject}");
+        }
+        for role in Role::ALL.into_iter().filter(|r| *r != Role::Control) {
+            let said = of(role, role.name(), None).publish;
+            let mut audit = said.iter().filter(|s| s.starts_with("lacuna.v1.c.audit"));
+            assert_eq!(audit.next(), None, "{role}");
         }
     }
 
@@ -486,5 +492,8 @@ mod tests {
             let needed = of(role, role.name(), None).streams;
             assert!(needed.is_subset(&all), "{role}: {needed:?}");
         }
+        let ingest = of(Role::Ingest, "ingest", None).streams;
+        let wanted = ["controls", "events", "in", "leaders", "state"].map(|s| format!("lac_c_{s}"));
+        assert!(ingest.iter().eq(&wanted), "{ingest:?}");
     }
 }

@@ -127,7 +127,7 @@ subjects! {
     pilots: PilotsRequest = "pilots.*";
     /// What the operator wants of the use of nodes, from control.
     controls: Controls = "controls" in "controls";
-    /// What was asked and what came of it, from all services.
+    /// What was asked and what came of it: from control alone.
     audit_all: AuditRecord = "audit.*" in "audit";
     /// Which instance of each service is the active one.
     leaders: Leader = "leader.*" in "leaders";

@@ -7,6 +7,7 @@
     reason = "a test may panic"
 )]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,6 +145,17 @@ async fn gone(pid: &str) {
     panic!("process {pid} still lives");
 }
 
+/// All folders below.
+fn walkdir(below: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(below).into_iter().flatten().flatten();
+    let folders = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir());
+    folders
+        .flat_map(|folder| [vec![folder.clone()], walkdir(&folder)].concat())
+        .collect()
+}
+
 #[tokio::test]
 async fn a_program_finds_its_environment_and_its_progress_is_told() {
     let mut bench = bench(1000);
@@ -172,6 +184,13 @@ async fn a_program_finds_its_environment_and_its_progress_is_told() {
     );
     let output = bench.launcher.output(&node(), "..", 5);
     assert_eq!(output, ["done", "last words"]);
+    // Whose batch job is next on this node may not read it.
+    let folders = walkdir(&bench.dir.path().join("work"));
+    assert!(!folders.is_empty());
+    for folder in folders {
+        let mode = folder.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{}: {mode:o}", folder.display());
+    }
     // A name of dots leads nowhere else.
     assert!(bench.dir.path().join("work").is_dir());
     assert!(!bench.dir.path().join("n1_2Eexample").exists());

@@ -8,6 +8,8 @@ use lacuna_trainer::book::{Quota, Quotas};
 use lacuna_wire::msg::Reply;
 use lacuna_wire::token;
 
+use crate::audit::plain;
+
 /// What is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Denied {
@@ -46,10 +48,22 @@ pub(crate) struct Access {
 impl Access {
     /// By the configuration; `proven`: the bus proves who asks.
     pub(crate) fn new(config: &config::Access, proven: bool) -> Self {
-        Self {
+        let access = Self {
             enforce: config.enforce.unwrap_or(proven),
             operators: config.operators.iter().cloned().collect(),
+        };
+        if access.has_no_operator() {
+            tracing::warn!(
+                key = "control.access.operators",
+                "there is no operator: nobody can change the controls or stop pilots"
+            );
         }
+        access
+    }
+
+    /// Whether what is for operators is for nobody.
+    fn has_no_operator(&self) -> bool {
+        self.enforce && self.operators.is_empty()
     }
 
     fn is_operator(&self, user: &str) -> bool {
@@ -69,13 +83,18 @@ impl Access {
         })
     }
 
-    /// Refuses who neither submitted the trainer nor is its owner nor an operator.
-    pub(crate) fn trainer(&self, user: &str, record: &TrainerRecord) -> Result<(), Denied> {
+    /// Whether they submitted the trainer, are its owner, or an operator.
+    pub(crate) fn may_act_on(&self, user: &str, record: &TrainerRecord) -> bool {
         let submitted = !record.user.is_empty() && record.user == user;
-        if submitted || record.spec.owner.as_deref() == Some(user) || self.is_operator(user) {
+        submitted || record.spec.owner.as_deref() == Some(user) || self.is_operator(user)
+    }
+
+    /// Refuses who may not act on the trainer.
+    pub(crate) fn trainer(&self, user: &str, record: &TrainerRecord) -> Result<(), Denied> {
+        if self.may_act_on(user, record) {
             return Ok(());
         }
-        let owner = record.spec.owner.as_deref().unwrap_or(&record.user);
+        let owner = plain(record.spec.owner.as_deref().unwrap_or(&record.user));
         Err(Denied {
             code: "L0021",
             reason: format!(
@@ -96,6 +115,8 @@ impl Access {
                 None => spec.owner = Some(user.to_owned()),
                 Some(owner) if owner == user || self.is_operator(user) => {}
                 Some(owner) => {
+                    // Nobody has checked it yet.
+                    let owner = plain(owner);
                     return Err(Denied {
                         code: "L0021",
                         reason: format!(
@@ -167,6 +188,20 @@ mod tests {
     }
 
     #[test]
+    fn the_first_operator_is_one_without_configuration_and_that_nobody_is_one_is_noticed() {
+        let default = Access::new(&config::Access::default(), true);
+        assert!(default.operator("operator").is_ok());
+        assert_eq!(default.operator("ann").unwrap_err().code, "L0020");
+        assert!(!default.has_no_operator());
+        let nobody = config::Access {
+            operators: Vec::new(),
+            ..config::Access::default()
+        };
+        assert!(Access::new(&nobody, true).has_no_operator());
+        assert!(!Access::new(&nobody, false).has_no_operator());
+    }
+
+    #[test]
     fn trainers_belong_to_who_owns_or_submitted_them() {
         let access = access(Some(true), false);
         assert_eq!(access.operator("ann").unwrap_err().code, "L0020");
@@ -178,6 +213,10 @@ mod tests {
         let error = access.submission("ann", &mut of_bob).unwrap_err();
         assert_eq!(error.code, "L0021");
         assert!(access.submission("op", &mut of_bob).is_ok());
+        let huge = format!("bob\n{}", "x".repeat(100_000));
+        let error = access.submission("ann", &mut [spec(Some(&huge))]);
+        let reason = error.unwrap_err().reason;
+        assert!(reason.len() < 1000 && !reason.contains('\n'), "{reason}");
         let mut record = TrainerRecord::new(spec(Some("bob")), 1);
         record.user = "op2".to_owned();
         for (user, may) in [("bob", true), ("op", true), ("op2", true), ("ann", false)] {

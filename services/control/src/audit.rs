@@ -4,13 +4,16 @@
 //! [`PATIENCE`]: a record that cannot be kept, since the disk of the server is full or the bus is
 //! away, holds up no command. It waits, in its order, and is kept as soon as that can be done; its
 //! log line was written in any case.
+//!
+//! Whoever may ask may be refused, and what is refused was not checked: a record says it in short
+//! and in plain characters, so that nobody pushes others out of the log or forges lines of it.
 
 use std::time::Duration;
 
 use lacuna_model::{ControlsChange, NodeId, UseLimit};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::metrics::{self, Error, Registry};
-use lacuna_runtime::{Bus, Context};
+use lacuna_runtime::{Bus, BusError, Context};
 use lacuna_wire::address;
 use lacuna_wire::msg::{AuditRecord, Reply};
 use prometheus::{IntCounter, IntCounterVec};
@@ -24,6 +27,12 @@ const AGAIN: Duration = Duration::from_secs(1);
 const MOST_WAITING: usize = 10_000;
 /// Most names that one record lists.
 const MOST_NAMES: usize = 100;
+/// Most bytes of these names together.
+const MOST_OF_NAMES: usize = 4000;
+/// About the most bytes of any other text of a record.
+const MOST_TEXT: usize = 500;
+/// Most records of one request.
+const MOST_RECORDS: usize = 16;
 
 /// What is counted.
 #[derive(Debug, Clone)]
@@ -117,22 +126,15 @@ impl Trail {
             Reply::Refused { code, reason } => ("refused", code.as_str(), reason.as_str()),
             _ => ("accepted", "", ""),
         };
-        let Asked {
-            user,
-            action,
-            mut target,
-            mut detail,
-        } = asked;
-        if target.len() > MOST_NAMES {
-            let more = target.len() - MOST_NAMES;
-            target.truncate(MOST_NAMES);
-            target.push(format!("and {more} more"));
-        }
+        let action = asked.action;
+        let user = plain(&asked.user);
+        let target = listed(&asked.target);
+        let mut detail = plain(&asked.detail);
         if !reason.is_empty() {
             if !detail.is_empty() {
                 detail.push_str("; ");
             }
-            detail.push_str(reason);
+            detail.push_str(&plain(reason));
         }
         let names = target.join(" ");
         if outcome == "refused" {
@@ -179,6 +181,11 @@ impl Keeper {
         while let Some((record, kept)) = records.recv().await {
             while let Err(error) = self.bus.store(&subject, &record, "").await {
                 self.metrics.unkept.inc();
+                if is_permanent(&error) {
+                    // Those that wait behind it must not wait for ever.
+                    tracing::error!(%error, "audit record given up: it stands in the log alone");
+                    break;
+                }
                 tracing::warn!(%error, waiting = records.len() + 1, "audit record not kept yet");
                 if stop.is_cancelled() {
                     return;
@@ -190,8 +197,87 @@ impl Keeper {
     }
 }
 
+/// Whether the same record would fail again.
+const fn is_permanent(error: &BusError) -> bool {
+    matches!(
+        error,
+        BusError::TooLarge { .. } | BusError::Encode(_) | BusError::NotKept { .. }
+    )
+}
+
+/// Characters that end a line, command a terminal, or turn the direction of what follows.
+fn is_control(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// A text in one line of bounded length, without control characters.
+pub(crate) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len().min(MOST_TEXT));
+    for c in text.chars() {
+        let c = if is_control(c) {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            c
+        };
+        if plain.len() + c.len_utf8() > MOST_TEXT {
+            plain.push('…');
+            break;
+        }
+        plain.push(c);
+    }
+    plain
+}
+
+/// The first names, and how many more there are.
+fn listed(names: &[String]) -> Vec<String> {
+    let mut bytes = 0;
+    let mut listed: Vec<String> = names
+        .iter()
+        .take(MOST_NAMES)
+        .map(|name| plain(name))
+        .take_while(|name| {
+            bytes += name.len();
+            bytes <= MOST_OF_NAMES
+        })
+        .collect();
+    let more = names.len() - listed.len();
+    if more > 0 {
+        listed.push(format!("and {more} more"));
+    }
+    listed
+}
+
+/// The changes of one request, as the audit log names them: a record for each, and the last one
+/// says how many have none.
+pub(crate) fn changes(user: &str, changes: &[ControlsChange]) -> Vec<Asked> {
+    let more = changes.len().saturating_sub(MOST_RECORDS);
+    let mut asked: Vec<Asked> = changes
+        .iter()
+        .take(MOST_RECORDS)
+        .map(|change| {
+            let (action, target, detail) = named(change);
+            Asked {
+                user: user.to_owned(),
+                action,
+                target,
+                detail,
+            }
+        })
+        .collect();
+    if let Some(last) = asked.last_mut().filter(|_| more > 0) {
+        // In front: a long text is cut at its end.
+        let remark = format!("and {more} more changes of this request");
+        last.detail = because(remark, &last.detail);
+    }
+    asked
+}
+
 /// One change of the controls, as the audit log names it: action, targets, details.
-pub(crate) fn named(change: &ControlsChange) -> (&'static str, Vec<String>, String) {
+fn named(change: &ControlsChange) -> (&'static str, Vec<String>, String) {
     let names = |nodes: &[NodeId]| nodes.iter().map(ToString::to_string).collect();
     match change {
         ControlsChange::Pause {
@@ -246,5 +332,98 @@ fn because(detail: String, reason: &str) -> String {
         (_, true) => detail,
         (true, false) => reason.to_owned(),
         (false, false) => format!("{detail}: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lacuna_model::ClusterId;
+    use lacuna_runtime::Start;
+    use lacuna_testkit::{TestNats, connect};
+
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters_and_made_one_plain_line() {
+        assert_eq!(plain("fan on a1, größer"), "fan on a1, größer");
+        let odd = plain("a\nb\r\u{1b}[31mc\u{9b}2J\u{202e}d\u{2028}e\u{7f}");
+        assert!(!odd.chars().any(is_control), "{odd:?}");
+        assert!(
+            odd.starts_with("a\u{fffd}b") && odd.contains("[31mc"),
+            "{odd:?}"
+        );
+        for text in ["x", "ö", "…", "🦀", "\n"] {
+            let long = plain(&text.repeat(5_000));
+            assert!(long.len() <= MOST_TEXT + 3 && long.ends_with('…'), "{long}");
+        }
+        assert_eq!(plain(&"x".repeat(MOST_TEXT)).len(), MOST_TEXT);
+    }
+
+    #[test]
+    fn names_and_changes_are_capped_and_it_is_said_how_many_were_left_out() {
+        let names: Vec<String> = (0..250).map(|n| format!("n{n}")).collect();
+        let some = listed(&names);
+        assert_eq!(some.len(), MOST_NAMES + 1);
+        assert_eq!(some.last().map(String::as_str), Some("and 150 more"));
+        assert_eq!(listed(&names[..3]), ["n0", "n1", "n2"]);
+        let long = listed(&vec!["p".repeat(1_000_000); 50]);
+        assert!(long.concat().len() < MOST_OF_NAMES + 20);
+        let last = long.last().unwrap();
+        assert!(
+            last.starts_with("and 4") && last.ends_with(" more"),
+            "{last}"
+        );
+
+        let many = vec![ControlsChange::Resume; 1_000];
+        let asked = changes("ann", &many);
+        assert_eq!(asked.len(), MOST_RECORDS);
+        let last = &asked.last().unwrap().detail;
+        assert_eq!(last, "and 984 more changes of this request");
+        assert!(
+            changes("ann", &many[..2])
+                .iter()
+                .all(|a| a.detail.is_empty())
+        );
+    }
+
+    #[tokio::test]
+    async fn a_record_that_cannot_be_kept_holds_up_no_later_one() {
+        let nats = TestNats::start();
+        let cluster = ClusterId::new("c").unwrap();
+        let bus = connect(&nats, &cluster, "control").await;
+        let record = |detail: String| AuditRecord {
+            at: wall(),
+            user: "ann".to_owned(),
+            proven: false,
+            action: "pause".to_owned(),
+            target: Vec::new(),
+            outcome: "refused".to_owned(),
+            code: "L0020".to_owned(),
+            detail,
+        };
+        let metrics = AuditMetrics::new(&Registry::new()).unwrap();
+        let (into, records) = mpsc::channel(2);
+        let mut kept = Vec::new();
+        for detail in ["x".repeat(70_000_000), "later".to_owned()] {
+            let (done, told) = oneshot::channel();
+            into.try_send((record(detail), done)).unwrap();
+            kept.push(told);
+        }
+        drop(into);
+        let keeper = Keeper {
+            bus: bus.clone(),
+            metrics: metrics.clone(),
+        };
+        let run = keeper.run(records, tokio_util::sync::CancellationToken::new());
+        tokio::time::timeout(Duration::from_secs(20), run)
+            .await
+            .unwrap();
+        for told in kept {
+            told.await.unwrap();
+        }
+        assert_eq!(metrics.unkept.get(), 1);
+        let all = address::audit_all(&cluster);
+        let mut found = bus.follow(&all, Start::All).await.unwrap();
+        assert_eq!(found.next().await.unwrap().message.detail, "later");
     }
 }

@@ -63,7 +63,7 @@ impl Metrics {
     ///
     /// # Errors
     /// If a name is taken.
-    pub fn new(registry: &Registry) -> Result<Self, Error> {
+    pub fn new(registry: &Registry, before: &Tally) -> Result<Self, Error> {
         let counter = |name: &str, help: &str| metrics::counter(registry, name, help);
         let float = |name: &str, help: &str| metrics::float_counter(registry, name, help);
         let gauge = |name: &str, help: &str| metrics::gauge(registry, name, help);
@@ -259,7 +259,7 @@ impl Metrics {
                 &WithheldBy::ALL.map(WithheldBy::name),
             )?,
         };
-        made.tally(&Tally::default());
+        made.tally(before);
         made.node_use(&UseState::default());
         Ok(made)
     }
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn the_exposition_is_the_golden_one() {
         let registry = Registry::new();
-        let _metrics = Metrics::new(&registry).unwrap();
+        let _metrics = Metrics::new(&registry, &Tally::default()).unwrap();
         let _audit = crate::AuditMetrics::new(&registry).unwrap();
         lacuna_runtime::bus::declare_metrics(&registry, "control").unwrap();
         lacuna_runtime::leader::declare_metrics(&registry).unwrap();

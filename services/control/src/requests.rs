@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lacuna_model::{NodeId, TrainerId};
+use lacuna_model::{NodeId, TrainerId, TrainerRecord};
 use lacuna_runtime::{Bus, Context, Received};
 use lacuna_trainer::Now;
 use lacuna_trainer::book::{Book, Refusal, RefusalKind};
@@ -39,12 +39,28 @@ pub(crate) fn outcome(reply: Result<Vec<TrainerId>, Refusal>) -> Reply {
     }
 }
 
-/// The answer to a question that changes nothing; `None` for one that is answered elsewhere.
-pub(crate) fn look(book: &Book, request: &Request, now: Now) -> Option<Reply> {
+/// The answer to a question that changes nothing; `None` for one that is answered elsewhere. Of
+/// trainers on which the asker may not act, `whole` is false.
+pub(crate) fn look(
+    book: &Book,
+    request: &Request,
+    now: Now,
+    whole: impl Fn(&TrainerRecord) -> bool,
+) -> Option<Reply> {
     Some(match request {
         Request::Trainers { all } => Reply::Trainers {
             now: now.cluster,
-            trainers: book.records(*all).into_iter().cloned().collect(),
+            trainers: book
+                .records(*all)
+                .into_iter()
+                .map(|record| {
+                    if whole(record) {
+                        record.clone()
+                    } else {
+                        Book::for_all(record)
+                    }
+                })
+                .collect(),
         },
         Request::Nodes => Reply::Nodes {
             now: now.cluster,

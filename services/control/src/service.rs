@@ -43,7 +43,10 @@ pub fn run(ctx: Context, _: NoArgs) -> Running {
 }
 
 async fn serve(ctx: Context) -> Result<(), ServiceError> {
-    let metrics = Metrics::new(&ctx.registry)?;
+    // Counters of what was harvested go on where they were: at zero first, they would seem to have
+    // risen by all of it once they are read again.
+    let before = start::last_tally(&ctx).await?;
+    let metrics = Metrics::new(&ctx.registry, &before)?;
     // Whoever sees the first state of the trainers may ask at once, so control listens before.
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
     let asked = ctx.bus.subscribe(&address::requests(&ctx.cluster)).await?;

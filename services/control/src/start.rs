@@ -75,6 +75,20 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceErro
     })
 }
 
+/// The sums that the bus has kept; none if there are none yet.
+pub(crate) async fn last_tally(ctx: &Context) -> Result<Tally, ServiceError> {
+    let totals = ctx.bus.last(&address::totals(&ctx.cluster)).await?;
+    let Some(totals) = totals.map(|last| last.message) else {
+        return Ok(Tally::default());
+    };
+    Ok(Tally {
+        samples: totals.samples,
+        rescale_cost: totals.rescale_cost,
+        preempt_cost: totals.preempt_cost,
+        ..tally(&totals)
+    })
+}
+
 /// The sums of the totals; the rest comes from the records.
 fn tally(totals: &Totals) -> Tally {
     Tally {

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use lacuna_control_service::run;
 use lacuna_model::{
-    Allocation, ControlsChange, EventKind, Generation, Hole, NodeEvent, NodeId, Outcome, Plan,
-    PlanReport, Solve, Timestamp, TrainerId, TrainerSpec, UseLimit, UseState, WithheldBy,
+    Allocation, ControlsChange, EventKind, Generation, Hole, Launch, NodeEvent, NodeId, Outcome,
+    Plan, PlanReport, Solve, Timestamp, TrainerId, TrainerSpec, UseLimit, UseState, WithheldBy,
 };
 use lacuna_runtime::config::Quota;
 use lacuna_runtime::metrics::{Registry, expose};
@@ -352,6 +352,96 @@ async fn only_owners_and_operators_may_and_every_request_is_noted() {
     );
     let text = expose(&control.registry).unwrap();
     assert!(text.contains(r#"lacuna_control_requests_total{action="cancel",outcome="refused"} 1"#));
+    control.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_request_of_any_size_leaves_short_plain_records_and_later_ones_are_kept() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let control = Control::start(&nats, enforced()).await;
+    let odd = format!("x\n2026-01-01 op resume\u{1b}[2J{}", "ö".repeat(200_000));
+    let pause = ControlsChange::Pause {
+        limit: UseLimit::Nothing,
+        until: None,
+        reason: odd.clone(),
+    };
+    let only = ControlsChange::Only {
+        patterns: vec![odd.clone(); 2],
+    };
+    let mut changes = vec![pause, only];
+    changes.extend(vec![ControlsChange::Resume; 1_000]);
+    let reply = ask(&bus, "ann\u{1b}[2J", &Request::Change { changes }).await;
+    assert_eq!(code(&reply), "L0020");
+    let mut owned = spec("a", 4);
+    owned.owner = Some(odd);
+    let reply = ask(&bus, "ann", &submit(vec![owned])).await;
+    assert_eq!(code(&reply), "L0021");
+    assert!(matches!(
+        change(&bus, "op", ControlsChange::Resume).await,
+        Reply::Controls(_)
+    ));
+
+    let records = audit(&bus, 18).await;
+    for record in &records {
+        let said = [&record.user, &record.detail].into_iter();
+        for text in said.chain(&record.target) {
+            assert!(text.len() < 1_200, "{record:?}");
+            assert!(!text.chars().any(char::is_control), "{record:?}");
+        }
+    }
+    assert!(records[0].detail.contains("ann") && records[0].action == "pause");
+    assert_eq!(records[1].target.len(), 2);
+    let left_out = "and 986 more changes";
+    assert!(
+        records[15].detail.starts_with(left_out),
+        "{:?}",
+        records[15]
+    );
+    assert_eq!(records[16].code, "L0021");
+    let last = &records[17];
+    assert_eq!(
+        (last.user.as_str(), last.outcome.as_str()),
+        ("op", "accepted")
+    );
+    control.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_who_may_act_on_a_trainer_sees_its_arguments_and_environment() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let mut secret = spec("a", 4);
+    secret.launch = Launch::Command {
+        program: "train".to_owned(),
+        args: vec!["--token=geheim".to_owned()],
+        env: [("WANDB_API_KEY".to_owned(), "geheim".to_owned())].into(),
+        checkpoint_dir: None,
+        profile: false,
+        family: None,
+        elastic: lacuna_model::Elastic::Restart,
+    };
+    let all = Request::Trainers { all: true };
+    let control = Control::start(&nats, enforced()).await;
+    let accepted = ask(&bus, "ann", &submit(vec![secret])).await;
+    assert!(matches!(accepted, Reply::Accepted { .. }), "{accepted:?}");
+    for (user, sees) in [("ann", true), ("op", true), ("bob", false)] {
+        let said = format!("{:?}", ask(&bus, user, &all).await);
+        assert!(said.contains(r#"program: "train""#), "{said}");
+        assert_eq!(said.contains("geheim"), sees, "{user}: {said}");
+        assert_eq!(said.contains("WANDB_API_KEY"), sees, "{user}: {said}");
+    }
+    // What the bus tells everybody.
+    let state = bus.last(&address::trainers(&cluster())).await.unwrap();
+    let state = state.unwrap().message;
+    assert_eq!(state.trainers.len(), 1);
+    assert!(!format!("{state:?}").contains("geheim"), "{state:?}");
+    control.stop().await;
+
+    // Where nothing is enforced everybody may; and nothing was lost meanwhile.
+    let control = Control::start(&nats, Config::default()).await;
+    let said = format!("{:?}", ask(&bus, "bob", &all).await);
+    assert_eq!(said.matches("geheim").count(), 2, "{said}");
     control.stop().await;
 }
 

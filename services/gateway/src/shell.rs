@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::picture::{names, picture};
 use crate::token::Token;
 use crate::view::View;
-use crate::web::{Shown, Site, router};
+use crate::web::{Shown, Site, cookie, router};
 
 /// A picture is made no more often than this.
 const PICTURE: Duration = Duration::from_millis(500);
@@ -77,6 +77,7 @@ async fn serve(ctx: Context, args: GatewayArgs) -> Result<(), ServiceError> {
         view: Arc::clone(&view),
         shown,
         token,
+        cookie: cookie(&ctx.cluster).into(),
         metrics: Metrics::new(&ctx.registry)?,
     };
     let stop = ctx.shutdown.clone();

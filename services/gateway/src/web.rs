@@ -15,7 +15,7 @@ use axum::routing::get;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::Stream;
-use lacuna_model::NodeId;
+use lacuna_model::{ClusterId, NodeId};
 use lacuna_planner::explain;
 use percent_encoding::percent_decode_str;
 use prometheus::IntGauge;
@@ -25,8 +25,11 @@ use crate::metrics::Metrics;
 use crate::token::Token;
 use crate::view::View;
 
-/// The cookie in which a browser keeps the token.
-const COOKIE: &str = "lacuna_token";
+/// The cookie in which a browser keeps the token of a cluster's page: cookies know no ports, and
+/// the pages of several clusters may come from one machine.
+pub(crate) fn cookie(cluster: &ClusterId) -> String {
+    format!("lacuna_token_{cluster}")
+}
 
 /// Nothing is loaded from elsewhere, and nobody may put the page into a frame.
 const HEADERS: [(HeaderName, &str); 5] = [
@@ -63,6 +66,8 @@ pub(crate) struct Site {
     pub(crate) view: Arc<Mutex<View>>,
     pub(crate) shown: watch::Receiver<Shown>,
     pub(crate) token: Option<Token>,
+    /// The name of [`cookie`].
+    pub(crate) cookie: Arc<str>,
     pub(crate) metrics: Metrics,
 }
 
@@ -95,11 +100,12 @@ pub(crate) fn router(site: Site) -> Router {
 async fn guard(State(site): State<Site>, request: Request, next: Next) -> Response {
     let mut answer = match &site.token {
         None => next.run(request).await,
-        Some(token) if is_known(request.headers(), token) => next.run(request).await,
+        Some(token) if is_known(request.headers(), &site.cookie, token) => next.run(request).await,
         Some(token) => match query(request.uri().query(), "token").filter(|t| token.is(t)) {
             // The token leaves the address bar, and so the browser's history of addresses.
             Some(given) => {
-                let cookie = format!("{COOKIE}={given}; HttpOnly; SameSite=Strict; Path=/");
+                let name = &site.cookie;
+                let cookie = format!("{name}={given}; HttpOnly; SameSite=Strict; Path=/");
                 let headers = [
                     (header::SET_COOKIE, cookie),
                     (header::LOCATION, "/".to_owned()),
@@ -125,12 +131,12 @@ async fn guard(State(site): State<Site>, request: Request, next: Next) -> Respon
 }
 
 /// Whether the token comes as a cookie or as `Authorization: Bearer`.
-fn is_known(headers: &HeaderMap, token: &Token) -> bool {
+fn is_known(headers: &HeaderMap, cookie: &str, token: &Token) -> bool {
     let text = |name| headers.get_all(name).iter().filter_map(|v| v.to_str().ok());
     let bearer = text(header::AUTHORIZATION).filter_map(|value| value.strip_prefix("Bearer "));
     let cookies = text(header::COOKIE)
         .flat_map(|value| value.split(';'))
-        .filter_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='));
+        .filter_map(|pair| pair.trim().strip_prefix(cookie)?.strip_prefix('='));
     bearer.chain(cookies).any(|given| token.is(given.trim()))
 }
 

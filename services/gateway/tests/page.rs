@@ -332,7 +332,7 @@ async fn without_the_token_nothing_is_shown() {
         "{answer}"
     );
     for header in [
-        format!("cookie: other=1; lacuna_token={TOKEN}\r\n"),
+        format!("cookie: other=1; lacuna_token_c={TOKEN}\r\n"),
         format!("authorization: Bearer {TOKEN}\r\n"),
     ] {
         let answer = page.ask("GET", "/past", &header).await;

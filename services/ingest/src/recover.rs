@@ -17,6 +17,10 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// So many events of another ingest, on its way out, may stand between and behind ours.
 const SLACK: u64 = 1024;
 
+/// So many events of before the snapshot are read again: words that the bus has kept and that no
+/// ingest has numbered yet are judged by them, and are not lost because they are old by now.
+const LOOK_BACK: u64 = 4096;
+
 /// What was found besides the state.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -48,7 +52,8 @@ pub(crate) async fn recover(
     if let Some(last) = &last {
         // The last in the stream need not have the greatest number: an ingest on its way out may
         // have written behind its successor.
-        let many = last.message.seq.saturating_sub(from).saturating_add(SLACK);
+        let many = last.message.seq.saturating_sub(from);
+        let many = many.saturating_add(SLACK + LOOK_BACK);
         let mut events = bus.follow(&subject, Start::Newest(many)).await?;
         loop {
             let Ok(event) = tokio::time::timeout(LIMIT, events.next()).await else {
@@ -58,6 +63,9 @@ pub(crate) async fn recover(
             };
             let event = event?;
             let seq = event.message.seq;
+            if seq <= from {
+                ledger.recall_past(&event.message);
+            }
             if seq > from && seq > ledger.seq().saturating_add(RESTART_JUMP) {
                 // Between them ingest had started anew; its snapshot is lost.
                 ledger.skip_to(seq - 1);

@@ -53,7 +53,7 @@ pub enum BusError {
     #[error(transparent)]
     Identity(#[from] crate::identity::IdentityError),
     /// The streams that are needed are not there.
-    #[error("stream {stream} is not there: ingest and control make the streams, start them first")]
+    #[error("stream {stream} is not there: control makes the streams, start it first")]
     NoStream {
         /// The first one that is missed.
         stream: String,

@@ -19,10 +19,11 @@ pub struct Quota {
 }
 
 /// Who may do what. The bus proves who asks where it runs with keys.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Access {
-    /// Users who may change the controls, stop pilots, and end anybody's trainer.
+    /// Users who may change the controls, stop pilots, and end anybody's trainer; by default
+    /// `operator`, for whom `lacuna keys init` makes an identity: in an emergency somebody must.
     pub operators: Vec<String>,
     /// Whether that is enforced; by default if the bus proves who asks. Without it anybody may do
     /// anything.
@@ -33,6 +34,17 @@ pub struct Access {
     /// How much certain users may have, in place of `quota`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub users: BTreeMap<String, Quota>,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self {
+            operators: vec!["operator".to_owned()],
+            enforce: None,
+            quota: Quota::default(),
+            users: BTreeMap::new(),
+        }
+    }
 }
 
 impl Access {
@@ -89,6 +101,16 @@ mod tests {
         let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
         assert_eq!(again, config);
         assert!(refused("[control.access]\nquota = { nodes = 0 }\n").contains("quota of 0"));
-        assert!(refused("[control.access]\nenforce = true\n").contains("operators"));
+        let nobody = "[control.access]\nenforce = true\noperators = []\n";
+        assert!(refused(nobody).contains("operators"));
+    }
+
+    #[test]
+    fn the_operator_of_the_first_keys_is_one_by_default() {
+        for text in ["", "[control.access]\nenforce = true\n"] {
+            let config = Config::parse(text, Path::new("x")).unwrap();
+            config.check().unwrap();
+            assert_eq!(config.control.access.operators, ["operator"], "{text}");
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! What the books show.
 
-use lacuna_model::{Activity, Epoch, Member, NodeId, Phase, Timestamp, TrainerId, TrainerRecord};
+use lacuna_model::{
+    Activity, Epoch, Launch, Member, NodeId, Phase, Timestamp, TrainerId, TrainerRecord,
+};
 
 use crate::Now;
 use crate::book::Book;
@@ -13,7 +15,7 @@ pub struct TrainersView {
     pub version: u64,
     /// The moment, in the cluster's time.
     pub as_of: Timestamp,
-    /// Admitted trainers, in order of admission.
+    /// Admitted trainers, in order of admission, as [`Book::for_all`] shows them.
     pub trainers: Vec<TrainerRecord>,
     /// Nodes that must not be given to anyone.
     pub unusable: Vec<NodeId>,
@@ -90,7 +92,7 @@ impl Book {
                     let mut record = TrainerRecord {
                         // Nodes that are aside while fewer are tried are its own.
                         nodes: all_nodes(&trainer.record),
-                        ..trainer.record.clone()
+                        ..Self::for_all(&trainer.record)
                     };
                     record.spec.max_nodes = self.most_in_quota(trainer);
                     record
@@ -103,6 +105,18 @@ impl Book {
                 .map(|(id, _)| id.clone())
                 .collect(),
         }
+    }
+
+    /// A record as everybody may see it: without the arguments and the environment of its
+    /// program, in which users hand it passwords and tokens.
+    #[must_use]
+    pub fn for_all(record: &TrainerRecord) -> TrainerRecord {
+        let mut record = record.clone();
+        if let Launch::Command { args, env, .. } = &mut record.spec.launch {
+            args.clear();
+            env.clear();
+        }
+        record
     }
 
     /// All records in order of arrival, those of ended trainers if `all`.

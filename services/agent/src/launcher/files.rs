@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{NodeId, RunId};
@@ -47,10 +48,12 @@ impl Files {
         }
     }
 
-    /// Makes the folder, clears what an earlier agent may have left of this run, and opens
+    /// Makes the folder, for its owner alone (the next batch job's user may look around on this
+    /// node), clears what an earlier agent may have left of this run, and opens
     /// the output.
     pub(crate) fn prepare(&self) -> io::Result<File> {
-        fs::create_dir_all(&self.dir)?;
+        let mut folder = fs::DirBuilder::new();
+        folder.recursive(true).mode(0o700).create(&self.dir)?;
         for stale in [&self.progress, &self.deadline, &self.code] {
             match fs::remove_file(stale) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -66,6 +66,19 @@ const COLUMNS: [(&str, Side); 6] = [
     ("DETAIL", Side::Left),
 ];
 
+/// Without characters that would end the line, command the terminal, or turn the direction of
+/// what follows: a record may hold what anybody said.
+fn plain(text: &str) -> String {
+    let odd = |c: char| {
+        c.is_control()
+            || matches!(
+                c,
+                '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            )
+    };
+    text.replace(odd, "\u{fffd}")
+}
+
 fn cells(record: &AuditRecord) -> Vec<String> {
     let dash = |text: String| {
         if text.is_empty() {
@@ -82,11 +95,11 @@ fn cells(record: &AuditRecord) -> Vec<String> {
     };
     vec![
         iso_short(record.at),
-        format!("{}{doubt}", record.user),
-        record.action.clone(),
-        outcome,
-        dash(record.target.join(" ")),
-        dash(record.detail.clone()),
+        plain(&format!("{}{doubt}", record.user)),
+        plain(&record.action),
+        plain(&outcome),
+        dash(plain(&record.target.join(" "))),
+        dash(plain(&record.detail)),
     ]
 }
 
@@ -110,9 +123,9 @@ fn value(record: &AuditRecord) -> serde_json::Value {
 pub(crate) async fn run(args: AuditArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
     let from = wall() - args.since;
-    let subject = address::audit_all(client.cluster());
-    let of_control = address::audit(client.cluster(), "control");
-    let newest = client.bus().last(&of_control).await;
+    // Only control keeps records: nobody else's word is one.
+    let subject = address::audit(client.cluster(), "control");
+    let newest = client.bus().last(&subject).await;
     let newest = newest.map_err(|e| from_bus(&e))?;
     let newest = newest.map_or(0, |found| found.sequence);
     let mut records: Vec<AuditRecord> = Vec::new();
@@ -168,9 +181,38 @@ fn line(args: &AuditArgs, record: &AuditRecord) -> Result<()> {
     if args.list.json() {
         return output::print(&value(record).to_string());
     }
-    let between = match args.list.style() {
-        Style::Table => "  ",
-        Style::Parsable => "|",
-    };
-    output::print(&cells(record).join(between))
+    output::print(&match args.list.style() {
+        Style::Table => cells(record).join("  "),
+        Style::Parsable => {
+            let cells: Vec<String> = cells(record)
+                .iter()
+                .map(|cell| cell.replace('|', "/"))
+                .collect();
+            cells.join("|")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_one_line_and_commands_no_terminal() {
+        let odd = "x\n2026-01-01T00:00:00Z  op  pause\u{1b}[2J\u{9b}1m\r\u{202e}\u{2028}";
+        let record = AuditRecord {
+            at: Timestamp::from_unix(0),
+            user: odd.to_owned(),
+            proven: true,
+            action: "pause".to_owned(),
+            target: vec![odd.to_owned()],
+            outcome: "refused".to_owned(),
+            code: "L0020".to_owned(),
+            detail: odd.to_owned(),
+        };
+        let cells = cells(&record);
+        assert!(!cells.concat().chars().any(char::is_control), "{cells:?}");
+        assert!(!cells.concat().contains(['\u{202e}', '\u{2028}']));
+        assert_eq!(render(&COLUMNS, &[cells]).lines().count(), 2);
+    }
 }

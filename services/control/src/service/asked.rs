@@ -6,7 +6,7 @@ use lacuna_wire::msg::{ControlsChange, Reply, Request};
 
 use super::Control;
 use crate::access::{Denied, asker};
-use crate::audit::{Asked, named};
+use crate::audit::{self, Asked};
 use crate::requests;
 
 impl Control {
@@ -52,7 +52,9 @@ impl Control {
                 Ok(())
             }
             Request::Trainers { .. } | Request::Nodes | Request::Totals => {
-                if let Some(reply) = requests::look(&self.book, &request.message, self.now()) {
+                let whole = |record: &_| self.access.may_act_on(&user, record);
+                let reply = requests::look(&self.book, &request.message, self.now(), whole);
+                if let Some(reply) = reply {
                     requests::answer(&self.ctx.bus, &request, &reply).await;
                 }
                 Ok(())
@@ -141,14 +143,7 @@ impl Control {
             Err(denied) => denied.into(),
         };
         let mut kept = Vec::new();
-        for change in changes {
-            let (action, target, detail) = named(change);
-            let asked = Asked {
-                user: user.to_owned(),
-                action,
-                target,
-                detail,
-            };
+        for asked in audit::changes(user, changes) {
             kept.push(self.trail.note(asked, &reply));
         }
         let bus = self.ctx.bus.clone();

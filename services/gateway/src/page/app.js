@@ -255,6 +255,8 @@ function show() {
     const wrong = complaints(picture);
     $("warning").hidden = wrong.length === 0;
     tell("warning", wrong.join("; "));
+    // For screen readers, which need not hear the clock: what changes seldom, without its figures.
+    tell("said", wrong.length ? wrong.join("; ").replace(/[\d.]+ ?(ms|min|s|h|d)\b/g, "long") : "live");
     draw();
     if (past && pastIsDue()) drawPast();
     document.body.dataset.pictures = Number(document.body.dataset.pictures ?? 0) + 1;
@@ -307,11 +309,13 @@ function follow(changes) {
   }
 }
 
-const doing = (code) => code === AWAY ? "the main scheduler has it" : code === IDLE ? "idle" : code === UNUSABLE ? "unusable: quarantined, or its agent is silent"
+const doing = (code) => code === AWAY ? "the main scheduler has it" : code === IDLE ? "idle" : code === UNUSABLE ? "unusable: kept out by the operator, quarantined, or its agent is silent"
   : `trains ${picture.trainers.find((t) => t.code === code)?.name ?? "a trainer"}`;
 
-/** Tells all that is known of a node. */
+/** Tells all that is known of a node; an answer that comes after another node was asked for is dropped. */
+let asked = "";
 async function explain(name) {
+  asked = name;
   const at = names.indexOf(name);
   const told = $("told");
   told.hidden = false;
@@ -331,7 +335,7 @@ async function explain(name) {
   } catch (error) {
     lines.push(String(error));
   }
-  told.textContent = lines.join("\n");
+  if (asked === name) told.textContent = lines.join("\n");
 }
 
 function mark(place) {
@@ -342,6 +346,7 @@ function mark(place) {
 }
 
 function unmark() {
+  asked = "";
   marked = null;
   $("told").hidden = true;
   drawPast();
@@ -386,6 +391,7 @@ $("theme").addEventListener("click", theme);
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") return unmark();
   if (event.target.matches("input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!$("keys").checked) return;
   if (event.key === "t") theme();
   if (event.key === "/") { event.preventDefault(); $("find").focus(); }
 });
@@ -394,6 +400,8 @@ addEventListener("resize", drawAll);
 document.addEventListener("visibilitychange", () => { if (picture) show(); refreshPast(); });
 
 try {
+  $("keys").checked = localStorage.getItem("lacuna-keys") !== "off";
+  $("keys").addEventListener("change", () => localStorage.setItem("lacuna-keys", $("keys").checked ? "on" : "off"));
   const kept = localStorage.getItem("lacuna-theme");
   if (kept === "dark" || kept === "light") document.documentElement.classList.add(kept);
 } catch { /* The system's, then. */ }
@@ -424,6 +432,7 @@ function connect() {
   live.addEventListener("error", () => {
     $("state").className = "lost";
     tell("state", "the gateway does not answer; trying again");
+    tell("said", "the gateway does not answer");
     // The browser tries again by itself, unless something else answered in the gateway's place.
     if (live.readyState === EventSource.CLOSED) setTimeout(connect, AGAIN_MS);
   });

@@ -98,6 +98,8 @@ pub(crate) struct Keys {
     pub(crate) dir: PathBuf,
     /// Who.
     pub(crate) book: Book,
+    /// Identities that [`Keys::save`] will put in their places.
+    identities: Vec<files::Staged>,
     _lock: std::fs::File,
 }
 
@@ -133,6 +135,7 @@ impl Keys {
         Ok(Self {
             dir: dir.to_owned(),
             book,
+            identities: Vec::new(),
             _lock: lock,
         })
     }
@@ -145,7 +148,7 @@ impl Keys {
     }
 
     /// Gives a user a key, unless they have one. With `force` they get a new one, and the old one
-    /// is worth nothing from the server's next reload on.
+    /// is worth nothing from the server's next reload on. Nothing holds before [`Keys::save`].
     ///
     /// # Errors
     /// `L0041` if the user has another role; `L0011` for files.
@@ -198,7 +201,10 @@ impl Keys {
         let text = identity
             .text()
             .map_err(|e| CliError::failed(e.to_string()))?;
-        files::write(&path, text.reveal(), files::Readers::Owner)?;
+        // Of one who is named twice the last key holds.
+        self.identities.retain(|staged| !staged.is_for(&path));
+        let staged = files::Staged::new(&path, text.reveal(), files::Readers::Owner);
+        self.identities.push(staged.map_err(unchanged)?);
         if let Some(at) = known {
             self.book.users.remove(at);
         }
@@ -214,11 +220,40 @@ impl Keys {
         Ok(entry(true))
     }
 
-    /// Writes the list of users and what nats-server reads. Identities come first and this last,
-    /// so that an interrupted run leaves keys that open nothing, and never a user without a key.
+    /// Takes the keys of all these users back, and says who they were. Their identity files go
+    /// with [`Keys::forget`], after [`Keys::save`].
+    pub(crate) fn revoke(&mut self, which: impl Fn(&User) -> bool) -> Vec<User> {
+        let users = self.book.users.iter_mut();
+        let standing = users.filter(|user| user.revoked.is_none() && which(user));
+        standing
+            .map(|user| {
+                user.revoked = Some(super::now());
+                user.clone()
+            })
+            .collect()
+    }
+
+    /// Removes the identity file of a user whose key was taken back, if it is still here.
     ///
     /// # Errors
     /// `L0011`.
+    pub(crate) fn forget(&self, user: &User) -> Result<()> {
+        let path = self.identity_path(&user.cluster, &user.name);
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(file_error("remove", &path, &e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes identities, what nats-server reads, and the list of users. All are written beside
+    /// their places first: where one cannot be, nothing has changed. Identities come first and the
+    /// list last, so that an interrupted run leaves keys that open nothing, never a user without
+    /// a key, and nobody in the list whom nats-server does not know.
+    ///
+    /// # Errors
+    /// `L0011`, which says whether anything has changed.
     pub(crate) fn save(&mut self) -> Result<()> {
         self.book
             .users
@@ -226,17 +261,32 @@ impl Keys {
         let text =
             toml::to_string_pretty(&self.book).map_err(|e| CliError::failed(e.to_string()))?;
         let head = "# Made by `lacuna keys`: who has a key. Nothing in it is secret.\n";
-        files::write(
-            &self.dir.join(FILE),
-            &format!("{head}{text}"),
-            files::Readers::All,
-        )?;
-        files::write(
+        let all = files::Readers::All;
+        let accounts = files::Staged::new(
             &self.dir.join(accounts::SERVER).join(accounts::FILE),
             &accounts::text(&self.book),
-            files::Readers::All,
+            all,
         )
+        .map_err(unchanged)?;
+        let users = files::Staged::new(&self.dir.join(FILE), &format!("{head}{text}"), all)
+            .map_err(unchanged)?;
+        let mut staged = std::mem::take(&mut self.identities);
+        staged.extend([accounts, users]);
+        for file in staged {
+            file.commit().map_err(|e| {
+                e.remedy("the keys are written in part: mend that, and run the command again")
+            })?;
+        }
+        Ok(())
     }
+}
+
+/// What to say of a file that could not be written, where nothing has changed yet.
+fn unchanged(mut error: CliError) -> CliError {
+    error.message.push_str("; no user has changed");
+    error.remedy(
+        "run it as whom the folder belongs to; for the keys of `make up`: deploy/up.sh keys",
+    )
 }
 
 /// A new key of a user: the seed, and the public part.

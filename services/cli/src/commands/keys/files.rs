@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{CliError, Exit, Result, file_error};
 
@@ -16,42 +16,79 @@ pub(crate) enum Readers {
     All,
 }
 
-/// Writes a file in one step; what was there before stays whole until then. A folder that is
-/// missing is made for the owner alone.
+/// A file that is whole beside the one whose place it is to take. Dropped, it leaves nothing.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    half: PathBuf,
+    path: PathBuf,
+}
+
+impl Staged {
+    /// Writes it beside `path`. A folder that is missing is made for the owner alone.
+    ///
+    /// # Errors
+    /// `L0011`.
+    pub(crate) fn new(path: &Path, text: &str, readers: Readers) -> Result<Self> {
+        let failed = |e: std::io::Error| file_error("write", path, &e);
+        if let Some(parent) = path.parent()
+            && !parent.is_dir()
+        {
+            let mut folder = std::fs::DirBuilder::new();
+            let made = folder.recursive(true).mode(0o700).create(parent);
+            made.map_err(|e| file_error("make", parent, &e))?;
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let half = path.with_file_name(format!(".{name}.{}", std::process::id()));
+        // Left by a run that was killed.
+        let _ = std::fs::remove_file(&half);
+        let mode = match readers {
+            Readers::Owner => 0o600,
+            Readers::All => 0o644,
+        };
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&half)
+            .map_err(failed)?;
+        let staged = Self {
+            half,
+            path: path.to_owned(),
+        };
+        file.write_all(text.as_bytes())
+            .and_then(|()| file.sync_all())
+            .map_err(failed)?;
+        Ok(staged)
+    }
+
+    /// Whether it is to take this place.
+    pub(crate) fn is_for(&self, path: &Path) -> bool {
+        self.path == path
+    }
+
+    /// Puts it in its place, in one step.
+    ///
+    /// # Errors
+    /// `L0011`.
+    pub(crate) fn commit(self) -> Result<()> {
+        std::fs::rename(&self.half, &self.path).map_err(|e| file_error("write", &self.path, &e))
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // After `commit` it is not there any more.
+        let _ = std::fs::remove_file(&self.half);
+    }
+}
+
+/// Writes a file in one step; what was there before stays whole until then.
 ///
 /// # Errors
 /// `L0011`.
 pub(crate) fn write(path: &Path, text: &str, readers: Readers) -> Result<()> {
-    let failed = |e: std::io::Error| file_error("write", path, &e);
-    if let Some(parent) = path.parent()
-        && !parent.is_dir()
-    {
-        let mut folder = std::fs::DirBuilder::new();
-        let made = folder.recursive(true).mode(0o700).create(parent);
-        made.map_err(|e| file_error("make", parent, &e))?;
-    }
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let half = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    // Left by a run that was killed.
-    let _ = std::fs::remove_file(&half);
-    let mode = match readers {
-        Readers::Owner => 0o600,
-        Readers::All => 0o644,
-    };
-    let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(&half)
-        .map_err(failed)?;
-    file.write_all(text.as_bytes())
-        .and_then(|()| file.sync_all())
-        .and_then(|()| std::fs::rename(&half, path))
-        .map_err(|e| {
-            let _ = std::fs::remove_file(&half);
-            failed(e)
-        })
+    Staged::new(path, text, readers)?.commit()
 }
 
 /// Holds a folder against a second `lacuna keys`, until the file is closed.

@@ -36,9 +36,16 @@ Examples:
   lacuna keys init keys --cluster main --agent a01n01 --agent a01n02
   lacuna keys init keys --cluster a --cluster b --host bus
 
-Makes what is missing and leaves the rest as it is; --force makes all of it anew, also the
-certificates, so that no identity of before is worth anything. With --agent each node has a key
-of its own, which speaks for that node alone; without it all agents share one.
+Makes what is missing and leaves the rest as it is; --host adds to the names that the server's
+certificate holds for, and makes it anew. To drop one, name those that stay:
+lacuna keys renew-tls DIR --host NAME...
+
+--force makes all of it anew, also authority and certificate, with the names given here alone. No
+identity of before is worth anything then: who is not made anew (people, nodes, clusters that are
+not named) is revoked and listed.
+
+With --agent each node has a key of its own, which speaks for that node alone; without it all
+agents share one.
 
 In the configuration of nats-server:
   include \"keys/server/lacuna-accounts.conf\"
@@ -58,7 +65,7 @@ Examples:
 
 Prints where the identity file is: hand it over, then delete it here if you like.")]
     AddUser(AddUserArgs),
-    /// Show who has a key
+    /// Show who has a key, and until when the server's certificate holds
     #[command(after_help = "Examples:\n  lacuna keys list keys\n  lacuna keys list keys --json")]
     List(KeysListArgs),
     /// Take a key back
@@ -82,16 +89,17 @@ pub(crate) struct InitArgs {
     /// Name of a cluster; again for each one
     #[arg(long, value_name = "ID", required = true)]
     cluster: Vec<ClusterId>,
-    /// Host name or address of nats-server, beside localhost; again for each one
+    /// Host name or address of nats-server, beside localhost and those of before; again for each one
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// Address that identities name [default: nats://HOST:4222 with the first --host]
+    /// Address that new identities name [default: that of before, else nats://HOST:4222 with the
+    /// first --host]
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// Give the agent of this node a key of its own; again for each one
     #[arg(long, value_name = "NODE")]
     agent: Vec<NodeId>,
-    /// Make all keys and certificates anew
+    /// Make all keys and certificates anew, and revoke whoever has another key
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -173,12 +181,26 @@ fn now() -> String {
 /// The names for which the server's certificate holds.
 fn with_local(hosts: &[String]) -> Vec<String> {
     let mut all = hosts.to_vec();
-    for local in ["localhost", "127.0.0.1", "::1"] {
-        if !all.iter().any(|host| host == local) {
-            all.push(local.to_owned());
+    add_hosts(&mut all, ["localhost", "127.0.0.1", "::1"]);
+    all
+}
+
+/// Adds the names that are not there yet.
+fn add_hosts<'a>(all: &mut Vec<String>, hosts: impl IntoIterator<Item = &'a str>) {
+    for host in hosts {
+        if !all.iter().any(|known| known == host) {
+            all.push(host.to_owned());
         }
     }
-    all
+}
+
+/// Where nats-server is, if nothing else was said.
+fn url_of(host: &str) -> String {
+    if host.contains(':') {
+        format!("nats://[{host}]:4222")
+    } else {
+        format!("nats://{host}:4222")
+    }
 }
 
 /// Runs `keys`.
@@ -197,19 +219,18 @@ pub(crate) fn run(command: &KeysCommand) -> Result<()> {
 
 fn init(args: &InitArgs) -> Result<()> {
     let mut keys = Keys::open(&args.dir, true)?;
-    if keys.book.hosts.is_empty() || args.force || !args.host.is_empty() {
+    // Named for want of a better one, it gives way to the first that is given.
+    let unnamed = keys.book.url.is_empty() || keys.book.url == url_of("localhost");
+    if keys.book.hosts.is_empty() || args.force {
         keys.book.hosts = with_local(&args.host);
-    }
-    let first = keys.book.hosts.first().map_or("localhost", String::as_str);
-    let bracketed = if first.contains(':') {
-        format!("nats://[{first}]:4222")
     } else {
-        format!("nats://{first}:4222")
-    };
+        let given = args.host.iter().map(String::as_str);
+        add_hosts(&mut keys.book.hosts, given);
+    }
     if let Some(url) = &args.url {
         keys.book.url.clone_from(url);
-    } else if keys.book.url.is_empty() || args.force || !args.host.is_empty() {
-        keys.book.url = bracketed;
+    } else if unnamed || args.force {
+        keys.book.url = url_of(args.host.first().map_or("localhost", String::as_str));
     }
     tls::ensure(&keys.dir, &keys.book.hosts, args.force)?;
     if !args.host.is_empty() && !args.force {
@@ -234,8 +255,14 @@ fn init(args: &InitArgs) -> Result<()> {
             made.push(keys.add(cluster, holder, args.force)?);
         }
     }
+    let remade = |user: &User| {
+        let same = |e: &Entry| e.user == user.name && e.cluster == user.cluster.to_string();
+        made.iter().any(same)
+    };
+    let revoked = keys.revoke(|user| args.force && !remade(user));
     keys.save()?;
-    tell(&keys, &made, args.json)
+    revoked.iter().try_for_each(|user| keys.forget(user))?;
+    tell(&keys, &made, &revoked, args.json)
 }
 
 /// The users of a cluster's own services.
@@ -255,7 +282,7 @@ fn services(nodes: &[NodeId]) -> Vec<Holder> {
     all.chain(nodes.iter().map(agent)).collect()
 }
 
-fn tell(keys: &Keys, made: &[Entry], json: JsonArg) -> Result<()> {
+fn tell(keys: &Keys, made: &[Entry], revoked: &[User], json: JsonArg) -> Result<()> {
     let accounts = keys.dir.join(accounts::SERVER).join(accounts::FILE);
     if json.json {
         return output::print_json(&json!({
@@ -263,6 +290,7 @@ fn tell(keys: &Keys, made: &[Entry], json: JsonArg) -> Result<()> {
             "accounts": accounts,
             "url": keys.book.url,
             "identities": made,
+            "revoked": revoked,
         }));
     }
     let mut text = String::new();
@@ -273,6 +301,12 @@ fn tell(keys: &Keys, made: &[Entry], json: JsonArg) -> Result<()> {
             entry.file.display(),
             entry.role,
             entry.cluster
+        ));
+    }
+    for user in revoked {
+        text.push_str(&format!(
+            "revoked  {}  {} of cluster {}\n",
+            user.name, user.role, user.cluster
         ));
     }
     text.push_str(&format!("accounts in {}; {RELOAD}", accounts.display()));
@@ -318,13 +352,16 @@ fn add_user(args: &AddUserArgs) -> Result<()> {
     };
     let entry = keys.add(&cluster, &holder, args.force)?;
     keys.save()?;
-    tell(&keys, &[entry], args.json)
+    tell(&keys, &[entry], &[], args.json)
 }
 
 fn list(args: &KeysListArgs) -> Result<()> {
     let keys = Keys::open(&args.dir, false)?;
+    let until = tls::until(&keys.dir);
     if args.list.json() {
-        return output::print_json(&keys.book);
+        let mut value = json!(keys.book);
+        value["certificate_until"] = json!(until);
+        return output::print_json(&value);
     }
     let columns = [
         ("CLUSTER", Side::Left),
@@ -351,33 +388,32 @@ fn list(args: &KeysListArgs) -> Result<()> {
         ]
     };
     let rows: Vec<Vec<String>> = keys.book.users.iter().map(row).collect();
-    output::print(&match args.list.style() {
-        super::Style::Table => table::render(&columns, &rows),
-        super::Style::Parsable => table::parsable(&columns, &rows),
+    output::print(&match (args.list.style(), until) {
+        (super::Style::Table, Some(until)) => format!(
+            "{}\nthe server's certificate holds until {until}; before: lacuna keys renew-tls {}",
+            table::render(&columns, &rows),
+            args.dir.display()
+        ),
+        (super::Style::Table, None) => table::render(&columns, &rows),
+        (super::Style::Parsable, _) => table::parsable(&columns, &rows),
     })
 }
 
 fn revoke(args: &RevokeArgs) -> Result<()> {
     let mut keys = Keys::open(&args.dir, false)?;
     let cluster = cluster(&keys, args.cluster.as_ref())?;
-    let mut users = keys.book.users.iter_mut();
-    let user = users
-        .find(|u| u.cluster == cluster && u.name == args.name && u.revoked.is_none())
-        .ok_or_else(|| {
-            CliError::new(
-                "L0040",
-                Exit::Failed,
-                format!("{} has no key in cluster {cluster}", args.name),
-            )
-            .remedy(format!("see: lacuna keys list {}", args.dir.display()))
-        })?;
-    user.revoked = Some(now());
-    let key = user.key.clone();
+    let revoked = keys.revoke(|user| user.cluster == cluster && user.name == args.name);
+    let user = revoked.first().ok_or_else(|| {
+        CliError::new(
+            "L0040",
+            Exit::Failed,
+            format!("{} has no key in cluster {cluster}", args.name),
+        )
+        .remedy(format!("see: lacuna keys list {}", args.dir.display()))
+    })?;
     keys.save()?;
-    let path = keys.identity_path(&cluster, &args.name);
-    if path.exists() {
-        std::fs::remove_file(&path).map_err(|e| crate::error::file_error("remove", &path, &e))?;
-    }
+    keys.forget(user)?;
+    let key = &user.key;
     if args.json.json {
         return output::print_json(&json!({ "user": args.name, "key": key, "revoked": true }));
     }

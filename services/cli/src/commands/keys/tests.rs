@@ -42,6 +42,81 @@ fn a_second_run_adds_what_is_missing_and_force_makes_all_anew() {
 }
 
 #[test]
+fn force_leaves_nobody_of_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    keys("x init DIR --cluster a --cluster b", dir).unwrap();
+    keys("x add-user DIR ann --role operator --cluster a", dir).unwrap();
+    let book = || Keys::open(dir, false).unwrap().book;
+    let before = book().users;
+    // Of cluster a all are made anew but ann and the agent that nodes shared; of b none is.
+    keys("x init DIR --cluster a --agent n1 --force", dir).unwrap();
+    let accounts = read(dir, "server/lacuna-accounts.conf");
+    for old in &before {
+        assert!(!accounts.contains(&old.key), "{} {}", old.cluster, old.name);
+    }
+    let after = book().users;
+    let standing = after.iter().filter(|user| user.revoked.is_none());
+    for user in standing.clone() {
+        assert!(accounts.contains(&user.key), "{}", user.name);
+        Identity::load(&dir.join(format!("a/{}.toml", user.name))).unwrap();
+    }
+    assert_eq!(standing.count(), Role::SERVICES.len() + 1);
+    for gone in ["a/ann.toml", "a/agent.toml", "b/operator.toml"] {
+        assert!(!dir.join(gone).exists(), "{gone}");
+    }
+    let ann = after.iter().find(|user| user.name == "ann").unwrap();
+    assert!(ann.revoked.is_some(), "the list remembers her");
+}
+
+#[test]
+fn hosts_are_added_and_an_address_that_was_given_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let book = || Keys::open(dir, false).unwrap().book;
+    let local = ["localhost", "127.0.0.1", "::1"];
+    keys("x init DIR --cluster a", dir).unwrap();
+    assert_eq!(book().url, "nats://localhost:4222");
+    keys("x init DIR --cluster a --host bus", dir).unwrap();
+    assert_eq!(book().url, "nats://bus:4222");
+    let certificate = read(dir, "server/server.pem");
+    keys("x init DIR --cluster a --host nats --host bus", dir).unwrap();
+    assert_eq!(book().hosts, [&local[..], &["bus", "nats"]].concat());
+    assert_eq!(book().url, "nats://bus:4222");
+    assert_ne!(read(dir, "server/server.pem"), certificate);
+    keys("x renew-tls DIR --host nats", dir).unwrap();
+    assert_eq!(book().hosts, [&["nats"][..], &local].concat());
+    keys("x init DIR --cluster a --host 10.0.0.1 --force", dir).unwrap();
+    assert_eq!(book().hosts, [&["10.0.0.1"][..], &local].concat());
+    assert_eq!(book().url, "nats://10.0.0.1:4222");
+}
+
+#[test]
+fn what_cannot_be_written_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    keys("x init DIR --cluster a", dir).unwrap();
+    keys("x add-user DIR ann --role researcher", dir).unwrap();
+    let files = ["users.toml", "a/ann.toml"];
+    let before = files.map(|name| read(dir, name));
+    // A folder that cannot be written, also for root.
+    std::fs::rename(dir.join("server"), dir.join("away")).unwrap();
+    std::fs::write(dir.join("server"), "").unwrap();
+    for line in [
+        "x add-user DIR ann --role operator --force",
+        "x add-user DIR bob --role researcher",
+        "x revoke DIR ann",
+    ] {
+        let error = keys(line, dir).unwrap_err();
+        assert_eq!(error.code.as_deref(), Some("L0011"), "{line}");
+        assert!(error.message.contains("no user has changed"), "{error}");
+        assert_eq!(files.map(|name| read(dir, name)), before, "{line}");
+        let folder = std::fs::read_dir(dir.join("a")).unwrap();
+        assert_eq!(folder.count(), Role::SERVICES.len() + 2, "{line}");
+    }
+}
+
+#[test]
 fn nodes_have_keys_of_their_own_and_share_none() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

@@ -18,6 +18,9 @@ use crate::error::{CliError, Exit, Result, file_error};
 const AUTHORITY_YEARS: i32 = 10;
 const SERVER_YEARS: i32 = 1;
 
+/// The first line of the server's certificate, before the day.
+const UNTIL: &str = "# Holds until ";
+
 /// The authority's files are for nobody but whoever keeps the keys; the server's are in its folder.
 fn path(dir: &Path, name: &str) -> PathBuf {
     let folder = if name.starts_with("ca") { "ca" } else { SERVER };
@@ -81,7 +84,7 @@ pub(crate) fn renew(dir: &Path, hosts: &[String]) -> Result<()> {
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.use_authority_key_identifier_extension = true;
-    during(&mut params, SERVER_YEARS)?;
+    let until = during(&mut params, SERVER_YEARS)?;
     let certificate = params.signed_by(&key, &issuer).map_err(|e| failed(&e))?;
     let secret = Secret::from(key.serialize_pem());
     files::write(
@@ -89,7 +92,15 @@ pub(crate) fn renew(dir: &Path, hosts: &[String]) -> Result<()> {
         secret.reveal(),
         Readers::Owner,
     )?;
-    files::write(&path(dir, "server.pem"), &certificate.pem(), Readers::All)
+    // Whoever reads PEM skips what stands before it.
+    let text = format!("{UNTIL}{until}\n{}", certificate.pem());
+    files::write(&path(dir, "server.pem"), &text, Readers::All)
+}
+
+/// The last day of the server's certificate, if that can be read and says so.
+pub(crate) fn until(dir: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path(dir, "server.pem")).ok()?;
+    Some(text.lines().next()?.strip_prefix(UNTIL)?.to_owned())
 }
 
 /// The authority but for its key: always the same, so that what it signs later fits.
@@ -108,8 +119,8 @@ fn called(name: &str) -> DistinguishedName {
     called
 }
 
-/// From yesterday, since clocks differ, for so many years.
-fn during(params: &mut CertificateParams, years: i32) -> Result<()> {
+/// From yesterday, since clocks differ, for so many years: until the day that is returned.
+fn during(params: &mut CertificateParams, years: i32) -> Result<jiff::civil::Date> {
     let today = jiff::Timestamp::from_millisecond(lacuna_runtime::clock::wall().unix_ms())
         .map_err(|e| CliError::failed(e.to_string()))?;
     let today = today.to_zoned(jiff::tz::TimeZone::UTC).date();
@@ -122,8 +133,9 @@ fn during(params: &mut CertificateParams, years: i32) -> Result<()> {
         date.map_err(|e| CliError::failed(e.to_string()))
     };
     params.not_before = day(shifted(jiff::Span::new().days(-1))?);
-    params.not_after = day(shifted(jiff::Span::new().years(years))?);
-    Ok(())
+    let until = shifted(jiff::Span::new().years(years))?;
+    params.not_after = day(until);
+    Ok(until)
 }
 
 #[cfg(test)]
@@ -145,6 +157,9 @@ mod tests {
         renew(dir.path(), &hosts).unwrap();
         assert_eq!(read("ca.pem"), ca);
         assert_ne!(read("server.pem"), server);
+        let day: jiff::civil::Date = until(dir.path()).unwrap().parse().unwrap();
+        let today = jiff::Zoned::now().date();
+        assert!((360..=367).contains(&(day - today).get_days()), "{day}");
         ensure(dir.path(), &hosts, true).unwrap();
         assert_ne!(read("ca.pem"), ca);
     }
