@@ -3,6 +3,7 @@
 #
 #   deny.sh             what cargo-deny can check here; without it, the licences by our own test
 #   deny.sh --install   install cargo-deny first if it is missing (compiles for some minutes)
+#   deny.sh --only-install   no more than that
 #
 # Advisories need the RustSec database, which cargo-deny fetches by git: where it cannot be
 # reached this says so and checks the rest.
@@ -10,10 +11,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 version=0.20.2
-if [ "${1:-}" = --install ] && ! cargo deny --version >/dev/null 2>&1; then
+if [[ "${1:-}" = --*install ]] && ! cargo deny --version >/dev/null 2>&1; then
     echo "deny: installing cargo-deny $version (some minutes)"
-    cargo install cargo-deny --version "$version" --locked --quiet
+    # Checked once and thrown away: not worth to be optimised. One core, as others build beside it.
+    cargo install cargo-deny --version "$version" --locked --quiet --debug --jobs 1
 fi
+[ "${1:-}" != --only-install ] || exit 0
 if ! cargo deny --version >/dev/null 2>&1; then
     echo "deny: cargo-deny is not installed (deploy/setup/deny.sh --install);"
     echo "deny: the licences alone are checked, by the test architecture::licences"

@@ -10,7 +10,7 @@ const boxes = [];
 const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 while (walk.nextNode()) {
   const text = walk.currentNode, of = text.parentElement;
-  if (!text.data.trim() || of.closest('script, noscript, option, datalist, .skip') || !of.checkVisibility()) continue;
+  if (!text.data.trim() || of.closest('script, noscript, option, datalist, .skip, .unseen') || !of.checkVisibility()) continue;
   const range = document.createRange();
   range.selectNodeContents(text);
   for (const rect of range.getClientRects()) {
@@ -38,7 +38,7 @@ boxes.forEach((a, i) => {
   }
 });
 for (const at of document.querySelectorAll('section, header, p, dt, dd, h1, h2, td, th, button, li, .told, .controls')) {
-  if (!at.checkVisibility() || at.closest('.skip')) continue;
+  if (!at.checkVisibility() || at.closest('.skip, .unseen')) continue;
   if (at.scrollWidth > at.clientWidth + 1 && at.clientWidth > 0 && getComputedStyle(at).overflowX !== 'auto') {
     wrong.push(`is cut or runs over: ${at.tagName} ${at.id} ${at.textContent.trim().slice(0, 40)}`);
   }

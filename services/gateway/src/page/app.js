@@ -49,7 +49,7 @@ function figures(p) {
   }
   const { count, median_s: median, longest_s: longest } = p.harm;
   tell("f-harm", count ? length(median) : "-");
-  tell("f-harm-note", count ? `median of ${number(count)}; longest ${length(longest)}` : "no agent was asked for its node yet");
+  tell("f-harm-note", count ? `median of ${number(count)}; longest ${length(longest)}` : "no pilot was asked for its node yet");
   if (p.plan) {
     tell("f-plan", `in ${length(p.plan.latency_s)}`);
     tell("f-plan-note", `${number(p.plan.used)} of ${number(p.plan.holes)} holes in use`);
@@ -313,9 +313,9 @@ const doing = (code) => code === AWAY ? "the main scheduler has it" : code === I
   : `trains ${picture.trainers.find((t) => t.code === code)?.name ?? "a trainer"}`;
 
 /** Tells all that is known of a node; an answer that comes after another node was asked for is dropped. */
-let asked = "";
+let toldOf = "";
 async function explain(name) {
-  asked = name;
+  toldOf = name;
   const at = names.indexOf(name);
   const told = $("told");
   told.hidden = false;
@@ -335,7 +335,7 @@ async function explain(name) {
   } catch (error) {
     lines.push(String(error));
   }
-  if (asked === name) told.textContent = lines.join("\n");
+  if (toldOf === name) told.textContent = lines.join("\n");
 }
 
 function mark(place) {
@@ -346,7 +346,7 @@ function mark(place) {
 }
 
 function unmark() {
-  asked = "";
+  toldOf = "";
   marked = null;
   $("told").hidden = true;
   drawPast();
