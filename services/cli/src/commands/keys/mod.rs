@@ -360,7 +360,9 @@ fn list(args: &KeysListArgs) -> Result<()> {
     let until = tls::until(&keys.dir);
     if args.list.json() {
         let mut value = json!(keys.book);
-        value["certificate_until"] = json!(until);
+        if let Some(fields) = value.as_object_mut() {
+            fields.insert("certificate_until".to_owned(), json!(until));
+        }
         return output::print_json(&value);
     }
     let columns = [
