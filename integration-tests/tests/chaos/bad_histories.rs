@@ -194,25 +194,6 @@ fn plans_leases_and_events_that_go_back_are_found() {
 fn samples_counted_twice_or_taken_back_are_found() {
     let twice = judged(vec![report(1, 50.0), report(2, 30.0), book(2, 130.0)]);
     assert!(twice.contains("130 samples in the books, 80"), "{twice}");
-    // What the first run did after the second had begun is the second's.
-    let begins = |run, since| Said::Command {
-        node: "n".to_owned(),
-        epoch: 10,
-        run: Some(("t".to_owned(), run, since)),
-    };
-    let mut late = report(1, 90.0);
-    if let Said::Report { until, .. } = &mut late {
-        *until = 20;
-    }
-    let said = vec![
-        begins(1, 0),
-        begins(2, 10),
-        report(1, 50.0),
-        late,
-        book(2, 90.0),
-    ];
-    let late = judged(said);
-    assert!(late.contains("90 samples in the books, 50"), "{late}");
     let back = judged(vec![report(1, 50.0), book(1, 50.0), book(2, 40.0)]);
     assert!(back.contains("40 samples after 50"), "{back}");
     let lost = [10.0, 20.0, 30.0].map(|samples| report(1, samples));
