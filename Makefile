@@ -54,7 +54,7 @@ FAULTS ?= 70
 SEED ?= 1,2,3
 
 .PHONY: chaos
-chaos: setup ## faults on purpose, judged (half an hour); FAULTS=70 SEED=1,2,3 JSON=FILE
+chaos: setup ## faults on purpose, judged (some eight minutes); FAULTS=70 SEED=1,2,3 JSON=FILE
 	$(CARGO) build --release --locked --workspace --all-targets
 	LACUNA_CHAOS_FAULTS=$(FAULTS) LACUNA_CHAOS_SEED=$(SEED) LACUNA_CHAOS_JSON=$(abspath $(JSON)) \
 		$(CARGO) test --release --locked --workspace --test all -- --ignored --nocapture \

@@ -127,7 +127,7 @@ async fn after_a_few_faults_all_is_kept_and_in_order() {
 
 /// The long form: `make chaos`.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes half an hour: make chaos"]
+#[ignore = "takes some eight minutes: make chaos"]
 async fn whatever_fails_all_is_kept_and_in_order_again() {
     let seeds = std::env::var("LACUNA_CHAOS_SEED").unwrap_or("1".to_owned());
     let count = usize::try_from(number("LACUNA_CHAOS_FAULTS", 70)).unwrap();
