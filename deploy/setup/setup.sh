@@ -18,10 +18,11 @@ say() { printf 'set-up: %s\n' "$*"; }
 die() { local code=$1; shift; printf 'set-up: %s\n' "$@" >&2; exit "$code"; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# libclang-cpp.so, which other packages bring, is another library.
 has_libclang() {
-    compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null \
-        || compgen -G '/usr/lib/*/libclang*.so*' >/dev/null \
-        || compgen -G '/usr/lib64/libclang*.so*' >/dev/null \
+    compgen -G '/usr/lib/llvm-*/lib/libclang[-.][0-9s]*' >/dev/null \
+        || compgen -G '/usr/lib/*/libclang[-.][0-9s]*' >/dev/null \
+        || compgen -G '/usr/lib64/libclang[-.][0-9s]*' >/dev/null \
         || [ -n "${LIBCLANG_PATH:-}" ]
 }
 

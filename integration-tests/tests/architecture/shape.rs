@@ -4,31 +4,12 @@ use crate::support;
 
 use super::metadata::Graph;
 
-/// A file that is longer does two jobs.
-const LONGEST: usize = 500;
-/// A file of tests may be a longer list of cases.
-const LONGEST_OF_TESTS: usize = 600;
-
 fn sources() -> Vec<String> {
     let mut all = support::files("libs", "rs");
     all.extend(support::files("services", "rs"));
     all.extend(support::files("integration-tests", "rs"));
     assert!(all.len() > 40, "only {} sources found", all.len());
     all
-}
-
-#[test]
-fn files_have_one_job() {
-    let long: Vec<String> = sources()
-        .into_iter()
-        .map(|file| (support::read(&file).lines().count(), file))
-        .filter(|(lines, file)| {
-            let tests = file.contains("/tests/");
-            *lines > if tests { LONGEST_OF_TESTS } else { LONGEST }
-        })
-        .map(|(lines, file)| format!("{file}: {lines} lines"))
-        .collect();
-    assert!(long.is_empty(), "too long: {long:?}");
 }
 
 #[test]

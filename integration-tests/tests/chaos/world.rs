@@ -115,6 +115,7 @@ fn trainer(n: usize) -> TrainerSpec {
         rescale: RescaleCost {
             up_s: 0.2,
             down_s: 0.1,
+            start_s: None,
         },
         work: Work::Samples(1e12),
         launch: Launch::Simulated,

@@ -53,6 +53,7 @@ fn trainer(n: u32) -> TrainerSpec {
         rescale: RescaleCost {
             up_s: 18.0,
             down_s: 12.0,
+            start_s: None,
         },
         work: Work::Samples(1e9),
         launch: Launch::Simulated,
@@ -77,6 +78,7 @@ async fn kill_9_of_each_service_in_turn_and_of_nats() {
     let mut config = Config::default();
     config.ingest.recording = Some(Recording {
         path,
+        planned_file: None,
         nodes_file: None,
         first_nodes: None,
         pace: RecordingPace::Scaled,

@@ -1,91 +1,388 @@
-//! Two ways to the same figure: the services over NATS, and the replay in virtual time.
+//! Two ways to the same plans and figures: the services over NATS in lock step, and the replay in
+//! virtual time. Both run the default policy, with forecasts, the order in which the scheduler
+//! takes nodes, planned starts, and starts that cost.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Duration;
 
-use lacuna_model::{NodeChoice, Policy, Timestamp};
+use futures::StreamExt as _;
+
+use lacuna_model::{
+    ClusterId, HoleRecord, NodeId, PlannedStart, Policy, RescaleCost, ScalingCurve, Span,
+    Timestamp, TrainerId, TrainerSpec, Work,
+};
 use lacuna_runtime::Config;
-use lacuna_runtime::config::{PlannerPolicy, Recording, RecordingPace};
-use lacuna_sim::{Hooks, Settings, Trace, replay};
+use lacuna_runtime::config::{Recording, RecordingPace};
+use lacuna_schedlog::{Compression, HoleWriter, PlannedWriter};
+use lacuna_sim::{Decision, Hooks, Recording as _, Settings, Summary, Trace, replay};
 use lacuna_testkit::data_dir;
+use lacuna_timeline::workload::generated_trace;
+use lacuna_wire::msg::{Clock, Settled, Totals, TrainersState};
+use lacuna_wire::{Envelope, Message, address, codec};
 
 use super::cluster::{Cluster, SERVICES};
 
-/// The first submission of the recorded trainers, and twelve hours later.
-const START: Timestamp = Timestamp::from_unix(1_612_988_475);
-const END: Timestamp = Timestamp::from_unix(1_612_988_475 + 12 * 3600);
+/// What may differ, relatively: the order of additions.
+const ROUNDING: f64 = 1e-6;
+
+/// Which trainer each node trains.
+type Plan = BTreeMap<NodeId, TrainerId>;
+
+/// A recording and trainers on it.
+struct Case {
+    holes: Vec<HoleRecord>,
+    planned: Vec<PlannedStart>,
+    start: Timestamp,
+    end: Timestamp,
+    trainers: Vec<TrainerSpec>,
+    objective: &'static str,
+}
+
+/// What came of it one way.
+struct Outcome {
+    /// What stands after each moment. Control's state may be heard after its answer, so there
+    /// may be several; the plan is one of them.
+    plans: Vec<(Timestamp, Vec<Plan>)>,
+    samples: f64,
+    rescale_cost: f64,
+    preempt_cost: f64,
+    preemptions: u64,
+    rescales: u64,
+    done: u64,
+}
+
+impl Case {
+    fn by_replay(&self) -> Outcome {
+        let (start, end) = (self.start, Some(self.end));
+        let trace = Trace::with_planned(&self.holes, &self.planned, None, start, end);
+        let settings = Settings {
+            objective: self.objective.parse().unwrap(),
+            ..Settings::default()
+        };
+        assert_eq!(settings.policy, Policy::Auto);
+        let mut plans = Vec::new();
+        let mut save = |decision: &Decision<'_>| {
+            let at = self.start + Span::from_secs_f64(decision.at_s);
+            let mut plan = Plan::new();
+            for (&node, owner) in decision.nodes.iter().zip(decision.owners) {
+                let life = owner.and_then(|j| decision.lives.get(j as usize));
+                if let Some(&life) = life {
+                    let node = NodeId::new(trace.node_name(node)).unwrap();
+                    plan.insert(node, self.trainers[life as usize].id.clone());
+                }
+            }
+            plans.push((at, vec![plan]));
+        };
+        let mut hooks = Hooks {
+            stopwatch: &|| 0.0,
+            progress: &mut |_| {},
+            save: Some(&mut save),
+        };
+        let replayed = replay(&trace, &self.trainers, &settings, None, &mut hooks);
+        let summary: Summary = replayed.unwrap().summary;
+        Outcome {
+            plans,
+            samples: summary.samples,
+            rescale_cost: summary.rescale_cost_fraction * summary.samples,
+            preempt_cost: summary.preempt_cost_fraction * summary.samples,
+            preemptions: summary.preemptions,
+            rescales: summary.rescales,
+            done: summary.trainers_done,
+        }
+    }
+
+    /// The files that ingest plays.
+    fn files(&self, dir: &Path) -> Recording {
+        let path = dir.join("holes.csv");
+        let file = std::fs::File::create(&path).unwrap();
+        let mut writer = HoleWriter::new(file, Compression::Plain).unwrap();
+        self.holes
+            .iter()
+            .for_each(|hole| writer.write(hole).unwrap());
+        writer.finish().unwrap();
+        let planned_file = dir.join("planned.csv");
+        let file = std::fs::File::create(&planned_file).unwrap();
+        let mut writer = PlannedWriter::new(file, Compression::Plain).unwrap();
+        self.planned
+            .iter()
+            .for_each(|one| writer.write(one).unwrap());
+        writer.finish().unwrap();
+        Recording {
+            path,
+            planned_file: Some(planned_file),
+            nodes_file: None,
+            first_nodes: None,
+            pace: RecordingPace::LockStep,
+            rate: 1.0,
+            start: Some(self.start),
+            end: Some(self.end),
+        }
+    }
+
+    async fn by_services(&self) -> Outcome {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.ingest.recording = Some(self.files(dir.path()));
+        // Snapshots overtake events, which tell more.
+        config.ingest.snapshot_every = Span::from_ms(200);
+        config.planner.objective = self.objective.to_owned();
+        assert_eq!(config.planner.policy, Policy::Auto);
+        let mut cluster = Cluster::new(config).await;
+        let mut plans = Plans::new(&cluster.id);
+        // One subscription, since the order of messages of several is not kept.
+        let all = format!("lacuna.v1.{}.>", cluster.id);
+        let mut heard = cluster.bus.client().subscribe(all).await.unwrap();
+        cluster.bus.client().flush().await.unwrap();
+        for service in SERVICES {
+            if service == "ingest" {
+                cluster.submit(self.trainers.clone()).await;
+            }
+            cluster.start(service);
+        }
+        // Plans are heard as they are carried out; the end of the recording ends that.
+        {
+            let ended = cluster.ended(Duration::from_secs(900));
+            tokio::pin!(ended);
+            loop {
+                tokio::select! {
+                    biased;
+                    message = heard.next() => plans.take(&message.unwrap()),
+                    () = &mut ended => break,
+                }
+            }
+        }
+        let totals: Totals = cluster.totals().await;
+        Outcome {
+            plans: plans.settled,
+            samples: totals.samples,
+            rescale_cost: totals.rescale_cost,
+            preempt_cost: totals.preempt_cost,
+            preemptions: totals.preemptions,
+            rescales: totals.rescales,
+            done: totals.trainers_done,
+        }
+    }
+
+    /// Demands that both ways agree, and that there was something to agree on.
+    async fn check(&self) {
+        let replayed = self.by_replay();
+        let served = self.by_services().await;
+        let mut compared = 0;
+        // The services have a last step, at the end of the recording, in which nothing happens.
+        let steps = replayed.plans.iter().zip(&served.plans);
+        for (event, ((at, replayed), (tick, served))) in steps.enumerate() {
+            assert_eq!(at, tick, "event {event}");
+            let differs: Vec<_> = served.iter().map(|s| differs(&replayed[0], s)).collect();
+            assert!(
+                differs.iter().any(Vec::is_empty),
+                "{}: replay and services differ at event {event}, {at:?}: {differs:?}",
+                self.objective
+            );
+            compared += 1;
+        }
+        assert!(replayed.plans.len() <= served.plans.len());
+        let changes = replayed
+            .plans
+            .windows(2)
+            .filter(|w| w[0].1 != w[1].1)
+            .count();
+        println!(
+            "objective {}: {compared} decisions alike, {changes} of them changed the plan; samples \
+             {:.9e} and {:.9e}, {} preemptions, {} rescales, {} done, rescale cost {:.6e}, \
+             preemption cost {:.6e}",
+            self.objective,
+            replayed.samples,
+            served.samples,
+            replayed.preemptions,
+            replayed.rescales,
+            replayed.done,
+            replayed.rescale_cost,
+            replayed.preempt_cost
+        );
+        for (what, a, b) in [
+            ("samples", replayed.samples, served.samples),
+            ("rescale cost", replayed.rescale_cost, served.rescale_cost),
+            (
+                "preemption cost",
+                replayed.preempt_cost,
+                served.preempt_cost,
+            ),
+        ] {
+            let difference = (a - b).abs() / a.abs().max(f64::MIN_POSITIVE);
+            assert!(difference <= ROUNDING, "{what}: replay {a}, services {b}");
+        }
+        let counts = |o: &Outcome| (o.preemptions, o.rescales, o.done);
+        assert_eq!(counts(&replayed), counts(&served));
+        assert!(changes > 50 && replayed.preemptions > 20 && replayed.rescales > 20);
+    }
+}
+
+/// Nodes that train different trainers in two plans.
+fn differs(a: &Plan, b: &Plan) -> Vec<String> {
+    let nodes: BTreeSet<&NodeId> = a.keys().chain(b.keys()).collect();
+    let of = |plan: &Plan, node| plan.get(node).map_or("-".to_owned(), ToString::to_string);
+    let named = nodes
+        .into_iter()
+        .map(|node| (node, of(a, node), of(b, node)));
+    let different = named.filter(|(_, a, b)| a != b);
+    different
+        .map(|(node, a, b)| format!("{node} {a}/{b}"))
+        .collect()
+}
+
+/// Plans as control carries them out: the trainers' newest state when a step is settled.
+struct Plans {
+    trainers: String,
+    answers: String,
+    ticks: String,
+    now: Timestamp,
+    present: Plan,
+    settled: Vec<(Timestamp, Vec<Plan>)>,
+    /// Whether the newest answer ends a step.
+    stands: bool,
+}
+
+impl Plans {
+    fn new(cluster: &ClusterId) -> Self {
+        Self {
+            trainers: address::trainers(cluster).to_string(),
+            answers: address::settled(cluster).to_string(),
+            ticks: address::clock(cluster).to_string(),
+            now: Timestamp::default(),
+            present: Plan::new(),
+            settled: Vec::new(),
+            stands: false,
+        }
+    }
+
+    fn take(&mut self, message: &async_nats::Message) {
+        let subject = message.subject.as_str();
+        if subject == self.trainers {
+            let state: TrainersState = read(message);
+            let nodes = state.trainers.iter().flat_map(|record| {
+                let id = &record.spec.id;
+                record
+                    .nodes
+                    .iter()
+                    .map(move |node| (node.clone(), id.clone()))
+            });
+            self.present = nodes.collect();
+            if self.stands
+                && let Some((_, plans)) = self.settled.last_mut()
+            {
+                plans.push(self.present.clone());
+            }
+        } else if subject == self.ticks {
+            self.now = read::<Clock>(message).now;
+        } else if subject == self.answers {
+            let answer: Settled = read(message);
+            self.stands = answer.complete;
+            // An answer that comes again is of a step that is known.
+            if answer.complete && answer.step as usize > self.settled.len() {
+                self.settled.push((self.now, vec![self.present.clone()]));
+            }
+        }
+    }
+}
+
+/// A message of a known kind.
+fn read<M: Message>(message: &async_nats::Message) -> M {
+    let headers = message.headers.as_ref().unwrap();
+    let pairs = headers
+        .iter()
+        .filter_map(|(name, values)| Some((name.as_ref(), values.first()?.as_str())));
+    let envelope = Envelope::read(pairs).unwrap();
+    codec::decode(&envelope, &message.payload).unwrap()
+}
+
+/// Trainers that differ in all that decisions look at, all there at `at`.
+fn unlike(at: Timestamp) -> Vec<TrainerSpec> {
+    let trainer = |number: u32| {
+        let scale = f64::from(number % 5 + 1);
+        let (min, max) = ([1, 1, 2, 4][number as usize % 4], 8 + 6 * (number % 4));
+        // Each further node brings a little less.
+        let rate = |n: u32| 40.0 * scale * f64::from(n).powf(0.7 + 0.05 * f64::from(number % 5));
+        let points: Vec<(u32, f64)> = (1..=max).map(|n| (n, rate(n))).collect();
+        TrainerSpec {
+            submit: at,
+            min_nodes: min,
+            max_nodes: max,
+            throughput: ScalingCurve::new(points).unwrap(),
+            rescale: RescaleCost {
+                up_s: 10.0 + 7.0 * scale,
+                down_s: 5.0 + 9.0 * scale,
+                start_s: (!number.is_multiple_of(3)).then_some(20.0 * scale),
+            },
+            weight: number.is_multiple_of(2).then_some(2.0),
+            deadline: number
+                .is_multiple_of(3)
+                .then_some(at + Span::from_secs(6 * 3600)),
+            work: Work::Samples(rate(4) * 3600.0 * (1.0 + scale)),
+            ..lacuna_testkit::spec(&format!("t{number:02}"), max)
+        }
+    };
+    (0..24).map(trainer).collect()
+}
+
+/// A day of a machine that does not exist.
+fn generated(objective: &'static str) -> Case {
+    let seed = 7;
+    println!("seed {seed}");
+    let (holes, planned) = generated_trace(400, 1, seed).unwrap();
+    let start = holes.iter().map(|hole| hole.from).min().unwrap();
+    Case {
+        start,
+        end: start + Span::from_secs(24 * 3600),
+        trainers: unlike(start),
+        holes,
+        planned,
+        objective,
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
-async fn services_and_replay_do_the_same_work() {
-    let Some(data) = data_dir("services_and_replay_do_the_same_work") else {
+async fn services_and_replay_make_the_same_plans() {
+    generated("as-given").check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_and_replay_make_the_same_plans_by_deadlines() {
+    generated("deadline").check().await;
+}
+
+/// The first submission of the recorded trainers.
+const SUMMIT: Timestamp = Timestamp::from_unix(1_612_988_475);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_and_replay_make_the_same_plans_on_twelve_hours_of_summit() {
+    let Some(data) = data_dir("services_and_replay_make_the_same_plans_on_twelve_hours_of_summit")
+    else {
         return;
     };
-    let holes = data.join("summit-2021-02/holes.csv.gz");
-    let nodes = data.join("summit-2021-02/nodes.txt");
-    let trainers = data.join("summit-2021-02/hpo-1000.jsonl.gz");
-    let trainers = lacuna_schedlog::read_trainers(&trainers).unwrap();
-
-    let list = lacuna_schedlog::read_holes(&holes).unwrap();
-    let order = lacuna_schedlog::read_nodes(&nodes).unwrap();
+    let folder = data.join("summit-2021-02");
+    let list = lacuna_schedlog::read_holes(&folder.join("holes.csv.gz")).unwrap();
+    let order = lacuna_schedlog::read_nodes(&folder.join("nodes.txt")).unwrap();
     let first = lacuna_schedlog::first_nodes(1024, Some(&order), &list.records);
-    let trace = Trace::new(&list.records, Some(&first), START, Some(END));
-    let settings = Settings {
-        policy: Policy::Dp,
-        node_choice: NodeChoice::Together,
-        ..Settings::default()
-    };
-    let mut hooks = Hooks {
-        stopwatch: &|| 0.0,
-        progress: &mut |_| {},
-        save: None,
-    };
-    let replayed = replay(&trace, &trainers, &settings, None, &mut hooks)
-        .unwrap()
-        .summary;
-
-    let mut config = Config::default();
-    config.ingest.recording = Some(Recording {
-        path: holes.canonicalize().unwrap(),
-        nodes_file: Some(nodes.canonicalize().unwrap()),
-        first_nodes: Some(1024),
-        pace: RecordingPace::LockStep,
-        rate: 1.0,
-        start: Some(START),
-        end: Some(END),
-    });
-    config.planner.policy = PlannerPolicy::Dp;
-    config.planner.node_choice = NodeChoice::Together;
-    let mut cluster = Cluster::new(config).await;
-    for service in SERVICES {
-        if service == "ingest" {
-            cluster.submit(trainers.clone()).await;
-        }
-        cluster.start(service);
+    let mut holes = list.records;
+    // Cut to the hours and nodes that are played.
+    let end = SUMMIT + Span::from_secs(12 * 3600);
+    holes.retain(|hole| first.contains(&hole.node) && hole.until > SUMMIT && hole.from <= end);
+    for hole in &mut holes {
+        hole.from = hole.from.max(SUMMIT);
     }
-    cluster.ended(Duration::from_secs(300)).await;
-    let totals = cluster.totals().await;
-
-    println!(
-        "replay: {:.6e} samples, {} done, {} preemptions, {} rescales over {} events",
-        replayed.samples,
-        replayed.trainers_done,
-        replayed.preemptions,
-        replayed.rescales,
-        replayed.events
-    );
-    println!(
-        "services: {:.6e} samples, {} done, {} preemptions, {} rescales",
-        totals.samples, totals.trainers_done, totals.preemptions, totals.rescales
-    );
-    let difference = totals.samples / replayed.samples - 1.0;
-    assert!(
-        difference.abs() < 0.02,
-        "the services did {:+.2} % of the replay's work\n{}",
-        100.0 * difference,
-        cluster.logs()
-    );
-    assert!(
-        totals.trainers_done > 20,
-        "only {} trainers ended",
-        totals.trainers_done
-    );
+    let mut trainers = lacuna_schedlog::read_trainers(&folder.join("hpo-1000.jsonl.gz")).unwrap();
+    for trainer in &mut trainers {
+        trainer.submit = SUMMIT;
+        trainer.rescale.start_s = Some(trainer.rescale.up_s);
+    }
+    let case = Case {
+        holes,
+        planned: Vec::new(),
+        start: SUMMIT,
+        end,
+        trainers,
+        objective: "as-given",
+    };
+    case.check().await;
 }

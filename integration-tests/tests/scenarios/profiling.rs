@@ -57,6 +57,7 @@ fn network(python: &str, name: &str, nodes: (u32, u32)) -> TrainerSpec {
         rescale: RescaleCost {
             up_s: 0.5,
             down_s: 0.5,
+            start_s: None,
         },
         work: Work::UntilExit,
         launch: Launch::Command {

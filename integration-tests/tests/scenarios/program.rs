@@ -56,6 +56,7 @@ fn trainer(dir: &Path) -> TrainerSpec {
         rescale: RescaleCost {
             up_s: 0.5,
             down_s: 0.5,
+            start_s: None,
         },
         work: Work::UntilExit,
         launch: Launch::Command {

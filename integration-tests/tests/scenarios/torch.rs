@@ -260,6 +260,7 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
         rescale: RescaleCost {
             up_s: 0.2,
             down_s: 0.2,
+            start_s: None,
         },
         work: Work::UntilExit,
         launch: Launch::Command {

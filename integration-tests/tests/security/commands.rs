@@ -107,6 +107,7 @@ fn run(epoch: u64, run: u64) -> Action {
         rescale: RescaleCost {
             up_s: 0.0,
             down_s: 0.0,
+            start_s: None,
         },
         work: Work::Samples(1e9),
         samples_before: 0.0,

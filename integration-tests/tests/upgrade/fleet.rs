@@ -56,6 +56,7 @@ pub(crate) fn trainer(name: &str) -> TrainerSpec {
         rescale: RescaleCost {
             up_s: 0.1,
             down_s: 0.1,
+            start_s: None,
         },
         work: Work::Samples(150.0),
         launch: Launch::Simulated,

@@ -15,6 +15,7 @@
 //!
 //! Plain state machines: time is an argument, nothing of the future is ever seen.
 
+mod announced;
 mod bins;
 mod calibration;
 mod choice;
@@ -32,6 +33,7 @@ pub mod skill;
 mod survival;
 mod typical;
 
+pub use announced::AnnouncedEnds;
 pub use bins::Bins;
 pub use calibration::{Adrift, Alarm, Calibration, HORIZONS_S, Limits, Score};
 pub use choice::Choice;

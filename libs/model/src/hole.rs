@@ -33,3 +33,24 @@ impl HoleRecord {
         self.until.since(self.from)
     }
 }
+
+/// What a batch scheduler announces of a present hole at one moment: the start that it plans for
+/// a waiting job on the node, or that the plan is withdrawn. Plans follow from requested
+/// walltimes, so a hole may end earlier, later, or not at all.
+///
+/// A planned start holds until the next one for the node, or until the hole ends. A new hole has
+/// none. One that has passed by more than [`LAPSE`](Self::LAPSE) holds no longer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedStart {
+    /// When it is announced.
+    pub at: Timestamp,
+    /// The idle node.
+    pub node: NodeId,
+    /// The planned start, after `at`; absent if the plan is withdrawn.
+    pub start: Option<Timestamp>,
+}
+
+impl PlannedStart {
+    /// How long a planned start that has passed still holds.
+    pub const LAPSE: Span = Span::from_secs(3600);
+}

@@ -28,6 +28,88 @@ impl Phase {
     }
 }
 
+/// What changes of one cause have cost a trainer in time and in work; the stall cost in samples
+/// stands beside it. `lacuna_trainer::measure` defines all three.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Stall {
+    /// Seconds of cluster time without training.
+    pub seconds: f64,
+    /// Samples of ended incarnations that no checkpoint covers: they are done again.
+    pub redone: f64,
+}
+
+/// A [`Stall`] for each cause.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Stalls {
+    /// Changes of size by the planner.
+    pub rescale: Stall,
+    /// Nodes that left without having been asked.
+    pub preempt: Stall,
+    /// Programs that failed or broke, and began again on the same nodes.
+    pub restart: Stall,
+}
+
+/// Node-time that the ended incarnations of a trainer held.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Held {
+    /// Seconds of cluster time with at least one node.
+    pub seconds: f64,
+    /// Node-seconds of cluster time.
+    pub node_s: f64,
+}
+
+/// Efficiency U, or why it is not known. `lacuna_trainer::measure` defines it.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Efficiency {
+    /// Samples done, over the samples of the same trainers on as much dedicated node-time.
+    Known(f64),
+    /// Control does not tell.
+    #[default]
+    Untold,
+    /// Less than a node-minute was idle so far.
+    TooLittleIdle,
+    /// No trainer had a node so far.
+    NoTrainer,
+    /// Trainers did work in node-time that was not counted.
+    Uncounted,
+    /// A scaling curve is assumed and not yet measured.
+    CurveAssumed,
+    /// A trainer did more than its scaling curve allows.
+    CurveExceeded,
+}
+
+impl Efficiency {
+    /// The figure, if it is known.
+    #[must_use]
+    pub const fn known(self) -> Option<f64> {
+        match self {
+            Self::Known(share) => Some(share),
+            _ => None,
+        }
+    }
+
+    /// Why it is not known; empty if it is.
+    #[must_use]
+    pub const fn why_not(self) -> &'static str {
+        match self {
+            Self::Known(_) => "",
+            Self::Untold => "control does not tell it",
+            Self::TooLittleIdle => "less than a node-minute was idle so far",
+            Self::NoTrainer => "no trainer had a node so far",
+            Self::Uncounted => "trainers did work in node-time that was not counted",
+            Self::CurveAssumed => "a trainer's scaling curve is assumed and not yet measured",
+            Self::CurveExceeded => "a trainer did more than its scaling curve allows",
+        }
+    }
+}
+
+/// Whether a value is that of a field nothing was ever written to.
+#[must_use]
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// All that is known of one trainer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainerRecord {
@@ -60,16 +142,25 @@ pub struct TrainerRecord {
     /// Samples' worth of rescale cost that the present run had to sit out when it began.
     #[serde(default)]
     pub run_owed: f64,
-    /// Total rescale cost charged so far, in samples.
+    /// Stall cost of changes of size by the planner so far, in samples.
     pub rescale_cost: f64,
-    /// Total cost of preemptions charged so far, in samples.
+    /// Stall cost of preemptions so far, in samples.
     pub preempt_cost: f64,
+    /// Stall cost of restarts of its program on the same nodes so far, in samples.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub restart_cost: f64,
+    /// Seconds stalled and samples redone so far, by cause.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stalls: Stalls,
+    /// Node-time of its ended incarnations.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub held: Held,
     /// How often it lost nodes without having been asked.
     pub preemptions: u64,
-    /// How often the planner changed its size.
+    /// How often the planner changed its size while it had nodes.
     pub rescales: u64,
-    /// When it was last hit by a departure, if no plan has been followed for it since: it
-    /// restarts anyway, and may take any nodes with that.
+    /// When it was last hit by a departure, if no plan has been followed for it since: its
+    /// restart is paid for, and may be on any nodes ([`TrainerRecord::is_hit`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_at: Option<Timestamp>,
     /// When it was first given a node.
@@ -112,6 +203,9 @@ impl TrainerRecord {
             run_owed: 0.0,
             rescale_cost: 0.0,
             preempt_cost: 0.0,
+            restart_cost: 0.0,
+            stalls: Stalls::default(),
+            held: Held::default(),
             preemptions: 0,
             rescales: 0,
             hit_at: None,
@@ -135,5 +229,14 @@ impl TrainerRecord {
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.spec.throughput.at(self.nodes.len() as u32)
+    }
+
+    /// Whether a departure has hit it and its pause is not over at `now`: it restarts anyway.
+    #[must_use]
+    pub fn is_hit(&self, now: Timestamp) -> bool {
+        self.hit_at.is_some_and(|at| {
+            let ago_s = now.since(at).as_secs_f64();
+            ago_s < self.spec.rescale.down_s.max(f64::MIN_POSITIVE)
+        })
     }
 }

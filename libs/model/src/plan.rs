@@ -11,12 +11,14 @@ use crate::{Basis, ForecastReport, NodeId, Timestamp, TrainerId};
 #[serde(transparent)]
 pub struct Generation(pub u64);
 
-/// How plans are made.
+/// How decisions are made, in the planner service and in replays alike.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// The allocation problem solved exactly as a mixed-integer programme.
+    /// As `forecast` while the pool tells which of its holes end together, else as `dp`.
     #[default]
+    Auto,
+    /// The allocation problem solved exactly as a mixed-integer program.
     Milp,
     /// The allocation problem solved exactly by dynamic programming.
     Dp,
@@ -30,10 +32,33 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Whether it decides by forecasts of the holes.
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Auto,
+        Self::Forecast,
+        Self::MilpPatterns,
+        Self::Dp,
+        Self::Milp,
+        Self::EqualShare,
+    ];
+
+    /// Its name, as configuration and command line have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Milp => "milp",
+            Self::Dp => "dp",
+            Self::EqualShare => "equal-share",
+            Self::Forecast => "forecast",
+            Self::MilpPatterns => "milp-patterns",
+        }
+    }
+
+    /// Whether it decides by forecasts of the holes, where there are any.
     #[must_use]
     pub const fn forecasts(self) -> bool {
-        matches!(self, Self::Forecast | Self::MilpPatterns)
+        matches!(self, Self::Auto | Self::Forecast | Self::MilpPatterns)
     }
 }
 

@@ -6,22 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CurveError, ScalingCurve, Timestamp, TrainerId};
 
-/// Seconds of lost training when a trainer changes size, lost at the rate before the change.
+/// Seconds of lost training when the nodes of a trainer change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RescaleCost {
-    /// When it grows, seconds.
+    /// When it grows, seconds at the rate before.
     pub up_s: f64,
-    /// When it shrinks or loses nodes, seconds.
+    /// When it shrinks or loses nodes, seconds at the rate before.
     pub down_s: f64,
+    /// When it starts from no nodes, seconds at the rate after; see [`TrainerSpec::start_s`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_s: Option<f64>,
 }
 
 impl RescaleCost {
-    /// Both costs times `factor`.
+    /// All costs times `factor`.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self {
             up_s: self.up_s * factor,
             down_s: self.down_s * factor,
+            start_s: self.start_s.map(|start_s| start_s * factor),
         }
     }
 }
@@ -153,7 +157,7 @@ pub struct TrainerSpec {
     /// What the planner maximises, by node count; throughput if absent.
     #[serde(default)]
     pub objective: Option<ScalingCurve>,
-    /// Cost of growing and of shrinking.
+    /// Cost of growing, of shrinking and of a start.
     pub rescale: RescaleCost,
     /// How much there is to do.
     pub work: Work,
@@ -242,6 +246,7 @@ impl TrainerSpec {
         for (what, value) in [
             ("rescale.up_s", self.rescale.up_s),
             ("rescale.down_s", self.rescale.down_s),
+            ("rescale.start_s", self.start_s()),
             ("work.samples", samples),
             ("weight", self.weight.unwrap_or(1.0)),
         ] {
@@ -260,5 +265,100 @@ impl TrainerSpec {
     #[must_use]
     pub fn objective_curve(&self) -> &ScalingCurve {
         self.objective.as_ref().unwrap_or(&self.throughput)
+    }
+
+    /// Samples/s on `nodes` nodes; 0 below the minimum.
+    #[must_use]
+    pub fn rate(&self, nodes: u32) -> f64 {
+        if nodes >= self.min_nodes {
+            self.throughput.at(nodes)
+        } else {
+            0.0
+        }
+    }
+
+    /// Seconds, at the rate after it, that a start from no nodes stalls. Without a value a
+    /// simulated trainer starts free, as in the published accounting (arXiv 2106.12091), and a
+    /// program takes as long as to grow.
+    #[must_use]
+    pub fn start_s(&self) -> f64 {
+        self.rescale.start_s.unwrap_or(match self.launch {
+            Launch::Simulated => 0.0,
+            Launch::Command { .. } => self.rescale.up_s,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(start_s: Option<f64>) -> TrainerSpec {
+        TrainerSpec {
+            id: TrainerId::new("a").unwrap(),
+            owner: None,
+            priority: 0,
+            weight: None,
+            deadline: None,
+            submit: Timestamp::default(),
+            min_nodes: 2,
+            max_nodes: 4,
+            throughput: ScalingCurve::linear(10.0, 4).unwrap(),
+            objective: None,
+            rescale: RescaleCost {
+                up_s: 18.0,
+                down_s: 12.0,
+                start_s,
+            },
+            work: Work::UntilExit,
+            launch: Launch::Simulated,
+        }
+    }
+
+    #[test]
+    fn a_start_costs_what_is_given_else_what_its_launcher_suggests() {
+        let program = Launch::Command {
+            program: "train".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            checkpoint_dir: None,
+            profile: false,
+            family: None,
+            elastic: Elastic::Restart,
+        };
+        for (given, simulated, real) in [(None, 0.0, 18.0), (Some(40.0), 40.0, 40.0)] {
+            let mut spec = spec(given);
+            assert_eq!(spec.start_s(), simulated);
+            spec.launch = program.clone();
+            assert_eq!(spec.start_s(), real);
+            spec.rescale = spec.rescale.scaled(0.5);
+            assert_eq!(spec.start_s(), real / 2.0);
+        }
+    }
+
+    #[test]
+    fn a_start_cost_that_is_no_cost_is_refused_and_an_absent_one_is_not_written() {
+        for wrong in [-1.0, f64::NAN, f64::INFINITY] {
+            let error = spec(Some(wrong)).check().unwrap_err().to_string();
+            assert!(error.contains("rescale.start_s"), "{error}");
+        }
+        assert_eq!(spec(Some(0.0)).check(), Ok(()));
+        for (given, written) in [
+            (None, r#"{"up_s":18.0,"down_s":12.0}"#),
+            (Some(4.0), r#"{"up_s":18.0,"down_s":12.0,"start_s":4.0}"#),
+        ] {
+            let rescale = spec(given).rescale;
+            assert_eq!(serde_json::to_string(&rescale).unwrap(), written);
+            assert_eq!(
+                serde_json::from_str::<RescaleCost>(written).unwrap(),
+                rescale
+            );
+        }
+    }
+
+    #[test]
+    fn a_trainer_below_its_minimum_has_no_rate() {
+        let rates: Vec<f64> = (0..=3).map(|n| spec(None).rate(n)).collect();
+        assert_eq!(rates, [0.0, 0.0, 20.0, 30.0]);
     }
 }

@@ -266,7 +266,11 @@ mod tests {
         let one = |(name, names): &(&str, &[&str])| {
             let planned = Planned {
                 nodes: nodes(names),
-                rescale: RescaleCost { up_s, down_s },
+                rescale: RescaleCost {
+                    up_s,
+                    down_s,
+                    start_s: None,
+                },
             };
             (TrainerId::new(name).unwrap(), planned)
         };

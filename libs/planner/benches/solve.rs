@@ -135,7 +135,7 @@ fn choose(c: &mut Criterion) {
         c.bench_function(&format!("choose-1000-{name}"), |b| {
             b.iter_batched(
                 || ChaCha8Rng::seed_from_u64(3),
-                |mut rng| assign(choice, black_box(&slots), &counts, &mut rng),
+                |mut rng| assign(choice, black_box(&slots), &counts, || &mut rng),
                 BatchSize::SmallInput,
             );
         });
@@ -181,6 +181,7 @@ fn state(nodes: u32) -> Option<(Pool, Vec<TrainerRecord>)> {
                     rescale: RescaleCost {
                         up_s: 18.0,
                         down_s: 12.0,
+                        start_s: None,
                     },
                     work: Work::UntilExit,
                     launch: Launch::Simulated,

@@ -28,13 +28,14 @@ pub struct Slot {
 /// slots.
 ///
 /// `Random` picks uniformly among the nodes that could be taken or given up, as the published
-/// model leaves it open. `Together` keeps release groups whole where it can, so that the
-/// departure of one group hits few trainers; it uses no randomness.
-pub fn assign(
+/// model leaves it open; `rng` is made only if anything changes. `Together` keeps release groups
+/// whole where it can, so that the departure of one group hits few trainers; it uses no
+/// randomness.
+pub fn assign<R: Rng>(
     choice: NodeChoice,
     slots: &[Slot],
     counts: &[u32],
-    rng: &mut impl Rng,
+    rng: impl FnOnce() -> R,
 ) -> Vec<Option<u32>> {
     let mut owners: Vec<Option<u32>> = slots
         .iter()
@@ -47,6 +48,7 @@ pub fn assign(
     if held == counts {
         return owners;
     }
+    let rng = &mut rng();
     let mut losers: Vec<Vec<u32>> = vec![Vec::new(); counts.len()];
     for (at, owner) in owners.iter().enumerate() {
         if let Some(j) = owner {
@@ -199,8 +201,8 @@ mod tests {
     fn growing_takes_a_whole_group_rather_than_pieces() {
         let since = [1, 1, 2, 2, 2, 3];
         let slots: Vec<Slot> = since.iter().map(|&s| slot(s, None)).collect();
-        let mut rng = ChaCha8Rng::seed_from_u64(1);
-        let owners = assign(NodeChoice::Together, &slots, &[2, 3], &mut rng);
+        let rng = || ChaCha8Rng::seed_from_u64(1);
+        let owners = assign(NodeChoice::Together, &slots, &[2, 3], rng);
         assert_eq!(owners, [Some(0), Some(0), Some(1), Some(1), Some(1), None]);
     }
 
@@ -212,18 +214,18 @@ mod tests {
             slot(2, Some(0)),
             slot(3, Some(1)),
         ];
-        let mut rng = ChaCha8Rng::seed_from_u64(1);
-        let owners = assign(NodeChoice::Together, &slots, &[2, 2], &mut rng);
+        let rng = || ChaCha8Rng::seed_from_u64(1);
+        let owners = assign(NodeChoice::Together, &slots, &[2, 2], rng);
         assert_eq!(owners, [Some(0), Some(0), Some(1), Some(1)]);
     }
 
     #[test]
     fn random_choice_is_uniform() {
         let slots: Vec<Slot> = (0..5).map(|_| slot(1, None)).collect();
-        let mut rng = ChaCha8Rng::seed_from_u64(7);
         let mut hits = [0_u32; 5];
-        for _ in 0..5_000 {
-            let owners = assign(NodeChoice::Random, &slots, &[2], &mut rng);
+        for seed in 0..5_000 {
+            let rng = || ChaCha8Rng::seed_from_u64(seed);
+            let owners = assign(NodeChoice::Random, &slots, &[2], rng);
             for (at, owner) in owners.iter().enumerate() {
                 hits[at] += u32::from(owner.is_some());
             }
@@ -252,8 +254,8 @@ mod tests {
                 })
                 .collect();
             let choice = if together { NodeChoice::Together } else { NodeChoice::Random };
-            let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let owners = assign(choice, &slots, &counts, &mut rng);
+            let rng = || ChaCha8Rng::seed_from_u64(seed);
+            let owners = assign(choice, &slots, &counts, rng);
             prop_assert_eq!(owners.len(), slots.len());
             for (j, &count) in counts.iter().enumerate() {
                 let owner = Some(j as u32);

@@ -1,34 +1,25 @@
 //! The baseline: an equal share for each, the rest first-come-first-served.
 
-use crate::{Problem, Sizes};
-
-/// How the published code treats a trainer whose share equals its minimum.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum AtMinimum {
-    /// It runs on its minimum.
-    #[default]
-    Runs,
-    /// It gets nothing in the first round, as in the published code (a quirk kept for
-    /// comparison).
-    GetsNothing,
-}
+use crate::{Item, Problem, Sizes};
 
 /// Gives each of J trainers `floor(nodes / J)` (none below its minimum, none above its
 /// maximum), then what is left in order of arrival, each up to its maximum.
 #[must_use]
-pub fn solve(problem: &Problem, at_minimum: AtMinimum) -> Sizes {
+pub fn solve(problem: &Problem) -> Sizes {
+    shared(problem, |item, share| share >= item.min)
+}
+
+/// The same where `runs` says whether a trainer takes its share in the first round.
+#[must_use]
+pub fn shared(problem: &Problem, runs: impl Fn(&Item, u32) -> bool) -> Sizes {
     let trainers = problem.trainers.len() as u32;
     let share = problem.nodes.checked_div(trainers).unwrap_or(0);
-    let runs = |min: u32| match at_minimum {
-        AtMinimum::Runs => share >= min,
-        AtMinimum::GetsNothing => share > min,
-    };
     let mut left = problem.nodes;
     let mut counts: Vec<u32> = problem
         .trainers
         .iter()
         .map(|item| {
-            let count = if runs(item.min) {
+            let count = if runs(item, share) {
                 share.min(item.max)
             } else {
                 0
@@ -50,7 +41,6 @@ pub fn solve(problem: &Problem, at_minimum: AtMinimum) -> Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Item;
 
     fn problem(nodes: u32, bounds: &[(u32, u32)]) -> Problem {
         let trainers = bounds
@@ -75,18 +65,17 @@ mod tests {
 
     #[test]
     fn what_is_left_goes_to_the_first_comers() {
-        let sizes = solve(&problem(11, &[(1, 4), (1, 8), (1, 8)]), AtMinimum::Runs);
+        let sizes = solve(&problem(11, &[(1, 4), (1, 8), (1, 8)]));
         assert_eq!(sizes.counts, [4, 4, 3]);
         assert_eq!(sizes.objective, 110.0);
-        let sizes = solve(&problem(2, &[(1, 1), (1, 8), (1, 8)]), AtMinimum::Runs);
+        let sizes = solve(&problem(2, &[(1, 1), (1, 8), (1, 8)]));
         assert_eq!(sizes.counts, [1, 1, 0]);
-        assert!(solve(&problem(5, &[]), AtMinimum::Runs).counts.is_empty());
+        assert!(solve(&problem(5, &[])).counts.is_empty());
     }
 
     #[test]
-    fn a_share_at_the_minimum_is_lost_only_with_the_quirk() {
+    fn a_share_at_the_minimum_runs() {
         let two = problem(4, &[(2, 3), (2, 3)]);
-        assert_eq!(solve(&two, AtMinimum::Runs).counts, [2, 2]);
-        assert_eq!(solve(&two, AtMinimum::GetsNothing).counts, [3, 0]);
+        assert_eq!(solve(&two).counts, [2, 2]);
     }
 }

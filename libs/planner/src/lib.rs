@@ -1,10 +1,11 @@
 //! Which node trains which trainer: the allocation problem, solved, checked and explained.
 //!
-//! The way from domain to answer and back: [`translate`] turns pool and trainers into an
-//! ordinal-indexed [`Problem`]; [`dp`], [`counts`] or [`equal_share`] turn it into [`Sizes`];
-//! [`choose`] turns sizes into nodes; [`check`] judges the plan; [`explain`] words it.
-//! [`Planner`] does all of it at every change. By forecasts, [`foresight`] finds sizes and nodes at
-//! once, with [`joint`].
+//! The way from domain to answer and back: [`translate`] turns pool and trainers into ordinals;
+//! [`Decider`], the one choice of policy, turns them into sizes and nodes; [`check`] judges the
+//! plan; [`explain`] words it. [`Planner`] does all of it at every change; a replay asks the
+//! [`Decider`] itself. Behind it, [`dp`], [`counts`] or [`equal_share`] turn a [`Problem`] into
+//! [`Sizes`] and [`choose`] turns sizes into nodes; by forecasts, [`foresight`] finds both at once,
+//! with [`joint`].
 //!
 //! [`fair::solve`]`(&Problem, users: &[u32], shares: &[f64]) -> Sizes` is another aim: max-min
 //! fairness between the users who own the trainers. [`mod@file`] keeps problems as files.
@@ -12,6 +13,7 @@
 pub mod check;
 pub mod choose;
 pub mod counts;
+pub mod decider;
 mod displace;
 pub mod dp;
 pub mod equal_share;
@@ -21,14 +23,16 @@ pub mod file;
 pub mod foresight;
 pub mod instance;
 pub mod joint;
+pub mod kind;
 pub mod node_binary;
 pub mod objective;
 pub mod patterns;
 mod planner;
 mod problem;
+mod roster;
 pub mod translate;
 mod verdict;
-mod worths;
 
-pub use planner::{Compat, Input, Planner, Settings};
+pub use decider::{Decider, Settings};
+pub use planner::{Input, Planner};
 pub use problem::{Item, Problem, Sizes};

@@ -70,7 +70,7 @@ mod programme;
 mod solve;
 mod takers;
 
-pub use answer::{Answer, Error, Options, Seconds, Source, is_quick};
+pub use answer::{Answer, Error, Options, Seconds, Source};
 pub use column::{Column, Patterns};
 pub use decide::decide;
 pub use instance::{Instance, Shape, Situation, instance};

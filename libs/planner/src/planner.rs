@@ -1,69 +1,14 @@
 //! From a pool and trainers to a plan with its reasons.
 
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
-
 use lacuna_model::{
-    Allocation, Doubt, Generation, NodeChoice, NodeId, Outcome, Plan, PlanReport, Policy, Pool,
-    Solve, Span, TrainerRecord,
+    Allocation, Doubt, Generation, NodeId, Plan, PlanReport, Pool, TrainerId, TrainerRecord,
 };
 
-use crate::counts::{self, MilpOptions};
+use crate::decider::{Candidate, Decider, Decision, Foretold, Settings, Situation};
 use crate::objective::{Objective, ObjectiveError};
-use crate::translate::{Tables, Translated, translate};
-use crate::worths::{Worths, users};
-use crate::{Problem, Sizes, choose, dp, equal_share, fair, foresight, patterns, verdict};
-
-/// Whether flaws of the published code are reproduced, for comparison with it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Compat {
-    /// None of them.
-    #[default]
-    Off,
-    /// The big-M that limits changes, and equal share that gives nothing at the minimum.
-    Published,
-}
-
-/// How a [`Planner`] plans.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// How sizes are found.
-    pub policy: Policy,
-    /// How nodes are found.
-    pub node_choice: NodeChoice,
-    /// Forward-looking time T.
-    pub horizon: Span,
-    /// Limits of the mixed-integer programme.
-    pub milp: MilpOptions,
-    /// Seed of the random choice of nodes.
-    pub seed: u64,
-    /// Flaws of the published code.
-    pub compat: Compat,
-    /// What is maximised, for all trainers.
-    pub objective: Objective,
-    /// Whether a pool that tells which of its holes end together is planned by forecasts, whatever
-    /// `policy` says: by [`Policy::MilpPatterns`] where that [is quick](patterns::is_quick), else
-    /// by [`Policy::Forecast`].
-    pub prefer_forecast: bool,
-    /// How plans by forecasts are made.
-    pub foresight: foresight::Settings,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            policy: Policy::default(),
-            node_choice: NodeChoice::default(),
-            horizon: Span::from_secs(120),
-            milp: MilpOptions::default(),
-            seed: 1,
-            compat: Compat::default(),
-            objective: Objective::default(),
-            prefer_forecast: false,
-            foresight: foresight::Settings::default(),
-        }
-    }
-}
+use crate::roster::{Roster, users};
+use crate::translate::{Translated, translate};
+use crate::{foresight, verdict};
 
 /// What a plan is made from.
 #[derive(Debug, Clone, Copy)]
@@ -72,22 +17,20 @@ pub struct Input<'a> {
     pub pool: &'a Pool,
     /// The trainers, in order of admission.
     pub trainers: &'a [TrainerRecord],
-    /// Nodes that nobody may have.
+    /// Nodes that no trainer may have.
     pub unusable: &'a [NodeId],
     /// The number that the plan will have.
     pub generation: Generation,
-    /// Whether the pool is so old that nobody may grow on its word.
+    /// Whether the pool is so old that no trainer may grow on its word.
     pub stale: bool,
 }
 
 /// Makes plans. Two planners with equal settings make equal plans of equal inputs, whatever
-/// they planned before (short of a time limit that strikes).
+/// they planned before (unless the clock stops a solve).
 #[derive(Debug, Clone, Default)]
 pub struct Planner {
-    settings: Settings,
-    programme: dp::Solver,
-    tables: Tables,
-    worths: Worths,
+    decider: Decider,
+    roster: Roster,
     stopwatch: Seconds,
 }
 
@@ -103,18 +46,25 @@ impl Default for Seconds {
 }
 
 impl Planner {
-    /// A planner with these settings.
+    /// A planner with these settings, that maximises what each trainer asks for.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
-            worths: Worths::new(settings.objective.clone()),
-            settings,
+            roster: Roster::new(Objective::default(), settings.horizon.as_secs_f64()),
+            decider: Decider::new(settings),
             ..Self::default()
         }
     }
 
-    /// With a stopwatch (seconds since any fixed moment), by which solves over patterns keep to
-    /// their time limit. Without one they end by their numbers of columns and rounds alone.
+    /// With another objective for all trainers.
+    #[must_use]
+    pub fn maximising(mut self, objective: Objective) -> Self {
+        self.roster = Roster::new(objective, self.settings().horizon.as_secs_f64());
+        self
+    }
+
+    /// With a stopwatch (seconds since any fixed moment), by which solves keep to their emergency
+    /// stop. Without one they end by their work alone.
     #[must_use]
     pub fn timed_by(mut self, stopwatch: fn() -> f64) -> Self {
         self.stopwatch = Seconds(stopwatch);
@@ -124,12 +74,12 @@ impl Planner {
     /// Its settings.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
-        &self.settings
+        self.decider.settings()
     }
 
     /// A plan for the active among `trainers` (in order of admission) on the nodes of the pool
-    /// that are not `unusable`. When the solver has no answer in time, or fails, the present
-    /// allocation stands as far as the pool still has it.
+    /// that are not `unusable`. When the solver has no answer, or fails, the present allocation
+    /// stands as far as the pool still has it.
     #[must_use]
     pub fn plan(
         &mut self,
@@ -151,42 +101,37 @@ impl Planner {
     /// the pool still has it, whatever the policy.
     #[must_use]
     pub fn plan_of(&mut self, input: &Input<'_>) -> Plan {
-        let Input {
-            pool,
-            trainers,
-            unusable,
-            generation,
-            stale,
-        } = *input;
-        let horizon = self.settings.horizon;
-        let mut case = translate(pool, trainers, unusable, horizon, &mut self.tables);
-        self.worths.apply(&mut case, trainers, pool.as_of);
-        if stale || self.decides_by_forecasts(pool) {
-            return self.foresee(&case, input);
-        }
-        if self.settings.compat == Compat::Published {
-            let limit = Problem::published_max_change(case.problem.nodes);
-            case.problem.max_change = Some(limit);
-        }
-        let (sizes, solve) = self.solve(&case, trainers);
-        // The number of the plan goes into the seed, so that a plan does not depend on those
-        // before it.
-        let seed = self.settings.seed ^ generation.0.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let choice = self.settings.node_choice;
-        let owners = choose::assign(choice, &case.slots, &sizes.counts, &mut rng);
+        let Input { pool, trainers, .. } = *input;
+        let case = translate(pool, trainers, input.unusable);
+        let candidates = self.roster.candidates(&case, trainers, pool);
+        let users = match self.roster.objective() {
+            Objective::Fair => Some(users(&case, trainers)),
+            _ => None,
+        };
+        let situation = Situation {
+            candidates: &candidates,
+            slots: &case.slots,
+            users: users.as_ref(),
+            max_change: None,
+            foretold: Some(Foretold {
+                pool,
+                holes: &case.holes,
+                known: &[],
+                complete_s: 0.0,
+            }),
+            doubt: input.stale.then_some(Doubt::StalePool),
+        };
+        let decision = self.decider.decide(&situation, &self.stopwatch.0);
+        let report = self.report(input, &case, &situation, &decision);
+        let repooled = decision.foreseen.iter().flat_map(|f| &f.repooled);
+        let id = |&j: &u32| name(&case, trainers, j);
         Plan {
-            generation,
+            generation: input.generation,
             as_of: pool.as_of,
             seq: pool.seq,
-            allocations: allocations(&case, trainers, &owners),
-            repooled: Vec::new(),
-            report: PlanReport {
-                forecast: None,
-                solve,
-                trainers: verdict::of_trainers(&case, trainers, &sizes),
-                holes: verdict::of_holes(&case, pool, trainers, &sizes, &owners),
-            },
+            allocations: allocations(&case, trainers, &candidates, &decision.owners),
+            repooled: repooled.filter_map(id).collect(),
+            report,
         }
     }
 
@@ -194,135 +139,78 @@ impl Planner {
     /// what they ask for themselves.
     #[must_use]
     pub fn refused(&self) -> &[ObjectiveError] {
-        self.worths.refused()
+        self.roster.refused()
     }
 
-    /// Whether a plan for this pool is made by forecasts. Fairness is no sum that forecasts could
-    /// weigh.
-    fn decides_by_forecasts(&self, pool: &Pool) -> bool {
-        let settings = &self.settings;
-        let preferred = settings.prefer_forecast && pool.joint.is_some();
-        settings.objective != Objective::Fair && (settings.policy.forecasts() || preferred)
-    }
-
-    fn foresee(&self, case: &Translated, input: &Input<'_>) -> Plan {
+    /// The reasons of a decision.
+    fn report(
+        &self,
+        input: &Input<'_>,
+        case: &Translated,
+        situation: &Situation<'_>,
+        decision: &Decision,
+    ) -> PlanReport {
         let Input { pool, trainers, .. } = *input;
-        // The number of the newest event goes into the seed, and nothing that a second plan of
-        // the same pool would not know.
-        let seed = self.settings.seed ^ pool.seq.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let typical_s = pool.joint.as_ref().and_then(|joint| joint.typical_s);
-        let most = self.settings.foresight;
-        let items = &case.problem.trainers;
-        let records = case.trainers.iter().map(|&at| trainers.get(at));
-        let start = |(item, record): (_, Option<_>)| {
-            record.map_or(0.0, |record| foresight::start(item, record))
-        };
-        let start_s: Vec<f64> = items.iter().zip(records).map(start).collect();
-        let settings = foresight::Settings {
-            joint: most.joint.reach(items, &start_s, typical_s),
-            ..most
-        };
-        let asked = self.settings.policy == Policy::MilpPatterns;
-        // Whoever left the choice to us wants plans soon.
-        let size = (case.problem.trainers.len(), case.problem.nodes as usize);
-        let quick = self.settings.prefer_forecast && patterns::is_quick(size.0, size.1);
-        let mut options = patterns::Options::new(&self.stopwatch.0);
-        options.time_limit = match asked {
-            true => self.settings.milp.time_limit,
-            false => self.settings.milp.time_limit.min(options.time_limit),
-        };
-        if self.settings.milp.gap > 0.0 {
-            options.gap = self.settings.milp.gap;
+        let solve = decision.solve.clone();
+        if decision.foreseen.is_none() && decision.doubt.is_none() {
+            let problem = self.decider.problem();
+            let (sizes, owners) = (&decision.sizes, &decision.owners);
+            return PlanReport {
+                forecast: None,
+                solve,
+                trainers: verdict::of_trainers(case, problem, trainers, sizes),
+                holes: verdict::of_holes(case, problem, pool, trainers, sizes, owners),
+            };
         }
-        let foreseen = foresight::plan(&foresight::Asked {
+        let joint = match &decision.foreseen {
+            Some(foreseen) => foreseen.settings,
+            None => foresight::reach(self.settings(), situation),
+        };
+        let worded = foresight::word(&foresight::Asked {
             case,
+            candidates: situation.candidates,
             pool,
             trainers,
-            settings,
-            seed,
-            doubt: input.stale.then_some(Doubt::StalePool),
-            patterns: (asked || quick).then_some(options),
+            decision,
+            joint: &joint,
         });
-        Plan {
-            generation: input.generation,
-            as_of: pool.as_of,
-            seq: pool.seq,
-            allocations: allocations(case, trainers, &foreseen.owners),
-            repooled: foreseen.repooled,
-            report: PlanReport {
-                solve: foreseen.solve,
-                trainers: foreseen.trainers,
-                holes: foreseen.holes,
-                forecast: Some(Box::new(foreseen.report)),
-            },
-        }
-    }
-
-    /// Finds sizes by the policy that was set. Fairness is a policy of its own, whatever solver
-    /// was asked for; the outcome then says that it is as fair as can be.
-    fn solve(&mut self, case: &Translated, trainers: &[TrainerRecord]) -> (Sizes, Solve) {
-        let problem = &case.problem;
-        let solved = |sizes: &Sizes, solver: &str| Solve {
-            outcome: Outcome::Optimal,
-            objective: sizes.objective,
-            solver: solver.to_owned(),
-            shortcut: None,
-        };
-        match self.settings.policy {
-            Policy::Milp | Policy::Dp | Policy::Forecast | Policy::MilpPatterns
-                if self.settings.objective == Objective::Fair =>
-            {
-                let (users, shares) = users(case, trainers);
-                let sizes = fair::solve(problem, &users, &shares);
-                let solve = solved(&sizes, "fair");
-                (sizes, solve)
-            }
-            Policy::Milp => counts::solve(problem, &self.settings.milp),
-            Policy::Dp | Policy::Forecast | Policy::MilpPatterns => {
-                let sizes = self.programme.solve(problem);
-                let solve = solved(&sizes, "dp");
-                (sizes, solve)
-            }
-            Policy::EqualShare => {
-                let at_minimum = match self.settings.compat {
-                    Compat::Off => equal_share::AtMinimum::Runs,
-                    Compat::Published => equal_share::AtMinimum::GetsNothing,
-                };
-                let sizes = equal_share::solve(problem, at_minimum);
-                let best = self.programme.solve(problem).objective;
-                let gap = (best - sizes.objective) / sizes.objective.abs();
-                let mut solve = solved(&sizes, "equal-share");
-                if best > sizes.objective {
-                    solve.outcome = Outcome::Feasible { gap };
-                }
-                (sizes, solve)
-            }
+        PlanReport {
+            solve,
+            trainers: worded.trainers,
+            holes: worded.holes,
+            forecast: Some(Box::new(worded.report)),
         }
     }
 }
 
-/// The nodes of each trainer that has any, in the order of the problem; nodes sorted.
+/// The name of a trainer of a case.
+fn name(case: &Translated, trainers: &[TrainerRecord], j: u32) -> Option<TrainerId> {
+    let place = *case.trainers.get(j as usize)?;
+    Some(trainers.get(place)?.spec.id.clone())
+}
+
+/// The nodes of each trainer that has any, in the order of the case; nodes sorted.
 fn allocations(
     case: &Translated,
     trainers: &[TrainerRecord],
+    candidates: &[Candidate],
     owners: &[Option<u32>],
 ) -> Vec<Allocation> {
-    let mut nodes: Vec<Vec<NodeId>> = vec![Vec::new(); case.trainers.len()];
+    let mut nodes: Vec<Vec<NodeId>> = vec![Vec::new(); candidates.len()];
     for (node, owner) in case.nodes.iter().zip(owners) {
         if let Some(list) = owner.and_then(|j| nodes.get_mut(j as usize)) {
             list.push(node.clone());
         }
     }
-    let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
-    records
+    (0_u32..)
         .zip(nodes)
         .filter(|(_, nodes)| !nodes.is_empty())
-        .map(|(record, mut nodes)| {
+        .filter_map(|(j, mut nodes)| {
             nodes.sort_unstable();
-            Allocation {
-                trainer: record.spec.id.clone(),
+            Some(Allocation {
+                trainer: name(case, trainers, j)?,
                 nodes,
-            }
+            })
         })
         .collect()
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How many nodes each trainer gets: maximise the sum of [`Item::gain`] over the trainers
 /// while the node counts sum to at most `nodes` (arXiv 2106.12091; the maths stand in
 /// [`crate::counts`]). A saved problem can be solved again as a test.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Problem {
     /// Nodes in the pool that may be used.
     pub nodes: u32,
@@ -15,8 +15,8 @@ pub struct Problem {
     pub horizon_s: f64,
     /// The admitted trainers.
     pub trainers: Vec<Item>,
-    /// Largest change of one trainer in one solve; the published big-M has it at
-    /// `floor((nodes + 1) / 2)`, see [`Problem::published_max_change`]. No limit if absent.
+    /// Largest change of one trainer in one solve, nodes. No limit if absent. (The published
+    /// program's big-M amounts to one.)
     pub max_change: Option<u32>,
 }
 
@@ -49,15 +49,34 @@ pub struct Sizes {
 }
 
 impl Item {
+    /// What is maximised on `n` nodes, objective units per second: minus infinity beyond
+    /// [`max`](Self::max), so that a wrong size is never the best.
+    #[must_use]
+    pub fn value_at(&self, n: u32) -> f64 {
+        self.value
+            .get(n as usize)
+            .copied()
+            .unwrap_or(f64::NEG_INFINITY)
+    }
+
+    /// The same trainer with the rate that a change stalls: that of its present size, none if it
+    /// has too few nodes to run.
+    #[must_use]
+    pub fn at_its_rate(mut self) -> Self {
+        self.rate_now = if self.current >= self.min {
+            self.value_at(self.current.min(self.max))
+        } else {
+            0.0
+        };
+        self
+    }
+
     /// What `n` nodes bring over the horizon less the cost of changing to them:
     /// `T * O(n) - rate_now * (up_s * [n > C] + down_s * [n < C])`, in objective units.
     /// Beyond `max`, minus infinity.
     #[must_use]
     pub fn gain(&self, horizon_s: f64, n: u32) -> f64 {
-        let Some(value) = self.value.get(n as usize) else {
-            return f64::NEG_INFINITY;
-        };
-        horizon_s * value - self.change_cost(n)
+        horizon_s * self.value_at(n) - self.change_cost(n)
     }
 
     /// What changing from the present size to `n` nodes costs, objective units.
@@ -89,12 +108,6 @@ impl Item {
 }
 
 impl Problem {
-    /// The limit on changes that the published model's big-M of `nodes + 1` amounts to.
-    #[must_use]
-    pub const fn published_max_change(nodes: u32) -> u32 {
-        nodes.saturating_add(1) / 2
-    }
-
     /// The objective of these sizes, objective units.
     #[must_use]
     pub fn objective(&self, counts: &[u32]) -> f64 {

@@ -11,18 +11,19 @@ use crate::{Item, Problem, Sizes};
 /// A verdict for each trainer of the problem, in its order.
 pub(crate) fn of_trainers(
     case: &Translated,
+    problem: &Problem,
     trainers: &[TrainerRecord],
     sizes: &Sizes,
 ) -> Vec<TrainerVerdict> {
-    let free = free_nodes(&case.problem, sizes);
+    let free = free_nodes(problem, sizes);
     let name = |ordinal: u32| -> Option<TrainerId> {
         let place = case.trainers.get(ordinal as usize)?;
         Some(trainers.get(*place)?.spec.id.clone())
     };
     let mut offers = None;
     let mut no_nodes = |item: &Item| {
-        let offers = offers.get_or_insert_with(|| Offers::new(&case.problem, sizes, free));
-        match offers.best(&case.problem, item) {
+        let offers = offers.get_or_insert_with(|| Offers::new(problem, sizes, free));
+        match offers.best(problem, item) {
             Some(exchange) => Verdict::DisplacingCosts {
                 nodes: exchange.nodes,
                 from: exchange.from.iter().filter_map(|&at| name(at)).collect(),
@@ -35,13 +36,13 @@ pub(crate) fn of_trainers(
     };
     let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
     records
-        .zip(&case.problem.trainers)
+        .zip(&problem.trainers)
         .zip(&sizes.counts)
         .map(|((record, item), &after)| TrainerVerdict {
             trainer: record.spec.id.clone(),
             before: item.current,
             after,
-            verdict: of_trainer(&case.problem, item, after, free).unwrap_or_else(|| no_nodes(item)),
+            verdict: of_trainer(problem, item, after, free).unwrap_or_else(|| no_nodes(item)),
             basis: basis(record, after),
         })
         .collect()
@@ -65,7 +66,7 @@ fn free_nodes(problem: &Problem, sizes: &Sizes) -> u32 {
 
 /// What sizes bring over the horizon, before the cost of changing.
 pub(crate) fn worth(problem: &Problem, item: &Item, n: u32) -> f64 {
-    problem.horizon_s * item.value.get(n as usize).copied().unwrap_or(0.0)
+    problem.horizon_s * item.value_at(n)
 }
 
 /// Nothing if the trainer had no nodes and gets none, although there are enough in the pool.
@@ -114,13 +115,14 @@ fn of_trainer(problem: &Problem, item: &Item, after: u32, free: u32) -> Option<V
 /// A verdict for each hole of the pool, sorted by node.
 pub(crate) fn of_holes(
     case: &Translated,
+    problem: &Problem,
     pool: &Pool,
     trainers: &[TrainerRecord],
     sizes: &Sizes,
     owners: &[Option<u32>],
 ) -> Vec<(NodeId, HoleVerdict)> {
-    let free = free_nodes(&case.problem, sizes);
-    let idle = if takers(&case.problem, sizes, free) {
+    let free = free_nodes(problem, sizes);
+    let idle = if takers(problem, sizes, free) {
         HoleVerdict::NotWorthIt
     } else {
         HoleVerdict::NoTaker

@@ -98,7 +98,7 @@ pub enum LostLead {
     },
 }
 
-/// What stands by has seen of the active instance. `now` is the time on its own clock.
+/// What a standby has seen of the active instance. `now` is the time on its own clock.
 #[derive(Debug, Default)]
 struct Watch {
     /// The number of the newest message, and when it was first seen; 0 for none.
@@ -170,7 +170,7 @@ impl Watch {
     }
 }
 
-/// An instance that stands by.
+/// A standby.
 #[derive(Debug)]
 pub struct Candidate {
     bus: Bus,
@@ -252,11 +252,11 @@ impl Candidate {
                         let leader = newest.map(|(_, leader)| leader);
                         let instance = leader.map_or("nobody", |l| l.instance.as_str());
                         let at = leader.map_or("", |l| l.seat.as_str());
-                        if !std::mem::replace(&mut said, true) {
-                            tracing::info!(leader = instance, seat = at, "stands by");
-                        }
                         self.check
-                            .ok_but(format!("stands by for {instance} at {at}"));
+                            .ok_but(format!("standby: {instance} at {at} leads"));
+                        if !std::mem::replace(&mut said, true) {
+                            tracing::info!(leader = instance, seat = at, "standby");
+                        }
                     }
                 }
             }

@@ -128,7 +128,7 @@ fn holes(c: &mut Criterion) {
     if let Ok(list) = read() {
         let window = Window::default();
         group.bench_function("moments", |b| {
-            b.iter(|| moments(&list.records, None, window))
+            b.iter(|| moments(&list.records, &[], None, window))
         });
     }
     group.finish();

@@ -3,30 +3,24 @@
 //! Times are Unix seconds (decimals allowed); a hole is the interval `[idle_from, idle_until)`;
 //! `censored` is 1 if the hole was still open when the recording ended.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::BufRead;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{excerpt, failed};
-use crate::fields::{self, odd};
+use crate::fields::odd;
+use crate::rows::{Names, Rows, time};
 use crate::{FieldError, ReadError, open};
 
 /// The first line of every hole list.
 pub const HEADER: &str = "node,idle_from,idle_until,censored";
 
-/// Seconds from 1970 to the year 10000: anything beyond is a slip, e.g. milliseconds.
-const LATEST_S: f64 = 253_402_300_800.0;
-
 /// Streams the records of a hole list in the order of the file. It checks each line by itself;
 /// what concerns several lines is [`read_holes`]'s part. After an error it ends.
 pub struct HoleReader<R> {
-    path: PathBuf,
-    stream: R,
-    text: Vec<u8>,
-    line: u64,
+    rows: Rows<R, COLUMNS>,
     names: Names,
     ended: bool,
 }
@@ -37,121 +31,32 @@ impl<R: BufRead> HoleReader<R> {
     /// # Errors
     /// [`ReadError`] when there is no header or nothing can be read.
     pub fn new(path: &Path, stream: R) -> Result<Self, ReadError> {
-        let mut reader = Self {
-            path: path.to_owned(),
-            stream,
-            text: Vec::new(),
-            line: 0,
+        Ok(Self {
+            rows: Rows::new(path, stream, HEADER)?,
             names: Names::default(),
             ended: false,
-        };
-        if !reader.advance()? {
-            return Err(ReadError::Empty {
-                path: reader.path,
-                expected: HEADER,
-            });
-        }
-        let found = String::from_utf8_lossy(&reader.text);
-        let found = found.trim_start_matches('\u{feff}').trim();
-        if found == HEADER {
-            return Ok(reader);
-        }
-        Err(ReadError::Header {
-            expected: HEADER,
-            found: excerpt(found),
-            path: reader.path,
         })
-    }
-
-    /// Reads the next line that is not blank; says whether there was one.
-    fn advance(&mut self) -> Result<bool, ReadError> {
-        loop {
-            self.text.clear();
-            let read = self.stream.read_until(b'\n', &mut self.text);
-            if read.map_err(|source| failed(&self.path, self.line, source))? == 0 {
-                return Ok(false);
-            }
-            self.line += 1;
-            if !self.text.trim_ascii().is_empty() {
-                return Ok(true);
-            }
-        }
-    }
-
-    fn record(&mut self) -> Result<HoleRecord, ReadError> {
-        self.names
-            .hole(&self.text)
-            .map_err(|problem| match problem {
-                Problem::Columns(found) => ReadError::Columns {
-                    path: self.path.clone(),
-                    line: self.line,
-                    expected: COLUMNS,
-                    header: HEADER,
-                    found,
-                },
-                Problem::Field(at) => ReadError::Field {
-                    path: self.path.clone(),
-                    line: self.line,
-                    at,
-                },
-            })
     }
 }
 
 /// How many columns a hole list has.
 pub(crate) const COLUMNS: usize = 4;
 
-/// What is wrong with one line of a hole list.
-pub(crate) enum Problem {
-    /// It has this many columns.
-    Columns(usize),
-    /// One value does not fit.
-    Field(FieldError),
-}
-
-/// The names of nodes that were met, so that there is one allocation for each node, not for
-/// each line.
-#[derive(Debug, Default)]
-pub(crate) struct Names(HashSet<NodeId>);
-
-impl Names {
-    /// Reads one line of a hole list.
-    pub(crate) fn hole(&mut self, line: &[u8]) -> Result<HoleRecord, Problem> {
-        let mut columns: [&[u8]; COLUMNS] = [&[]; COLUMNS];
-        let mut found = 0;
-        for column in line.split(|&byte| byte == b',') {
-            if let Some(place) = columns.get_mut(found) {
-                *place = column.trim_ascii();
-            }
-            found += 1;
-        }
-        if found != columns.len() {
-            return Err(Problem::Columns(found));
-        }
-        self.record(columns).map_err(Problem::Field)
-    }
-
-    fn record(&mut self, columns: [&[u8]; COLUMNS]) -> Result<HoleRecord, FieldError> {
-        let [node, from, until, censored] = columns;
-        let node = node_id("column 1 (node)", node)?;
-        let node = match self.0.get(&node) {
-            Some(known) => known.clone(),
-            None => {
-                self.0.insert(node.clone());
-                node
-            }
-        };
-        Ok(HoleRecord {
-            node,
-            from: time("column 2 (idle_from)", from)?,
-            until: time("column 3 (idle_until)", until)?,
-            censored: match censored {
-                b"0" => false,
-                b"1" => true,
-                other => return Err(odd("column 4 (censored)", "0 or 1", other)),
-            },
-        })
-    }
+/// One row of a hole list.
+pub(crate) fn hole(
+    [node, from, until, censored]: [&[u8]; COLUMNS],
+    names: &mut Names,
+) -> Result<HoleRecord, FieldError> {
+    Ok(HoleRecord {
+        node: names.node("column 1 (node)", node)?,
+        from: time("column 2 (idle_from)", from)?,
+        until: time("column 3 (idle_until)", until)?,
+        censored: match censored {
+            b"0" => false,
+            b"1" => true,
+            other => return Err(odd("column 4 (censored)", "0 or 1", other)),
+        },
+    })
 }
 
 impl<R: BufRead> Iterator for HoleReader<R> {
@@ -161,38 +66,11 @@ impl<R: BufRead> Iterator for HoleReader<R> {
         if self.ended {
             return None;
         }
-        let item = match self.advance() {
-            Ok(false) => None,
-            Ok(true) => Some(self.record()),
-            Err(error) => Some(Err(error)),
-        };
+        let names = &mut self.names;
+        let item = self.rows.next(|row| hole(row, names)).transpose();
         self.ended = !matches!(item, Some(Ok(_)));
         item
     }
-}
-
-/// The name of a node.
-pub(crate) fn node_id(place: &str, text: &[u8]) -> Result<NodeId, FieldError> {
-    std::str::from_utf8(text)
-        .ok()
-        .and_then(|name| NodeId::new(name).ok())
-        .ok_or_else(|| {
-            let expected = "a node name of 1 to 255 printable characters without white space";
-            odd(place, expected, text)
-        })
-}
-
-fn time(place: &str, text: &[u8]) -> Result<Timestamp, FieldError> {
-    if let Some(time) = fields::unix(text) {
-        return Ok(time);
-    }
-    // Rarer notations of the same number, as 1e9.
-    std::str::from_utf8(text)
-        .ok()
-        .and_then(|number| number.parse::<f64>().ok())
-        .filter(|seconds| (0.0..LATEST_S).contains(seconds))
-        .map(|seconds| Timestamp::from_unix_ms((seconds * 1000.0).round() as i64))
-        .ok_or_else(|| odd(place, "a time in Unix seconds", text))
 }
 
 /// Records that were read but not taken, by reason, and what else is odd about a list.

@@ -1,10 +1,12 @@
 //! Recorded holes as what happened one moment after the other.
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 
-use lacuna_model::{Hole, HoleRecord, NodeId, Timestamp};
+use lacuna_model::{Hole, HoleRecord, NodeId, PlannedStart, Span, Timestamp};
 
-/// Everything that happened at one time: first nodes leave, then nodes become idle.
+/// Everything that happened at one time: first nodes leave, then nodes become idle, then the
+/// batch scheduler announces planned starts of present holes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment {
     /// When.
@@ -14,6 +16,9 @@ pub struct Moment {
     pub opened: Vec<Hole>,
     /// Nodes whose hole ends, sorted.
     pub closed: Vec<NodeId>,
+    /// Changes of planned starts of present holes, sorted by node, at most one a node; `None`
+    /// withdraws. A planned start ends with its hole, and no change tells that.
+    pub planned: Vec<(NodeId, Option<Timestamp>)>,
 }
 
 /// A part of a recording: `[start, end]`, to either side open if absent.
@@ -26,60 +31,165 @@ pub struct Window {
     pub end: Option<Timestamp>,
 }
 
-/// Puts past holes into the order of time. `nodes` restricts them to some nodes. A censored
-/// hole never ends, because its end is that of the recording.
+/// A planned start that has passed when its hole is first told is expected so soon.
+const SOON: Span = Span::from_secs(1);
+
+/// One change, in the order in which those of one moment count.
+#[derive(Clone, Copy)]
+enum Change<'a> {
+    Closed(&'a HoleRecord),
+    Opened(&'a HoleRecord),
+    Planned(&'a PlannedStart),
+}
+
+impl<'a> Change<'a> {
+    /// Leaving sorts before opening, so that a node that does both at once is idle afterwards.
+    /// Of planned starts of one node the newest comes last.
+    fn key(self) -> (u8, &'a NodeId, Timestamp) {
+        match self {
+            Self::Closed(record) => (0, &record.node, record.from),
+            Self::Opened(record) => (1, &record.node, record.from),
+            Self::Planned(planned) => (2, &planned.node, planned.at),
+        }
+    }
+}
+
+/// Puts past holes, and planned starts of them, into the order of time. `nodes` restricts them
+/// to some nodes. A censored hole never ends, because its end is that of the recording.
 ///
 /// The records must be free of overlaps within a node, as [`crate::HoleList`] guarantees; their
-/// order does not matter.
+/// order does not matter. Nor does that of `planned`: of several for one node at one moment the
+/// last holds, and those of no present hole are passed over. A planned start that passes by
+/// [`PlannedStart::LAPSE`] is withdrawn at the next moment. Where a window begins, those that
+/// hold then are told, at the earliest for a second later.
 #[must_use]
 pub fn moments<'a>(
     records: impl IntoIterator<Item = &'a HoleRecord>,
+    planned: &'a [PlannedStart],
     nodes: Option<&HashSet<NodeId>>,
     window: Window,
 ) -> Vec<Moment> {
     let start = window.start.unwrap_or(Timestamp::from_unix_ms(i64::MIN));
     let end = window.end.unwrap_or(Timestamp::from_unix_ms(i64::MAX));
-    // Leaving sorts before opening, so that a node that does both at once is idle afterwards.
-    let mut changes: Vec<(Timestamp, bool, &HoleRecord)> = Vec::new();
+    let known = |node: &NodeId| nodes.is_none_or(|nodes| nodes.contains(node));
+    let mut changes: Vec<(Timestamp, Change<'a>)> = Vec::new();
     for record in records {
-        let known = nodes.is_none_or(|nodes| nodes.contains(&record.node));
-        if !known || record.until <= start || record.from > end {
+        if !known(&record.node) || record.until <= start || record.from > end {
             continue;
         }
-        changes.push((record.from.max(start), true, record));
+        changes.push((record.from.max(start), Change::Opened(record)));
         if !record.censored && record.until <= end {
-            changes.push((record.until, false, record));
+            changes.push((record.until, Change::Closed(record)));
         }
     }
-    changes.sort_by(|a, b| {
-        (a.0, a.1)
-            .cmp(&(b.0, b.1))
-            .then_with(|| a.2.node.cmp(&b.2.node))
-    });
+    let within = |planned: &&PlannedStart| planned.at <= end && known(&planned.node);
+    let planned = planned.iter().filter(within);
+    changes.extend(planned.map(|one| (one.at.max(start), Change::Planned(one))));
+    changes.sort_by(|a, b| (a.0, a.1.key()).cmp(&(b.0, b.1.key())));
     let mut moments: Vec<Moment> = Vec::new();
     let blank = |at| Moment {
         at,
         opened: Vec::new(),
         closed: Vec::new(),
+        planned: Vec::new(),
     };
     moments.extend(window.start.map(blank));
-    for (at, opens, record) in changes {
-        if moments.last().is_none_or(|last| last.at != at) {
-            moments.push(blank(at));
-        }
-        let Some(moment) = moments.last_mut() else {
+    let mut outlook = Outlook::default();
+    for together in changes.chunk_by(|a, b| a.0 == b.0) {
+        let Some(&(at, _)) = together.first() else {
             continue;
         };
-        if opens {
-            moment.opened.push(Hole {
-                node: record.node.clone(),
-                since: record.from,
-            });
-        } else {
-            moment.closed.push(record.node.clone());
+        let first = moments.pop_if(|last| last.at == at);
+        let is_first = first.is_some();
+        let mut moment = first.unwrap_or_else(|| blank(at));
+        for &(_, change) in together {
+            match change {
+                Change::Closed(record) => {
+                    outlook.close(&record.node);
+                    moment.closed.push(record.node.clone());
+                }
+                Change::Opened(record) => {
+                    outlook.open(record);
+                    moment.opened.push(Hole {
+                        node: record.node.clone(),
+                        since: record.from,
+                    });
+                }
+                Change::Planned(planned) => outlook.plan(planned),
+            }
+        }
+        moment.planned = outlook.changes(at);
+        let is_empty = [
+            moment.opened.len(),
+            moment.closed.len(),
+            moment.planned.len(),
+        ] == [0; 3];
+        if is_first || !is_empty {
+            moments.push(moment);
         }
     }
     moments
+}
+
+/// The planned starts of the present holes, as far as they have been told.
+#[derive(Default)]
+struct Outlook<'a> {
+    /// The start of each present hole.
+    present: HashMap<&'a NodeId, Timestamp>,
+    told: HashMap<&'a NodeId, Timestamp>,
+    /// What has been told, the earliest first; outdated entries remain.
+    passing: BinaryHeap<Reverse<(Timestamp, &'a NodeId)>>,
+    /// What was announced at the present moment.
+    news: BTreeMap<&'a NodeId, Option<Timestamp>>,
+}
+
+impl<'a> Outlook<'a> {
+    fn close(&mut self, node: &NodeId) {
+        self.present.remove(node);
+        self.told.remove(node);
+    }
+
+    fn open(&mut self, record: &'a HoleRecord) {
+        self.present.insert(&record.node, record.from);
+        self.told.remove(&record.node);
+    }
+
+    fn plan(&mut self, planned: &'a PlannedStart) {
+        // Before a window, it may be of an earlier hole.
+        let since = self.present.get(&planned.node);
+        if since.is_some_and(|&since| since <= planned.at) {
+            self.news.insert(&planned.node, planned.start);
+        }
+    }
+
+    /// What differs from what has been told.
+    fn changes(&mut self, at: Timestamp) -> Vec<(NodeId, Option<Timestamp>)> {
+        let has_lapsed = |start: Timestamp| start + PlannedStart::LAPSE < at;
+        while let Some(&Reverse((start, node))) = self.passing.peek()
+            && has_lapsed(start)
+        {
+            self.passing.pop();
+            if self.told.get(node) == Some(&start) {
+                self.news.entry(node).or_insert(None);
+            }
+        }
+        let mut changes = Vec::new();
+        for (node, start) in std::mem::take(&mut self.news) {
+            let holds = start.filter(|&start| !has_lapsed(start));
+            let start = holds.map(|start| if start > at { start } else { at + SOON });
+            let before = match start {
+                Some(start) => {
+                    self.passing.push(Reverse((start, node)));
+                    self.told.insert(node, start)
+                }
+                None => self.told.remove(node),
+            };
+            if before != start {
+                changes.push((node.clone(), start));
+            }
+        }
+        changes
+    }
 }
 
 #[cfg(test)]
@@ -122,11 +232,11 @@ mod tests {
             end: Some(Timestamp::from_unix(50)),
         };
         assert_eq!(
-            told(&moments(&records, None, window)),
+            told(&moments(&records, &[], None, window)),
             ["20 +a@0 +b@10", "30 -a +a@30", "40 -b"]
         );
         assert_eq!(
-            told(&moments(&records, None, Window::default())),
+            told(&moments(&records, &[], None, Window::default())),
             [
                 "0 +a@0 +past@0",
                 "10 +b@10",
@@ -139,7 +249,7 @@ mod tests {
         );
         let only = HashSet::from([NodeId::new("b").unwrap()]);
         assert_eq!(
-            told(&moments(&records, Some(&only), window)),
+            told(&moments(&records, &[], Some(&only), window)),
             ["20 +b@10", "40 -b"]
         );
     }

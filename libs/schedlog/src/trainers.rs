@@ -3,8 +3,9 @@
 //! Fields: `name`, `submit` (Unix seconds), `min_nodes`, `max_nodes`, `rescale_up_s`,
 //! `rescale_down_s`, `samples` (work), `nodes` and `samples_per_s` (the scaling curve as lists
 //! of one length), and, if what is to be maximised is not throughput, `objective` over the same
-//! `nodes`. What objectives may count: `owner` (text), `priority` (whole number), `weight` and
-//! `deadline` (Unix seconds). Further fields are ignored.
+//! `nodes`. `rescale_start_s` is optional: a start from no nodes. What objectives may count:
+//! `owner` (text), `priority` (whole number), `weight` and `deadline` (Unix seconds). Further
+//! fields are ignored.
 
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -165,6 +166,7 @@ fn spec(object: &Map<String, Value>) -> Result<Result<TrainerSpec, SpecError>, F
         rescale: RescaleCost {
             up_s: number(object, "rescale_up_s")?,
             down_s: number(object, "rescale_down_s")?,
+            start_s: optional(object, "rescale_start_s", "a number", Value::as_f64)?,
         },
         work: Work::Samples(number(object, "samples")?),
         launch: Launch::Simulated,

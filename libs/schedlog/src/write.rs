@@ -1,11 +1,11 @@
-//! Writes hole lists.
+//! Writes hole lists and lists of planned starts.
 
 use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
-use lacuna_model::{HoleRecord, Timestamp};
+use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
 
-use crate::HEADER;
+use crate::{HEADER, PLANNED_HEADER};
 
 /// Whether to compress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,16 +16,54 @@ pub enum Compression {
     Gzip,
 }
 
+/// A stream of lines, compressed or not.
 enum Sink<W: Write> {
     Plain(W),
     Gzip(GzEncoder<W>),
 }
 
+impl<W: Write> Sink<W> {
+    /// Writes the header.
+    fn new(stream: W, compression: Compression, header: &str) -> io::Result<Self> {
+        let mut sink = match compression {
+            Compression::Plain => Self::Plain(stream),
+            Compression::Gzip => Self::Gzip(GzEncoder::new(stream, flate2::Compression::default())),
+        };
+        sink.line(format_args!("{header}\n"))?;
+        Ok(sink)
+    }
+
+    fn line(&mut self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.write_fmt(text),
+            Self::Gzip(stream) => stream.write_fmt(text),
+        }
+    }
+
+    fn finish(self) -> io::Result<W> {
+        let mut stream = match self {
+            Self::Plain(stream) => stream,
+            Self::Gzip(stream) => stream.finish()?,
+        };
+        stream.flush()?;
+        Ok(stream)
+    }
+}
+
+/// Refuses a name that would be two columns.
+fn one_column(node: &NodeId, list: &str) -> io::Result<()> {
+    if !node.as_str().contains(',') {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("{list} cannot hold the node name {node:?}: it has a comma"),
+    ))
+}
+
 /// Writes a hole list that [`crate::HoleReader`] reads back. Call [`HoleWriter::finish`], or the
 /// end of a compressed list is missing.
-pub struct HoleWriter<W: Write> {
-    sink: Sink<W>,
-}
+pub struct HoleWriter<W: Write>(Sink<W>);
 
 impl<W: Write> HoleWriter<W> {
     /// Writes the header.
@@ -33,20 +71,7 @@ impl<W: Write> HoleWriter<W> {
     /// # Errors
     /// What the stream says.
     pub fn new(stream: W, compression: Compression) -> io::Result<Self> {
-        let sink = match compression {
-            Compression::Plain => Sink::Plain(stream),
-            Compression::Gzip => Sink::Gzip(GzEncoder::new(stream, flate2::Compression::default())),
-        };
-        let mut writer = Self { sink };
-        writer.line(format_args!("{HEADER}\n"))?;
-        Ok(writer)
-    }
-
-    fn line(&mut self, text: std::fmt::Arguments<'_>) -> io::Result<()> {
-        match &mut self.sink {
-            Sink::Plain(stream) => stream.write_fmt(text),
-            Sink::Gzip(stream) => stream.write_fmt(text),
-        }
+        Ok(Self(Sink::new(stream, compression, HEADER)?))
     }
 
     /// Writes one hole.
@@ -55,15 +80,11 @@ impl<W: Write> HoleWriter<W> {
     /// What the stream says; also for a node name with a comma, which a hole list cannot hold.
     pub fn write(&mut self, record: &HoleRecord) -> io::Result<()> {
         let node = &record.node;
-        if node.as_str().contains(',') {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("a hole list cannot hold the node name {node:?}: it has a comma"),
-            ));
-        }
+        one_column(node, "a hole list")?;
         let (from, until) = (Seconds(record.from), Seconds(record.until));
         let censored = u8::from(record.censored);
-        self.line(format_args!("{node},{from},{until},{censored}\n"))
+        self.0
+            .line(format_args!("{node},{from},{until},{censored}\n"))
     }
 
     /// Writes what is still to be written and gives the stream back.
@@ -71,12 +92,42 @@ impl<W: Write> HoleWriter<W> {
     /// # Errors
     /// What the stream says.
     pub fn finish(self) -> io::Result<W> {
-        let mut stream = match self.sink {
-            Sink::Plain(stream) => stream,
-            Sink::Gzip(stream) => stream.finish()?,
-        };
-        stream.flush()?;
-        Ok(stream)
+        self.0.finish()
+    }
+}
+
+/// Writes a list of planned starts that [`crate::read_planned`] reads back. Call
+/// [`PlannedWriter::finish`], or the end of a compressed list is missing.
+pub struct PlannedWriter<W: Write>(Sink<W>);
+
+impl<W: Write> PlannedWriter<W> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// What the stream says.
+    pub fn new(stream: W, compression: Compression) -> io::Result<Self> {
+        Ok(Self(Sink::new(stream, compression, PLANNED_HEADER)?))
+    }
+
+    /// Writes one planned start.
+    ///
+    /// # Errors
+    /// What the stream says; also for a node name with a comma, which the list cannot hold.
+    pub fn write(&mut self, planned: &PlannedStart) -> io::Result<()> {
+        let (at, node) = (Seconds(planned.at), &planned.node);
+        one_column(node, "a list of planned starts")?;
+        match planned.start.map(Seconds) {
+            Some(start) => self.0.line(format_args!("{at},{node},{start}\n")),
+            None => self.0.line(format_args!("{at},{node},\n")),
+        }
+    }
+
+    /// Writes what is still to be written and gives the stream back.
+    ///
+    /// # Errors
+    /// What the stream says.
+    pub fn finish(self) -> io::Result<W> {
+        self.0.finish()
     }
 }
 

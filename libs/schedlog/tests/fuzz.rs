@@ -206,7 +206,7 @@ fn nodes(test: &str, format: Format, head: &str, good: &[Vec<u8>]) {
         let whole = found.into_iter().map(Ok::<_, std::convert::Infallible>);
         let Ok(list) = HoleList::collect(whole);
         assert_eq!(list.records.len() as u64 + list.refused.total(), count);
-        let _ = moments(&list.records, None, Window::default());
+        let _ = moments(&list.records, &[], None, Window::default());
         records += count;
         damaged += damage.lines;
 

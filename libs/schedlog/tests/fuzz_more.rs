@@ -203,7 +203,7 @@ fn sinfo() {
         let list = HoleList::collect(found.into_iter().map(Ok::<_, std::convert::Infallible>));
         let Ok(list) = list;
         assert_eq!(list.refused.total(), 0);
-        let _ = moments(&list.records, None, Window::default());
+        let _ = moments(&list.records, &[], None, Window::default());
 
         let strict = Reading {
             strict: true,

@@ -24,6 +24,10 @@ fn a_well_formed_trainer_is_read() {
     assert_eq!(trainer.work, Work::Samples(1000.0));
     assert_eq!(trainer.launch, Launch::Simulated);
     assert_eq!((trainer.rescale.up_s, trainer.rescale.down_s), (18.0, 12.0));
+    assert_eq!(trainer.rescale.start_s, None);
+    let starts = GOOD.replace("\"samples\"", "\"rescale_start_s\":40,\"samples\"");
+    let trainers = read(starts.as_bytes()).unwrap();
+    assert_eq!(trainers[0].rescale.start_s, Some(40.0));
 }
 
 #[test]
@@ -103,6 +107,11 @@ fn errors_name_line_and_field() {
             "12.0",
             "-1",
             "rescale.down_s is -1: expected a finite number, zero or more",
+        ),
+        (
+            "\"submit\":10,",
+            "\"submit\":10,\"rescale_start_s\":\"40s\",",
+            "line 1, field rescale_start_s: expected a number, found \"40s\"",
         ),
         ("{\"name\"", "[\"name\"", "column 8: expected valid JSON"),
     ] {

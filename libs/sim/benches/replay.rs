@@ -48,6 +48,7 @@ fn bench(c: &mut Criterion) {
             rescale: RescaleCost {
                 up_s: 18.0,
                 down_s: 12.0,
+                start_s: None,
             },
             work: Work::Samples(130e6),
             launch: Launch::Simulated,
@@ -56,7 +57,7 @@ fn bench(c: &mut Criterion) {
     let trainers: Vec<_> = (0..50).filter_map(spec).collect();
     let settings = Settings {
         endless: true,
-        ..Settings::default()
+        ..Settings::published()
     };
     let mut group = c.benchmark_group("replay");
     group.sample_size(10);

@@ -1,44 +1,11 @@
-//! What the same trainers would do on dedicated nodes: the measure that efficiency is taken by.
+//! Dedicated samples of a replay ([`lacuna_trainer::measure`]): by the best static split, or by a
+//! replay on nodes that are always there.
 
 use lacuna_model::{Timestamp, TrainerSpec};
-use lacuna_planner::{Item, Problem, dp};
+use lacuna_trainer::measure::split_rate;
 
-use crate::world::{Decider, Kinds, World};
+use crate::world::{Decisions, Kinds, World};
 use crate::{Dedicated, Settings, SimError, Trace, TrainerEnd};
-
-/// Samples/s of `max_parallel` equal trainers on `nodes` dedicated nodes, split in the best
-/// way that never changes. A fraction of a node counts by interpolation between whole counts.
-///
-/// `rate` gives samples/s at 0, 1, 2, ... nodes; a trainer may use none or at least `min_nodes`.
-#[must_use]
-pub fn split_rate(rate: &[f64], min_nodes: u32, max_parallel: u32, nodes: f64) -> f64 {
-    let max = (rate.len() as u32).saturating_sub(1);
-    let item = Item {
-        current: 0,
-        min: min_nodes,
-        max,
-        value: rate.into(),
-        rate_now: 0.0,
-        up_s: 0.0,
-        down_s: 0.0,
-    };
-    let mut solver = dp::Solver::new();
-    let mut whole = |nodes: u32| {
-        // No more than these can run at a time, however many may.
-        let running = max_parallel.min(nodes / min_nodes.max(1));
-        if running == 0 {
-            return 0.0;
-        }
-        let problem = Problem {
-            nodes,
-            horizon_s: 1.0,
-            trainers: vec![item.clone(); running as usize],
-            max_change: None,
-        };
-        solver.solve(&problem).objective
-    };
-    between(nodes, &mut |n| Ok(whole(n))).unwrap_or(0.0)
-}
 
 /// Samples that these trainers do on `nodes` dedicated nodes in `seconds`, by the definition
 /// that `settings` choose ([`Dedicated`]).
@@ -129,7 +96,7 @@ impl<'a> Baseline<'a> {
             let end = start + lacuna_model::Span::from_secs_f64(seconds);
             let trace = Trace::dedicated(n, start, end);
             let mut world = World::new(&trace, self.trainers, self.kinds, &self.settings, false)?;
-            world.run(&mut Decider::new(&self.settings, &|| 0.0), &mut |_| {})?;
+            world.run(&mut Decisions::new(&self.settings, &|| 0.0), &mut |_| {})?;
             Ok(world.tally.samples)
         })
     }
@@ -151,18 +118,62 @@ fn between(
 
 #[cfg(test)]
 mod tests {
+    use lacuna_planner::{Item, Problem, dp};
+
     use super::*;
 
+    /// Another way to the same: the planner's exact method, asked for equal trainers.
+    fn planned(rate: &[f64], min_nodes: u32, parallel: u32, nodes: u32) -> f64 {
+        let running = parallel.min(nodes / min_nodes.max(1));
+        if running == 0 {
+            return 0.0;
+        }
+        let item = Item {
+            current: 0,
+            min: min_nodes,
+            max: (rate.len() as u32).saturating_sub(1),
+            value: rate.into(),
+            rate_now: 0.0,
+            up_s: 0.0,
+            down_s: 0.0,
+        };
+        let problem = Problem {
+            nodes,
+            horizon_s: 1.0,
+            trainers: vec![item; running as usize],
+            max_change: None,
+        };
+        dp::Solver::new().solve(&problem).objective
+    }
+
     #[test]
-    fn a_fraction_of_a_node_counts_in_part() {
-        // Two trainers, 10/16/18 samples/s on 1/2/3 nodes: the best of 3 nodes is 2 + 1.
-        let rate = [0.0, 10.0, 16.0, 18.0];
-        assert_eq!(split_rate(&rate, 1, 2, 3.0), 26.0);
-        assert_eq!(split_rate(&rate, 1, 2, 4.0), 32.0);
-        assert_eq!(split_rate(&rate, 1, 2, 3.25), 27.5);
-        assert_eq!(split_rate(&rate, 1, 2, 99.0), 36.0);
-        assert_eq!(split_rate(&rate, 2, 2, 3.0), 18.0);
-        assert_eq!(split_rate(&rate, 1, u32::MAX, 3.0), 30.0);
-        assert!(split_rate(&rate, 1, 2, 0.0).is_sign_positive());
+    fn the_split_is_that_of_the_planners_exact_method() {
+        let mut state = 7_u64;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) % below
+        };
+        for round in 0..600 {
+            let (max, min) = (1 + random(12), 1 + random(4));
+            // Every other curve is concave, as most are; the rest may do as they like.
+            let mut rate = vec![0.0];
+            let mut gain = 100.0;
+            for _ in 0..max {
+                gain = match round % 2 {
+                    0 => gain * (0.5 + random(50) as f64 / 100.0),
+                    _ => random(100) as f64,
+                };
+                rate.push(rate.last().unwrap() + gain);
+            }
+            let (parallel, nodes) = (1 + random(7) as u32, random(40) as u32);
+            let expected = planned(&rate, min as u32, parallel, nodes);
+            let found = split_rate(&rate, min as u32, parallel, f64::from(nodes));
+            assert!(
+                (found - expected).abs() <= 1e-9 * expected,
+                "{rate:?} min {min}, {parallel} on {nodes}: {found}, not {expected}"
+            );
+        }
     }
 }

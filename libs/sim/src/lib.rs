@@ -4,13 +4,13 @@
 //! [`Trace`] turns a hole list into a [`Recording`] in memory; [`replay`] drives the planner
 //! over any recording and counts what comes of it; [`report`] draws it.
 
-mod account;
 mod efficiency;
 mod foresight;
 mod history;
 mod limits;
 mod loss;
 pub mod pool_stats;
+mod published;
 mod recording;
 mod replay;
 pub mod report;
@@ -22,17 +22,14 @@ mod summary;
 mod trace;
 mod world;
 
-pub use account::Account;
-pub use efficiency::{dedicated_samples, split_rate};
+pub use efficiency::dedicated_samples;
 pub use foresight::Foresight;
 pub use history::{Day, Gantt, GanttRow, GanttSegment, History, LIVES, Life, POINTS, Point, SIZES};
 pub use lacuna_planner::objective::{NamedExpressions, Objective};
 pub use loss::Loss;
 pub use recording::{EndHint, Recording, StepRef, Steps};
 pub use replay::{Decision, Hooks, Progress, Replayed, SimError, replay};
-pub use settings::{
-    Dedicated, Forecasting, GanttWindow, JointSolver, Lookahead, Model, Settings, TrainerEnd,
-};
+pub use settings::{Dedicated, Forecasting, GanttWindow, Lookahead, Model, Settings, TrainerEnd};
 pub use simulated::{JobCounts, Simulated, Simulation, Survey, SurveyProgress};
 pub use solve_times::SolveTimes;
 pub use summary::{OrderEvidence, OrderFound, SolveSeconds, Summary, Verified};

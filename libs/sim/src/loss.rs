@@ -1,4 +1,5 @@
-//! Where the work went that dedicated nodes would have done.
+//! Where the work went that dedicated nodes would have done: the samples lost to changes as
+//! [`lacuna_trainer::measure`] defines them, and what no change took.
 
 use serde::{Deserialize, Serialize};
 

@@ -80,23 +80,26 @@ pub struct StepRef<'a> {
     pub closed: &'a [u32],
     /// Nodes that become idle, each with the start of its hole (Unix milliseconds).
     pub opened: &'a [(u32, i64)],
-    /// What the machine's own scheduler has newly come to expect of the present holes, those
-    /// that open at this step included; ascending by node, each at most once. Empty for a
-    /// recording that knows of no scheduler.
+    /// Changes of the planned starts of the present holes, those that open at this step
+    /// included; ascending by node, each at most once. Empty for a recording without planned
+    /// starts.
     pub hints: &'a [EndHint],
 }
 
-/// When a scheduler wants a present hole for a planned job or a reservation, as it sees things
-/// at a step: a belief made of requested walltimes, which may be withdrawn, and never the truth.
+/// The planned start of a present hole as its scheduler announces it at a step, for a waiting job
+/// or a reservation. It follows from requested walltimes and may be withdrawn.
 ///
-/// It holds until the next hint for the node, or until the hole ends. A new hole is expected by
-/// nobody until a hint says so. Nothing is told when the moment passes and the hole is still
-/// there: the job before it may run over its walltime.
+/// It holds until the next hint for the node, or until the hole ends. A new hole has none. A
+/// planned start that passes is no hint: the job before it may run over its walltime. A [`Trace`]
+/// withdraws it after [`PlannedStart::LAPSE`].
+///
+/// [`Trace`]: crate::Trace
+/// [`PlannedStart::LAPSE`]: lacuna_model::PlannedStart::LAPSE
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EndHint {
     /// The node's number.
     pub node: u32,
-    /// The earliest moment at which it is wanted, seconds since the start of the recording,
-    /// later than the step that tells it; infinite if nobody wants it any more.
+    /// The planned start, seconds since the start of the recording, later than the step that
+    /// tells it; infinite if the plan is withdrawn.
     pub at_s: f64,
 }

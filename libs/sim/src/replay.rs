@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use lacuna_model::{Policy, Span, Timestamp, TrainerId, TrainerSpec};
+use lacuna_model::{Policy, Span, Stall, Timestamp, TrainerId, TrainerSpec};
 use lacuna_planner::objective::ObjectiveError;
 use lacuna_planner::{Problem, Sizes};
 use lacuna_schedlog::ReadError;
 use lacuna_timeline::batch::BatchError;
+use lacuna_trainer::measure;
 
 use crate::efficiency::Baseline;
 use crate::summary::Summary;
-use crate::world::{Decider, Kinds, Tally, World};
+use crate::world::{Decisions, Kinds, Tally, World};
 use crate::{History, Loss, Recording, Settings, SolveTimes, limits};
 
 /// Why a replay could not be run.
@@ -132,6 +133,12 @@ pub struct Decision<'a> {
     pub problem: &'a Problem,
     /// The answer.
     pub sizes: &'a Sizes,
+    /// The nodes of the pool, as the recording numbers them.
+    pub nodes: &'a [u32],
+    /// Whose each of them is from now on, as places in the problem.
+    pub owners: &'a [Option<u32>],
+    /// When, seconds since the start of the recording.
+    pub at_s: f64,
 }
 
 /// What a replay needs from outside.
@@ -182,19 +189,19 @@ pub fn replay(
     limits::check(recording, trainers, settings)?;
     let kinds = Kinds::new(trainers, settings)?;
     let save = hooks.save.as_deref_mut();
-    let mut decider = Decider::new(settings, hooks.stopwatch).showing(save);
+    let mut decisions = Decisions::new(settings, hooks.stopwatch).showing(save);
     let mut world = World::new(recording, trainers, &kinds, settings, history.is_some())?;
     world.run(
-        &mut decider,
+        &mut decisions,
         &mut watch("replay", recording, hooks.progress),
     )?;
     let tally = world.tally;
     let (order, oddities) = (world.order(), world.oddities());
     let mut history = world.take_history();
-    let times = std::mem::take(&mut decider.times);
-    let shortcuts = std::mem::take(&mut decider.shortcuts);
-    let (unproven, verified) = (decider.unproven, decider.verified);
-    drop(decider);
+    let times = std::mem::take(&mut decisions.times);
+    let shortcuts = std::mem::take(&mut decisions.shortcuts);
+    let (unproven, verified) = (decisions.unproven, decisions.verified);
+    drop(decisions);
 
     let unfinished = !settings.endless && tally.trainers_done < trainers.len() as u64;
     let whole = settings.endless || unfinished;
@@ -203,35 +210,39 @@ pub fn replay(
     } else {
         (tally.last_end_s, tally.offer_at_last_end)
     };
-    let equivalent_nodes = ratio(offer.node_s, seconds);
+    let equivalent_nodes = measure::equivalent_nodes(offer.node_s, seconds);
     let baseline = Baseline::new(trainers, settings, &kinds);
     let dedicated = baseline.samples(recording.start(), seconds, equivalent_nodes)?;
     if let Some(history) = &mut history {
         for day in &mut history.days {
             let start = recording.start() + Span::from_secs_f64(day.from_s);
             let length = day.until_s - day.from_s;
-            day.dedicated = baseline.samples(start, length, ratio(day.offered, length))?;
+            let nodes = measure::equivalent_nodes(day.offered, length);
+            day.dedicated = baseline.samples(start, length, nodes)?;
         }
     }
-    let charged = (tally.rescale_cost, tally.preempt_cost);
+    // Simulated trainers do nothing again.
+    let redone = Stall::default();
+    let rescale = measure::samples_lost(tally.rescale_cost, &redone);
+    let preempt = measure::samples_lost(tally.preempt_cost, &redone);
     let spare = (equivalent_nodes - baseline.usable_nodes()).max(0.0) * seconds;
     let zero_cost_fraction = if settings.endless {
         let free = zero_cost(recording, trainers, settings, hooks)?;
-        Some(ratio(tally.samples, free))
+        Some(measure::share(tally.samples, free))
     } else {
         None
     };
     let summary = Summary {
-        efficiency: ratio(tally.samples, dedicated),
+        efficiency: measure::efficiency(tally.samples, dedicated),
         hours: seconds / 3600.0,
         equivalent_nodes,
         harvested_node_hours: tally.used / 3600.0,
-        idle_share_used: ratio(tally.used, offer.node_s),
+        idle_share_used: measure::idle_share_used(tally.used, offer.node_s),
         samples: tally.samples,
         zero_cost_fraction,
-        rescale_cost_fraction: ratio(tally.rescale_cost, tally.samples),
-        preempt_cost_fraction: ratio(tally.preempt_cost, tally.samples),
-        loss: Loss::new(dedicated, tally.samples, charged, offer, spare),
+        rescale_cost_fraction: measure::share(rescale, tally.samples),
+        preempt_cost_fraction: measure::share(preempt, tally.samples),
+        loss: Loss::new(dedicated, tally.samples, (rescale, preempt), offer, spare),
         preemptions: tally.preemptions,
         rescales: tally.rescales,
         rescales_at_hits: tally.rescales_at_hits,
@@ -278,7 +289,7 @@ fn zero_cost(
     let kinds = Kinds::new(trainers, &free)?;
     let mut world = World::new(recording, trainers, &kinds, &free, false)?;
     let mut watch = watch("zero-cost bound", recording, hooks.progress);
-    world.run(&mut Decider::new(&free, &|| 0.0), &mut watch)?;
+    world.run(&mut Decisions::new(&free, &|| 0.0), &mut watch)?;
     Ok(world.tally.samples)
 }
 
@@ -300,9 +311,4 @@ fn watch<'a>(
             });
         }
     }
-}
-
-/// `a / b`, and 0 where nothing was offered.
-fn ratio(a: f64, b: f64) -> f64 {
-    if b > 0.0 { a / b } else { 0.0 }
 }

@@ -93,18 +93,6 @@ impl Lookahead {
     }
 }
 
-/// Who solves what [`Policy::Forecast`] asks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum JointSolver {
-    /// The dynamic programme.
-    #[default]
-    Dp,
-    /// The programme over patterns where it [is quick](lacuna_planner::patterns::is_quick), else the
-    /// dynamic programme.
-    Size,
-}
-
 /// How a forecasting policy forecasts and weighs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Forecasting {
@@ -119,9 +107,6 @@ pub struct Forecasting {
     pub hints: bool,
     /// How the allocation weighs things.
     pub joint: JointSettings,
-    /// Who solves it.
-    #[serde(default)]
-    pub by: JointSolver,
 }
 
 fn yes() -> bool {
@@ -136,12 +121,12 @@ impl Default for Forecasting {
             together: true,
             hints: true,
             joint: JointSettings::default(),
-            by: JointSolver::default(),
         }
     }
 }
 
-/// All that a replay depends on besides its input. The default is the published setting.
+/// All that a replay depends on besides its input. The default decides as the planner service does,
+/// in the published accounting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Who decides.
@@ -161,10 +146,8 @@ pub struct Settings {
     /// What is maximised of single trainers, in place of that.
     #[serde(default, skip_serializing_if = "NamedExpressions::is_empty")]
     pub objectives: NamedExpressions,
-    /// Whether a trainer that starts from no nodes pays its cost of growing: `up_s` seconds at
-    /// its rate after the start. As published it starts free. The planner then counts a start
-    /// as worth `1 - up_s / T` of its rate over the horizon T, but never less than 1 %, so that
-    /// a horizon below the cost of a start does not keep trainers from idle nodes for ever.
+    /// Whether a trainer that starts from no nodes pays its cost of growing, at its rate after the
+    /// start, unless it names a cost of its own. As published it starts free.
     #[serde(default)]
     pub charge_starts: bool,
     /// What work done is measured by.
@@ -194,7 +177,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            policy: Policy::Dp,
+            policy: Policy::Auto,
             horizon: Span::from_secs(120),
             max_parallel: 10,
             cost_scale: 1.0,
@@ -211,6 +194,18 @@ impl Default for Settings {
             endless: false,
             seed: 1,
             verify: false,
+        }
+    }
+}
+
+impl Settings {
+    /// As BFTrainer decides (arXiv 2106.12091): sizes that are optimal over a fixed horizon, on
+    /// nodes at random.
+    #[must_use]
+    pub fn published() -> Self {
+        Self {
+            policy: Policy::Dp,
+            ..Self::default()
         }
     }
 }

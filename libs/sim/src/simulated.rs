@@ -5,7 +5,6 @@
 //! length. Only a log whose jobs do not come in order of submission is kept in memory, if it is
 //! small enough to be sorted there.
 
-mod beliefs;
 mod feed;
 mod survey;
 mod walk;

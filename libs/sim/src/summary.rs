@@ -132,18 +132,17 @@ impl OrderFound {
 /// The figures of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// U: work done, over the work of the same trainers on `equivalent_nodes` dedicated nodes
-    /// in the same time.
+    /// U: samples done over dedicated samples, those of the same trainers on `equivalent_nodes`
+    /// dedicated nodes in the same time. [`lacuna_trainer::measure`] defines this and what follows.
     pub efficiency: f64,
     /// From the start to the end of the last trainer, or of the recording if that comes first.
     pub hours: f64,
     /// Node-time offered over time: dedicated nodes that would offer as much.
     pub equivalent_nodes: f64,
-    /// Node-hours that trained.
+    /// Node-hours that trainers held until their work was done, stalls included.
     pub harvested_node_hours: f64,
-    /// Share of the idle node-time that was used: node-seconds that trained, time lost to changes
-    /// included, over node-seconds in the pool, both until the end of `hours`; 0 if nothing was
-    /// idle. It is the measure by which HPC-Whisk (Przybylski et al., SC22) reports what its
+    /// Idle share used: harvested over idle node-seconds, both until the end of `hours`; 0 if nothing
+    /// was idle. It is the measure by which HPC-Whisk (Przybylski et al., SC22) reports what its
     /// pilots held of the time in which nodes were idle or held by them. It says nothing about
     /// what became of that time; efficiency does.
     #[serde(default)]
@@ -153,9 +152,9 @@ pub struct Summary {
     /// Work done over the work in the same time if rescaling and preemption cost nothing and
     /// each event were re-optimised. Only with an endless list of trainers.
     pub zero_cost_fraction: Option<f64>,
-    /// Samples lost to changes that the planner made, over samples done.
+    /// Share lost to rescaling: samples lost to changes by the planner, over samples done.
     pub rescale_cost_fraction: f64,
-    /// Samples lost to nodes that left, over samples done.
+    /// Share lost to preemption: samples lost to nodes that left, over samples done.
     pub preempt_cost_fraction: f64,
     /// Where the work went that dedicated nodes would have done.
     pub loss: Loss,

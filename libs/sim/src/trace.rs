@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use lacuna_model::{HoleRecord, NodeId, Timestamp};
+use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
 use lacuna_schedlog::{Moment, Window, moments};
 
-use crate::{Recording, SimError, StepRef, Steps};
+use crate::{EndHint, Recording, SimError, StepRef, Steps};
 
 /// Everything that happens to the pool at one time.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +18,8 @@ struct Step {
     closed: Range<u32>,
     /// Which of the trace's arrivals.
     opened: Range<u32>,
+    /// Which of the trace's planned starts.
+    hints: Range<u32>,
 }
 
 /// What happens to the pool, step by step, with nodes numbered from 0 in the order of their
@@ -31,6 +33,7 @@ pub struct Trace {
     steps: Vec<Step>,
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
+    hints: Vec<EndHint>,
     /// Holes that had ended before the start.
     history: u64,
     /// What happened before the start, if that is kept.
@@ -43,6 +46,29 @@ impl Trace {
     #[must_use]
     pub fn new(
         records: &[HoleRecord],
+        nodes: Option<&HashSet<NodeId>>,
+        start: Timestamp,
+        end: Option<Timestamp>,
+    ) -> Self {
+        Self::cut(records, &[], nodes, start, end)
+    }
+
+    /// As [`new`](Self::new) and [`with_past`](Self::with_past), with the planned starts that the
+    /// batch scheduler announced of the holes. They count as [`moments`] says.
+    #[must_use]
+    pub fn with_planned(
+        records: &[HoleRecord],
+        planned: &[PlannedStart],
+        nodes: Option<&HashSet<NodeId>>,
+        start: Timestamp,
+        end: Option<Timestamp>,
+    ) -> Self {
+        Self::cut(records, planned, nodes, start, end).after(records, planned, nodes)
+    }
+
+    fn cut(
+        records: &[HoleRecord],
+        planned: &[PlannedStart],
         nodes: Option<&HashSet<NodeId>>,
         start: Timestamp,
         end: Option<Timestamp>,
@@ -66,17 +92,27 @@ impl Trace {
             steps: Vec::new(),
             closed: Vec::new(),
             opened: Vec::new(),
+            hints: Vec::new(),
             history,
             past: None,
         };
-        trace.fill(moments(records, nodes, window));
+        trace.fill(moments(records, planned, nodes, window));
         trace
     }
 
     /// Keeps what happened before the start, too, for those who learn from it. `records` and
     /// `nodes` are those that the trace was made of.
     #[must_use]
-    pub fn with_past(mut self, records: &[HoleRecord], nodes: Option<&HashSet<NodeId>>) -> Self {
+    pub fn with_past(self, records: &[HoleRecord], nodes: Option<&HashSet<NodeId>>) -> Self {
+        self.after(records, &[], nodes)
+    }
+
+    fn after(
+        mut self,
+        records: &[HoleRecord],
+        planned: &[PlannedStart],
+        nodes: Option<&HashSet<NodeId>>,
+    ) -> Self {
         let window = Window {
             start: None,
             end: Some(self.start),
@@ -88,10 +124,11 @@ impl Trace {
             steps: Vec::new(),
             closed: Vec::new(),
             opened: Vec::new(),
+            hints: Vec::new(),
             history: 0,
             past: None,
         };
-        let mut before = moments(records, nodes, window);
+        let mut before = moments(records, planned, nodes, window);
         // What happens at the start itself is told by the walk from there.
         before.retain(|moment| moment.at < self.start);
         past.fill(before);
@@ -108,6 +145,7 @@ impl Trace {
             known.map(|(number, name)| (name.clone(), number)).collect();
         for moment in moments {
             let (closed, opened) = (trace.closed.len() as u32, trace.opened.len() as u32);
+            let hints = trace.hints.len();
             for node in moment.closed {
                 trace.closed.extend(numbers.get(&node));
             }
@@ -119,10 +157,21 @@ impl Trace {
                 });
                 trace.opened.push((number, hole.since.unix_ms()));
             }
+            for (node, planned) in moment.planned {
+                let after_s = |at: Timestamp| at.since(start).as_secs_f64();
+                trace.hints.extend(numbers.get(&node).map(|&node| EndHint {
+                    node,
+                    at_s: planned.map_or(f64::INFINITY, after_s),
+                }));
+            }
+            if let Some(hints) = trace.hints.get_mut(hints..) {
+                hints.sort_by_key(|hint| hint.node);
+            }
             trace.steps.push(Step {
                 at_s: moment.at.since(start).as_secs_f64(),
                 closed: closed..trace.closed.len() as u32,
                 opened: opened..trace.opened.len() as u32,
+                hints: hints as u32..trace.hints.len() as u32,
             });
         }
     }
@@ -139,9 +188,11 @@ impl Trace {
                 at_s: 0.0,
                 closed: 0..0,
                 opened: 0..nodes,
+                hints: 0..0,
             }],
             closed: Vec::new(),
             opened: (0..nodes).map(|node| (node, since)).collect(),
+            hints: Vec::new(),
             history: 0,
             past: None,
         }
@@ -242,7 +293,7 @@ impl Steps for Walk<'_> {
             at_s: step.at_s,
             closed: self.trace.closed.get(range(&step.closed)).unwrap_or(&[]),
             opened: self.trace.opened.get(range(&step.opened)).unwrap_or(&[]),
-            hints: &[],
+            hints: self.trace.hints.get(range(&step.hints)).unwrap_or(&[]),
         }))
     }
 }

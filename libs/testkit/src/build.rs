@@ -86,6 +86,7 @@ pub fn spec(name: &str, max_nodes: u32) -> TrainerSpec {
         rescale: RescaleCost {
             up_s: 20.0,
             down_s: 5.0,
+            start_s: None,
         },
         work: Work::Samples(1e9),
         launch: Launch::Simulated,

@@ -1,9 +1,11 @@
 //! For tests alone: a nats-server of one's own, golden files, builders.
 
 mod build;
+mod figures;
 mod golden;
 mod nats;
 
 pub use build::{events, hole, node, pool, record, spec};
+pub use figures::{Figures, figures};
 pub use golden::golden;
 pub use nats::{TestNats, connect, data_dir};

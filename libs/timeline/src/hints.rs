@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_model::{NodeId, PlannedStart, Timestamp};
 
 /// A batch job with a planned start on named nodes. The plan may be withdrawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +23,6 @@ pub struct Reserved {
     /// Until when.
     pub end: Timestamp,
 }
-
-/// How long after its planned start a job's plan is still believed.
-const BELIEVED: Span = Span::from_secs(3600);
 
 /// The newest word on every planned job and reservation. A plan is forgotten an hour after
 /// its start, a reservation at its end, so that memory stays bounded.
@@ -58,7 +55,8 @@ impl Hints {
 
     /// Forgets what has passed.
     pub(crate) fn expire(&mut self, now: Timestamp) {
-        self.planned.retain(|_, plan| plan.start + BELIEVED >= now);
+        self.planned
+            .retain(|_, plan| plan.start + PlannedStart::LAPSE >= now);
         self.reserved.retain(|_, kept| kept.end > now);
     }
 

@@ -223,6 +223,13 @@ impl PoolKeeper {
         self.at
     }
 
+    /// Whether a number comes from a publisher that has started anew (K8). It may not know the
+    /// newest that is known here, so half of the jump is enough.
+    #[must_use]
+    pub fn has_jumped(&self, seq: u64) -> bool {
+        self.begun && seq >= self.upto.saturating_add(RESTART_JUMP / 2)
+    }
+
     /// What the scheduler says of the future.
     #[must_use]
     pub fn hints(&self) -> &Hints {
@@ -424,8 +431,7 @@ impl PoolKeeper {
             self.newest = seq;
             self.at = at;
         }
-        // The publisher may not know the newest that we have seen: half of the jump is enough.
-        let jumped = self.begun && seq >= self.upto.saturating_add(RESTART_JUMP / 2);
+        let jumped = self.has_jumped(seq);
         let anew = jumped && at < self.at;
         self.old_in_row = 0;
         self.counts.snapshots += 1;

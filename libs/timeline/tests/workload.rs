@@ -1,8 +1,11 @@
 //! Generated machines.
 
+use std::collections::BTreeMap;
+
+use lacuna_model::Timestamp;
 use lacuna_timeline::batch::{BatchJob, Machine, Simulator, simulate};
 use lacuna_timeline::workload::{
-    self, Workload, WorkloadError, calibrate, generated_machine, machine,
+    self, Workload, WorkloadError, calibrate, generated_machine, generated_trace, machine,
 };
 
 const SEED: u64 = 11;
@@ -34,6 +37,62 @@ fn a_generated_machine_is_the_same_each_time_and_differs_by_seed() {
     let first = generated_machine(128, 2, SEED).unwrap();
     assert_eq!(first, generated_machine(128, 2, SEED).unwrap());
     assert_ne!(first, generated_machine(128, 2, SEED + 1).unwrap());
+}
+
+#[test]
+fn planned_starts_of_a_generated_machine_are_what_its_scheduler_wants() {
+    println!("seed {SEED}");
+    let (holes, planned) = generated_trace(64, 1, SEED).unwrap();
+    assert_eq!(holes, generated_machine(64, 1, SEED).unwrap());
+    assert!(planned.is_sorted_by_key(|one| one.at));
+    assert!(
+        planned
+            .iter()
+            .all(|one| one.start.is_none_or(|start| start > one.at))
+    );
+    // The same machine, by what the scheduler wants at each moment.
+    let workload = Workload {
+        nodes: 64,
+        days: 1,
+        seed: SEED,
+        utilisation: 0.93,
+    };
+    let calibrated = calibrate(&workload).unwrap();
+    let names = workload::node_names(64);
+    let midnight = machine(&workload).unwrap().from;
+    let second = |at: Timestamp| at.since(midnight).as_ms() / 1000 + calibrated.from;
+    let mut simulator = Simulator::new(Machine::new(64), calibrated.jobs.iter().copied()).unwrap();
+    let mut told = BTreeMap::new();
+    let mut left = planned.iter().peekable();
+    let (mut wanted, mut moments) = (0, 0);
+    while simulator.next_at().is_some_and(|at| at < calibrated.until) {
+        let step = simulator.tick().unwrap().unwrap();
+        let at = step.at;
+        for node in step.taken.iter().flat_map(|run| run.nodes()) {
+            told.remove(&names[node as usize]);
+        }
+        if at < calibrated.from || simulator.next_at() == Some(at) {
+            continue;
+        }
+        while let Some(one) = left.next_if(|one| second(one.at) <= at) {
+            match one.start {
+                Some(start) => told.insert(one.node.clone(), second(start)),
+                None => told.remove(&one.node),
+            };
+        }
+        let mut expected = BTreeMap::new();
+        for run in simulator.wanted() {
+            let nodes = run.nodes.nodes();
+            expected.extend(
+                nodes.filter_map(|node| Some((names[node as usize].clone(), run.at?.max(at + 1)))),
+            );
+        }
+        wanted += expected.len();
+        moments += 1;
+        assert_eq!(told, expected, "second {at}");
+    }
+    println!("{moments} moments, {wanted} planned starts of present holes");
+    assert!(left.next().is_none() && moments > 300 && wanted > moments);
 }
 
 #[test]

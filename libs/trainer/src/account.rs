@@ -13,20 +13,23 @@
 //!   samples that state had absorbed when the run began: that replaces what was counted of
 //!   earlier runs, in both directions.
 //! - Work past the end of a trainer does not count.
-//! - A change of size costs seconds of training at the rate before the change (published
-//!   accounting of BFTrainer, arXiv 2106.12091): `rate_before * up_s` when it grows,
-//!   `rate_before * down_s` when it shrinks or is preempted, a preemption once however many
-//!   nodes are lost at one moment, and a start from zero nodes is free. The cost is owed in
-//!   samples and sat out by the next run first. A trainer that was hit and takes other nodes
-//!   while it still sits that out begins its pause again: that costs what it has sat out.
+//! - A change of the nodes costs seconds of training ([`stall_debt`], published accounting of
+//!   BFTrainer, arXiv 2106.12091): `rate_before * up_s` when the trainer grows, `rate_before *
+//!   down_s` when it shrinks or is preempted, a preemption once however many nodes are lost at
+//!   one moment, and `rate_after * start_s` when it starts from no nodes. The cost is stall
+//!   debt in samples, which the next run pays first. It is charged to simulated trainers alone:
+//!   what programs lose is measured ([`crate::measure`]).
+//! - A trainer that a departure has hit restarts anyway. A plan for it begins the pause again,
+//!   which costs what was paid of it so far: nothing at the moment of the departure.
 
 use std::collections::VecDeque;
 
 use lacuna_model::{
-    Launch, Phase, Progress, RunId, Span, Timestamp, TrainerRecord, TrainerSpec, Work,
+    Launch, Phase, Progress, RescaleCost, RunId, Span, Timestamp, TrainerRecord, Work,
 };
 
-use crate::simulated::owed_after;
+use crate::Ledger;
+use crate::measure::{self, Cause};
 
 /// Why the set of a trainer's nodes changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +43,7 @@ pub enum Change {
         /// The moment of the event: several losses of one moment are one preemption.
         at: Timestamp,
     },
-    /// The planner gives it other nodes while it sits out a loss.
+    /// The planner gives it other nodes, more, fewer or its first while it pauses for a loss.
     Repooled,
     /// Its program starts again on the same nodes.
     Restarted,
@@ -48,20 +51,52 @@ pub enum Change {
     Ended,
 }
 
-/// What a change costs, in samples; for [`Change::Repooled`] that depends on the books.
+impl Change {
+    /// What a plan does to a trainer that has `before` nodes and gets `after`, not as many.
+    /// `hit` says whether it pauses for a loss.
+    #[must_use]
+    pub const fn planned(before: u32, after: u32, hit: bool) -> Self {
+        if hit {
+            Self::Repooled
+        } else if after > before {
+            Self::Grown
+        } else {
+            Self::Shrunk
+        }
+    }
+
+    /// The cause that what it costs is booked under; none if it costs nothing.
+    #[must_use]
+    pub const fn cause(self) -> Option<Cause> {
+        match self {
+            Self::Grown | Self::Shrunk | Self::Repooled => Some(Cause::Rescale),
+            Self::Lost { .. } => Some(Cause::Preempt),
+            Self::Restarted => Some(Cause::Restart),
+            Self::Ended => None,
+        }
+    }
+}
+
+/// Rates of a trainer around a change of its nodes, samples/s; zero where it does not run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    /// On the nodes before.
+    pub before: f64,
+    /// On the nodes after.
+    pub after: f64,
+}
+
+/// Stall debt of a change of the nodes, samples. `start_s` is that of
+/// [`lacuna_model::TrainerSpec::start_s`]. [`Change::Repooled`] is for nothing here: a pause
+/// that begins again costs what was paid of it, which only the account knows.
 #[must_use]
-pub fn cost(spec: &TrainerSpec, nodes_before: u32, change: Change) -> f64 {
-    let seconds = match change {
-        Change::Grown => spec.rescale.up_s,
-        Change::Shrunk | Change::Lost { .. } | Change::Restarted => spec.rescale.down_s,
+pub fn stall_debt(rescale: &RescaleCost, start_s: f64, change: Change, rates: Rates) -> f64 {
+    match change {
+        Change::Grown if rates.before <= 0.0 => rates.after * start_s,
+        Change::Grown => rates.before * rescale.up_s,
+        Change::Shrunk | Change::Lost { .. } | Change::Restarted => rates.before * rescale.down_s,
         Change::Repooled | Change::Ended => 0.0,
-    };
-    let rate = if nodes_before >= spec.min_nodes {
-        spec.throughput.at(nodes_before)
-    } else {
-        0.0
-    };
-    rate * seconds
+    }
 }
 
 /// What counts of a run that has ended.
@@ -94,6 +129,10 @@ struct Closed {
     credit: Credit,
     /// Samples counted of it.
     counted: f64,
+    /// Samples that it reported.
+    reported: f64,
+    /// Why it ended, for what is done again of it.
+    cause: Option<Cause>,
     /// Reports of later moments are not counted.
     until: Timestamp,
 }
@@ -122,6 +161,8 @@ pub struct Account {
     /// The newest moment that the present run has reported.
     reported: Option<Timestamp>,
     closed: VecDeque<Closed>,
+    /// Why the present run began, or why the one before it ended if there were no nodes between.
+    began: Option<Cause>,
     /// The last moment at which a loss was charged.
     lost_at: Option<Timestamp>,
 }
@@ -143,8 +184,8 @@ impl Account {
         self.reported = Some(Timestamp::default());
     }
 
-    /// Ends the present run at `at`, charges the change, and begins the next run with the
-    /// number after it. `record.nodes` must still be those of the run that ends.
+    /// Ends the present run at `at`, charges the change to `after` nodes, and begins the next
+    /// run with the number after it. `record.nodes` must still be those of the run that ends.
     ///
     /// Returns whether the change was charged as a new loss (several losses of one moment
     /// are one).
@@ -152,6 +193,7 @@ impl Account {
         &mut self,
         record: &mut TrainerRecord,
         change: Change,
+        after: u32,
         at: Timestamp,
         allowance: Span,
     ) -> bool {
@@ -162,6 +204,7 @@ impl Account {
             Credit::All => record.samples_run,
             Credit::Saved => record.saved_run.min(record.samples_run),
         };
+        let mut ledger = Ledger::indebted(record.owed);
         if before > 0 {
             if self.closed.len() == REMEMBERED {
                 self.closed.pop_front();
@@ -170,36 +213,53 @@ impl Account {
                 run: record.run,
                 credit,
                 counted,
+                reported: record.samples_run,
+                cause: change.cause(),
                 until: at + allowance,
             });
             if simulated {
-                let elapsed = at.since(self.owed_at);
-                record.owed = owed_after(record.owed, record.rate(), elapsed);
+                ledger.advance(at.since(self.owed_at).as_secs_f64(), record.rate());
             }
+        }
+        measure::held(record, at);
+        if let Some(cause) = change.cause() {
+            measure::redone(record, cause, record.samples_run - counted);
+        }
+        if before > 0 || self.began.is_none() {
+            self.began = change.cause();
         }
         record.samples_before += counted;
         record.samples_run = 0.0;
         record.saved_run = 0.0;
 
         let again = matches!(change, Change::Lost { at } if self.lost_at == Some(at));
-        let cost = if again {
-            0.0
-        } else if change == Change::Repooled && before > 0 {
-            (record.run_owed - record.owed).max(0.0)
-        } else {
-            cost(&record.spec, before, change)
+        let rates = Rates {
+            before: record.spec.rate(before),
+            after: record.spec.rate(after),
         };
-        match change {
-            Change::Grown | Change::Shrunk | Change::Repooled => record.rescale_cost += cost,
-            Change::Lost { at } => {
-                self.lost_at = Some(at);
-                record.preempt_cost += cost;
+        let cost = match change {
+            _ if again || !simulated => 0.0,
+            Change::Repooled => (record.run_owed - ledger.debt()).max(0.0),
+            _ => {
+                let spec = &record.spec;
+                stall_debt(&spec.rescale, spec.start_s(), change, rates)
             }
-            Change::Restarted => record.preempt_cost += cost,
-            Change::Ended => {}
+        };
+        ledger.charge(cost);
+        if let Some(cause) = change.cause() {
+            // A start stalls the nodes that it begins on.
+            let rate = if rates.before > 0.0 {
+                rates.before
+            } else {
+                rates.after
+            };
+            measure::stalled(record, cause, measure::share(cost, rate), cost);
+        }
+        if let Change::Lost { at } = change {
+            self.lost_at = Some(at);
         }
         // A real program pays in time by itself; only the simulated one has to be told.
-        record.owed = if simulated { record.owed + cost } else { 0.0 };
+        record.owed = if simulated { ledger.debt() } else { 0.0 };
         record.run = RunId(record.run.0 + 1);
         record.run_since = at;
         record.run_owed = record.owed;
@@ -229,6 +289,11 @@ impl Account {
             if let Some(base) = report.base {
                 // What the model has absorbed is the truth: whatever earlier runs have still
                 // to say is in it, and what it had lost is not.
+                if base < before
+                    && let Some(cause) = self.began
+                {
+                    measure::redone(record, cause, before - base);
+                }
                 record.samples_before = base;
                 self.closed.clear();
             }
@@ -256,6 +321,11 @@ impl Account {
                     Credit::Saved => saved.min(report.samples),
                 };
                 let more = (done - closed.counted).max(0.0).min(left);
+                if let (Credit::Saved, Some(cause)) = (closed.credit, closed.cause) {
+                    let unheard = (report.samples - closed.reported).max(0.0);
+                    closed.reported += unheard;
+                    measure::redone(record, cause, unheard - more);
+                }
                 closed.counted += more;
                 record.samples_before += more;
                 if self.reported.is_none() {
@@ -285,5 +355,56 @@ pub fn is_done(record: &TrainerRecord) -> bool {
     match record.spec.work {
         Work::Samples(work) => record.samples() + 1e-6 >= work,
         Work::UntilExit => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RESCALE: RescaleCost = RescaleCost {
+        up_s: 18.0,
+        down_s: 12.0,
+        start_s: None,
+    };
+
+    #[test]
+    fn growing_and_shrinking_cost_the_rate_before_and_a_start_the_rate_after() {
+        let lost = Change::Lost {
+            at: Timestamp::default(),
+        };
+        for (change, before, after, debt) in [
+            (Change::Grown, 20.0, 40.0, 360.0),
+            (Change::Shrunk, 40.0, 20.0, 480.0),
+            (Change::Shrunk, 40.0, 0.0, 480.0),
+            (lost, 40.0, 0.0, 480.0),
+            (Change::Restarted, 40.0, 40.0, 480.0),
+            (Change::Grown, 0.0, 40.0, 1_600.0),
+            // Nodes below the minimum: nothing ran there.
+            (Change::Grown, 0.0, 0.0, 0.0),
+            (Change::Shrunk, 0.0, 0.0, 0.0),
+            (lost, 0.0, 0.0, 0.0),
+            (Change::Repooled, 40.0, 80.0, 0.0),
+            (Change::Repooled, 0.0, 80.0, 0.0),
+            (Change::Ended, 40.0, 0.0, 0.0),
+        ] {
+            let rates = Rates { before, after };
+            let found = stall_debt(&RESCALE, 40.0, change, rates);
+            assert_eq!(found, debt, "{change:?} {rates:?}");
+        }
+    }
+
+    #[test]
+    fn a_plan_for_one_that_was_hit_is_a_new_placement_whatever_its_size() {
+        for (before, after, hit, change) in [
+            (2, 4, false, Change::Grown),
+            (4, 2, false, Change::Shrunk),
+            (0, 4, false, Change::Grown),
+            (2, 4, true, Change::Repooled),
+            (4, 2, true, Change::Repooled),
+            (0, 4, true, Change::Repooled),
+        ] {
+            assert_eq!(Change::planned(before, after, hit), change);
+        }
     }
 }

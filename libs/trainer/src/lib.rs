@@ -1,7 +1,10 @@
 //! The life of an elastic trainer, as plain state machines: time is an argument, and what
 //! must happen leaves as a list of effects.
 //!
+//! - [`Queue`]: which submitted trainer goes first;
+//! - [`Ledger`]: samples and stall debt of a simulated trainer over time;
 //! - [`account`]: how samples and costs are counted;
+//! - [`measure`]: what efficiency, harvest, loss and samples lost are;
 //! - [`simulated`]: how far a simulated trainer has come at a moment;
 //! - [`book`]: control's side: admission, leases, runs, commands;
 //! - [`controls`]: what the operator wants of the use of nodes, and what holds at a moment;
@@ -11,8 +14,13 @@ pub mod account;
 pub mod agent;
 pub mod book;
 pub mod controls;
+pub mod measure;
 pub mod simulated;
 
+mod ledger;
 mod now;
+mod queue;
 
+pub use ledger::Ledger;
 pub use now::Now;
+pub use queue::Queue;

@@ -1,25 +1,19 @@
-//! How far a simulated trainer has come: progress by the scaling curve, rescale costs first.
-//!
-//! A run of `n` nodes makes `P(n)` samples a second. What it owes for the last change of its
-//! size is sat out first: as long as samples are owed, time pays for them and nothing else.
+//! How far a simulated trainer has come: a run of `n` nodes makes `P(n)` samples a second, which
+//! pay its stall debt first ([`Ledger`]).
 
 use lacuna_model::{Assignment, Span, Timestamp, Work};
+
+use crate::Ledger;
 
 /// Where a simulated run stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Standing {
     /// Samples of this run so far.
     pub samples: f64,
-    /// Samples' worth of rescale cost not yet sat out.
+    /// Stall debt, samples.
     pub owed: f64,
     /// Whether the trainer's work is done.
     pub done: bool,
-}
-
-/// What is still owed after `elapsed` at `rate` samples/s.
-#[must_use]
-pub fn owed_after(owed: f64, rate: f64, elapsed: Span) -> f64 {
-    (owed - rate * elapsed.as_secs_f64().max(0.0)).max(0.0)
 }
 
 /// Samples that this run may still make: what is left of the trainer's work.
@@ -31,17 +25,21 @@ pub fn left(assignment: &Assignment) -> f64 {
     }
 }
 
+/// Samples/s on the nodes of the run.
+fn rate(assignment: &Assignment) -> f64 {
+    assignment.throughput.at(assignment.members.len() as u32)
+}
+
 /// Where the run stands at `now` (cluster time). Work past the end does not count.
 #[must_use]
 pub fn standing(assignment: &Assignment, now: Timestamp) -> Standing {
-    let rate = assignment.throughput.at(assignment.members.len() as u32);
-    let made = rate * now.since(assignment.since).as_secs_f64().max(0.0);
+    let mut ledger = Ledger::indebted(assignment.owed);
+    ledger.advance(now.since(assignment.since).as_secs_f64(), rate(assignment));
     let left = left(assignment);
-    let samples = (made - assignment.owed).max(0.0);
     Standing {
-        samples: samples.min(left),
-        owed: (assignment.owed - made).max(0.0),
-        done: samples >= left,
+        samples: ledger.done().min(left),
+        owed: ledger.debt(),
+        done: ledger.done() >= left,
     }
 }
 
@@ -49,12 +47,12 @@ pub fn standing(assignment: &Assignment, now: Timestamp) -> Standing {
 /// millisecond), if it ever will.
 #[must_use]
 pub fn finish(assignment: &Assignment) -> Option<Timestamp> {
-    let rate = assignment.throughput.at(assignment.members.len() as u32);
-    let left = left(assignment);
-    if !left.is_finite() || rate <= 0.0 {
+    let ledger = Ledger::indebted(assignment.owed);
+    let seconds = ledger.time_to(left(assignment), rate(assignment));
+    if !seconds.is_finite() {
         return None;
     }
-    let ms = ((assignment.owed + left) / rate * 1000.0).ceil();
+    let ms = (seconds * 1000.0).ceil();
     // Rounding may leave the last fraction of a sample undone; one more millisecond does it.
     let at = assignment.since + Span::from_ms(ms as i64);
     Some(if standing(assignment, at).done {
@@ -88,6 +86,7 @@ mod tests {
             rescale: RescaleCost {
                 up_s: 18.0,
                 down_s: 12.0,
+                start_s: None,
             },
             work,
             samples_before: 100.0,

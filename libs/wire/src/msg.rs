@@ -5,7 +5,8 @@ mod v1;
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
-    Epoch, NodeEvent, NodeId, Plan, Pool, RunId, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+    Efficiency, Epoch, NodeEvent, NodeId, Plan, Pool, RunId, Stalls, Timestamp, TrainerId,
+    TrainerRecord, TrainerSpec, is_default,
 };
 
 pub use lacuna_model::{
@@ -304,10 +305,19 @@ pub struct Totals {
     pub harvested_node_s: f64,
     /// Samples done by all trainers.
     pub samples: f64,
-    /// Rescale cost, in samples.
+    /// Stall cost of changes of size by the planner, in samples.
     pub rescale_cost: f64,
-    /// Cost of preemptions, in samples.
+    /// Stall cost of preemptions, in samples.
     pub preempt_cost: f64,
+    /// Stall cost of restarts of programs on the same nodes, in samples.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub restart_cost: f64,
+    /// Seconds stalled and samples redone, by cause.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stalls: Stalls,
+    /// Efficiency U so far.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub efficiency: Efficiency,
     /// Times that a trainer lost nodes unasked.
     pub preemptions: u64,
     /// Times that the planner changed a trainer's size.

@@ -46,6 +46,7 @@ fn run(node: &str, epoch: u64, trainer: &str) -> Command {
         rescale: RescaleCost {
             up_s: 0.0,
             down_s: 0.0,
+            start_s: None,
         },
         work: Work::UntilExit,
         samples_before: 0.0,

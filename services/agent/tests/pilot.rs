@@ -196,6 +196,7 @@ fn assignment(run: u64, members: &[&str], args: Vec<String>) -> Assignment {
         rescale: RescaleCost {
             up_s: 0.2,
             down_s: 0.2,
+            start_s: None,
         },
         work: Work::Samples(500.0),
         samples_before: 100.0,

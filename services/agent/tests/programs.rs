@@ -82,6 +82,7 @@ fn shell(script: &str) -> Assignment {
         rescale: RescaleCost {
             up_s: 0.0,
             down_s: 0.0,
+            start_s: None,
         },
         work: Work::Samples(500.0),
         samples_before: 120.0,

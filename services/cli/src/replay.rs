@@ -45,6 +45,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let mut bar = Bar::new(args.json);
     let mut log = args.log.clone();
     // Who knows all ends needs nobody's beliefs.
+    log.planned.clone_from(&args.planned);
     log.outlook = settings.policy.forecasts()
         && settings.forecast.hints
         && settings.lookahead != Lookahead::All;

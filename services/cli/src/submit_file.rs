@@ -104,6 +104,8 @@ struct Scaling {
 struct Rescale {
     up: Spanned<String>,
     down: Spanned<String>,
+    /// A start from no nodes.
+    start: Option<Spanned<String>>,
 }
 
 /// Reads a submit file. A trainer without `not_before` gets the zero of time as its time of
@@ -341,15 +343,19 @@ impl Context<'_> {
             "regroup" => (0.5, 0.5),
             _ => (18.0, 12.0),
         };
-        raw.rescale
-            .as_ref()
-            .map_or(Ok(RescaleCost { up_s, down_s }), |rescale| {
-                let rescale = rescale.get_ref();
-                Ok(RescaleCost {
-                    up_s: span(&rescale.up, "rescale.up")?,
-                    down_s: span(&rescale.down, "rescale.down")?,
-                })
-            })
+        let Some(rescale) = raw.rescale.as_ref().map(Spanned::get_ref) else {
+            return Ok(RescaleCost {
+                up_s,
+                down_s,
+                start_s: None,
+            });
+        };
+        let start = rescale.start.as_ref();
+        Ok(RescaleCost {
+            up_s: span(&rescale.up, "rescale.up")?,
+            down_s: span(&rescale.down, "rescale.down")?,
+            start_s: start.map(|s| span(s, "rescale.start")).transpose()?,
+        })
     }
 
     fn work(&self, raw: &Raw, start: usize) -> Result<Work, SubmitError> {

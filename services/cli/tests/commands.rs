@@ -191,6 +191,58 @@ fn a_generated_machine_is_the_same_for_the_same_seed() {
 }
 
 #[test]
+fn planned_starts_go_from_a_generated_machine_into_replay_and_forecast() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (holes, planned) = (path("holes.csv"), path("planned.csv.gz"));
+    let output = run(&[
+        "generate",
+        "--nodes",
+        "32",
+        "--days",
+        "1",
+        "--out",
+        &holes,
+        "--planned",
+        &planned,
+        "--json",
+    ]);
+    assert!(json(&output)["planned_starts"].as_u64().unwrap() > 100);
+    let events = |planned: &[&str]| {
+        let output = run(&[&["replay", holes.as_str(), "--json"], planned].concat());
+        json(&output)["events"].as_u64().unwrap()
+    };
+    let plain = events(&[]);
+    // This scheduler changes its plans only when a hole opens or ends.
+    assert_eq!(events(&["--planned", &planned]), plain);
+    // A moment at which a planned start alone changes is an event, too.
+    let text = std::fs::read_to_string(&holes).unwrap();
+    let long = text.lines().skip(1).find_map(|line| {
+        let mut words = line.split(',');
+        let (node, from) = (words.next()?, words.next()?.parse::<i64>().ok()?);
+        let until = words.next()?.parse::<i64>().ok()?;
+        (until - from > 600).then_some((node.to_owned(), from))
+    });
+    let (node, from) = long.unwrap();
+    let alone = path("alone.csv");
+    let rows = format!("at,node,start\n{},{node},{}\n", from + 1, from + 300);
+    std::fs::write(&alone, rows).unwrap();
+    assert_eq!(events(&["--planned", &alone]), plain + 1);
+    let refused = run(&["forecast", "eval", &holes, "--hints"]);
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        !refused.status.success() && text.contains("--planned"),
+        "{text}"
+    );
+    let wrong = run(&["replay", &holes, "--planned", &holes]);
+    let text = String::from_utf8_lossy(&wrong.stderr);
+    assert!(
+        text.contains("expected the header \"at,node,start\""),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_child_ends_when_its_parent_is_killed() {
     // The shell is the parent; `sleep` is what its child becomes.
     let script = format!(

@@ -3,6 +3,7 @@
 use lacuna_model::{UseState, WithheldBy};
 use lacuna_runtime::metrics::{self, Counter, Error, LATENCY_BOUNDS, Registry};
 use lacuna_trainer::book::{Note, Tally};
+use lacuna_trainer::measure::{self, Cause};
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
 /// Bounds for the time until an agent has given a node back, seconds.
@@ -27,7 +28,10 @@ pub struct Metrics {
     idle: Counter,
     harvested: Counter,
     samples: Counter,
-    cost: prometheus::CounterVec,
+    efficiency: prometheus::Gauge,
+    lost: prometheus::CounterVec,
+    stalled: prometheus::CounterVec,
+    redone: prometheus::CounterVec,
     preemptions: IntCounter,
     runs: IntCounterVec,
     ended: IntCounterVec,
@@ -74,14 +78,19 @@ impl Metrics {
             }
             Ok::<_, Error>(vec)
         };
-        let cost = prometheus::CounterVec::new(
-            prometheus::Opts::new(
-                "lacuna_control_cost_samples_total",
-                "samples lost to changes of size, by cause",
-            ),
-            &["cause"],
+        let by_cause = |name: &str, help: &str| {
+            let vec = prometheus::CounterVec::new(prometheus::Opts::new(name, help), &["cause"])?;
+            registry.register(Box::new(vec.clone()))?;
+            for cause in Cause::ALL {
+                let _ = vec.with_label_values(&[cause.name()]);
+            }
+            Ok::<_, Error>(vec)
+        };
+        let efficiency = prometheus::Gauge::new(
+            "lacuna_control_efficiency",
+            "efficiency: samples done over dedicated samples, since control first started; NaN where it is not known",
         )?;
-        registry.register(Box::new(cost.clone()))?;
+        registry.register(Box::new(efficiency.clone()))?;
         let latency = metrics::histograms(
             registry,
             "lacuna_control_event_to_command_seconds",
@@ -125,17 +134,29 @@ impl Metrics {
             trainers,
             idle: float(
                 "lacuna_control_idle_node_seconds_total",
-                "node-seconds in the pool, in the cluster's time",
+                "idle node-seconds: in the pool, in the cluster's time",
             )?,
             harvested: float(
                 "lacuna_control_harvested_node_seconds_total",
-                "node-seconds under a lease, in the cluster's time",
+                "harvested node-seconds: under a lease, in the cluster's time",
             )?,
             samples: float(
                 "lacuna_control_samples_total",
                 "samples done by all trainers",
             )?,
-            cost,
+            efficiency,
+            lost: by_cause(
+                "lacuna_control_lost_samples_total",
+                "samples lost: stall cost and samples redone, by cause",
+            )?,
+            stalled: by_cause(
+                "lacuna_control_stalled_seconds_total",
+                "seconds stalled: time of trainers without training, in the cluster's time, by cause",
+            )?,
+            redone: by_cause(
+                "lacuna_control_redone_samples_total",
+                "samples redone: those of ended incarnations that no checkpoint covers, by cause",
+            )?,
             preemptions: counter(
                 "lacuna_control_preemptions_total",
                 "times that a trainer lost nodes unasked",
@@ -326,14 +347,21 @@ impl Metrics {
         up(&self.idle, tally.idle_node_s);
         up(&self.harvested, tally.harvested_node_s);
         up(&self.samples, tally.samples);
-        up(
-            &self.cost.with_label_values(&["rescale"]),
-            tally.rescale_cost,
-        );
-        up(
-            &self.cost.with_label_values(&["preempt"]),
-            tally.preempt_cost,
-        );
+        for cause in Cause::ALL {
+            let stall = cause.of(&tally.stalls);
+            let cost = match cause {
+                Cause::Rescale => tally.rescale_cost,
+                Cause::Preempt => tally.preempt_cost,
+                Cause::Restart => tally.restart_cost,
+            };
+            let label = [cause.name()];
+            let lost = measure::samples_lost(cost, stall);
+            up(&self.lost.with_label_values(&label), lost);
+            up(&self.stalled.with_label_values(&label), stall.seconds);
+            up(&self.redone.with_label_values(&label), stall.redone);
+        }
+        let efficiency = tally.efficiency.known();
+        self.efficiency.set(efficiency.unwrap_or(f64::NAN));
     }
 
     /// Shows what comes of the operator's controls.
@@ -364,7 +392,82 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use lacuna_model::Held;
+    use lacuna_trainer::Now;
+    use lacuna_trainer::measure::{Offered, Worked};
+
     use super::*;
+
+    /// The core gives the figures of the table, and totals and metrics show them.
+    #[test]
+    fn figures_are_those_of_the_core() {
+        let figures = lacuna_testkit::figures();
+        let totals = figures.totals;
+        let worked = |samples| {
+            let mut record = lacuna_testkit::record(lacuna_testkit::spec("a", 16), 1, &[]);
+            record.samples_before = samples;
+            record.held = Held {
+                seconds: 900.0,
+                node_s: 4_500.0,
+            };
+            record
+        };
+        let records = [worked(420_000.0), worked(380_000.0)];
+        let offered = Offered {
+            seconds: 1000.0,
+            idle_node_s: totals.idle_node_s,
+            harvested_node_s: totals.harvested_node_s,
+            max_parallel: 10,
+        };
+        let trainers = records.iter().map(|record| Worked::of(record, None));
+        let tally = Tally {
+            since: Some(totals.since),
+            upto: Some(totals.now),
+            idle_node_s: totals.idle_node_s,
+            harvested_node_s: totals.harvested_node_s,
+            samples: totals.samples,
+            rescale_cost: totals.rescale_cost,
+            preempt_cost: totals.preempt_cost,
+            restart_cost: totals.restart_cost,
+            stalls: totals.stalls,
+            efficiency: measure::efficiency_of(trainers, &offered),
+            preemptions: totals.preemptions,
+            rescales: totals.rescales,
+            ..Tally::default()
+        };
+        assert_eq!(crate::start::totals(&tally, Now::default()), totals);
+        let registry = Registry::new();
+        let metrics = Metrics::new(&registry, &Tally::default()).unwrap();
+        metrics.tally(&tally);
+        let text = metrics::expose(&registry).unwrap();
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|value| value.trim().parse::<f64>().ok())
+        };
+        assert_eq!(
+            value("lacuna_control_efficiency "),
+            Some(figures.efficiency)
+        );
+        let used = measure::share(
+            value("lacuna_control_harvested_node_seconds_total ").unwrap(),
+            value("lacuna_control_idle_node_seconds_total ").unwrap(),
+        );
+        assert_eq!(used, figures.idle_share_used);
+        for (cause, lost, share) in figures.lost {
+            let name = format!("lacuna_control_lost_samples_total{{cause=\"{cause}\"}} ");
+            assert_eq!(value(&name), Some(lost));
+            assert_eq!(
+                lost / value("lacuna_control_samples_total ").unwrap(),
+                share
+            );
+        }
+        let stalled = "lacuna_control_stalled_seconds_total{cause=\"restart\"} ";
+        assert_eq!(value(stalled), Some(6.5));
+        // What is not known is no number.
+        metrics.tally(&Tally::default());
+        let text = metrics::expose(&registry).unwrap();
+        assert!(text.contains("lacuna_control_efficiency NaN"), "{text}");
+    }
 
     #[test]
     fn the_exposition_is_the_golden_one() {

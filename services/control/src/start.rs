@@ -85,6 +85,8 @@ pub(crate) async fn last_tally(ctx: &Context) -> Result<Tally, ServiceError> {
         samples: totals.samples,
         rescale_cost: totals.rescale_cost,
         preempt_cost: totals.preempt_cost,
+        restart_cost: totals.restart_cost,
+        stalls: totals.stalls,
         ..tally(&totals)
     })
 }
@@ -110,6 +112,9 @@ pub(crate) fn totals(tally: &Tally, now: Now) -> Totals {
         samples: tally.samples,
         rescale_cost: tally.rescale_cost,
         preempt_cost: tally.preempt_cost,
+        restart_cost: tally.restart_cost,
+        stalls: tally.stalls,
+        efficiency: tally.efficiency,
         preemptions: tally.preemptions,
         rescales: tally.rescales,
         trainers_done: tally.done,

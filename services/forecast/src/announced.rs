@@ -1,32 +1,8 @@
 //! The ends of holes that the scheduler announces, as a predictor takes them.
 
 use lacuna_forecast::{Certainty, Hint};
-use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_model::NodeId;
 use lacuna_timeline::PoolKeeper;
-
-/// Announcements are looked at again after this time: their moments pass.
-const AGAIN: Span = Span::from_secs(30);
-
-/// When announcements were last passed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Announced {
-    at: Option<Timestamp>,
-}
-
-impl Announced {
-    /// They may have changed, or the holes have.
-    pub(crate) fn touch(&mut self) {
-        self.at = None;
-    }
-
-    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
-        self.at.is_none_or(|at| now < at || now >= at + AGAIN)
-    }
-
-    pub(crate) fn done(&mut self, now: Timestamp) {
-        self.at = Some(now);
-    }
-}
 
 /// Every announced end of a present hole: planned starts, which may be withdrawn, and
 /// reservations, which hold. What is announced for a node without a hole ends none.

@@ -1,6 +1,6 @@
 //! What the service knows: the pool, the predictor, and how good the forecasts were.
 
-use lacuna_forecast::{FitTask, Fits, Fitted};
+use lacuna_forecast::{AnnouncedEnds, FitTask, Fits, Fitted};
 use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_timeline::{
     ASTRIDE, Change, Changes, Counts, HoleEnd, PoolKeeper, RESTART_JUMP, Sync, UnknownNodes,
@@ -8,7 +8,7 @@ use lacuna_timeline::{
 use lacuna_wire::msg::PoolState;
 
 use crate::Models;
-use crate::announced::{Announced, announced};
+use crate::announced::announced;
 use crate::learner::{ANEW, Upto};
 
 /// Whether there is a pool to speak of.
@@ -35,18 +35,21 @@ pub struct Odd {
 
 /// The pool and its predictors.
 ///
-/// At a start, the stream may hold a long past, and the newest snapshot tells the present. The
-/// past is worth reading: it is what the predictor learns from. So the snapshot is put aside
-/// until the events that it includes have been read ([`Forecaster::catch_up`]).
+/// The predictor learns from events: a snapshot tells neither the end of a hole exactly nor a
+/// planned start. So a snapshot is put aside until the events that it includes have come. At a
+/// start, these are the past of the stream ([`Forecaster::catch_up`]); later, those that the
+/// snapshot has overtaken.
 pub struct Forecaster {
     keeper: PoolKeeper,
     models: Models,
-    announced: Announced,
+    announced: AnnouncedEnds,
     odd: Odd,
     /// The moment of the newest forecast.
     as_of: Timestamp,
-    /// The snapshot that ends the catching up.
+    /// The snapshot that is put aside.
     present: Option<(NodeEvent, Option<Timestamp>)>,
+    /// Whether the past of the stream is being read.
+    catching_up: bool,
     correlation: String,
 }
 
@@ -67,10 +70,11 @@ impl Forecaster {
         Self {
             keeper: PoolKeeper::new(UnknownNodes::Accept),
             models,
-            announced: Announced::default(),
+            announced: AnnouncedEnds::default(),
             odd: Odd::default(),
             as_of: Timestamp::default(),
             present: None,
+            catching_up: false,
             correlation: String::new(),
         }
     }
@@ -80,10 +84,13 @@ impl Forecaster {
     /// holds no more.
     pub fn catch_up(&mut self, present: NodeEvent, kept: Option<Timestamp>) {
         self.present = Some((present, kept));
+        self.catching_up = true;
     }
 
-    /// Ends the catching up: the present is what the snapshot said.
+    /// The events that the snapshot put aside includes have come, or are lost: the present is
+    /// what the snapshot says.
     pub fn caught_up(&mut self) {
+        self.catching_up = false;
         if let Some((present, kept)) = self.present.take() {
             self.step_kept(&present, kept);
         }
@@ -108,7 +115,7 @@ impl Forecaster {
                 (Some(kept), Some(told)) => (kept + ASTRIDE, *told),
                 _ => (event.at, present.at),
             };
-            if event.seq > present.seq && by < than {
+            if self.catching_up && event.seq > present.seq && by < than {
                 // Later by its number, but older: from before the numbering began anew.
                 return Vec::new();
             } else if event.seq > present.seq {
@@ -128,6 +135,10 @@ impl Forecaster {
         let changes = self.step_kept(event, kept);
         if !changes.is_empty() && !correlation.is_empty() {
             correlation.clone_into(&mut self.correlation);
+        }
+        let all_came = |present: &NodeEvent| self.keeper.seq() >= present.seq;
+        if !self.catching_up && self.present.as_ref().is_some_and(|(p, _)| all_came(p)) {
+            self.caught_up();
         }
         lengths(&changes)
     }
@@ -149,17 +160,35 @@ impl Forecaster {
         });
     }
 
-    /// Takes a snapshot, unless the past is still being read.
+    /// Takes a snapshot, unless the past is still being read. One that has overtaken events is
+    /// put aside until they have come.
     pub fn snapshot(
         &mut self,
         snapshot: &NodeEvent,
         kept: Option<Timestamp>,
         correlation: &str,
     ) -> Vec<f64> {
-        if self.present.is_some() {
+        if self.catching_up {
+            return Vec::new();
+        }
+        if self.has_overtaken(snapshot) {
+            self.present = Some((snapshot.clone(), kept));
             return Vec::new();
         }
         self.event_kept(snapshot, kept, correlation)
+    }
+
+    /// Whether events that a snapshot includes are still to come. Those of a gap are lost, and
+    /// those of a publisher before this one do not count.
+    fn has_overtaken(&self, snapshot: &NodeEvent) -> bool {
+        let is_ahead = snapshot.seq > self.keeper.seq() && !self.keeper.has_jumped(snapshot.seq);
+        is_ahead && self.keeper.sync() == Sync::Fresh
+    }
+
+    /// Whether a snapshot is put aside until the events that it includes have come.
+    #[must_use]
+    pub fn awaits_events(&self) -> bool {
+        self.present.is_some()
     }
 
     fn step(&mut self, event: &NodeEvent) -> Changes {
@@ -172,7 +201,7 @@ impl Forecaster {
         let (newest, renumbered) = (keeper.newest_at(), keeper.counts().renumbered);
         let changes = self.keeper.step_kept(event, kept);
         let went_back = self.keeper.counts().renumbered > renumbered && event.at + ANEW < newest;
-        let is_early = self.present.is_none() && self.models.is_ahead_of(event.at);
+        let is_early = !self.catching_up && self.models.is_ahead_of(event.at);
         if went_back || is_early {
             // Another recording, or the same from its beginning.
             self.models.begin_anew();
@@ -273,7 +302,7 @@ impl Forecaster {
     /// Whether there is a pool to speak of.
     #[must_use]
     pub fn ready(&self) -> Ready {
-        if self.present.is_some() {
+        if self.catching_up {
             Ready::CatchingUp
         } else if self.keeper.sync() == Sync::Waiting {
             Ready::Waiting

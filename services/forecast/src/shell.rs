@@ -123,13 +123,20 @@ impl Shell {
                     quiet = 0;
                     self.events(event?, &mut events);
                 }
-                snapshot = snapshots.next() => self.snapshot(&snapshot?),
+                snapshot = snapshots.next() => {
+                    let awaited = self.forecaster.awaits_events();
+                    self.snapshot(&snapshot?);
+                    if !awaited {
+                        // The events that it has overtaken have their time from now on.
+                        quiet = 0;
+                    }
+                }
                 tick = ticks.next() => ctx.clock.update(&tick?.message),
                 fitted = self.fitting.ended(), if self.fitting.is_under_way() => self.fitted(fitted),
                 _ = timer.tick() => {
                     quiet += 1;
-                    // The stream holds nothing of the past.
-                    if quiet >= 2 && self.forecaster.ready() == Ready::CatchingUp {
+                    // The stream does not hold what the snapshot includes.
+                    if quiet >= 2 && self.forecaster.awaits_events() {
                         self.caught_up();
                     }
                 }
@@ -220,6 +227,12 @@ impl Shell {
     }
 
     fn caught_up(&mut self) {
+        if self.forecaster.ready() == Ready::Live {
+            tracing::warn!(
+                seq = self.forecaster.seq(),
+                "events that a snapshot includes have not come: it is taken in their place"
+            );
+        }
         self.forecaster.caught_up();
         self.publisher.note_change();
         tracing::info!(

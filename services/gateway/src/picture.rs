@@ -2,6 +2,7 @@
 
 use lacuna_model::{EventKind, NodeId, Outcome, Timestamp, TrainerId, TrainerRecord, Work};
 use lacuna_planner::explain;
+use lacuna_trainer::measure;
 use lacuna_wire::msg::{Leader, Totals};
 use serde::Serialize;
 
@@ -58,8 +59,15 @@ struct TotalsRow {
     since: i64,
     idle_node_h: f64,
     harvested_node_h: f64,
+    idle_share_used: f64,
+    /// Nothing where it is not known.
+    efficiency: Option<f64>,
+    efficiency_unknown: &'static str,
     samples: f64,
-    lost_samples: f64,
+    /// Shares lost: samples lost over samples done.
+    lost_to_rescaling: f64,
+    lost_to_preemption: f64,
+    lost_to_restarts: f64,
     preemptions: u64,
     rescales: u64,
     done: u64,
@@ -206,12 +214,19 @@ fn service<'a>((name, heard): (&'a String, &'a Heard<Leader>)) -> ServiceRow<'a>
 }
 
 fn totals(totals: &Totals) -> TotalsRow {
+    let lost = |cost, stall| measure::share(measure::samples_lost(cost, stall), totals.samples);
+    let stalls = &totals.stalls;
     TotalsRow {
         since: totals.since.unix_ms(),
         idle_node_h: totals.idle_node_s / 3600.0,
         harvested_node_h: totals.harvested_node_s / 3600.0,
+        idle_share_used: measure::idle_share_used(totals.harvested_node_s, totals.idle_node_s),
+        efficiency: totals.efficiency.known(),
+        efficiency_unknown: totals.efficiency.why_not(),
         samples: totals.samples,
-        lost_samples: totals.rescale_cost + totals.preempt_cost,
+        lost_to_rescaling: lost(totals.rescale_cost, &stalls.rescale),
+        lost_to_preemption: lost(totals.preempt_cost, &stalls.preempt),
+        lost_to_restarts: lost(totals.restart_cost, &stalls.restart),
         preemptions: totals.preemptions,
         rescales: totals.rescales,
         done: totals.trainers_done,
@@ -355,6 +370,30 @@ mod tests {
             (&Value::Null, &Value::Null)
         );
         assert_eq!(shown["harm"]["count"], 0);
+    }
+
+    #[test]
+    fn figures_are_those_of_the_core() {
+        let mut figures = lacuna_testkit::figures();
+        let mut view = View::new(Span::from_secs(60));
+        view.take_totals(figures.totals);
+        let row = shown(&view)["totals"].clone();
+        assert_eq!(row["efficiency"], json!(figures.efficiency));
+        assert_eq!(row["idle_share_used"], json!(figures.idle_share_used));
+        let names = [
+            "lost_to_rescaling",
+            "lost_to_preemption",
+            "lost_to_restarts",
+        ];
+        for (name, (_, _, share)) in names.iter().zip(figures.lost) {
+            assert_eq!(row[name], json!(share));
+        }
+        figures.totals.efficiency = lacuna_model::Efficiency::CurveExceeded;
+        view.take_totals(figures.totals);
+        let row = shown(&view)["totals"].clone();
+        assert_eq!(row["efficiency"], Value::Null);
+        let why = "a trainer did more than its scaling curve allows";
+        assert_eq!(row["efficiency_unknown"], why);
     }
 
     #[test]

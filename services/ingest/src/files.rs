@@ -44,6 +44,10 @@ fn fingerprint(recording: &Recording) -> Result<String, ServiceError> {
     };
     let size = std::fs::metadata(&recording.path)?.len();
     let mut told = format!("{} {size} B", name(&recording.path));
+    if let Some(planned) = &recording.planned_file {
+        let size = std::fs::metadata(planned)?.len();
+        told += &format!(", planned starts {} {size} B", name(planned));
+    }
     if let Some(start) = recording.start {
         told += &format!(", from {}", time_text::format(start));
     }
@@ -73,7 +77,10 @@ fn read_recording(recording: &Recording) -> Result<Tape, ServiceError> {
         start: recording.start,
         end: recording.end,
     };
-    let moments = lacuna_schedlog::moments(&list.records, chosen.as_ref(), window);
+    let planned = recording.planned_file.as_ref();
+    let planned = planned.map(|path| lacuna_schedlog::read_planned(path, &list.records));
+    let planned = planned.transpose()?.unwrap_or_default();
+    let moments = lacuna_schedlog::moments(&list.records, &planned.starts, chosen.as_ref(), window);
     let last = moments.last().map(|m| m.at);
     let recorded_end = list.end().or(last).ok_or("the recording has no holes")?;
     let end = recording
@@ -83,6 +90,8 @@ fn read_recording(recording: &Recording) -> Result<Tape, ServiceError> {
     tracing::info!(
         holes = list.records.len(),
         refused = ?list.refused,
+        planned_starts = planned.starts.len(),
+        planned_without_hole = planned.without_hole,
         moments = moments.len(),
         end = %time_text::format(end),
         "recording read"

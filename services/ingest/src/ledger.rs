@@ -6,6 +6,9 @@ use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, NodeState, Span, Timestam
 use lacuna_timeline::{PoolKeeper, RESTART_JUMP, UnknownNodes};
 use lacuna_wire::External;
 
+/// The planned start of a recorded node is that of a job of this name, followed by the node's.
+const PLANNED: &str = "planned-";
+
 /// Why an external event was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -74,6 +77,8 @@ pub struct Ledger {
     restored: Option<Timestamp>,
     /// When nodes changed last before that snapshot, of those of which the stream still tells.
     past: HashMap<NodeId, Timestamp>,
+    /// The newest planned start of each recorded node; `None` once it is withdrawn.
+    planned: HashMap<NodeId, Option<Timestamp>>,
 }
 
 impl Ledger {
@@ -89,6 +94,7 @@ impl Ledger {
             max_ahead,
             restored: None,
             past: HashMap::new(),
+            planned: HashMap::new(),
         };
         ledger.reset(seq, Timestamp::default());
         ledger
@@ -98,6 +104,7 @@ impl Ledger {
     pub fn reset(&mut self, seq: u64, at: Timestamp) {
         self.restored = None;
         self.past.clear();
+        self.planned.clear();
         self.keeper = PoolKeeper::new(self.nodes.clone());
         let idle = Vec::new();
         self.keeper.step(&NodeEvent {
@@ -112,12 +119,14 @@ impl Ledger {
         if matches!(event.kind, EventKind::Snapshot { .. }) && event.seq > 0 {
             self.restored = Some(event.at);
         }
+        self.learn_planned(&event.kind);
         self.keeper.step(event);
     }
 
-    /// Learns from an event of before the snapshot that was taken back in. The
-    /// snapshot tells which nodes are idle, not when the others were taken.
+    /// Learns from an event of before the snapshot that was taken back in. The snapshot tells
+    /// which nodes are idle, not when the others were taken, and no planned start.
     pub fn recall_past(&mut self, event: &NodeEvent) {
+        self.learn_planned(&event.kind);
         if let EventKind::NodeIdle { node }
         | EventKind::NodeBusy { node }
         | EventKind::NodeDown { node, .. }
@@ -126,6 +135,22 @@ impl Ledger {
             let newest = self.past.entry(node.clone()).or_insert(event.at);
             *newest = event.at.max(*newest);
         }
+    }
+
+    fn learn_planned(&mut self, kind: &EventKind) {
+        if let EventKind::JobPlanned { job, nodes, start } = kind
+            && let Some(node) = job.strip_prefix(PLANNED)
+            && let Ok(node) = NodeId::new(node)
+        {
+            let start = (!nodes.is_empty()).then_some(*start);
+            self.planned.insert(node, start);
+        }
+    }
+
+    /// A planned start of the recording that was published, even if the stream tells no more of
+    /// it. What the stream tells is newer.
+    pub fn recall_planned(&mut self, node: &NodeId, start: Timestamp) {
+        self.planned.entry(node.clone()).or_insert(Some(start));
     }
 
     /// Jumps ahead, once all that is known of before has been recalled: consumers may have seen
@@ -184,6 +209,31 @@ impl Ledger {
         self.keeper.idle_since(node).filter(|since| *since < at)?;
         let node = node.clone();
         Some(self.number(at, EventKind::NodeBusy { node }))
+    }
+
+    /// The batch scheduler of the recording plans a start on an idle node at `at`, or withdraws
+    /// the plan. Nothing if that is known already, or the node is not idle.
+    pub fn plan(
+        &mut self,
+        node: &NodeId,
+        start: Option<Timestamp>,
+        at: Timestamp,
+    ) -> Option<NodeEvent> {
+        let known = self.planned.get(node).copied().flatten();
+        if known == start || (start.is_some() && !self.is_idle(node)) {
+            return None;
+        }
+        self.planned.insert(node.clone(), start);
+        let job = format!("{PLANNED}{node}");
+        let nodes = start.iter().map(|_| node.clone()).collect();
+        let start = start.unwrap_or(at);
+        Some(self.number(at, EventKind::JobPlanned { job, nodes, start }))
+    }
+
+    /// Whether a node is idle.
+    #[must_use]
+    pub fn is_idle(&self, node: &NodeId) -> bool {
+        self.keeper.idle_since(node).is_some()
     }
 
     /// Takes what an external program said; `now` is the cluster's time. One statement can be

@@ -166,11 +166,11 @@ fn the_later_of_two_stands_by_until_the_earlier_is_gone() {
     };
     let (mut first, one) = started(&mut ingest(&args), "ready");
     assert!(soon(&|| begun(&one)), "{one}");
-    let (mut second, other) = started(&mut ingest(&args), "stands by");
+    let (mut second, other) = started(&mut ingest(&args), "standby");
     assert!(get(&other, "/metrics").contains("lacuna_leader 0"));
     let health = get(&other, "/healthz");
     assert!(
-        health.starts_with("HTTP/1.1 200") && health.contains("stands by for"),
+        health.starts_with("HTTP/1.1 200") && health.contains("standby: "),
         "{health}"
     );
     assert!(!begun(&other), "it works beside the first");

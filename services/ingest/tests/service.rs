@@ -78,6 +78,7 @@ fn recording(dir: &Path, pace: RecordingPace, rate: f64) -> Config {
     let mut config = Config::default();
     config.ingest.recording = Some(Recording {
         path,
+        planned_file: None,
         nodes_file: None,
         first_nodes: None,
         pace,

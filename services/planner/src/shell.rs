@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use lacuna_model::{Generation, Span};
 use lacuna_planner::counts::MilpOptions;
-use lacuna_planner::{Settings, foresight, joint};
+use lacuna_planner::{Planner, Settings, foresight, joint};
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::config::{Planner as PlannerSettings, PlannerPolicy};
+use lacuna_runtime::config::Planner as PlannerSettings;
 use lacuna_runtime::{BusError, Context, Misconfigured, NoArgs, Running, ServiceError, Start};
 use lacuna_wire::address;
 use lacuna_wire::msg::PlanState;
@@ -29,7 +29,7 @@ pub fn run(ctx: Context, _: NoArgs) -> Running {
 
 async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let settings = ctx.config.planner.clone();
-    let core = core_settings(&settings)?;
+    let planner = planner(&settings)?;
     let metrics = Metrics::new(&ctx.registry)?;
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let solving = ctx.health.check("solver", None);
@@ -46,7 +46,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let generation = Generation(last.max(wall));
     tracing::info!(generation = generation.0, policy = ?settings.policy, "planning");
     let mut desk = Desk::new(generation, settings.stale_after);
-    let mut solver = Solver::start(core)?;
+    let mut solver = Solver::start(planner)?;
     let mut pools = ctx
         .bus
         .follow(&address::pool(&ctx.cluster), Start::Last)
@@ -231,17 +231,15 @@ async fn take_up(ctx: &Context, desk: &mut Desk, newest: &mut u64) {
 
 /// # Errors
 /// [`Misconfigured`] if the objective cannot be read.
-fn core_settings(settings: &PlannerSettings) -> Result<Settings, Misconfigured> {
+fn planner(settings: &PlannerSettings) -> Result<Planner, Misconfigured> {
     let objective = settings.objective.parse().map_err(|error| {
         Misconfigured(format!(
             "planner.objective: {error}; named ones are as-given, throughput, \
              scaling-efficiency, weighted, deadline, least-attained, fair"
         ))
     })?;
-    Ok(Settings {
-        objective,
-        policy: settings.policy.policy(),
-        prefer_forecast: settings.policy == PlannerPolicy::Auto,
+    let planner = Planner::new(Settings {
+        policy: settings.policy,
         foresight: foresight::Settings {
             joint: joint::Settings {
                 horizon_s: settings.foresight.horizon.as_secs_f64(),
@@ -260,26 +258,25 @@ fn core_settings(settings: &PlannerSettings) -> Result<Settings, Misconfigured> 
             ..MilpOptions::default()
         },
         seed: settings.seed,
-        ..Settings::default()
-    })
+    });
+    Ok(planner.maximising(objective))
 }
 
 #[cfg(test)]
 mod tests {
+    use lacuna_model::Policy;
+
     use super::*;
 
     #[test]
     fn an_objective_that_cannot_be_read_is_a_wrong_configuration() {
         let with = |objective: &str| {
-            core_settings(&PlannerSettings {
+            planner(&PlannerSettings {
                 objective: objective.to_owned(),
                 ..PlannerSettings::default()
             })
         };
-        assert_eq!(
-            with("as-given").unwrap().objective,
-            Settings::default().objective
-        );
+        assert_eq!(with("as-given").unwrap().settings().policy, Policy::Auto);
         assert!(with("fair").is_ok() && with("weight * sqrt(rate)").is_ok());
         let error = with("faire").unwrap_err().to_string();
         assert!(

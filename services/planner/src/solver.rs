@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use lacuna_model::Plan;
 use lacuna_planner::check::{Context, Violation, check};
 use lacuna_planner::objective::ObjectiveError;
-use lacuna_planner::{Input, Planner, Settings};
+use lacuna_planner::{Input, Planner};
 use lacuna_runtime::{ServiceError, Stopwatch};
 use tokio::sync::mpsc;
 
@@ -41,10 +41,10 @@ impl Solver {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn start(settings: Settings) -> Result<Self, ServiceError> {
+    pub fn start(planner: Planner) -> Result<Self, ServiceError> {
         let (tasks, inbox) = std::sync::mpsc::channel::<Task>();
         let (outbox, solved) = mpsc::unbounded_channel();
-        let mut planner = Planner::new(settings).timed_by(seconds);
+        let mut planner = planner.timed_by(seconds);
         let mut told = BTreeSet::new();
         std::thread::Builder::new()
             .name("solver".to_owned())

@@ -202,7 +202,7 @@ async fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
         .await
         .unwrap();
     let plan = next(&mut plans).await.message.plan;
-    assert_eq!(plan.report.solve.solver, "patterns");
+    assert_eq!(plan.report.solve.solver, "segments");
     let names: Vec<&str> = plan.allocations[0]
         .nodes
         .iter()

@@ -28,7 +28,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::features::{FEATURES, Row};
 use super::levels::LEVELS;
-use super::model::{DEPTH, EDGES_S, LEAVES, Model, STRETCHES, Stretches, Tree, logistic};
+use super::model::{DEPTH, EDGES_S, LEAVES, Model, STRETCHES, Stretches, Tree};
 
 /// How many trees at most.
 const TREES: usize = 160;
@@ -56,8 +56,67 @@ const FALLING: [bool; FEATURES] = [
     true, false,
 ];
 
-/// Gradient and curvature side by side, so that sums are taken in one go.
-type Pair = [f32; 2 * STRETCHES];
+/// Pairs of neighbouring stretches.
+const PAIRS: usize = STRETCHES / 2;
+
+/// Gradients and curvatures, two stretches beside each other: `g g q q`. A trial that is at risk
+/// in few stretches adds the first pairs alone. One cache line.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[repr(align(64))]
+struct Sums([[f32; 4]; PAIRS]);
+
+impl Sums {
+    fn add<const N: usize>(&mut self, more: &[[f32; 4]; N]) {
+        for (sum, more) in self.0.iter_mut().zip(more) {
+            for (sum, more) in sum.iter_mut().zip(more) {
+                *sum += more;
+            }
+        }
+    }
+
+    fn take_off(&mut self, less: &Self) {
+        for (sum, less) in self.0.iter_mut().zip(&less.0) {
+            for (sum, less) in sum.iter_mut().zip(less) {
+                *sum -= less;
+            }
+        }
+    }
+
+    fn new(&[a, b, c, d, e, f, g, h]: &Stretches, &[p, q, r, s, t, u, v, w]: &Stretches) -> Self {
+        Self([[a, b, p, q], [c, d, r, s], [e, f, t, u], [g, h, v, w]])
+    }
+
+    /// Gradients, then curvatures, by stretch.
+    fn split(&self) -> (Stretches, Stretches) {
+        let [[a, b, p, q], [c, d, r, s], [e, f, t, u], [g, h, v, w]] = self.0;
+        ([a, b, c, d, e, f, g, h], [p, q, r, s, t, u, v, w])
+    }
+}
+
+/// By the count of stretches at risk: 1 for each of them, 0 for the rest.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "made by the compiler, which checks every place"
+)]
+const FIRST: [Stretches; STRETCHES + 1] = {
+    let mut first = [[0.0; STRETCHES]; STRETCHES + 1];
+    let mut count = 0;
+    while count <= STRETCHES {
+        let mut k = 0;
+        while k < count {
+            first[count][k] = 1.0;
+            k += 1;
+        }
+        count += 1;
+    }
+    first
+};
+
+/// How many sums a leaf has.
+const SUMS: usize = FEATURES * LEVELS;
+
+/// Sums by feature and level.
+type Histogram = [Sums; SUMS];
 
 /// A sample as the fit needs it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,6 +146,11 @@ impl Trial {
         }
     }
 
+    /// How many stretches it is at risk in, from the first on.
+    fn risk(&self) -> usize {
+        usize::from(self.survived + u8::from(self.ended))
+    }
+
     /// Whether it is at risk in a stretch, and whether it ends there.
     pub(super) fn outcome(&self, stretch: usize) -> Option<f32> {
         match stretch.cmp(&usize::from(self.survived)) {
@@ -97,25 +161,12 @@ impl Trial {
     }
 }
 
-/// Fits a model to trials in the order of time; nothing if there is nothing to learn from.
-///
-/// It begins with what the age alone says. How many trees come on top is decided by the newest
-/// quarter of the trials: as many as forecast it best, learnt from what was before. So a machine
-/// that has shown little is forecast by age, and none is believed more than it has earned.
-pub(crate) fn fit(trials: &[Trial], seed: u64) -> Option<Model> {
+/// Fits a model to trials in the order of time: `trees` trees on top of what the age alone says.
+/// Nothing if there is nothing to learn from.
+pub(crate) fn fit(trials: &[Trial], trees: usize, seed: u64) -> Option<Model> {
     if trials.is_empty() {
         return None;
     }
-    let before = trials.len() - trials.len() / 4;
-    let (past, newest) = trials.split_at(before);
-    // Holes that were there at the cut are in both parts: what was asked just before it is left
-    // out, so that nothing is judged by itself.
-    let past = past.get(..before - before / 16).unwrap_or_default();
-    let trees = if newest.is_empty() || past.is_empty() {
-        0
-    } else {
-        best_count(past, newest, seed)
-    };
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut fit = Fit::new(trials);
     let mut model = fit.begin();
@@ -126,6 +177,22 @@ pub(crate) fn fit(trials: &[Trial], seed: u64) -> Option<Model> {
         }
     }
     Some(model)
+}
+
+/// How many trees a model of these trials is to have: as many as forecast the newest quarter best,
+/// learnt from what was before. So a machine that has shown little is forecast by age, and none is
+/// believed more than it has earned.
+pub(crate) fn trees(trials: &[Trial], seed: u64) -> usize {
+    let before = trials.len() - trials.len() / 4;
+    let (past, newest) = trials.split_at(before);
+    // Holes that were there at the cut are in both parts: what was asked just before it is left
+    // out, so that nothing is judged by itself.
+    let past = past.get(..before - before / 16).unwrap_or_default();
+    if newest.is_empty() || past.is_empty() {
+        0
+    } else {
+        best_count(past, newest, seed)
+    }
 }
 
 /// How many trees learnt from the past forecast the newest trials best.
@@ -204,12 +271,19 @@ fn by_age(trials: &[Trial]) -> Vec<Stretches> {
 
 struct Fit<'a> {
     trials: &'a [Trial],
+    /// By trial, the places of its levels in a histogram.
+    places: Vec<[u16; FEATURES]>,
+    /// By feature, the levels of the trials.
+    columns: [Vec<u8>; FEATURES],
     odds: Vec<Stretches>,
-    pairs: Vec<Pair>,
+    sums: Vec<Sums>,
     leaf: Vec<u8>,
-    /// Sums by leaf, feature and level.
-    sums: Vec<Pair>,
+    /// By leaf.
+    histograms: Vec<Histogram>,
+    /// The trials that the tree sees, by leaf and then in their order; where each leaf ends.
     seen: Vec<u32>,
+    ends: Vec<usize>,
+    above: Vec<u32>,
 }
 
 #[expect(
@@ -220,11 +294,15 @@ impl<'a> Fit<'a> {
     fn new(trials: &'a [Trial]) -> Self {
         Self {
             trials,
+            places: trials.iter().map(|trial| places(&trial.row)).collect(),
+            columns: std::array::from_fn(|at| trials.iter().map(|trial| trial.row[at]).collect()),
             odds: Vec::new(),
-            pairs: vec![[0.0; 2 * STRETCHES]; trials.len()],
+            sums: vec![Sums::default(); trials.len()],
             leaf: vec![0; trials.len()],
-            sums: Vec::new(),
+            histograms: Vec::new(),
             seen: Vec::new(),
+            ends: Vec::new(),
+            above: Vec::new(),
         }
     }
 
@@ -241,36 +319,50 @@ impl<'a> Fit<'a> {
 
     fn tree(&mut self, rng: &mut ChaCha8Rng) -> Option<Tree> {
         self.seen.clear();
-        let all = 0..self.trials.len() as u32;
-        self.seen.extend(all.filter(|_| rng.random_bool(SEEN)));
+        self.seen.resize(self.trials.len(), 0);
+        let mut count = 0;
+        for at in 0..self.trials.len() {
+            self.seen[count] = at as u32;
+            count += usize::from(rng.random_bool(SEEN));
+        }
+        self.seen.truncate(count);
+        self.ends.clear();
+        self.ends.push(self.seen.len());
         self.gradients();
         self.leaf.fill(0);
         let mut questions = [(0u8, u8::MAX); DEPTH];
+        self.histograms.clear();
+        self.histograms.push([Sums::default(); SUMS]);
+        self.sum_up(0);
         for (depth, slot) in questions.iter_mut().enumerate() {
-            self.sum_up(1 << depth);
-            let Some(question) = self.question(1 << depth) else {
+            let Some(question) = self.question() else {
                 break;
             };
             *slot = question;
-            for (leaf, trial) in self.leaf.iter_mut().zip(self.trials) {
-                let above = trial.row[question.0 as usize] > question.1;
-                *leaf |= u8::from(above) << depth;
+            let column = &self.columns[question.0 as usize];
+            for (leaf, &level) in self.leaf.iter_mut().zip(column) {
+                *leaf |= u8::from(level > question.1) << depth;
+            }
+            let leaves = 1 << depth;
+            self.part(leaves);
+            if depth + 1 < DEPTH {
+                (0..leaves).for_each(|leaf| self.divide(leaf, leaf + leaves));
             }
         }
         if questions[0].1 == u8::MAX {
             return None;
         }
-        let mut sums = [[0.0f32; 2 * STRETCHES]; LEAVES];
-        for &at in &self.seen {
-            add(
-                &mut sums[self.leaf[at as usize] as usize],
-                &self.pairs[at as usize],
-            );
+        let mut sums = [Sums::default(); LEAVES];
+        for (leaf, sum) in sums.iter_mut().enumerate().take(self.ends.len()) {
+            for &at in &self.seen[self.range(leaf)] {
+                sum.add(&self.sums[at as usize].0);
+            }
         }
-        let mut leaves: Vec<Stretches> = sums
-            .iter()
-            .map(|sum| std::array::from_fn(|k| -RATE * sum[k] / (sum[STRETCHES + k] + PENALTY)))
-            .collect();
+        let sums = sums.map(|sums| sums.split());
+        let value = |(g, q): &(Stretches, Stretches)| -> Stretches {
+            std::array::from_fn(|k| -RATE * g[k] / (q[k] + PENALTY))
+        };
+        let mut leaves: Vec<Stretches> = sums.iter().map(value).collect();
         settle(&mut leaves, &sums, &questions);
         for (odds, &leaf) in self.odds.iter_mut().zip(&self.leaf) {
             for (odds, add) in odds.iter_mut().zip(&leaves[leaf as usize]) {
@@ -280,58 +372,111 @@ impl<'a> Fit<'a> {
         Some(Tree { questions, leaves })
     }
 
+    // By itself, so that its constants stay in registers.
+    #[inline(never)]
     fn gradients(&mut self) {
         for &at in &self.seen {
-            let (trial, odds) = (&self.trials[at as usize], &self.odds[at as usize]);
-            let pair = &mut self.pairs[at as usize];
-            *pair = [0.0; 2 * STRETCHES];
+            let at = at as usize;
+            let trial = &self.trials[at];
+            let hazards = hazards(&self.odds[at]);
+            let (at_risk, survived) = (&FIRST[trial.risk()], &FIRST[usize::from(trial.survived)]);
+            let (mut g, mut q) = ([0.0; STRETCHES], [0.0; STRETCHES]);
             for k in 0..STRETCHES {
-                let Some(outcome) = trial.outcome(k) else {
-                    break;
-                };
-                let hazard = logistic(odds[k]);
-                pair[k] = trial.weight * (hazard - outcome);
-                pair[STRETCHES + k] = trial.weight * hazard * (1.0 - hazard);
+                let weight = trial.weight * at_risk[k];
+                let outcome = 1.0 - survived[k];
+                g[k] = weight * (hazards[k] - outcome);
+                q[k] = weight * hazards[k] * (1.0 - hazards[k]);
             }
+            self.sums[at] = Sums::new(&g, &q);
         }
     }
 
-    /// Sums for every leaf, feature and level.
-    fn sum_up(&mut self, leaves: usize) {
-        self.sums.clear();
-        self.sums
-            .resize(leaves * FEATURES * LEVELS, [0.0; 2 * STRETCHES]);
-        for &at in &self.seen {
+    /// The places of a leaf's trials among those seen.
+    fn range(&self, leaf: usize) -> std::ops::Range<usize> {
+        let from = leaf.checked_sub(1).map_or(0, |before| self.ends[before]);
+        from..self.ends[leaf]
+    }
+
+    /// Moves those that answered the newest question with yes behind all that said no, leaf by
+    /// leaf: leaf `l` becomes `l` and `l + leaves`. The order within a leaf stays.
+    fn part(&mut self, leaves: usize) {
+        self.above.resize(self.seen.len(), 0);
+        let (mut from, mut below, mut above) = (0, 0, 0);
+        let mut ends = Vec::with_capacity(leaves);
+        for end in &mut self.ends {
+            // Without a branch, since none can be foretold: both are written, one place moves on.
+            for place in from..*end {
+                let at = self.seen[place];
+                let is_above = usize::from(self.leaf[at as usize]) >= leaves;
+                self.seen[below] = at;
+                self.above[above] = at;
+                below += usize::from(!is_above);
+                above += usize::from(is_above);
+            }
+            from = std::mem::replace(end, below);
+            ends.push(above);
+        }
+        self.seen[below..].copy_from_slice(&self.above[..above]);
+        self.ends.extend(ends.iter().map(|end| below + end));
+    }
+
+    /// The sums of a leaf that was divided: those of the part with fewer trials are taken, and
+    /// the rest is of the other.
+    fn divide(&mut self, below: usize, above: usize) {
+        let (fewer, more) = if self.range(below).len() < self.range(above).len() {
+            (below, above)
+        } else {
+            (above, below)
+        };
+        let whole = self.histograms[below];
+        self.histograms.resize(above + 1, [Sums::default(); SUMS]);
+        self.histograms[fewer] = [Sums::default(); SUMS];
+        self.sum_up(fewer);
+        self.histograms[more] = whole;
+        for at in 0..SUMS {
+            let less = self.histograms[fewer][at];
+            self.histograms[more][at].take_off(&less);
+        }
+    }
+
+    /// Adds up the trials of a leaf.
+    fn sum_up(&mut self, leaf: usize) {
+        let range = self.range(leaf);
+        let histogram = &mut self.histograms[leaf];
+        for &at in &self.seen[range] {
             let at = at as usize;
-            let pair = self.pairs[at];
-            let of_leaf = self.leaf[at] as usize * FEATURES * LEVELS;
-            for (feature, &level) in self.trials[at].row.iter().enumerate() {
-                let place = of_leaf + feature * LEVELS + (level as usize & (LEVELS - 1));
-                add(&mut self.sums[place], &pair);
+            let (places, [a, b, c, d]) = (&self.places[at], self.sums[at].0);
+            match self.trials[at].risk().div_ceil(2) {
+                0 => {}
+                1 => tell(histogram, places, [a]),
+                2 => tell(histogram, places, [a, b]),
+                3 => tell(histogram, places, [a, b, c]),
+                _ => tell(histogram, places, [a, b, c, d]),
             }
         }
     }
 
     /// The question that gains most, if any gains.
-    fn question(&self, leaves: usize) -> Option<(u8, u8)> {
+    fn question(&self) -> Option<(u8, u8)> {
         let mut best = (1e-3f32, None);
         for (feature, &is_falling) in FALLING.iter().enumerate() {
             let mut gains = [0.0f32; LEVELS];
-            for leaf in 0..leaves {
-                let from = (leaf * FEATURES + feature) * LEVELS;
-                let levels = &self.sums[from..from + LEVELS];
-                let mut whole = [0.0; 2 * STRETCHES];
+            for histogram in &self.histograms {
+                let levels = &histogram[feature * LEVELS..][..LEVELS];
+                let mut whole = Sums::default();
                 for level in levels {
-                    add(&mut whole, level);
+                    whole.add(&level.0);
                 }
-                let mut below = [0.0; 2 * STRETCHES];
-                for (gain, level) in gains.iter_mut().zip(levels) {
-                    add(&mut below, level);
-                    let mut above = whole;
-                    for (above, below) in above.iter_mut().zip(&below) {
-                        *above -= below;
+                let whole = whole.split();
+                let mut below = Sums::default();
+                let mut gain = gain_of(&below.split(), &whole, is_falling);
+                for (slot, level) in gains.iter_mut().zip(levels) {
+                    // Many levels are of no trial in a leaf, and change nothing.
+                    if *level != Sums::default() {
+                        below.add(&level.0);
+                        gain = gain_of(&below.split(), &whole, is_falling);
                     }
-                    *gain += gain_of(&below, &above, is_falling);
+                    *slot += gain;
                 }
             }
             for (level, &gain) in gains.iter().enumerate().take(LEVELS - 1) {
@@ -344,40 +489,81 @@ impl<'a> Fit<'a> {
     }
 }
 
-fn add(sum: &mut Pair, pair: &Pair) {
-    for (sum, add) in sum.iter_mut().zip(pair) {
-        *sum += add;
+/// The places of levels in a histogram.
+fn places(row: &Row) -> [u16; FEATURES] {
+    let mut places = [0; FEATURES];
+    for ((place, &level), feature) in places.iter_mut().zip(row).zip(0..) {
+        *place = feature * LEVELS as u16 + u16::from(level) % LEVELS as u16;
+    }
+    places
+}
+
+/// Adds what is known of a trial in the first stretches to the sums of its levels.
+#[expect(clippy::indexing_slicing, reason = "a place is below their number")]
+fn tell<const N: usize>(histogram: &mut Histogram, places: &[u16; FEATURES], more: [[f32; 4]; N]) {
+    for &place in places {
+        histogram[usize::from(place) % SUMS].add(&more);
     }
 }
 
-/// What telling two parts of a leaf apart gains; nothing in a stretch where the part above would
-/// have the higher hazard though it must not.
-fn gain_of(below: &Pair, above: &Pair, is_falling: bool) -> f32 {
-    let (below_g, below_q) = below.split_at(STRETCHES);
-    let (above_g, above_q) = above.split_at(STRETCHES);
-    let below = below_g.iter().zip(below_q);
-    let above = above_g.iter().zip(above_q);
-    below
-        .zip(above)
-        .map(|((&g, &q), (&other_g, &other_q))| {
-            let (q, other_q) = (q.max(0.0) + PENALTY, other_q.max(0.0) + PENALTY);
-            // A falling hazard has a rising gradient.
-            if is_falling && g * other_q > other_g * q {
-                return 0.0;
-            }
-            let both = g + other_g;
-            g * g / q + other_g * other_g / other_q - both * both / (q + other_q - PENALTY)
-        })
-        .sum()
+/// The hazards of all stretches at once: [`logistic`](super::model::logistic) to 1e-6.
+#[expect(clippy::indexing_slicing, reason = "stretches are below their number")]
+fn hazards(odds: &Stretches) -> Stretches {
+    let mut hazards = [0.0; STRETCHES];
+    for k in 0..STRETCHES {
+        // e^-odds = 2^n 2^f with n whole and f within a half; adding and taking off 1.5 * 2^23
+        // rounds. The polynomial is that of 2^f with the least error there.
+        let x = odds[k] * -std::f32::consts::LOG2_E;
+        let x = if x > 120.0 { 120.0 } else { x };
+        let x = if x < -120.0 { -120.0 } else { x };
+        let shifted = x + 12_582_912.0;
+        let f = x - (shifted - 12_582_912.0);
+        let p = 0.001_339_526_8;
+        let p = p * f + 0.009_670_755;
+        let p = p * f + 0.055_503_05;
+        let p = p * f + 0.240_220_47;
+        let p = p * f + std::f32::consts::LN_2;
+        let p = p * f + 1.0;
+        let exp = p.to_bits().wrapping_add(shifted.to_bits().wrapping_shl(23));
+        hazards[k] = 1.0 / (1.0 + f32::from_bits(exp));
+    }
+    hazards
+}
+
+/// What telling a part of a leaf, by gradients and curvatures, from the rest gains; nothing in a
+/// stretch where the part above would have the higher hazard though it must not.
+#[expect(clippy::indexing_slicing, reason = "stretches are below their number")]
+fn gain_of(
+    (below_g, below_q): &(Stretches, Stretches),
+    (whole_g, whole_q): &(Stretches, Stretches),
+    is_falling: bool,
+) -> f32 {
+    let mut gains = [0.0; STRETCHES];
+    for k in 0..STRETCHES {
+        let (g, other_g) = (below_g[k], whole_g[k] - below_g[k]);
+        let q = below_q[k].max(0.0) + PENALTY;
+        let other_q = (whole_q[k] - below_q[k]).max(0.0) + PENALTY;
+        let both = g + other_g;
+        let gain = g * g / q + other_g * other_g / other_q - both * both / (q + other_q - PENALTY);
+        // A falling hazard has a rising gradient.
+        let is_wrong = is_falling & (g * other_q > other_g * q);
+        gains[k] = if is_wrong { 0.0 } else { gain };
+    }
+    gains.iter().sum()
 }
 
 /// Where leaves that differ in one answer about a falling feature stand the wrong way round,
 /// both take their mean.
 #[expect(
     clippy::indexing_slicing,
+    clippy::needless_range_loop,
     reason = "places are below the number of leaves"
 )]
-fn settle(leaves: &mut [Stretches], sums: &[Pair], questions: &[(u8, u8); DEPTH]) {
+fn settle(
+    leaves: &mut [Stretches],
+    sums: &[(Stretches, Stretches)],
+    questions: &[(u8, u8); DEPTH],
+) {
     for _ in 0..8 {
         let mut is_settled = true;
         for (bit, &(feature, level)) in questions.iter().enumerate() {
@@ -388,7 +574,7 @@ fn settle(leaves: &mut [Stretches], sums: &[Pair], questions: &[(u8, u8); DEPTH]
                 let above = below | 1 << bit;
                 for k in 0..STRETCHES {
                     if leaves[above][k] > leaves[below][k] + 1e-6 {
-                        let weight = |leaf: usize| sums[leaf][STRETCHES + k].max(0.0) + PENALTY;
+                        let weight = |leaf: usize| sums[leaf].1[k].max(0.0) + PENALTY;
                         let (a, b) = (weight(above), weight(below));
                         let mean = (a * leaves[above][k] + b * leaves[below][k]) / (a + b);
                         leaves[above][k] = mean;

@@ -7,7 +7,7 @@ use super::model::{Model, Stretches};
 use super::present::{By, Present};
 use super::samples::{Fate, Samples};
 use super::settings::{HazardSettings, Oddities, OrderReport, OrderState};
-use super::task::Fits;
+use super::task::{Fits, Trees};
 use crate::joint::Links;
 use crate::order::Taken;
 use crate::{Evidence, Learning, Nodes, OrderBy, Typical};
@@ -97,6 +97,7 @@ pub struct HazardCore {
     pub(super) has_ranks: bool,
     pub(super) state: OrderState,
     pub(super) model: Option<Model>,
+    pub(super) trees: Option<Trees>,
     pub(super) ended: u64,
     pub(super) ended_at_fit: u64,
     pub(super) fitted_s: f64,
@@ -140,6 +141,7 @@ impl HazardCore {
                 OrderBy::Names | OrderBy::List(_) | OrderBy::Weights(_) => OrderState::Given,
             },
             model: None,
+            trees: None,
             ended: 0,
             ended_at_fit: 0,
             fitted_s: f64::NEG_INFINITY,

@@ -1,10 +1,30 @@
 //! Fitting beside the forecasting: a fit takes a second or two, and forecasts must not wait for
 //! it. What is to be fitted is taken out, fitted elsewhere, and put in between two events.
 
-use super::boost::{Trial, fit};
+use super::boost::{Trial, fit, trees};
 use super::core::HazardCore;
 use super::model::Model;
 use super::samples::Fate;
+
+/// After this time, seconds, a fit asks again how many trees pay; earlier if the samples have grown
+/// by a quarter or shrunk by a fifth. To ask takes about as long as a fit.
+const ASKED_AGAIN_S: f64 = 86_400.0;
+
+/// How many trees the model has, and from what that is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Trees {
+    count: usize,
+    samples: usize,
+    asked_s: f64,
+}
+
+impl Trees {
+    /// Whether the count still holds for this number of samples.
+    fn will_do(&self, samples: usize, now_s: f64) -> bool {
+        (self.asked_s..self.asked_s + ASKED_AGAIN_S).contains(&now_s)
+            && (self.samples * 4 / 5..self.samples * 5 / 4).contains(&samples)
+    }
+}
 
 /// Where the model is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,6 +41,8 @@ pub enum Fits {
 #[derive(Debug, Clone)]
 pub struct FitTask {
     trials: Vec<Trial>,
+    /// Nothing if it is to be asked.
+    trees: Option<Trees>,
     seed: u64,
     now_s: f64,
     ended: u64,
@@ -30,6 +52,7 @@ pub struct FitTask {
 #[derive(Debug, Clone)]
 pub struct Fitted {
     model: Option<Model>,
+    trees: Trees,
     now_s: f64,
     ended: u64,
     samples: usize,
@@ -39,11 +62,18 @@ impl FitTask {
     /// Fits; takes up to a few seconds.
     #[must_use]
     pub fn run(self) -> Fitted {
+        let samples = self.trials.len();
+        let trees = self.trees.unwrap_or_else(|| Trees {
+            count: trees(&self.trials, self.seed),
+            samples,
+            asked_s: self.now_s,
+        });
         Fitted {
-            model: fit(&self.trials, self.seed),
+            model: fit(&self.trials, trees.count, self.seed),
+            trees,
             now_s: self.now_s,
             ended: self.ended,
-            samples: self.trials.len(),
+            samples,
         }
     }
 }
@@ -84,6 +114,7 @@ impl HazardCore {
         self.is_fitting = false;
         match fitted {
             Some(fitted) if fitted.now_s <= self.now_s && fitted.now_s >= self.fitted_s => {
+                self.trees = Some(fitted.trees);
                 if let Some(model) = fitted.model {
                     self.model = Some(model);
                     self.drift.refitted();
@@ -124,7 +155,9 @@ impl HazardCore {
                 (trial.survived > 0 || trial.ended).then_some(trial)
             })
             .collect();
+        let known = self.trees;
         FitTask {
+            trees: known.filter(|trees| trees.will_do(trials.len(), now_s)),
             trials,
             seed: self.settings.seed.wrapping_add(self.fits),
             now_s,

@@ -1,51 +1,91 @@
 //! The decision: what is in view is allocated, and the rest stands.
 
-use lacuna_model::{
-    Doubt, ForecastReport, Launch, OrderSource, Outcome, Pool, Solve, TrainerId, TrainerRecord,
-};
+use lacuna_model::{Doubt, Outcome, Policy, Solve};
 
+use crate::decider::{Decision, Foretold, Settings, Situation};
 use crate::joint::{Assignment, Joint, Request, Scenarios};
-use crate::translate::Translated;
-use crate::{Item, patterns};
+use crate::{Item, Sizes, joint, patterns};
 
-use super::reasons::{Reasons, Weighed};
-use super::verdicts;
 use super::view::View;
-use super::{Asked, Foreseen};
 
-/// Plans by forecasts.
-pub(crate) fn plan(asked: &Asked<'_>) -> Foreseen {
-    let horizon_s = asked.settings.joint.horizon_s;
-    let view = match &asked.doubt {
-        Some(doubt) => Err(doubt.clone()),
-        None => View::new(asked.case, asked.pool, horizon_s),
-    };
-    match view {
-        Ok(view) => allocate(asked, view),
-        Err(doubt) => stand(asked, doubt),
+/// A decision that is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Ask<'a> {
+    pub(crate) situation: &'a Situation<'a>,
+    pub(crate) foretold: Foretold<'a>,
+    pub(crate) settings: &'a Settings,
+    pub(crate) seed: u64,
+    pub(crate) stopwatch: &'a dyn Fn() -> f64,
+}
+
+/// What was weighed, and what came of it. Nodes are places in the order in which they are expected
+/// to leave; trainers are those that take part, in the order of the candidates.
+#[derive(Debug, Clone)]
+pub struct Foreseen {
+    /// How things were weighed, as far ahead as was looked.
+    pub settings: joint::Settings,
+    /// What was decided.
+    pub assignment: Assignment,
+    /// Which way of finding it won, by name.
+    pub proposal: &'static str,
+    /// Candidates that restart anyway, or can no longer run, and take other nodes with that.
+    pub repooled: Vec<u32>,
+    /// How the program over patterns ended, if it was solved.
+    pub patterns: Option<Outcome>,
+    pub(super) items: Vec<Item>,
+    pub(super) hit: Vec<bool>,
+    pub(super) start_s: Vec<f64>,
+    pub(super) before: Vec<Option<u32>>,
+    pub(super) scenarios: Scenarios,
+    pub(super) view: View,
+    pub(super) taking: Vec<u32>,
+    pub(super) doubts: Vec<Doubt>,
+}
+
+impl Foreseen {
+    /// The question, as [`crate::joint`] takes it.
+    #[must_use]
+    pub fn request(&self) -> Request<'_> {
+        Request {
+            trainers: &self.items,
+            hit: &self.hit,
+            start_s: &self.start_s,
+            owners: &self.before,
+            scenarios: &self.scenarios,
+        }
     }
 }
 
-/// Whether a departure has hit a trainer, so that it restarts anyway: nodes of its run are gone,
-/// or control says that they were and its pause is not over yet. `held` nodes are left to it.
-pub(super) fn is_hit(record: &TrainerRecord, held: u32, pool: &Pool) -> bool {
-    let pauses = record.hit_at.is_some_and(|at| {
-        let ago_s = pool.as_of.since(at).as_secs_f64();
-        ago_s < record.spec.rescale.down_s.max(f64::MIN_POSITIVE)
-    });
-    record.nodes.len() > held as usize || pauses
+/// How things are weighed for these candidates, looking as far ahead as makes sense for them.
+pub(crate) fn reach(settings: &Settings, situation: &Situation<'_>) -> joint::Settings {
+    let candidates = situation.candidates.iter();
+    let typical_s = situation
+        .foretold
+        .and_then(|f| f.pool.joint.as_ref()?.typical_s);
+    let most = &settings.foresight.joint;
+    most.reach(candidates.map(|c| (&c.item, c.start_s)), typical_s)
 }
 
-/// Whose each slot of a case stays if nothing is given to anybody: a trainer that has too few
-/// keeps none, one that has too many the first in the order of the pool.
-fn standing(case: &Translated) -> Vec<Option<u32>> {
-    let mut left: Vec<u32> = case
-        .problem
-        .trainers
+/// Decides by forecasts.
+pub(crate) fn decide(joint: &mut Joint, ask: &Ask<'_>) -> Decision {
+    let settings = reach(ask.settings, ask.situation);
+    match View::new(ask.situation, &ask.foretold, settings.horizon_s) {
+        Ok(view) => allocate(joint, ask, settings, view),
+        Err(doubt) => stand(ask.situation, doubt),
+    }
+}
+
+/// Whose each slot stays if no trainer gets any: a trainer that has too few keeps none, one that
+/// has too many the first in the order of the slots.
+fn standing(situation: &Situation<'_>) -> Vec<Option<u32>> {
+    let keeps = |item: &Item| if item.current < item.min { 0 } else { item.max };
+    let mut left: Vec<u32> = situation
+        .candidates
         .iter()
-        .map(|item| if item.current < item.min { 0 } else { item.max })
+        .map(|c| keeps(&c.item))
         .collect();
-    case.slots
+    situation
+        .slots
         .iter()
         .map(|slot| {
             let left = slot.owner.and_then(|j| left.get_mut(j as usize))?;
@@ -55,242 +95,173 @@ fn standing(case: &Translated) -> Vec<Option<u32>> {
         .collect()
 }
 
-/// What everybody has stands.
-fn stand(asked: &Asked<'_>, doubt: Doubt) -> Foreseen {
-    let owners = standing(asked.case);
-    let nobody = Reasons::of_doubt(asked, &owners);
-    let report = ForecastReport {
-        horizon_s: asked.settings.joint.horizon_s,
-        hysteresis: asked.settings.joint.hysteresis,
-        scenarios: 0,
-        salvage: 0.0,
-        order: OrderSource::Expectation,
-        proposal: "standing".to_owned(),
-        doubts: vec![doubt],
-        classes: Vec::new(),
-        class_of: vec![None; asked.pool.holes.len()],
-        trainers: nobody.trainers,
-    };
-    let solve = Solve {
-        outcome: Outcome::NoIncumbent,
-        objective: 0.0,
-        solver: "none".to_owned(),
-        shortcut: None,
-    };
-    Foreseen {
-        trainers: verdicts::of_trainers(asked, &report.trainers, &nobody.old_worth),
-        holes: verdicts::of_holes(asked, &owners, |_| true),
-        repooled: Vec::new(),
-        owners,
-        solve,
-        report,
+/// How many slots each candidate has.
+fn counts(situation: &Situation<'_>, owners: &[Option<u32>]) -> Vec<u32> {
+    let mut counts = vec![0; situation.candidates.len()];
+    for &j in owners.iter().flatten() {
+        if let Some(count) = counts.get_mut(j as usize) {
+            *count += 1;
+        }
     }
+    counts
 }
 
-/// What a start stalls a trainer, seconds: nothing in the published accounting, which simulated
-/// trainers follow; but a program has to be started.
-pub(crate) fn start(item: &Item, record: &TrainerRecord) -> f64 {
-    match record.spec.launch {
-        Launch::Simulated => 0.0,
-        Launch::Command { .. } => item.up_s,
+/// Every candidate keeps what it has, as far as the pool still has it.
+pub(crate) fn stand(situation: &Situation<'_>, doubt: Doubt) -> Decision {
+    let owners = standing(situation);
+    Decision {
+        sizes: Sizes {
+            counts: counts(situation, &owners),
+            objective: 0.0,
+        },
+        owners,
+        solve: Solve {
+            outcome: Outcome::NoIncumbent,
+            objective: 0.0,
+            solver: "none".to_owned(),
+            shortcut: None,
+        },
+        foreseen: None,
+        doubt: Some(doubt),
     }
 }
 
 /// Allocates what is in view.
-fn allocate(asked: &Asked<'_>, view: View) -> Foreseen {
-    let case = asked.case;
-    // Trainers whose holes are in doubt stand aside.
-    let taking: Vec<u32> = (0_u32..)
-        .zip(&view.frozen)
-        .filter(|(_, frozen)| !**frozen)
-        .map(|(j, _)| j)
-        .collect();
-    let ordinal = |j: u32| taking.binary_search(&j).ok().map(|at| at as u32);
-    let mut items = Vec::with_capacity(taking.len());
-    let mut hit = Vec::with_capacity(taking.len());
-    let mut start_s = Vec::with_capacity(taking.len());
-    for &j in &taking {
-        let item = case.problem.trainers.get(j as usize);
-        let record = case.trainers.get(j as usize);
-        let record = record.and_then(|&at| asked.trainers.get(at));
-        if let (Some(item), Some(record)) = (item, record) {
-            items.push(within_maximum(item));
-            let hits = is_hit(record, item.current, asked.pool);
-            hit.push(asked.settings.joint.repool && hits);
-            start_s.push(start(item, record));
-        }
-    }
-    let mut room: Vec<u32> = items.iter().map(|item| item.max).collect();
-    // Who has too many gives up those that are expected to end first.
-    let mut before: Vec<Option<u32>> = view
-        .slots
-        .iter()
-        .rev()
-        .map(|&slot| {
-            let owner = case.slots.get(slot as usize).and_then(|s| s.owner);
-            let owner = owner.and_then(ordinal)?;
-            let left = room.get_mut(owner as usize)?;
-            *left = left.checked_sub(1)?;
-            Some(owner)
-        })
-        .collect();
-    before.reverse();
-    let scenarios = view
-        .line
-        .draw(asked.pool, asked.settings.scenarios, asked.seed);
-    let request = Request {
-        trainers: &items,
-        hit: &hit,
-        start_s: &start_s,
-        owners: &before,
-        scenarios: &scenarios,
+fn allocate(joint: &mut Joint, ask: &Ask<'_>, settings: joint::Settings, view: View) -> Decision {
+    let situation = ask.situation;
+    // Trainers whose holes are in doubt do not take part.
+    let frozen = (0_u32..).zip(&view.frozen);
+    let taking: Vec<u32> = frozen.filter(|(_, f)| !**f).map(|(j, _)| j).collect();
+    let candidates = situation.candidates.iter().zip(&view.frozen);
+    let candidates = candidates.filter(|(_, frozen)| !**frozen).map(|(c, _)| c);
+    let mut foreseen = Foreseen {
+        items: candidates
+            .clone()
+            .map(|c| within_maximum(&c.item))
+            .collect(),
+        hit: candidates
+            .clone()
+            .map(|c| settings.repool && c.hit)
+            .collect(),
+        start_s: candidates.map(|c| c.start_s).collect(),
+        before: Vec::new(),
+        scenarios: view
+            .line
+            .draw(&ask.foretold, ask.settings.foresight.scenarios, ask.seed),
+        doubts: view.doubts.clone(),
+        assignment: Assignment::default(),
+        proposal: "",
+        patterns: None,
+        repooled: Vec::new(),
+        settings,
+        view,
+        taking,
     };
-    let answer = assign(asked, &request);
-    let mut owners = standing(case);
-    for (&slot, owner) in view.slots.iter().zip(&answer.assignment.owners) {
-        let owner = owner.and_then(|j| taking.get(j as usize).copied());
+    foreseen.before = foreseen.owners_before(situation);
+    let solve = foreseen.assign(joint, ask);
+    let mut owners = standing(situation);
+    for (&slot, owner) in foreseen.view.slots.iter().zip(&foreseen.assignment.owners) {
+        let owner = owner.and_then(|j| foreseen.taking.get(j as usize).copied());
         if let Some(place) = owners.get_mut(slot as usize) {
             *place = owner;
         }
     }
-    word(asked, &view, &request, answer, &scenarios, &taking, owners)
-}
-
-/// An allocation, and how it was found.
-struct Answer {
-    assignment: Assignment,
-    outcome: Outcome,
-    solver: &'static str,
-    /// What won, by name.
-    proposal: &'static str,
-    fell_back: Option<Doubt>,
-}
-
-/// Allocates twice, so that what a free node-second is worth is taken from a plan of this very
-/// input; then by patterns, if that is asked for.
-fn assign(asked: &Asked<'_>, request: &Request<'_>) -> Answer {
-    let mut joint = Joint::new(asked.settings.joint);
-    let _ = joint.decide(request);
-    let assignment = joint.decide(request);
-    let by_segments = |assignment: Assignment, fell_back: Option<Doubt>| Answer {
-        outcome: Outcome::Found,
-        solver: "segments",
-        proposal: assignment.proposal.name(),
-        assignment,
-        fell_back,
-    };
-    let Some(options) = &asked.patterns else {
-        return by_segments(assignment, None);
-    };
-    let plans = [assignment.owners.as_slice()];
-    let salvage = assignment.salvage;
-    let (better, answer) = patterns::decide(request, joint.settings(), salvage, &plans, options);
-    if answer.outcome == Outcome::Failed {
-        let why = "the programme over patterns failed, and the dynamic programme was heeded";
-        let why = why.to_owned();
-        return by_segments(assignment, Some(Doubt::FellBack { why }));
-    }
-    Answer {
-        assignment: better,
-        outcome: answer.outcome,
-        solver: "patterns",
-        proposal: match answer.source {
-            patterns::Source::Keep => "keep",
-            patterns::Source::Warm => "segments",
-            patterns::Source::Rounding => "rounding",
-            patterns::Source::Highs => "highs",
+    foreseen.repooled = foreseen.repooled(situation, &owners);
+    Decision {
+        sizes: Sizes {
+            counts: counts(situation, &owners),
+            objective: foreseen.assignment.worth,
         },
-        fell_back: None,
-    }
-}
-
-/// Says why.
-fn word(
-    asked: &Asked<'_>,
-    view: &View,
-    request: &Request<'_>,
-    answer: Answer,
-    scenarios: &Scenarios,
-    taking: &[u32],
-    owners: Vec<Option<u32>>,
-) -> Foreseen {
-    let assignment = &answer.assignment;
-    let reasons = Reasons::new(&Weighed {
-        asked,
-        view,
-        request,
-        assignment,
-        scenarios,
-        taking,
-        owners: &owners,
-    });
-    let joint = asked.settings.joint;
-    let report = ForecastReport {
-        horizon_s: joint.horizon_s,
-        hysteresis: joint.hysteresis,
-        scenarios: scenarios.count() as u32,
-        salvage: assignment.salvage,
-        order: view.line.source,
-        proposal: answer.proposal.to_owned(),
-        doubts: answer
-            .fell_back
-            .into_iter()
-            .chain(view.doubts.clone())
-            .collect(),
-        classes: reasons.classes,
-        class_of: reasons.class_of,
-        trainers: reasons.trainers,
-    };
-    let taken = |hole: usize| {
-        let class = report.class_of.get(hole).copied().flatten();
-        let class = class.and_then(|class| report.classes.get(class as usize));
-        class.is_none_or(|class| class.offer.is_some())
-    };
-    Foreseen {
-        trainers: verdicts::of_trainers(asked, &report.trainers, &reasons.old_worth),
-        holes: verdicts::of_holes(asked, &owners, taken),
-        repooled: repooled(asked, taking, request, &owners),
         owners,
-        solve: Solve {
-            outcome: answer.outcome,
-            objective: answer.assignment.worth,
-            solver: answer.solver.to_owned(),
-            shortcut: None,
-        },
-        report,
+        solve,
+        foreseen: Some(Box::new(foreseen)),
+        doubt: None,
     }
 }
 
-/// Trainers that restart anyway, or can no longer run, and take another node set with that.
-fn repooled(
-    asked: &Asked<'_>,
-    taking: &[u32],
-    request: &Request<'_>,
-    owners: &[Option<u32>],
-) -> Vec<TrainerId> {
-    let case = asked.case;
-    let mut changed = vec![false; case.trainers.len()];
-    for (slot, owner) in case.slots.iter().zip(owners) {
-        if slot.owner != *owner {
-            for j in [slot.owner, *owner].into_iter().flatten() {
-                if let Some(changed) = changed.get_mut(j as usize) {
-                    *changed = true;
+impl Foreseen {
+    /// Whose each place is. A trainer that has too many gives up those that are expected to end
+    /// first.
+    fn owners_before(&self, situation: &Situation<'_>) -> Vec<Option<u32>> {
+        let ordinal = |j: u32| self.taking.binary_search(&j).ok().map(|at| at as u32);
+        let mut room: Vec<u32> = self.items.iter().map(|item| item.max).collect();
+        let places = self.view.slots.iter().rev();
+        let mut before: Vec<Option<u32>> = places
+            .map(|&slot| {
+                let owner = situation.slots.get(slot as usize).and_then(|s| s.owner);
+                let owner = owner.and_then(ordinal)?;
+                let left = room.get_mut(owner as usize)?;
+                *left = left.checked_sub(1)?;
+                Some(owner)
+            })
+            .collect();
+        before.reverse();
+        before
+    }
+
+    /// Allocates by consecutive segments, then by patterns where the policy has it.
+    fn assign(&mut self, joint: &mut Joint, ask: &Ask<'_>) -> Solve {
+        joint.weigh(self.settings);
+        let assignment = joint.decide(&self.request());
+        self.proposal = assignment.proposal.name();
+        self.assignment = assignment;
+        let by_segments = Solve {
+            outcome: Outcome::Found,
+            objective: self.assignment.worth,
+            solver: "segments".to_owned(),
+            shortcut: None,
+        };
+        if ask.settings.policy != Policy::MilpPatterns {
+            return by_segments;
+        }
+        let milp = &ask.settings.milp;
+        let mut options = patterns::Options::new(ask.stopwatch);
+        options.time_limit = milp.time_limit;
+        if milp.gap > 0.0 {
+            options.gap = milp.gap;
+        }
+        let plans = [self.assignment.owners.as_slice()];
+        let salvage = self.assignment.salvage;
+        let request = self.request();
+        let (better, answer) =
+            patterns::decide(&request, &self.settings, salvage, &plans, &options);
+        self.patterns = Some(answer.outcome);
+        if answer.outcome == Outcome::Failed {
+            let why = "the program over patterns failed, and the dynamic program decided";
+            let why = why.to_owned();
+            self.doubts.insert(0, Doubt::FellBack { why });
+            return by_segments;
+        }
+        self.proposal = answer.source.name();
+        self.assignment = better;
+        Solve {
+            outcome: answer.outcome,
+            objective: self.assignment.worth,
+            solver: "patterns".to_owned(),
+            shortcut: None,
+        }
+    }
+
+    /// Trainers that restart anyway, or can no longer run, and take another node set with that.
+    fn repooled(&self, situation: &Situation<'_>, owners: &[Option<u32>]) -> Vec<u32> {
+        let mut changed = vec![false; situation.candidates.len()];
+        for (slot, owner) in situation.slots.iter().zip(owners) {
+            if slot.owner != *owner {
+                for j in [slot.owner, *owner].into_iter().flatten() {
+                    if let Some(changed) = changed.get_mut(j as usize) {
+                        *changed = true;
+                    }
                 }
             }
         }
+        let cannot_run = |item: &Item| 0 < item.current && item.current < item.min;
+        let taking = self.taking.iter().zip(self.items.iter().zip(&self.hit));
+        taking
+            .filter(|(_, (item, hit))| **hit || cannot_run(item))
+            .filter(|(j, _)| changed.get(**j as usize) == Some(&true))
+            .map(|(&j, _)| j)
+            .collect()
     }
-    let loose = taking.iter().zip(request.trainers.iter().zip(request.hit));
-    loose
-        .filter(|(j, (item, hit))| {
-            let has = case.problem.trainers.get(**j as usize);
-            let loose = **hit || item.current < item.min;
-            loose
-                && has.is_some_and(|item| item.current > 0)
-                && changed.get(**j as usize) == Some(&true)
-        })
-        .filter_map(|(j, _)| asked.trainers.get(*case.trainers.get(*j as usize)?))
-        .map(|record| record.spec.id.clone())
-        .collect()
 }
 
 /// The trainer as one that has no more than it may.
@@ -298,7 +269,7 @@ fn within_maximum(item: &Item) -> Item {
     let mut item = item.clone();
     if item.current > item.max {
         item.current = item.max;
-        item.rate_now = item.value.get(item.max as usize).copied().unwrap_or(0.0);
+        item = item.at_its_rate();
     }
     item
 }

@@ -2,11 +2,12 @@
 
 use lacuna_model::{Announced, Doubt, Forecast, Joint, OrderSource, Pool};
 
+use crate::decider::Foretold;
 use crate::joint::{Curves, Lineup, Listed, Promise, Scenarios};
 
 /// Holes of a pool, lined up.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
+pub(super) struct Line {
     /// Their places in the pool's list, that which is expected to end first first.
     pub holes: Vec<u32>,
     /// What is known of each. Its curves are the pool's forecasts, of announced holes without
@@ -33,7 +34,12 @@ impl Line {
     ///
     /// # Errors
     /// [`Doubt::BrokenOrder`] if the pool's order is no order of its holes.
-    pub fn new(pool: &Pool, wanted: impl Fn(u32) -> bool, horizon_s: f64) -> Result<Self, Doubt> {
+    pub(super) fn new(
+        foretold: &Foretold<'_>,
+        wanted: impl Fn(u32) -> bool,
+        horizon_s: f64,
+    ) -> Result<Self, Doubt> {
+        let pool = foretold.pool;
         let (source, list, link) = match &pool.joint {
             Some(joint) if !is_order(joint, pool.holes.len()) => return Err(Doubt::BrokenOrder),
             Some(joint) => {
@@ -73,13 +79,22 @@ impl Line {
                 }
             }
         }
+        let known: Vec<f64> = match foretold.known {
+            [] => Vec::new(),
+            ends => {
+                let end = |hole: &u32| ends.get(*hole as usize).copied();
+                list.iter()
+                    .map(|hole| end(hole).unwrap_or(f64::INFINITY))
+                    .collect()
+            }
+        };
         let listed = Listed {
             source,
             curves: &Pooled(&pool.forecasts),
             curve: &curve,
             link: &link,
             promised: &promised,
-            known: &[],
+            known: &known,
         };
         let lineup = Lineup::new(&listed, horizon_s);
         let places = lineup.places.iter();
@@ -92,10 +107,13 @@ impl Line {
     }
 
     /// Draws futures of these holes from the pool that they were lined up from.
-    #[must_use]
-    pub fn draw(&self, pool: &Pool, scenarios: u32, seed: u64) -> Scenarios {
-        let curves = Pooled(&pool.forecasts);
-        self.lineup.draw(&curves, 0.0, scenarios.max(1), seed)
+    pub(super) fn draw(&self, foretold: &Foretold<'_>, scenarios: u32, seed: u64) -> Scenarios {
+        if foretold.complete_s.is_infinite() {
+            return Scenarios::known(self.lineup.known.clone());
+        }
+        let curves = Pooled(&foretold.pool.forecasts);
+        self.lineup
+            .draw(&curves, foretold.complete_s, scenarios.max(1), seed)
     }
 }
 

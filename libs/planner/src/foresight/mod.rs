@@ -1,14 +1,9 @@
 //! Plans by forecasts: from a pool that says how long its holes stay to who gets which.
 //!
-//! `view` leaves out what is in doubt, and `lineup` puts the rest in order, by the same function
-//! as a replay does ([`crate::joint::Lineup`]); scenarios are drawn from their forecasts, with a
-//! seed that follows from the number of the pool's newest event; [`crate::joint`] allocates, and
-//! [`crate::patterns`] betters that if it is asked to; `reasons` says why.
-//!
-//! **The same input gives the same plan.** What a free node-second is worth is learnt by
-//! [`crate::joint`] from what it planned before. Here it learns from two plans of the same
-//! input, of which the second counts, so that a plan that is made again comes out the same,
-//! whoever makes it; unless the clock cuts a solve over patterns short, which is said.
+//! `view` leaves out what is in doubt, and `lineup` puts the rest in order; scenarios are drawn
+//! from their forecasts, with a seed that follows from the slots; [`crate::joint`] allocates, and
+//! [`crate::patterns`] improves that where the policy has it. All of that is `decide`, on
+//! ordinals, for the planner service and for replays. `reasons` and `verdicts` word it for a plan.
 //!
 //! **On doubt it does less.** A pool that is too old, that has no forecasts, or whose order is no
 //! order, makes no plan: what everybody has stands, as far as the pool still has it. A hole whose
@@ -21,16 +16,18 @@ mod reach;
 mod reasons;
 mod verdicts;
 mod view;
+mod word;
 
-use lacuna_model::{Doubt, ForecastReport, HoleVerdict, NodeId, Pool, Solve, TrainerId};
-use lacuna_model::{TrainerRecord, TrainerVerdict};
+use lacuna_model::{ForecastReport, HoleVerdict, NodeId, Pool, TrainerRecord, TrainerVerdict};
 use serde::{Deserialize, Serialize};
 
+use crate::decider::{Candidate, Decision};
+use crate::joint;
 use crate::translate::Translated;
-use crate::{joint, patterns};
 
-pub(crate) use decide::{plan, start};
-pub use lineup::Line;
+pub use decide::Foreseen;
+pub(crate) use decide::{Ask, decide, reach, stand};
+pub(crate) use word::word;
 
 /// How plans by forecasts are made.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -50,26 +47,21 @@ impl Default for Settings {
     }
 }
 
-/// What a plan by forecasts is made of.
-#[derive(Debug, Clone)]
+/// A decision by forecasts that is to be worded.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) case: &'a Translated,
+    pub(crate) candidates: &'a [Candidate],
     pub(crate) pool: &'a Pool,
     pub(crate) trainers: &'a [TrainerRecord],
-    pub(crate) settings: Settings,
-    pub(crate) seed: u64,
-    /// What is known beforehand to forbid any growth.
-    pub(crate) doubt: Option<Doubt>,
-    /// How the programme over patterns is bounded, if it is to be solved.
-    pub(crate) patterns: Option<patterns::Options<'a>>,
+    pub(crate) decision: &'a Decision,
+    /// How things are weighed, as far ahead as was looked.
+    pub(crate) joint: &'a joint::Settings,
 }
 
-/// What comes of it, by slots and trainers of the case.
+/// The words for it, by slots and trainers of the case.
 #[derive(Debug, Clone)]
-pub(crate) struct Foreseen {
-    pub(crate) owners: Vec<Option<u32>>,
-    pub(crate) repooled: Vec<TrainerId>,
-    pub(crate) solve: Solve,
+pub(crate) struct Worded {
     pub(crate) trainers: Vec<TrainerVerdict>,
     pub(crate) holes: Vec<(NodeId, HoleVerdict)>,
     pub(crate) report: ForecastReport,

@@ -41,7 +41,7 @@ impl Offers {
         let Some(offer) = self.offer(weighed, at, member, last) else {
             return More::NoneLeft;
         };
-        if offer.gain > weighed.asked.settings.joint.hysteresis * offer.cost {
+        if offer.gain > weighed.asked.joint.hysteresis * offer.cost {
             More::Missed(offer)
         } else {
             More::NotWorthIt(offer)
@@ -75,7 +75,7 @@ impl Offers {
             }
             let gain = reach.worth(member, salvage) - worth;
             let cost = cost(member, nodes) - paid;
-            let net = gain - weighed.asked.settings.joint.hysteresis * cost;
+            let net = gain - weighed.asked.joint.hysteresis * cost;
             if best.is_none_or(|(most, ..)| net > most) {
                 best = Some((net, gain, cost, taken.len()));
             }
@@ -96,7 +96,7 @@ impl Offers {
 /// What refused holes would bring to the trainer that would gain most by them, or lose least:
 /// those at `places`, the last first, and if it needs more to run, others with them.
 pub(super) fn best(weighed: &Weighed<'_>, offers: &Offers, places: &[usize]) -> Option<Offer> {
-    let hysteresis = weighed.asked.settings.joint.hysteresis;
+    let hysteresis = weighed.asked.joint.hysteresis;
     let net = |offer: &Offer| offer.gain - hysteresis * offer.cost;
     let mut best: Option<Offer> = None;
     for at in 0..offers.reach.len() {

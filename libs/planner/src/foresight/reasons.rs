@@ -11,7 +11,6 @@ use lacuna_model::{Forecast, HoleClass, HoleVerdict, More, Offer, TrainerId, Tra
 use crate::joint::{Assignment, Member, Request, Scenarios};
 
 use super::Asked;
-use super::decide::is_hit;
 use super::offers::{Offers, best};
 use super::reach::{Reach, cost};
 use super::view::View;
@@ -45,7 +44,7 @@ pub(super) struct Reasons {
 
 impl Weighed<'_> {
     pub(super) fn horizon_s(&self) -> f64 {
-        self.asked.settings.joint.horizon_s
+        self.asked.joint.horizon_s
     }
 
     /// A trainer of the request as one that takes part.
@@ -143,15 +142,11 @@ impl Reasons {
     /// Of trainers about which the plan is in doubt: what they keep and lose.
     pub(super) fn of_doubt(asked: &Asked<'_>, owners: &[Option<u32>]) -> Self {
         let case = asked.case;
-        let mut trainers: Vec<TrainerReason> = case
-            .trainers
+        let mut trainers: Vec<TrainerReason> = asked
+            .candidates
             .iter()
-            .zip(&case.problem.trainers)
-            .map(|(&at, item)| TrainerReason {
-                hit: asked
-                    .trainers
-                    .get(at)
-                    .is_some_and(|record| is_hit(record, item.current, asked.pool)),
+            .map(|candidate| TrainerReason {
+                hit: candidate.hit,
                 kept: 0,
                 gained: 0,
                 lost: 0,

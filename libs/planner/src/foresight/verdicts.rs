@@ -11,18 +11,19 @@ pub(super) fn of_trainers(
     reasons: &[TrainerReason],
     old_worth: &[f64],
 ) -> Vec<TrainerVerdict> {
-    let problem = &asked.case.problem;
+    let nodes = asked.case.slots.len() as u32;
     let records = asked.case.trainers.iter();
     let records = records.filter_map(|&at| asked.trainers.get(at));
     records
-        .zip(&problem.trainers)
+        .zip(asked.candidates)
         .zip(reasons.iter().zip(old_worth))
-        .map(|((record, item), (reason, &old))| {
+        .map(|((record, candidate), (reason, &old))| {
+            let item = &candidate.item;
             let (before, after) = (item.current, reason.kept + reason.gained);
             let cost = reason.cost;
             let verdict = match &reason.more {
-                _ if after == 0 && problem.nodes < item.min => Verdict::TooFewNodes {
-                    pool: problem.nodes,
+                _ if after == 0 && nodes < item.min => Verdict::TooFewNodes {
+                    pool: nodes,
                     min: item.min,
                 },
                 _ if after > before && before == 0 => Verdict::Start,

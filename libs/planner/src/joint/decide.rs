@@ -52,15 +52,21 @@ impl Settings {
     ///
     /// But never less far than four times the dearest start that a trainer without nodes waits for,
     /// whatever else holds: a start pays in the holes that last, and what is not looked at cannot
-    /// pay. `start_s` is what a start stalls each, seconds, as in [`Request::start_s`].
+    /// pay. With each trainer comes what a start stalls it, seconds, as in [`Request::start_s`].
     #[must_use]
-    pub fn reach(&self, trainers: &[Item], start_s: &[f64], typical_s: Option<f64>) -> Self {
-        let costs: f64 = trainers.iter().map(|item| item.up_s + item.down_s).sum();
-        let cost = costs / trainers.len().max(1) as f64;
+    pub fn reach<'a>(
+        &self,
+        trainers: impl Iterator<Item = (&'a Item, f64)> + Clone,
+        typical_s: Option<f64>,
+    ) -> Self {
+        let costs: f64 = trainers
+            .clone()
+            .map(|(item, _)| item.up_s + item.down_s)
+            .sum();
+        let cost = costs / trainers.clone().count().max(1) as f64;
         let reach = (CHANGES * cost).min(typical_s.unwrap_or(UNKNOWN_S));
-        let waiting = trainers.iter().zip(start_s);
-        let starts = waiting.filter(|(item, _)| item.current == 0);
-        let dearest = starts.fold(0.0, |most: f64, (_, &start_s)| most.max(start_s));
+        let starts = trainers.filter(|(item, _)| item.current == 0);
+        let dearest = starts.fold(0.0, |most: f64, (_, start_s)| most.max(start_s));
         Self {
             horizon_s: self
                 .horizon_s
@@ -87,7 +93,7 @@ pub struct Request<'a> {
 }
 
 /// Which sizes of bound trainers were tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Proposal {
     /// As they are, grown where that pays.
@@ -96,7 +102,8 @@ pub enum Proposal {
     Short,
     /// Optimal without a forecast over half of the horizon.
     Long,
-    /// Everybody keeps exactly what they have: the floor.
+    /// Every trainer keeps exactly what it has: the floor.
+    #[default]
     Keep,
 }
 
@@ -124,7 +131,7 @@ impl Proposal {
 }
 
 /// Who gets which node.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Assignment {
     /// Whose each node is from now on.
     pub owners: Vec<Option<u32>>,
@@ -136,21 +143,17 @@ pub struct Assignment {
     pub salvage: f64,
 }
 
-/// Allocates nodes to trainers by scenarios. Keeps score of what a node-second is worth.
+/// Allocates nodes to trainers by scenarios. What it keeps between decisions is room; the answer
+/// follows from the request alone.
 #[derive(Debug, Clone, Default)]
 pub struct Joint {
     settings: Settings,
-    /// Worth and node-seconds of late plans, fading.
-    earned: (f64, f64),
     sizes: dp::Solver,
     segments: Segments,
 }
 
-/// Of what was earned before, so much is forgotten at each decision.
-const FORGOTTEN: f64 = 0.01;
-
 impl Joint {
-    /// Nothing earned yet.
+    /// Weighs things like this.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -159,17 +162,9 @@ impl Joint {
         }
     }
 
-    /// From now on looks as far ahead as makes sense for these trainers, with such starts, on a
-    /// machine with such holes; see [`Settings::reach`]. `most` are the settings that it was made
-    /// with.
-    pub fn adapt(
-        &mut self,
-        most: &Settings,
-        trainers: &[Item],
-        start_s: &[f64],
-        typical_s: Option<f64>,
-    ) {
-        self.settings = most.reach(trainers, start_s, typical_s);
+    /// Weighs things like this from now on.
+    pub fn weigh(&mut self, settings: Settings) {
+        self.settings = settings;
     }
 
     /// How things are weighed.
@@ -178,25 +173,38 @@ impl Joint {
         &self.settings
     }
 
-    /// What a free node-second is worth, objective units: what late plans made of one; before
-    /// there was any, what the best trainer makes of it at its largest size.
+    /// The highest shadow price of a node-second, objective units: what the best trainer makes of
+    /// one at its largest size.
     #[must_use]
-    pub fn salvage(&self, trainers: &[Item]) -> f64 {
-        let (worth, node_s) = self.earned;
-        if node_s > 0.0 {
-            return (worth / node_s).max(0.0);
-        }
-        let at_best = |item: &Item| {
-            let most = item.value.get(item.max as usize).copied().unwrap_or(0.0);
-            most / f64::from(item.max.max(1))
-        };
+    pub fn highest_price(trainers: &[Item]) -> f64 {
+        let at_best = |item: &Item| item.value_at(item.max) / f64::from(item.max.max(1));
         trainers.iter().map(at_best).fold(0.0, f64::max)
     }
 
-    /// Decides. Owners that are no trainer of the request count as nobody, and so do those of
-    /// nodes beyond the scenarios.
+    /// The shadow price of a node-second that a decision implies, objective units: its value over
+    /// the node-seconds that it gives out. The highest price if it gives out none.
+    fn price(&self, request: &Request<'_>, plan: &Assignment) -> f64 {
+        let horizon = self.settings.horizon_s;
+        let held = plan.owners.iter().enumerate().filter(|(_, o)| o.is_some());
+        let stay = |(node, _)| request.scenarios.stay_s(node, horizon);
+        let node_s: f64 = held.map(stay).sum();
+        if node_s > 0.0 {
+            (plan.worth / node_s).max(0.0)
+        } else {
+            Self::highest_price(request.trainers)
+        }
+    }
+
+    /// Decides twice: at the highest shadow price, and at the price that this decision implies.
+    /// Owners that are no trainer of the request count as none, and so do those of nodes beyond
+    /// the scenarios.
     pub fn decide(&mut self, request: &Request<'_>) -> Assignment {
-        let salvage = self.salvage(request.trainers);
+        let first = self.decide_at(request, Self::highest_price(request.trainers));
+        let price = self.price(request, &first);
+        self.decide_at(request, price)
+    }
+
+    fn decide_at(&mut self, request: &Request<'_>, salvage: f64) -> Assignment {
         let members = self.members(request);
         let mut best = Assignment {
             owners: kept(&members, request.owners),
@@ -207,7 +215,10 @@ impl Joint {
         best.worth = self.judge(&members, request, &best.owners, salvage);
         let mut tried: Vec<Vec<u32>> = Vec::new();
         for proposal in Proposal::ALL {
-            let sizes = self.guide(proposal, &members, request.owners.len());
+            let mut sizes = self.guide(proposal, &members, request.owners.len());
+            // Loose trainers take what segments give them, whatever was proposed.
+            let loose = sizes.iter_mut().zip(&members).filter(|(_, m)| m.is_loose());
+            loose.for_each(|(size, _)| *size = 0);
             if tried.contains(&sizes) {
                 continue;
             }
@@ -223,7 +234,6 @@ impl Joint {
                 };
             }
         }
-        self.learn(request.scenarios, &best);
         best
     }
 
@@ -345,15 +355,6 @@ impl Joint {
                 gained - member.charge(nodes.len() as u32, hysteresis)
             })
             .sum()
-    }
-
-    /// What this plan makes of a node-second.
-    fn learn(&mut self, scenarios: &Scenarios, plan: &Assignment) {
-        let horizon = self.settings.horizon_s;
-        let held = plan.owners.iter().enumerate().filter(|(_, o)| o.is_some());
-        let node_s: f64 = held.map(|(node, _)| scenarios.stay_s(node, horizon)).sum();
-        self.earned.0 = self.earned.0 * (1.0 - FORGOTTEN) + plan.worth;
-        self.earned.1 = self.earned.1 * (1.0 - FORGOTTEN) + node_s;
     }
 }
 

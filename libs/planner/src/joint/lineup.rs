@@ -68,6 +68,8 @@ impl Lineup {
         // All sorts are stable: equals keep their order.
         if listed.source == OrderSource::Expectation {
             let stay = |place: &u32| listed.curves.open_after(curve(*place), horizon_s);
+            let stay: Vec<f64> = places.iter().map(stay).collect();
+            let stay = |place: &u32| stay.get(*place as usize).copied().unwrap_or(0.0);
             places.sort_by(|a, b| stay(a).total_cmp(&stay(b)));
         }
         if !listed.promised.is_empty() {

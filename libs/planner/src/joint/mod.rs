@@ -17,9 +17,10 @@
 //!
 //! Up to the first hit the trainer works at its rate; the hit stalls it once; and from then on it
 //! may take any nodes, since it restarts anyway, so the nodes that are left are as good as free.
-//! What a free node-second is worth, the *salvage* k, is what plans have made of a node-second of
-//! late, all costs taken off, which the planner keeps score of by itself. Seeing only to the
-//! first hit is what makes whole machines plannable: the sum splits into three tables by segment
+//! A free node-second has the *shadow price* k (`salvage` in reports): what a decision for the same
+//! request, made at the highest price, makes of a node-second, all costs taken off. It has no
+//! memory: a price that remembers earlier decisions would have to survive restarts. Seeing only to
+//! the first hit is what makes whole machines plannable: the sum splits into three tables by segment
 //! that no trainer enters.
 //!
 //! **Who may take what.** A trainer that was just hit restarts anyway, and one without nodes (or
@@ -53,5 +54,5 @@ pub(crate) use decide::use_all;
 pub use decide::{Assignment, Joint, Proposal, Request, Settings};
 pub use lineup::{Lineup, Listed};
 pub use outlook::{Curves, Outlook, Promise};
-pub use scenarios::Scenarios;
+pub use scenarios::{Leave, Scenarios};
 pub use worth::{Member, worth};

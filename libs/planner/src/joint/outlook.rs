@@ -92,8 +92,9 @@ impl Outlook<'_> {
     pub fn draw_promised(&self, promised: &[Promise], scenarios: u32, seed: u64) -> Scenarios {
         let nodes = self.curve.len();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut leave = Vec::with_capacity(nodes * scenarios as usize);
-        for _ in 0..scenarios {
+        let count = scenarios as usize;
+        let mut all = vec![0.0; nodes * count];
+        for s in 0..count {
             let mut z = normal(&mut rng);
             let mut at = 0;
             let mut last: Option<(f64, f64)> = None;
@@ -108,16 +109,18 @@ impl Outlook<'_> {
                 }
                 let middle = self.curve.get((at + end - 1) / 2).copied().unwrap_or(0);
                 let time = self.leave_s(middle, below(z));
-                for node in at..end {
+                for (node, leave) in
+                    (at..end).zip(all.iter_mut().skip(at * count + s).step_by(count))
+                {
                     let known = self.known.get(node).copied().unwrap_or(f64::INFINITY);
                     if known.is_finite() {
-                        leave.push(known);
+                        *leave = known;
                         continue;
                     }
                     let promise = promised.get(node).filter(|promise| {
                         promise.at_s.is_finite() && promise.at_s > self.complete_s
                     });
-                    leave.push(match (promise, last) {
+                    *leave = match (promise, last) {
                         (None, _) => time,
                         (Some(promise), Some((of, time))) if of == promise.at_s => time,
                         (Some(promise), _) => {
@@ -125,13 +128,13 @@ impl Outlook<'_> {
                             last = Some((promise.at_s, time));
                             time
                         }
-                    });
+                    };
                 }
                 z = KINSHIP * z + (1.0 - KINSHIP * KINSHIP).sqrt() * normal(&mut rng);
                 at = end;
             }
         }
-        Scenarios::new(nodes, leave)
+        Scenarios::by_node(nodes, all)
     }
 
     /// When a promised node leaves in one scenario.
@@ -226,11 +229,11 @@ mod tests {
         let curve = [0; 4];
         let known = [f64::INFINITY, 7.0, f64::INFINITY, f64::INFINITY];
         let drawn = outlook(&curve, &[], &known, 50.0).draw(4000, 1);
-        let mean = |node: usize| (0..4000).map(|s| drawn.leave(s)[node]).sum::<f64>() / 4000.0;
+        let mean = |node: usize| (0..4000).map(|s| drawn.of(node)[s]).sum::<f64>() / 4000.0;
         // Memoryless: 50 s that are known, and 100 s more.
         assert!((mean(0) - 150.0).abs() < 6.0, "{}", mean(0));
         assert!((mean(3) - 150.0).abs() < 6.0, "{}", mean(3));
-        assert!((0..4000).all(|s| drawn.leave(s)[1] == 7.0 && drawn.leave(s)[0] >= 50.0));
+        assert!((0..4000).all(|s| drawn.of(1)[s] == 7.0 && drawn.of(0)[s] >= 50.0));
     }
 
     #[test]
@@ -252,7 +255,8 @@ mod tests {
         let outlook = outlook(&curve, &[], &known, 10.0);
         let drawn = outlook.draw_promised(&promised, 4000, 3);
         let share = |is: &dyn Fn(&[f64]) -> bool| {
-            (0..4000).filter(|&s| is(drawn.leave(s))).count() as f64 / 4000.0
+            let leave = |s: usize| -> Vec<f64> { (0..5).map(|node| drawn.of(node)[s]).collect() };
+            (0..4000).filter(|&s| is(&leave(s))).count() as f64 / 4000.0
         };
         let near = |share: f64, expected: f64| (share - expected).abs() < 0.03;
         // What is known goes before what is promised.
@@ -278,7 +282,7 @@ mod tests {
         let drawn = outlook(&curve, &[0.9, 0.0], &[], 0.0).draw(2000, 1);
         let together = |a: usize, b: usize| {
             (0..2000)
-                .filter(|&s| drawn.leave(s)[a] == drawn.leave(s)[b])
+                .filter(|&s| drawn.of(a)[s] == drawn.of(b)[s])
                 .count() as f64
                 / 2000.0
         };

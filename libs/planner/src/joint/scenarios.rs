@@ -5,25 +5,55 @@
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scenarios {
     nodes: usize,
+    count: usize,
+    /// By node, then scenario: what decides about a node set reads whole nodes.
     leave: Vec<f64>,
+}
+
+/// The leave times of one scenario.
+#[derive(Debug, Clone, Copy)]
+pub struct Leave<'a> {
+    scenarios: &'a Scenarios,
+    scenario: usize,
+}
+
+impl<'a> Leave<'a> {
+    /// When a node leaves, seconds from now; nothing if there is no such node or scenario.
+    #[must_use]
+    pub fn get(self, node: usize) -> Option<&'a f64> {
+        self.scenarios.of(node).get(self.scenario)
+    }
 }
 
 impl Scenarios {
     /// From the leave times of the first scenario, then those of the second, and so on. Times
     /// that are no numbers, or past, count as now; what is left over of a scenario is dropped.
     #[must_use]
-    pub fn new(nodes: usize, mut leave: Vec<f64>) -> Self {
-        leave.truncate(leave.len().checked_div(nodes).unwrap_or(0) * nodes);
+    pub fn new(nodes: usize, leave: Vec<f64>) -> Self {
+        let count = leave.len().checked_div(nodes).unwrap_or(0);
+        let mut by_node = Vec::with_capacity(nodes * count);
+        for node in 0..nodes {
+            by_node.extend(leave.iter().skip(node).step_by(nodes).take(count));
+        }
+        Self::by_node(nodes, by_node)
+    }
+
+    /// From the leave times of the first node, by scenario, then those of the second, and so on.
+    pub(super) fn by_node(nodes: usize, mut leave: Vec<f64>) -> Self {
         for time in &mut leave {
             *time = time.max(0.0);
         }
-        Self { nodes, leave }
+        Self {
+            nodes,
+            count: leave.len().checked_div(nodes).unwrap_or(0),
+            leave,
+        }
     }
 
     /// The one future in which each node leaves when it really does.
     #[must_use]
     pub fn known(leave: Vec<f64>) -> Self {
-        Self::new(leave.len(), leave)
+        Self::by_node(leave.len(), leave)
     }
 
     /// How many nodes there are.
@@ -34,15 +64,24 @@ impl Scenarios {
 
     /// How many scenarios there are.
     #[must_use]
-    pub fn count(&self) -> usize {
-        self.leave.len().checked_div(self.nodes).unwrap_or(0)
+    pub const fn count(&self) -> usize {
+        self.count
     }
 
-    /// The leave times of one scenario; empty if there is no such.
+    /// The leave times of one scenario.
     #[must_use]
-    pub fn leave(&self, scenario: usize) -> &[f64] {
-        let from = scenario * self.nodes;
-        self.leave.get(from..from + self.nodes).unwrap_or(&[])
+    pub const fn leave(&self, scenario: usize) -> Leave<'_> {
+        Leave {
+            scenarios: self,
+            scenario,
+        }
+    }
+
+    /// The leave times of one node, by scenario; empty if there is no such.
+    #[must_use]
+    pub fn of(&self, node: usize) -> &[f64] {
+        let from = node * self.count;
+        self.leave.get(from..from + self.count).unwrap_or(&[])
     }
 
     /// Mean over the scenarios of the seconds that a node stays within `horizon_s`.
@@ -58,11 +97,11 @@ impl Scenarios {
     }
 
     fn mean(&self, node: usize, of: impl Fn(f64) -> f64) -> f64 {
-        let count = self.count();
-        let sum: f64 = (0..count)
-            .filter_map(|s| self.leave(s).get(node))
-            .map(|&leave| of(leave))
-            .sum();
-        if count > 0 { sum / count as f64 } else { 0.0 }
+        let sum: f64 = self.of(node).iter().map(|&leave| of(leave)).sum();
+        if self.count > 0 {
+            sum / self.count as f64
+        } else {
+            0.0
+        }
     }
 }

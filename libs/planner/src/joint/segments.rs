@@ -25,18 +25,38 @@ use super::{Scenarios, Settings};
 /// are put together.
 const STEPS: u64 = 1 << 23;
 
-/// Memory of the programme.
+/// First cells that are worked on at once, so that their sums stay in registers. Each sum is taken
+/// in the order of the scenarios.
+const BLOCK: usize = 16;
+
+/// Memory of the program.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Segments {
-    /// Leave times within the horizon, by cell and then scenario.
+    /// Leave times within the horizon, by scenario and then cell; rows end with spare cells.
     leave: Vec<f32>,
     /// Seconds that the nodes of all cells before one stay, mean over the scenarios.
     stay: Vec<f64>,
-    first_hit: Vec<f32>,
+    /// By scenario, for a block of first cells.
+    first_hit: Vec<[f32; BLOCK]>,
     /// By first cell and cells: seconds until the first hit, and its probability.
-    until: Vec<(f32, f32)>,
+    until: Vec<f32>,
+    hit: Vec<f32>,
+    /// By first cell and cells: what the segment is worth to the trainer at hand, all charges
+    /// taken off.
+    worth: Vec<f64>,
     best: Vec<f64>,
     choice: Vec<u32>,
+}
+
+/// The free nodes in cells.
+#[derive(Debug, Clone, Copy)]
+struct Grid {
+    nodes: usize,
+    /// Nodes of a cell; the last may have fewer.
+    unit: usize,
+    cells: usize,
+    /// Cells of the longest segment.
+    widest: usize,
 }
 
 /// A segment: which member gets which of the free nodes, as places in their list.
@@ -65,8 +85,13 @@ impl Segments {
         let steps = free.len() as u64 * largest as u64 * (loose.len() + 8) as u64;
         let unit = ((steps as f64 / STEPS as f64).sqrt().ceil() as usize).max(1);
         let cells = free.len().div_ceil(unit);
-        let widest = largest.div_ceil(unit).min(cells);
-        self.fill(free, unit, cells, widest, scenarios, settings);
+        let grid = Grid {
+            nodes: free.len(),
+            unit,
+            cells,
+            widest: largest.div_ceil(unit).min(cells),
+        };
+        self.fill(free, grid, scenarios, settings.horizon_s);
         let mut order = loose.to_vec();
         let typical = (free.len() / loose.len()).clamp(1, largest) as u32;
         let stall = |j: usize| {
@@ -79,16 +104,14 @@ impl Segments {
         self.best.resize((order.len() + 1) * width, 0.0);
         self.choice.clear();
         self.choice.resize(order.len() * width, 0);
+        let mut valued: Option<&Member<'_>> = None;
         for (layer, &j) in order.iter().enumerate().rev() {
-            self.layer(
-                layer,
-                &members[j],
-                free.len(),
-                unit,
-                widest,
-                settings,
-                salvage,
-            );
+            let member = &members[j];
+            if valued.is_none_or(|other| !other.is_like(member)) {
+                self.value(member, grid, settings.hysteresis, salvage);
+                valued = Some(member);
+            }
+            self.layer(layer, member, grid);
         }
         let mut segments = Vec::with_capacity(order.len());
         let (mut layer, mut cell) = (0, 0);
@@ -108,116 +131,132 @@ impl Segments {
     }
 
     /// The tables by segment that no trainer enters.
-    fn fill(
-        &mut self,
-        free: &[usize],
-        unit: usize,
-        cells: usize,
-        widest: usize,
-        scenarios: &Scenarios,
-        settings: &Settings,
-    ) {
-        let horizon = settings.horizon_s;
+    fn fill(&mut self, free: &[usize], grid: Grid, scenarios: &Scenarios, horizon_s: f64) {
+        let Grid {
+            unit,
+            cells,
+            widest,
+            ..
+        } = grid;
+        let horizon = horizon_s as f32;
         let count = scenarios.count().max(1);
+        let row = cells + widest + BLOCK;
         self.leave.clear();
-        self.leave.resize(cells * count, horizon as f32);
+        self.leave.resize(row * count, horizon);
         self.stay.clear();
-        self.stay.resize(cells + 1, 0.0);
-        for (s, leave) in (0..scenarios.count()).map(|s| (s, scenarios.leave(s))) {
-            for (cell, nodes) in free.chunks(unit).enumerate() {
-                let slot = &mut self.leave[cell * count + s];
+        self.stay.push(0.0);
+        for (cell, nodes) in free.chunks(unit).enumerate() {
+            let mut stay = 0.0;
+            for s in 0..scenarios.count() {
+                let slot = &mut self.leave[s * row + cell];
                 for &node in nodes {
-                    let within = leave[node].min(horizon);
+                    let within = scenarios.of(node)[s].min(horizon_s);
                     *slot = slot.min(within as f32);
-                    self.stay[cell + 1] += within;
+                    stay += within;
                 }
             }
-        }
-        for cell in 0..cells {
-            self.stay[cell + 1] = self.stay[cell + 1] / count as f64 + self.stay[cell];
+            self.stay.push(stay / count as f64 + self.stay[cell]);
         }
         self.until.clear();
-        self.until.resize(cells * widest, (0.0, 0.0));
-        let horizon = horizon as f32;
-        for first in 0..cells {
+        self.until.resize(cells * widest, 0.0);
+        self.hit.clear();
+        self.hit.resize(cells * widest, 0.0);
+        for from in (0..cells).step_by(BLOCK) {
             self.first_hit.clear();
-            self.first_hit.resize(count, horizon);
-            let wide = widest.min(cells - first);
-            for (n, row) in self.until[first * widest..][..wide].iter_mut().enumerate() {
-                let leave = &self.leave[(first + n) * count..][..count];
-                let (mut sum, mut hits) = (0.0_f32, 0.0_f32);
-                for (until, &leave) in self.first_hit.iter_mut().zip(leave) {
-                    *until = until.min(leave);
-                    sum += *until;
-                    hits += if *until < horizon { 1.0 } else { 0.0 };
+            self.first_hit.resize(count, [horizon; BLOCK]);
+            for n in 0..widest.min(cells - from) {
+                let (mut sums, mut hits) = ([0.0_f32; BLOCK], [0.0_f32; BLOCK]);
+                for (until, leave) in self.first_hit.iter_mut().zip(self.leave.chunks(row)) {
+                    let leave = &leave[from + n..][..BLOCK];
+                    for at in 0..BLOCK {
+                        until[at] = until[at].min(leave[at]);
+                        sums[at] += until[at];
+                        hits[at] += if until[at] < horizon { 1.0 } else { 0.0 };
+                    }
                 }
-                *row = (sum / count as f32, hits / count as f32);
+                for at in 0..BLOCK.min(cells - from - n) {
+                    let place = (from + at) * widest + n;
+                    self.until[place] = sums[at] / count as f32;
+                    self.hit[place] = hits[at] / count as f32;
+                }
             }
         }
     }
 
-    /// One trainer's layer of the programme.
-    #[expect(clippy::too_many_arguments, reason = "one call in one place")]
-    fn layer(
-        &mut self,
-        layer: usize,
-        member: &Member<'_>,
-        nodes: usize,
-        unit: usize,
-        widest: usize,
-        settings: &Settings,
-        salvage: f64,
-    ) {
-        let width = self.stay.len();
-        let cells = width - 1;
+    /// What each segment is worth to a trainer; minus infinity where it cannot have it.
+    fn value(&mut self, member: &Member<'_>, grid: Grid, hysteresis: f64, salvage: f64) {
+        let Grid {
+            nodes,
+            unit,
+            cells,
+            widest,
+        } = grid;
+        let (least, most) = grid.sizes(member);
+        self.worth.clear();
+        self.worth.resize(cells * widest, f64::NEG_INFINITY);
+        // By cells, so that the inner loop is arithmetic alone.
+        let by_size = |of: &dyn Fn(u32) -> f64| -> Vec<f64> {
+            (least..=most).map(|n| of((n * unit) as u32)).collect()
+        };
+        let rate = by_size(&|n| member.rate(n));
+        let stall = by_size(&|n| member.rate(n) * member.item.down_s);
+        let charge = by_size(&|n| member.charge(n, hysteresis));
+        let count = by_size(&f64::from);
+        for cell in 0..cells {
+            let before = self.stay[cell];
+            // The last cell may have fewer nodes than the others.
+            let whole = most.min(nodes / unit - cell);
+            if least <= whole {
+                let sizes = whole + 1 - least;
+                let from = cell * widest + least - 1;
+                let worth = &mut self.worth[from..][..sizes];
+                let (until, hit) = (&self.until[from..][..sizes], &self.hit[from..][..sizes]);
+                let stay = &self.stay[cell + least..][..sizes];
+                let (rate, stall) = (&rate[..sizes], &stall[..sizes]);
+                let (count, charge) = (&count[..sizes], &charge[..sizes]);
+                for at in 0..sizes {
+                    let (until, hit) = (f64::from(until[at]), f64::from(hit[at]));
+                    let left = stay[at] - before - count[at] * until;
+                    worth[at] = rate[at] * until - stall[at] * hit + salvage * left - charge[at];
+                }
+            }
+            let (n, left) = (cells - cell, (nodes - cell * unit) as u32);
+            if !nodes.is_multiple_of(unit) && (least..=most).contains(&n) && left >= member.item.min
+            {
+                let place = cell * widest + n - 1;
+                let means = Means {
+                    until: f64::from(self.until[place]),
+                    hit: f64::from(self.hit[place]),
+                    stay: self.stay[cells] - before,
+                };
+                self.worth[place] =
+                    means.worth(member, left, salvage) - member.charge(left, hysteresis);
+            }
+        }
+    }
+
+    /// One trainer's layer of the program.
+    fn layer(&mut self, layer: usize, member: &Member<'_>, grid: Grid) {
+        let Grid { cells, widest, .. } = grid;
+        let width = cells + 1;
         let (this, next) = self.best[layer * width..][..2 * width].split_at_mut(width);
         let choice = &mut self.choice[layer * width..][..width];
-        let item = member.item;
-        let least = (item.min.max(1) as usize).div_ceil(unit);
-        let most = (item.max as usize / unit).min(widest);
-        // Rate and charge by cells, so that the inner loop is arithmetic alone.
-        let sizes: Vec<(f64, f64, f64)> = (0..=most)
-            .map(|n| {
-                let n = (n * unit) as u32;
-                let rate = member.rate(n);
-                (
-                    rate,
-                    rate * item.down_s,
-                    member.charge(n, settings.hysteresis),
-                )
-            })
-            .collect();
+        let (least, most) = grid.sizes(member);
         for cell in (0..cells).rev() {
             let (mut best, mut taken) = (this[cell + 1], LEFT_OUT);
             if next[cell] > best {
                 (best, taken) = (next[cell], NOTHING);
             }
-            let row = &self.until[cell * widest..];
             let wide = most.min(cells - cell);
-            for n in least..=wide {
-                let end = cell + n;
-                let whole = end * unit <= nodes;
-                let worth = if whole {
-                    let ((rate, stall, charge), (until, hit)) = (sizes[n], row[n - 1]);
-                    let (until, hit) = (f64::from(until), f64::from(hit));
-                    let stay = self.stay[end] - self.stay[cell];
-                    rate * until - stall * hit + salvage * (stay - (n * unit) as f64 * until)
-                        - charge
-                } else {
-                    let n = (nodes - cell * unit) as u32;
-                    if n < item.min {
-                        continue;
-                    }
-                    let means = Means {
-                        until: f64::from(row[n_cells(n, unit) - 1].0),
-                        hit: f64::from(row[n_cells(n, unit) - 1].1),
-                        stay: self.stay[end] - self.stay[cell],
-                    };
-                    means.worth(member, n, salvage) - member.charge(n, settings.hysteresis)
-                };
-                let worth = worth + next[end];
-                if worth > best {
-                    (best, taken) = (worth, n as u32);
+            if least <= wide {
+                let worth = &self.worth[cell * widest..][least - 1..wide];
+                let then = &next[cell + least..=cell + wide];
+                let highest = highest(worth, then);
+                if highest > best {
+                    // Of equals the fewest nodes.
+                    let mut sums = worth.iter().zip(then).map(|(worth, then)| worth + then);
+                    let at = sums.position(|sum| sum == highest).unwrap_or(0);
+                    (best, taken) = (highest, (least + at) as u32);
                 }
             }
             (this[cell], choice[cell]) = (best, taken);
@@ -225,9 +264,32 @@ impl Segments {
     }
 }
 
-/// Cells for so many nodes.
-fn n_cells(nodes: u32, unit: usize) -> usize {
-    (nodes as usize).div_ceil(unit)
+impl Grid {
+    /// Fewest and most cells of a trainer's segment.
+    fn sizes(self, member: &Member<'_>) -> (usize, usize) {
+        let least = (member.item.min.max(1) as usize).div_ceil(self.unit);
+        (
+            least,
+            (member.item.max as usize / self.unit).min(self.widest),
+        )
+    }
+}
+
+/// The largest sum of two that stand at the same place.
+fn highest(a: &[f64], b: &[f64]) -> f64 {
+    const LANES: usize = 8;
+    let mut lanes = [f64::NEG_INFINITY; LANES];
+    let (a_lanes, a_rest) = a.as_chunks::<LANES>();
+    let (b_lanes, b_rest) = b.as_chunks::<LANES>();
+    for (a, b) in a_lanes.iter().zip(b_lanes) {
+        for at in 0..LANES {
+            let sum = a[at] + b[at];
+            lanes[at] = if sum > lanes[at] { sum } else { lanes[at] };
+        }
+    }
+    let rest = a_rest.iter().zip(b_rest).map(|(a, b)| a + b);
+    let most = |most: f64, sum: f64| if sum > most { sum } else { most };
+    rest.chain(lanes).fold(f64::NEG_INFINITY, most)
 }
 
 const LEFT_OUT: u32 = 0;

@@ -1,5 +1,7 @@
 //! What a node set is worth to a trainer.
 
+use std::sync::Arc;
+
 use crate::Item;
 
 use super::Scenarios;
@@ -20,6 +22,14 @@ impl Member<'_> {
     #[must_use]
     pub fn is_loose(&self) -> bool {
         self.hit || self.item.current < self.item.min
+    }
+
+    /// Whether another loose trainer gains the same by everything.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let (a, b) = (self.item, other.item);
+        (self.hit, a.min, a.max) == (other.hit, b.min, b.max)
+            && (a.down_s, self.start_s) == (b.down_s, other.start_s)
+            && (Arc::ptr_eq(&a.value, &b.value) || a.value == b.value)
     }
 
     /// Rate on so many nodes, objective units per second.
@@ -81,13 +91,14 @@ impl Set {
     }
 
     pub(super) fn add(&mut self, scenarios: &Scenarios, node: usize) {
-        let mut stay = 0.0;
-        for (s, until) in self.until.iter_mut().enumerate() {
-            let leave = scenarios.leave(s).get(node).copied().unwrap_or(0.0);
-            *until = until.min(leave);
-            stay += leave.min(self.horizon_s);
+        let leave = scenarios.of(node);
+        if leave.is_empty() {
+            self.until.fill(0.0);
         }
-        self.stay += stay / self.until.len().max(1) as f64;
+        for (until, &leave) in self.until.iter_mut().zip(leave) {
+            *until = until.min(leave);
+        }
+        self.stay += scenarios.stay_s(node, self.horizon_s);
     }
 
     pub(super) fn means(&self) -> Means {

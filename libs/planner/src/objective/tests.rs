@@ -21,6 +21,7 @@ fn spec(name: &str) -> TrainerSpec {
         rescale: RescaleCost {
             up_s: 3.0,
             down_s: 2.0,
+            start_s: None,
         },
         work: Work::Samples(1000.0),
         launch: Launch::Simulated,

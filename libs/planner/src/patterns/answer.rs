@@ -56,19 +56,6 @@ impl std::fmt::Debug for Options<'_> {
     }
 }
 
-/// Trainers and nodes up to which the programme over patterns is [quick](is_quick): the most that
-/// were measured.
-const QUICK: (usize, usize) = (100, 10_000);
-
-/// Whether the programme over patterns is known to take little time for so many trainers and nodes,
-/// so that its better plans cost nothing that matters: some tens of milliseconds at the median, and
-/// a fraction of the gap of the dynamic programme (`lacuna bench forecast-plan`). Few solves take
-/// longer, above all where nothing runs yet; a time limit is for them.
-#[must_use]
-pub const fn is_quick(trainers: usize, nodes: usize) -> bool {
-    trainers <= QUICK.0 && nodes <= QUICK.1
-}
-
 /// Who found the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
@@ -81,6 +68,19 @@ pub enum Source {
     Rounding,
     /// The mixed-integer programme.
     Highs,
+}
+
+impl Source {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Warm => "segments",
+            Self::Rounding => "rounding",
+            Self::Highs => "highs",
+        }
+    }
 }
 
 /// Where the time went, by the stopwatch.

@@ -113,12 +113,10 @@ impl Cells {
                 cell += 1;
             }
             let is_like = |cell: u32| {
-                let leave = self.leave(cell as usize).iter().enumerate();
-                let at = |s: usize| scenarios.leave(s).get(place).copied();
+                let (leave, of) = (self.leave(cell as usize), scenarios.of(place));
                 cell < cells
-                    && leave
-                        .into_iter()
-                        .all(|(s, &leave)| at(s).is_some_and(|at| at.min(horizon_s) == leave))
+                    && leave.len() == of.len()
+                    && leave.iter().zip(of).all(|(&a, &b)| a == b.min(horizon_s))
             };
             *of = match cell.checked_sub(1) {
                 _ if self.free.get(next) == Some(&place) => cell,
@@ -170,25 +168,17 @@ impl Cells {
 
 /// Runs of neighbours that are alike in every scenario.
 fn alike(free: &[usize], scenarios: &Scenarios, horizon_s: f64) -> Vec<Group> {
-    let within = |scenario: &[f64], place: usize| {
-        let leave = scenario.get(place).copied().unwrap_or(0.0);
-        leave.min(horizon_s)
-    };
-    let all: Vec<&[f64]> = (0..scenarios.count()).map(|s| scenarios.leave(s)).collect();
     let mut groups: Vec<Group> = Vec::new();
     for &place in free {
-        if let Some(group) = groups.last_mut() {
-            let times = all.iter().zip(&group.leave);
-            if times
-                .into_iter()
-                .all(|(s, &leave)| within(s, place) == leave)
-            {
-                group.nodes += 1;
-                group.stay += group.leave.iter().sum::<f64>();
-                continue;
-            }
+        let within = || scenarios.of(place).iter().map(|leave| leave.min(horizon_s));
+        if let Some(group) = groups.last_mut()
+            && within().zip(&group.leave).all(|(a, &b)| a == b)
+        {
+            group.nodes += 1;
+            group.stay += group.leave.iter().sum::<f64>();
+            continue;
         }
-        let mut leave: Vec<f64> = all.iter().map(|s| within(s, place)).collect();
+        let mut leave: Vec<f64> = within().collect();
         if leave.is_empty() {
             leave.push(horizon_s);
         }

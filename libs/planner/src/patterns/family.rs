@@ -106,7 +106,7 @@ impl<'a> Family<'a> {
                 salvage,
             };
             own.push(if member.is_loose() {
-                let like = |kind: &Kind| members.get(kind.like).is_some_and(|m| alike(m, member));
+                let like = |kind: &Kind| members.get(kind.like).is_some_and(|m| m.is_like(member));
                 let kind = kinds.iter().position(like).unwrap_or_else(|| {
                     kinds.push(Kind {
                         taker: Taker::new(member, 0, 0.0, settings, salvage),
@@ -169,14 +169,6 @@ impl<'a> Family<'a> {
     }
 }
 
-/// Whether two loose trainers gain the same by everything.
-fn alike(a: &Member<'_>, b: &Member<'_>) -> bool {
-    let (x, y) = (a.item, b.item);
-    (a.hit, x.min, x.max) == (b.hit, y.min, y.max)
-        && (x.down_s, a.start_s) == (y.down_s, b.start_s)
-        && (std::sync::Arc::ptr_eq(&x.value, &y.value) || x.value == y.value)
-}
-
 /// Works out one trainer's patterns.
 struct Maker<'a, 'b> {
     cells: &'a Cells,
@@ -225,9 +217,8 @@ impl Maker<'_, '_> {
         let item = self.member.item;
         // From the back: the nodes that are kept when it shrinks.
         for (nodes, &place) in (1_u32..).zip(self.held.iter().rev()) {
-            for (s, until) in until.iter_mut().enumerate() {
-                let leave = scenarios.leave(s).get(place).copied();
-                *until = until.min(leave.unwrap_or(0.0));
+            for (until, leave) in until.iter_mut().zip(scenarios.of(place)) {
+                *until = until.min(*leave);
             }
             stay += scenarios.stay_s(place, horizon);
             if nodes as usize == self.held.len() || !item.is_size(nodes) {

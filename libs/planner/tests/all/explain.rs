@@ -30,7 +30,7 @@ fn each_verdict_reads_as_a_sentence() {
     assert_eq!(
         explain::plan(&plan),
         "\
-plan 1: 8 of 8 holes in use; proven optimal (dp)
+plan 1: 8 of 8 holes in use; proven optimal (dp, short cut certificate)
 full: keeps 2 nodes: it is at its maximum, or no node is free for it
 waits: keeps 3 nodes: it is at its maximum, or no node is free for it
 starts: starts on 2 nodes

@@ -240,13 +240,13 @@ fn a_hole_that_does_not_pay_is_refused_with_its_numbers() {
         explain::trainer(&plan, &id).unwrap(),
         "a: keeps 3 nodes\n  why these: one is expected to stay 60 s of the next 60 s; the \
          first leaves after 60 s on average, and one leaves within 60 s with probability \
-         0.00; worth 1800\n  why not more: 1 more would lose 50.00 and cost 300, and would have \
+         0.00; worth 1800\n  why not more: 1 more would lose 49.99 and cost 300, and would have \
          to bring 2 times that"
     );
     assert_eq!(
         explain::node(&plan, &node(0)).unwrap(),
         "hole a00: refused: expected to stay 15 s of the next 60 s, ends within the 10 s that a \
-         change of a takes with probability 0.00; 1 node for it would lose 50.00 and cost 300, \
+         change of a takes with probability 0.00; 1 node for it would lose 49.99 and cost 300, \
          and would have to bring 2 times that"
     );
     assert_eq!(

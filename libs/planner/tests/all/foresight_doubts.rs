@@ -1,7 +1,6 @@
 //! Plans by forecasts where something is in doubt, constant, or very large.
 
 use lacuna_model::{Doubt, Forecast, Joint, NodeChoice, OrderSource, Outcome, Plan, Policy};
-use lacuna_planner::patterns::is_quick;
 use lacuna_planner::{Settings, explain};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -139,33 +138,21 @@ fn a_hole_whose_forecast_is_broken_goes_to_nobody_new_and_its_trainer_keeps_what
 }
 
 #[test]
-fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts_if_that_is_preferred() {
-    let preferring = Settings {
-        policy: Policy::Milp,
-        prefer_forecast: true,
-        ..Settings::default()
-    };
+fn auto_plans_by_forecasts_while_the_pool_says_which_holes_end_together() {
+    let auto = Settings::default();
+    assert_eq!(auto.policy, Policy::Auto);
     let mut case = short_and_long();
-    // Over patterns, since so small a pool is quick; a large one is not.
-    let plan = plan_with(&case, &preferring, false);
-    assert_eq!(plan.report.solve.solver, "patterns");
-    assert!(is_quick(100, 10_000) && !is_quick(100, 10_001) && !is_quick(101, 10));
-    let asked = Settings {
-        policy: Policy::Forecast,
-        prefer_forecast: false,
-        ..preferring.clone()
-    };
-    let plan = plan_with(&case, &asked, false);
+    let plan = plan_with(&case, &auto, false);
     assert_eq!(plan.report.solve.solver, "segments");
     let never = Settings {
-        prefer_forecast: false,
-        ..preferring.clone()
+        policy: Policy::Milp,
+        ..auto.clone()
     };
     assert!(plan_with(&case, &never, false).report.forecast.is_none());
     // A constant predictor says nothing of that.
     case.pool.joint = None;
     case.pool.forecasts = vec![ends_at(120.0); 6];
-    let plan = plan_with(&case, &preferring, false);
+    let plan = plan_with(&case, &auto, false);
     assert_eq!(plan.report.solve.outcome, Outcome::Optimal);
     assert!(plan.report.forecast.is_none());
 }

@@ -87,6 +87,7 @@ impl Case {
                     rescale: RescaleCost {
                         up_s: 10.0,
                         down_s: 5.0,
+                        start_s: None,
                     },
                     work: Work::Samples(1e9),
                     launch: Launch::Simulated,
@@ -117,7 +118,11 @@ impl Case {
 
     /// The last trainer's rescale costs, seconds.
     pub(crate) fn costs(mut self, up_s: f64, down_s: f64) -> Self {
-        self.last().spec.rescale = RescaleCost { up_s, down_s };
+        self.last().spec.rescale = RescaleCost {
+            up_s,
+            down_s,
+            start_s: None,
+        };
         self
     }
 

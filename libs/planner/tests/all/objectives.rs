@@ -1,17 +1,23 @@
 //! An objective of the whole cluster, applied to trainers as control lists them.
 
-use lacuna_model::{Generation, Timestamp, Work};
+use lacuna_model::{Generation, Policy, Timestamp, Work};
 use lacuna_planner::check::check;
 use lacuna_planner::{Planner, Settings};
 
 use crate::language::{Case, case};
 
+/// A planner under an objective.
+fn planner(objective: &str) -> Planner {
+    let settings = Settings {
+        policy: Policy::Milp,
+        ..Settings::default()
+    };
+    Planner::new(settings).maximising(objective.parse().unwrap())
+}
+
 /// Sizes of the trainers on a pool, under an objective.
 fn sizes(case: &Case, objective: &str) -> Vec<u32> {
-    let mut planner = Planner::new(Settings {
-        objective: objective.parse().unwrap(),
-        ..Settings::default()
-    });
+    let mut planner = planner(objective);
     let plan = planner.plan(&case.pool, &case.trainers, &[], Generation(1));
     assert_eq!(check(&plan, &case.context()), [], "{objective}");
     assert_eq!(planner.refused(), [], "{objective}");
@@ -81,10 +87,7 @@ fn a_trainer_that_an_expression_does_not_fit_keeps_its_own() {
     let mut case = two();
     case.trainers[0].spec.work = Work::UntilExit;
     case.trainers[1].spec.work = Work::Samples(1.0);
-    let mut planner = Planner::new(Settings {
-        objective: "rate * (1 + samples_left)".parse().unwrap(),
-        ..Settings::default()
-    });
+    let mut planner = planner("rate * (1 + samples_left)");
     let plan = planner.plan(&case.pool, &case.trainers, &[], Generation(1));
     assert_eq!(check(&plan, &case.context()), []);
     let refused = planner.refused();

@@ -270,7 +270,7 @@ fn where_nothing_may_be_refused_no_node_idles_beside_a_trainer_with_room() {
             item.down_s *= 40.0;
         }
         let request = instance.request();
-        let salvage = Joint::new(SETTINGS).salvage(&instance.trainers);
+        let salvage = Joint::highest_price(&instance.trainers);
         let idle = |settings: &Settings| {
             let (plan, _) = decide(&request, settings, salvage, &[], &by_work());
             let room = |&j: &u32| {
@@ -297,7 +297,7 @@ fn fewer_classes_lose_more_and_prove_nothing() {
     let leave = (0..8 * 120).map(|at| 5.0 * f64::from(at % 120) * rng.random_range(0.8..1.2));
     instance.scenarios = Scenarios::new(120, leave.collect());
     let request = instance.request();
-    let salvage = Joint::new(SETTINGS).salvage(&instance.trainers);
+    let salvage = Joint::highest_price(&instance.trainers);
     let mut before = 0.0;
     for classes in [120, 30, 8, 1] {
         let options = Options {
@@ -324,7 +324,7 @@ fn a_plan_given_is_never_made_worse_and_without_time_it_stands() {
     for (seed, situation) in (0..4).flat_map(|seed| SITUATIONS.map(|s| (seed, s))) {
         let instance = instance(shape(8, 200, situation), seed).unwrap();
         let request = instance.request();
-        let salvage = Joint::new(SETTINGS).salvage(&instance.trainers);
+        let salvage = Joint::highest_price(&instance.trainers);
         let options = by_work();
         let (cold, first) = decide(&request, &SETTINGS, salvage, &[], &options);
         let warm = [cold.owners.as_slice()];
@@ -350,7 +350,7 @@ fn out_of_time_is_feasible_and_says_so() {
     for seed in 0..4 {
         let instance = instance(shape(10, 300, Situation::Start), seed).unwrap();
         let request = instance.request();
-        let salvage = Joint::new(SETTINGS).salvage(&instance.trainers);
+        let salvage = Joint::highest_price(&instance.trainers);
         // A clock that runs by a millisecond a look, and time for so many looks.
         for limit in [0, 1, 5, 20, 40, 80, 200] {
             let ticks = Cell::new(0.0);

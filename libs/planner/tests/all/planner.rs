@@ -5,7 +5,7 @@ use std::time::Duration;
 use lacuna_model::{Generation, NodeChoice, Outcome, Policy};
 use lacuna_planner::check::check;
 use lacuna_planner::counts::MilpOptions;
-use lacuna_planner::{Compat, Planner, Settings};
+use lacuna_planner::{Planner, Settings};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -117,31 +117,18 @@ fn without_time_the_last_allocation_stands() {
 }
 
 #[test]
-fn the_baseline_shares_equally_and_the_quirk_is_kept_for_comparison() {
+fn the_baseline_shares_equally() {
     let case = case()
         .hole(4, "5m")
         .trainer("a")
         .nodes(2..=3)
         .trainer("b")
         .nodes(2..=3);
-    for (compat, expected) in [(Compat::Off, [2, 2]), (Compat::Published, [3, 0])] {
-        let mut planner = Planner::new(Settings {
-            policy: Policy::EqualShare,
-            compat,
-            ..Settings::default()
-        });
-        let plan = planner.plan(&case.pool, &case.trainers, &[], Generation(1));
-        let counts: Vec<u32> = plan.report.trainers.iter().map(|v| v.after).collect();
-        assert_eq!(counts, expected);
-        let solve = &plan.report.solve;
-        assert_eq!(solve.solver, "equal-share");
-        // 2 + 2 is the optimum, a third more than 3 + 0.
-        match compat {
-            Compat::Off => assert_eq!(solve.outcome, Outcome::Optimal),
-            Compat::Published => assert!(
-                matches!(solve.outcome, Outcome::Feasible { gap } if gap > 0.3),
-                "{solve:?}"
-            ),
-        }
-    }
+    let plan = case.plan(Policy::EqualShare, NodeChoice::Together);
+    let counts: Vec<u32> = plan.report.trainers.iter().map(|v| v.after).collect();
+    assert_eq!(counts, [2, 2]);
+    let solve = &plan.report.solve;
+    assert_eq!(solve.solver, "equal-share");
+    // It is the optimum here, which the dynamic program finds out.
+    assert_eq!(solve.outcome, Outcome::Optimal);
 }

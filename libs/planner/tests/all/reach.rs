@@ -26,9 +26,9 @@ fn decide(trainers: &[Item], scenarios: &Scenarios) -> Vec<Option<u32>> {
         owners: &vec![None; scenarios.nodes()],
         scenarios,
     };
-    let mut joint = Joint::new(Settings::default());
-    joint.adapt(&Settings::default(), trainers, &start_s, Some(120.0));
-    joint.decide(&request).owners
+    let starts = trainers.iter().map(|item| (item, item.up_s));
+    let settings = Settings::default().reach(starts, Some(120.0));
+    Joint::new(settings).decide(&request).owners
 }
 
 #[test]
@@ -52,6 +52,8 @@ fn a_dear_start_is_made_beside_cheap_ones_and_beyond_the_horizon_that_was_set() 
 
 #[test]
 fn without_charged_starts_plans_look_no_further_than_the_pool_lasts() {
-    let reach = Settings::default().reach(&[waiting(150.0)], &[0.0], Some(120.0));
+    let trainer = waiting(150.0);
+    let free = std::iter::once((&trainer, 0.0));
+    let reach = Settings::default().reach(free, Some(120.0));
     assert_eq!(reach.horizon_s, 120.0);
 }

@@ -283,12 +283,14 @@ mod tests {
 
     #[test]
     fn a_recording_prints_and_reads_back() {
-        let text = "[ingest.recording]\npath = \"holes.csv\"\nrate = 600\nstart = 1613347732\n\
-                    end = \"2021-02-16T00:00:00Z\"\n";
+        let text = "[ingest.recording]\npath = \"holes.csv\"\nplanned_file = \"planned.csv\"\n\
+                    rate = 600\nstart = 1613347732\nend = \"2021-02-16T00:00:00Z\"\n";
         let config = Config::parse(text, Path::new("x")).unwrap();
         let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
         assert_eq!(again, config);
-        assert_eq!(config.ingest.recording.unwrap().rate, 600.0);
+        let recording = config.ingest.recording.unwrap();
+        assert_eq!(recording.rate, 600.0);
+        assert_eq!(recording.planned_file.unwrap(), Path::new("planned.csv"));
     }
 
     #[test]

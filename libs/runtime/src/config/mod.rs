@@ -19,7 +19,7 @@ pub use forecast::{Forecast, NodeOrder, Predictor};
 pub use gateway::Gateway;
 pub use load::ConfigError;
 pub use pilots::{Assumed, PilotCommands, PilotMode, PilotPace, PilotScheduler, PilotTime, Pilots};
-pub use planner::{Foresight, Planner, PlannerPolicy};
+pub use planner::{Foresight, Planner};
 pub use profile::{Profile, ProfileOrder};
 pub use sections::{
     Agent, BusSettings, Cluster, Config, Control, Http, Ingest, LogFormat, Recording,

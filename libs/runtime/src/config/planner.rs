@@ -8,39 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::ConfigError;
 use super::text;
 
-/// How allocations are found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PlannerPolicy {
-    /// By forecasts while the pool tells which of its holes end together, else by `milp`.
-    #[default]
-    Auto,
-    /// [`Policy::Milp`].
-    Milp,
-    /// [`Policy::Dp`].
-    Dp,
-    /// [`Policy::EqualShare`].
-    EqualShare,
-    /// [`Policy::Forecast`].
-    Forecast,
-    /// [`Policy::MilpPatterns`].
-    MilpPatterns,
-}
-
-impl PlannerPolicy {
-    /// The policy for a pool that does not tell which of its holes end together.
-    #[must_use]
-    pub const fn policy(self) -> Policy {
-        match self {
-            Self::Auto | Self::Milp => Policy::Milp,
-            Self::Dp => Policy::Dp,
-            Self::EqualShare => Policy::EqualShare,
-            Self::Forecast => Policy::Forecast,
-            Self::MilpPatterns => Policy::MilpPatterns,
-        }
-    }
-}
-
 /// How plans by forecasts are made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -75,8 +42,9 @@ impl Default for Foresight {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Planner {
-    /// How sizes and nodes are chosen.
-    pub policy: PlannerPolicy,
+    /// How sizes and nodes are chosen: `auto`, `forecast`, `milp-patterns`, `dp`, `milp` or
+    /// `equal-share`.
+    pub policy: Policy,
     /// What is maximised: `as-given`, `throughput`, `scaling-efficiency`, `weighted`,
     /// `deadline`, `least-attained`, `fair`, or an expression. The planner checks it.
     pub objective: String,
@@ -109,7 +77,7 @@ pub struct Planner {
 impl Default for Planner {
     fn default() -> Self {
         Self {
-            policy: PlannerPolicy::default(),
+            policy: Policy::default(),
             objective: "as-given".to_owned(),
             horizon: Span::from_secs(120),
             debounce: Span::from_ms(10),
@@ -197,12 +165,11 @@ mod tests {
     #[test]
     fn without_a_word_plans_are_made_by_forecasts_where_these_say_enough() {
         let config = parse("").unwrap();
-        assert_eq!(config.planner.policy, PlannerPolicy::Auto);
-        assert_eq!(config.planner.policy.policy(), Policy::Milp);
+        assert_eq!(config.planner.policy, Policy::Auto);
         let text = "[planner]\npolicy = \"forecast\"\n[planner.foresight]\nhorizon = \"5m\"\n\
                     hysteresis = 1.5\nscenarios = 16\nrepool = false\nrefuse = false\n";
         let planner = parse(text).unwrap().planner;
-        assert_eq!(planner.policy.policy(), Policy::Forecast);
+        assert_eq!(planner.policy, Policy::Forecast);
         assert_eq!(planner.foresight.horizon, Span::from_secs(300));
         assert!(!planner.foresight.repool && !planner.foresight.refuse);
     }

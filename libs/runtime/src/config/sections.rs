@@ -249,6 +249,9 @@ pub enum RecordingPace {
 pub struct Recording {
     /// The hole list (CSV, plain or gzip).
     pub path: PathBuf,
+    /// The planned starts of these holes (CSV, plain or gzip: `at,node,start`); none if absent.
+    #[serde(default)]
+    pub planned_file: Option<PathBuf>,
     /// The order of nodes, one a line; without it, the order of first appearance.
     #[serde(default)]
     pub nodes_file: Option<PathBuf>,

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use lacuna_model::HoleRecord;
 
 use crate::formats::HoleParser;
-use crate::holes::{COLUMNS, HEADER, Names, Problem};
+use crate::holes::{COLUMNS, HEADER, hole};
+use crate::rows::{Names, columns};
 use crate::{FieldError, Reading};
 
 pub(super) fn knows(lines: &[&[u8]]) -> bool {
@@ -37,16 +38,11 @@ impl HoleParser for Holes {
         if is_header(line) || line.trim_ascii().is_empty() {
             return Ok(());
         }
-        match self.names.hole(line) {
-            Ok(hole) => {
-                ready.push_back(hole);
-                Ok(())
-            }
-            Err(Problem::Field(at)) => Err(at),
-            Err(Problem::Columns(found)) => {
-                let expected = format!("{COLUMNS} columns ({HEADER})");
-                Err(FieldError::new("line", expected, format!("{found}")))
-            }
-        }
+        let columns = columns(line).map_err(|found| {
+            let expected = format!("{COLUMNS} columns ({HEADER})");
+            FieldError::new("line", expected, format!("{found}"))
+        })?;
+        ready.push_back(hole(columns, &mut self.names)?);
+        Ok(())
     }
 }

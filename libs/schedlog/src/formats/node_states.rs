@@ -14,7 +14,7 @@ use lacuna_model::{HoleRecord, NodeId, Timestamp};
 
 use crate::fields::{self, LocalTimes, odd};
 use crate::formats::HoleParser;
-use crate::holes::node_id;
+use crate::rows::node_id;
 use crate::{FieldError, Reading};
 
 /// The first line of every such log.

@@ -1,6 +1,7 @@
 //! What a replay remembers, as a report shows it.
 
 use lacuna_model::{Span, Timestamp};
+use lacuna_trainer::measure;
 
 use super::data::{DayRow, Gantt, GanttRow, GanttSegment, PoolPoint, TrainerRow};
 use crate::{Day, History, Life};
@@ -39,7 +40,7 @@ pub(super) fn days(history: &History, start: Timestamp, utc_offset_s: i64) -> Ve
         samples: day.samples,
         rescale: day.rescale,
         preempt: day.preempt,
-        efficiency: (day.dedicated > 0.0).then(|| day.samples / day.dedicated),
+        efficiency: (day.dedicated > 0.0).then(|| measure::efficiency(day.samples, day.dedicated)),
     };
     history.days.iter().map(row).collect()
 }

@@ -1,6 +1,7 @@
 //! A report of a replay.
 
 use lacuna_model::TrainerSpec;
+use lacuna_trainer::measure;
 
 use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
 use super::harm::{self, Facts};
@@ -236,7 +237,7 @@ fn efficiency(
             offered / point.at_s,
         )?;
         if dedicated > 0.0 {
-            curve.push((point.at_s, point.samples / dedicated));
+            curve.push((point.at_s, measure::efficiency(point.samples, dedicated)));
         }
     }
     curve.push((end_s, replayed.summary.efficiency));

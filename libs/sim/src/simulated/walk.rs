@@ -3,12 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use lacuna_timeline::batch::Simulator;
+use lacuna_timeline::batch::{Announcer, Simulator};
 
 use super::Jobs;
-use super::beliefs::Beliefs;
 use super::feed::Shared;
-use crate::{SimError, StepRef, Steps};
+use crate::{EndHint, SimError, StepRef, Steps};
 
 /// A node that is no hole.
 const BUSY: i64 = i64::MIN;
@@ -23,14 +22,15 @@ pub(super) struct Walk<'a> {
     until_s: i64,
     /// Whether the holes at the start have been told.
     begun: bool,
-    /// What the scheduler believes, if that is asked for.
-    beliefs: Option<Beliefs>,
+    /// Planned starts, if they are asked for.
+    announcer: Option<Announcer>,
+    hints: Vec<EndHint>,
     closed: Vec<u32>,
     opened: Vec<(u32, i64)>,
 }
 
 impl<'a> Walk<'a> {
-    /// `outlook` says whether beliefs are to be told.
+    /// `outlook` says whether planned starts are to be told.
     pub(super) fn new(
         simulator: Simulator<Jobs<'a>>,
         shared: Rc<RefCell<Shared>>,
@@ -45,7 +45,8 @@ impl<'a> Walk<'a> {
             from_s,
             until_s,
             begun: false,
-            beliefs: outlook.then(|| Beliefs::new(nodes, from_s)),
+            announcer: outlook.then(|| Announcer::new(nodes)),
+            hints: Vec::new(),
             closed: Vec::new(),
             opened: Vec::new(),
         }
@@ -107,14 +108,22 @@ impl Steps for Walk<'_> {
             self.begin()?;
             self.from_s
         };
-        if let Some(beliefs) = &mut self.beliefs {
-            beliefs.step(at, &self.closed, &self.simulator.wanted());
+        if let Some(announcer) = &mut self.announcer {
+            let closed = self.closed.iter().copied();
+            let changes = announcer.step(at, closed, &self.simulator.wanted());
+            let after_s = |start: i64| start.saturating_sub(self.from_s) as f64;
+            self.hints.clear();
+            self.hints
+                .extend(changes.iter().map(|&(node, start)| EndHint {
+                    node,
+                    at_s: start.map_or(f64::INFINITY, after_s),
+                }));
         }
         Ok(Some(StepRef {
             at_s: at.saturating_sub(self.from_s) as f64,
             closed: &self.closed,
             opened: &self.opened,
-            hints: self.beliefs.as_ref().map_or(&[], Beliefs::hints),
+            hints: &self.hints,
         }))
     }
 }

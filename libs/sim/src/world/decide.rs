@@ -1,49 +1,51 @@
-//! One decision: sizes by the chosen policy, timed, checked and, if asked, verified.
+//! Decisions of the planner's decider: timed, checked, shown and, if asked, verified.
 
 use std::collections::BTreeMap;
 
 use lacuna_model::{Outcome, Policy};
 use lacuna_planner::counts::{self, MilpOptions};
-use lacuna_planner::equal_share::{self, AtMinimum};
-use lacuna_planner::joint::{Assignment, Joint, Request, Settings as JointSettings};
-use lacuna_planner::{Item, Problem, Sizes, dp, fair, patterns};
+use lacuna_planner::decider::{
+    Candidate, Decider, Decision as Decided, Settings as DeciderSettings, Situation,
+};
+use lacuna_planner::foresight::{self, Foreseen};
+use lacuna_planner::{Sizes, dp, patterns};
 
 use super::verify::Examined;
-use crate::{Decision, JointSolver, Model, Settings, SimError, SolveTimes, Verified};
-
-/// The users of the trainers of a problem.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Users {
-    /// The user of each trainer.
-    pub(crate) of: Vec<u32>,
-    /// The share of each user, by its number.
-    pub(crate) shares: Vec<f64>,
-}
+use crate::{Decision, Model, Settings, SimError, SolveTimes, Verified, published};
 
 /// Makes decisions and keeps what they took.
-pub(crate) struct Decider<'a, 's> {
-    policy: Policy,
-    by: JointSolver,
-    at_minimum: AtMinimum,
+pub(crate) struct Decisions<'a, 's> {
+    decider: Decider,
+    model: Model,
     verify: bool,
-    solver: dp::Solver,
-    milp: MilpOptions,
-    joint: Joint,
-    /// Of the last decision by forecasts.
-    seconds: f64,
+    /// The exact method that verification compares with.
+    oracle: dp::Solver,
     stopwatch: &'a dyn Fn() -> f64,
-    /// Who wants to see each decision.
+    /// Where each decision is shown, if anywhere.
     save: Option<&'a mut (dyn FnMut(&Decision<'_>) + 's)>,
-    /// Seconds of the solves.
+    /// Seconds of the decisions.
     pub(crate) times: SolveTimes,
-    /// What proved the answer or made the solver's problem smaller, by name.
+    /// What proved the answer, made the solver's problem smaller, or won, by name.
     pub(crate) shortcuts: BTreeMap<String, u64>,
-    /// Decisions whose optimality the solver did not prove in time.
+    /// Decisions whose optimality the solver did not prove within its bounds.
     pub(crate) unproven: u64,
-    /// What comparing the two exact methods gave.
+    /// What comparing two methods gave.
     pub(crate) verified: Option<Verified>,
     /// Plans by forecasts that were verified.
     examined: Examined,
+}
+
+/// What happened when a decision is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Event<'a> {
+    /// Its number, from 0.
+    pub(crate) number: u64,
+    /// Seconds since the start.
+    pub(crate) at_s: f64,
+    /// The life of each candidate.
+    pub(crate) lives: &'a [u32],
+    /// The node of each slot.
+    pub(crate) nodes: &'a [u32],
 }
 
 /// Two exact methods agree if their objectives differ by no more than this, relatively.
@@ -52,26 +54,37 @@ pub(super) const AGREEMENT: f64 = 1e-6;
 /// Verification wants proof, so it waits for it.
 const VERIFY_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
 
-impl<'a, 's> Decider<'a, 's> {
+/// What the planner's decider is told by the settings of a replay.
+fn decider(settings: &Settings) -> Decider {
+    Decider::new(DeciderSettings {
+        policy: settings.policy,
+        node_choice: settings.node_choice,
+        horizon: settings.horizon,
+        seed: settings.seed,
+        milp: MilpOptions {
+            time_limit: VERIFY_LIMIT,
+            ..MilpOptions::default()
+        },
+        foresight: foresight::Settings {
+            joint: settings.forecast.joint,
+            scenarios: settings.forecast.scenarios,
+        },
+    })
+}
+
+impl<'a, 's> Decisions<'a, 's> {
     /// `stopwatch` gives seconds since any fixed moment.
     pub(crate) fn new(settings: &Settings, stopwatch: &'a dyn Fn() -> f64) -> Self {
         Self {
-            policy: settings.policy,
-            by: settings.forecast.by,
-            at_minimum: match settings.model {
-                Model::Exact => AtMinimum::Runs,
-                Model::Published => AtMinimum::GetsNothing,
-            },
+            decider: decider(settings),
+            model: settings.model,
             verify: settings.verify,
-            solver: dp::Solver::new(),
-            joint: Joint::new(settings.forecast.joint),
-            seconds: 0.0,
+            oracle: dp::Solver::new(),
             stopwatch,
             save: None,
             times: SolveTimes::default(),
             shortcuts: BTreeMap::new(),
             unproven: 0,
-            milp: MilpOptions::default(),
             verified: settings.verify.then(Verified::default),
             examined: Examined::default(),
         }
@@ -83,180 +96,89 @@ impl<'a, 's> Decider<'a, 's> {
         self
     }
 
-    /// Whether decisions are shown to somebody.
+    /// Whether decisions are shown.
     pub(crate) const fn shows(&self) -> bool {
         self.save.is_some()
     }
 
-    /// Decides the size of each trainer at an event; with `users`, max-min fair between them.
-    /// `lives` is only for those who are shown the decision.
+    /// Decides which candidate gets which slot at an event. What `event` tells beside its number is
+    /// only for showing the decision.
     ///
     /// # Errors
     /// [`SimError::Infeasible`] if the answer is not allowed.
     pub(crate) fn decide(
         &mut self,
-        event: u64,
-        problem: &Problem,
-        users: Option<&Users>,
-        lives: &[u32],
-    ) -> Result<Sizes, SimError> {
+        event: &Event<'_>,
+        situation: &Situation<'_>,
+    ) -> Result<Decided, SimError> {
         let before = (self.stopwatch)();
-        let sizes = match users {
-            Some(users) if self.policy != Policy::EqualShare => {
-                self.count("none");
-                fair::solve(problem, &users.of, &users.shares)
-            }
-            _ => self.solve(problem),
+        let decided = match (self.model, self.decider.settings().policy) {
+            (Model::Published, Policy::EqualShare) => self.equal_share(situation),
+            _ => self.decider.decide(situation, self.stopwatch),
         };
         let seconds = (self.stopwatch)() - before;
         self.times.add(seconds);
-        if !problem.is_feasible(&sizes.counts) {
-            return Err(SimError::Infeasible {
-                nodes: problem.nodes,
-                counts: sizes.counts,
-            });
+        let foreseen = decided.foreseen.as_deref();
+        if foreseen.is_some() && self.shows() {
+            self.decider.pose(situation);
         }
-        if self.verify {
-            self.compare(problem, &sizes);
+        if !is_feasible(situation, &decided.sizes) {
+            return Err(SimError::Infeasible {
+                nodes: situation.slots.len() as u32,
+                counts: decided.sizes.counts,
+            });
         }
         if let Some(save) = &mut self.save {
             save(&Decision {
-                event,
+                event: event.number,
+                at_s: event.at_s,
                 seconds,
-                lives,
-                problem,
-                sizes: &sizes,
+                lives: event.lives,
+                problem: self.decider.problem(),
+                sizes: &decided.sizes,
+                nodes: event.nodes,
+                owners: &decided.owners,
             });
         }
-        Ok(sizes)
-    }
-
-    /// How far ahead it makes sense to look for these trainers, seconds, from now on.
-    pub(crate) fn adapt(
-        &mut self,
-        most: &JointSettings,
-        trainers: &[Item],
-        start_s: &[f64],
-        typical_s: Option<f64>,
-    ) -> f64 {
-        self.joint.adapt(most, trainers, start_s, typical_s);
-        self.joint.settings().horizon_s
-    }
-
-    /// Decides by forecasts which trainer gets which node.
-    pub(crate) fn decide_jointly(&mut self, request: &Request<'_>) -> Assignment {
-        let before = (self.stopwatch)();
-        let mut assignment = self.joint.decide(request);
-        let (trainers, nodes) = (request.trainers.len(), request.owners.len());
-        let with_patterns = self.policy == Policy::MilpPatterns
-            || (self.by == JointSolver::Size && patterns::is_quick(trainers, nodes));
-        // A replay is the same on every machine: work bounds a solve long before this does.
-        let options = patterns::Options {
-            time_limit: VERIFY_LIMIT,
-            ..patterns::Options::new(self.stopwatch)
-        };
-        let answer = with_patterns.then(|| self.by_patterns(request, &assignment, &options));
-        self.seconds = (self.stopwatch)() - before;
-        self.times.add(self.seconds);
-        if let Some((better, answer)) = answer {
-            self.unproven += u64::from(answer.outcome != Outcome::Optimal);
-            self.count(match answer.source {
-                patterns::Source::Keep => "keep",
-                patterns::Source::Warm => "segments",
-                patterns::Source::Rounding => "rounding",
-                patterns::Source::Highs => "highs",
-            });
-            assignment = better;
-        } else {
-            self.count(assignment.proposal.name());
-        }
-        // What is carried out, whoever found it.
+        self.count(&decided);
         if self.verify {
-            self.compare_jointly(request, &assignment);
+            match foreseen {
+                Some(foreseen) => self.compare_jointly(foreseen),
+                None => self.compare(&decided.sizes),
+            }
         }
-        assignment
+        Ok(decided)
     }
 
-    /// The programme over patterns, started from what the dynamic programme found.
-    fn by_patterns(
-        &self,
-        request: &Request<'_>,
-        warm: &Assignment,
-        options: &patterns::Options<'_>,
-    ) -> (Assignment, patterns::Answer) {
-        let settings = self.joint.settings();
-        let plans = [warm.owners.as_slice()];
-        patterns::decide(request, settings, warm.salvage, &plans, options)
+    /// The baseline with the published quirk.
+    fn equal_share(&mut self, situation: &Situation<'_>) -> Decided {
+        let sizes = published::equal_share(self.decider.pose(situation));
+        Decided {
+            owners: self.decider.place(situation.slots, &sizes.counts),
+            solve: lacuna_model::Solve {
+                outcome: Outcome::Found,
+                objective: sizes.objective,
+                solver: "equal-share".to_owned(),
+                shortcut: None,
+            },
+            sizes,
+            foreseen: None,
+            doubt: None,
+        }
     }
 
-    /// Holds the plan that is carried out against the rules, its own worth, and the programme over
-    /// patterns and its bound, with classes so fine that they hold like nodes alone.
-    fn compare_jointly(&mut self, request: &Request<'_>, assignment: &Assignment) {
-        let options = patterns::Options {
-            classes: usize::MAX,
-            time_limit: VERIFY_LIMIT,
-            ..patterns::Options::new(self.stopwatch)
+    /// Counts how a decision was found.
+    fn count(&mut self, decided: &Decided) {
+        let (name, outcome) = match decided.foreseen.as_deref() {
+            Some(foreseen) => (foreseen.proposal, foreseen.patterns),
+            None => (
+                decided.solve.shortcut.as_deref().unwrap_or("none"),
+                Some(decided.solve.outcome).filter(|_| {
+                    self.decider.settings().policy == Policy::Milp && decided.doubt.is_none()
+                }),
+            ),
         };
-        let (better, answer) = self.by_patterns(request, assignment, &options);
-        let verified = self.verified.get_or_insert_default();
-        verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
-        let asked = (request, self.joint.settings());
-        self.examined
-            .look(asked, assignment, (&better, &answer), verified);
-    }
-
-    /// Checks and shows sizes that were decided with their nodes.
-    ///
-    /// # Errors
-    /// [`SimError::Infeasible`] if the answer is not allowed.
-    pub(crate) fn accept(
-        &mut self,
-        event: u64,
-        problem: &Problem,
-        sizes: &Sizes,
-        lives: &[u32],
-    ) -> Result<(), SimError> {
-        if !problem.is_feasible(&sizes.counts) {
-            return Err(SimError::Infeasible {
-                nodes: problem.nodes,
-                counts: sizes.counts.clone(),
-            });
-        }
-        let seconds = self.seconds;
-        if let Some(save) = &mut self.save {
-            save(&Decision {
-                event,
-                seconds,
-                lives,
-                problem,
-                sizes,
-            });
-        }
-        Ok(())
-    }
-
-    fn solve(&mut self, problem: &Problem) -> Sizes {
-        match self.policy {
-            Policy::Dp | Policy::Forecast | Policy::MilpPatterns => {
-                let sizes = self.solver.solve(problem);
-                self.count(match self.solver.proof() {
-                    dp::Proof::Slack => "slack",
-                    dp::Proof::Certificate => "certificate",
-                    dp::Proof::Programme => "none",
-                });
-                sizes
-            }
-            Policy::Milp => {
-                let (sizes, solve) = counts::solve(problem, &self.milp);
-                self.unproven += u64::from(solve.outcome != Outcome::Optimal);
-                self.count(solve.shortcut.as_deref().unwrap_or("none"));
-                sizes
-            }
-            Policy::EqualShare => equal_share::solve(problem, self.at_minimum),
-        }
-    }
-
-    fn count(&mut self, name: &str) {
+        self.unproven += u64::from(outcome.is_some_and(|o| o != Outcome::Optimal));
         if let Some(count) = self.shortcuts.get_mut(name) {
             *count += 1;
         } else {
@@ -264,21 +186,41 @@ impl<'a, 's> Decider<'a, 's> {
         }
     }
 
+    /// Holds the decision against the rules, its own value, and the program over patterns and its
+    /// bound, with classes so fine that they hold like nodes alone.
+    fn compare_jointly(&mut self, foreseen: &Foreseen) {
+        let options = patterns::Options {
+            classes: usize::MAX,
+            time_limit: VERIFY_LIMIT,
+            ..patterns::Options::new(self.stopwatch)
+        };
+        let (request, plan) = (foreseen.request(), &foreseen.assignment);
+        let plans = [plan.owners.as_slice()];
+        let settings = &foreseen.settings;
+        let (better, answer) = patterns::decide(&request, settings, plan.salvage, &plans, &options);
+        let verified = self.verified.get_or_insert_default();
+        verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
+        self.examined
+            .look((&request, settings), plan, (&better, &answer), verified);
+    }
+
     /// Solves once more by the other exact method, whole: without any short cut, since those
-    /// rest on the same bound as the dynamic programme.
-    fn compare(&mut self, problem: &Problem, sizes: &Sizes) {
+    /// rest on the same bound as the dynamic program.
+    fn compare(&mut self, sizes: &Sizes) {
         let whole = MilpOptions {
             shortcuts: false,
             time_limit: VERIFY_LIMIT,
             ..MilpOptions::default()
         };
+        let problem = self.decider.problem();
+        let policy = self.decider.settings().policy;
         let (milp, solve) = counts::solve(problem, &whole);
-        let dp = match self.policy {
-            Policy::Dp => sizes.objective,
-            _ => self.solver.solve(problem).objective,
+        let dp = match policy {
+            Policy::Dp | Policy::Auto => sizes.objective,
+            _ => self.oracle.solve(problem).objective,
         };
         let mut worst = difference(dp, milp.objective);
-        if self.policy == Policy::Milp {
+        if policy == Policy::Milp {
             worst = worst.max(difference(sizes.objective, milp.objective));
         }
         let verified = self.verified.get_or_insert_default();
@@ -287,6 +229,16 @@ impl<'a, 's> Decider<'a, 's> {
         verified.worst_difference = verified.worst_difference.max(worst);
         verified.disagreements += u64::from(worst > AGREEMENT);
     }
+}
+
+/// Whether sizes are allowed: each to its trainer, and no more nodes in all than there are.
+fn is_feasible(situation: &Situation<'_>, sizes: &Sizes) -> bool {
+    let allowed =
+        |(candidate, &n): (&Candidate, &u32)| candidate.item.may_become(n, situation.max_change);
+    let total: u64 = sizes.counts.iter().map(|&n| u64::from(n)).sum();
+    sizes.counts.len() == situation.candidates.len()
+        && total <= situation.slots.len() as u64
+        && situation.candidates.iter().zip(&sizes.counts).all(allowed)
 }
 
 /// Relative difference of two objectives, by the larger of them and 1.

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use lacuna_model::{Policy, Timestamp};
+use lacuna_model::{Policy, Timestamp, TrainerSpec};
+use lacuna_planner::decider::{Decision, Foretold, Situation, Users};
+use lacuna_planner::kind::{Kind, Values};
 use lacuna_planner::objective::{Objective, State};
-use lacuna_planner::{Problem, choose};
+use lacuna_trainer::Ledger;
+use lacuna_trainer::account::{Change, Rates, stall_debt};
 
-use super::decide::{Decider, Users};
-use super::kinds::{Kind, Tables, work};
+use super::decide::{Decisions, Event};
+use super::kinds::work;
 use super::run::World;
-use crate::{Account, Model, SimError};
+use crate::{Model, SimError, published};
 
 /// An admitted trainer.
 #[derive(Debug, Clone)]
@@ -19,25 +22,35 @@ pub(super) struct Member {
     /// Its rate at its nodes, samples/s.
     pub(super) rate: f64,
     pub(super) work: f64,
-    pub(super) account: Account,
+    pub(super) ledger: Ledger,
     /// When its work was done, seconds since the start.
     pub(super) ended_s: Option<f64>,
     /// Rate before it lost nodes in the present step, if it did.
     hit: Option<f64>,
     /// Whether it lost nodes in the present step and has paid for that: it restarts anyway.
     pub(super) was_hit: bool,
-    /// Its place in the order of admission.
+    /// Its place in the list of trainers; a list that begins again goes on counting.
     pub(super) life: u32,
+    /// Its place in the order of admission.
+    pub(super) admitted: u32,
     /// The number of its owner.
     pub(super) owner: usize,
-    /// What its sizes are worth at present, if that changes.
-    pub(super) tables: Option<Tables>,
+    /// The values of its sizes at present, if they change.
+    pub(super) values: Option<Values>,
 }
 
 impl Member {
     fn resize(&mut self, nodes: u32) {
         self.nodes = nodes;
         self.rate = self.kind.rate(nodes);
+    }
+
+    /// Charges a change of its nodes: its stall debt, samples.
+    fn charge(&mut self, change: Change, rates: Rates) -> f64 {
+        let costs = self.kind.costs();
+        let debt = stall_debt(&costs.rescale, costs.start_s, change, rates);
+        self.ledger.charge(debt);
+        debt
     }
 }
 
@@ -53,9 +66,20 @@ impl World<'_> {
         }
     }
 
-    /// A trainer that lost nodes pays once, however many they were.
+    /// A trainer that lost nodes pays once, however many they were. One that has too few left to
+    /// run on gives them back.
     pub(super) fn charge_preemptions(&mut self) {
+        let is_short = |m: &Member| m.hit.is_some() && m.nodes > 0 && m.nodes < m.kind.min();
+        if self.active.iter().any(is_short) {
+            let active = &self.active;
+            let keeps = |j: u32| active.get(j as usize).is_some_and(|m| !is_short(m));
+            self.pool.map_owners(|j| keeps(j).then_some(j));
+        }
+        let at = self.now();
         for member in &mut self.active {
+            if is_short(member) {
+                member.resize(0);
+            }
             let Some(rate_before) = member.hit.take() else {
                 continue;
             };
@@ -63,14 +87,17 @@ impl World<'_> {
                 continue;
             }
             member.was_hit = true;
-            let cost = member
-                .account
-                .charge(rate_before, member.kind.cost().down_s);
+            let lost = Change::Lost { at };
+            let rates = Rates {
+                before: rate_before,
+                after: member.rate,
+            };
+            let cost = member.charge(lost, rates);
             self.tally.preempt_cost += cost;
             self.tally.preemptions += 1;
             self.days.charge(self.tally.now_s, 0.0, cost);
             if let Some(recorder) = &mut self.recorder {
-                recorder.preempt(member.life);
+                recorder.preempt(member.admitted);
             }
         }
     }
@@ -98,43 +125,74 @@ impl World<'_> {
             if let Some(recorder) = &mut self.recorder {
                 // In an endless list it has trained on until now, and that work counts.
                 let ended_s = if endless { Some(now_s) } else { member.ended_s };
-                recorder.end(member.life, ended_s, member.account.done);
+                recorder.end(member.admitted, ended_s, member.ledger.done());
             }
         }
     }
 
-    /// First come, first served, while there is room.
+    /// Admits by control's queue while there is room: by priority, then first come, first served.
     pub(super) fn admit(&mut self) {
-        while self.active.len() < self.settings.max_parallel as usize
-            && let Some(spec) = self.spec_at(self.next)
-            && self.arrival_s(spec) <= self.tally.now_s
-        {
-            let round = self.next % self.trainers.len();
-            let Some(kind) = self.kinds.of(round) else {
+        let now = self.now();
+        while self.active.len() < self.settings.max_parallel as usize {
+            self.queue.arrive(now);
+            if !self.queue.waits() && !self.submit_more() {
                 return;
-            };
-            if let Some(recorder) = &mut self.recorder {
-                recorder.admit(&spec.id, self.tally.now_s);
             }
-            let name = spec.owner.as_deref().unwrap_or(spec.id.as_str());
-            self.active.push(Member {
-                kind: kind.clone(),
-                nodes: 0,
-                rate: 0.0,
-                work: work(spec),
-                account: Account::default(),
-                ended_s: None,
-                hit: None,
-                was_hit: false,
-                life: u32::try_from(self.next).unwrap_or(u32::MAX),
-                owner: match self.settings.objective {
-                    Objective::LeastAttained | Objective::Fair => self.service.owner(name),
-                    _ => 0,
-                },
-                tables: None,
-            });
-            self.next += 1;
+            let Some(life) = self.queue.next(|_| true) else {
+                continue;
+            };
+            self.enter(life);
         }
+    }
+
+    /// Puts the list into the queue once more, if it is endless and all of it was admitted.
+    fn submit_more(&mut self) -> bool {
+        let again = self.settings.endless && self.queue.is_empty() && !self.trainers.is_empty();
+        if again {
+            let now = self.now();
+            self.submit(|_| now);
+        }
+        again
+    }
+
+    /// Submits the whole list. Each trainer of it gets the next number of a life.
+    pub(super) fn submit(&mut self, at: impl Fn(&TrainerSpec) -> Timestamp) {
+        for spec in self.trainers {
+            let order = u64::from(self.lives);
+            self.queue
+                .submit(at(spec), spec.priority, order, self.lives);
+            self.lives = self.lives.saturating_add(1);
+        }
+    }
+
+    /// A trainer is admitted.
+    fn enter(&mut self, life: u32) {
+        let place = life as usize % self.trainers.len().max(1);
+        let Some((spec, kind)) = self.trainers.get(place).zip(self.kinds.of(place)) else {
+            return;
+        };
+        if let Some(recorder) = &mut self.recorder {
+            recorder.admit(&spec.id, self.tally.now_s);
+        }
+        let name = spec.owner.as_deref().unwrap_or(spec.id.as_str());
+        self.active.push(Member {
+            kind: kind.clone(),
+            nodes: 0,
+            rate: 0.0,
+            work: work(spec),
+            ledger: Ledger::default(),
+            ended_s: None,
+            hit: None,
+            was_hit: false,
+            life,
+            admitted: self.admitted,
+            owner: match self.settings.objective {
+                Objective::LeastAttained | Objective::Fair => self.service.owner(name),
+                _ => 0,
+            },
+            values: None,
+        });
+        self.admitted = self.admitted.saturating_add(1);
     }
 
     /// Brings what sizes are worth up to the present, where that changes.
@@ -150,91 +208,98 @@ impl World<'_> {
             .iter()
             .map(attained)
             .fold(f64::INFINITY, f64::min);
-        let elapsed = lacuna_model::Span::from_secs_f64(now_s);
-        let now: Timestamp = self.recording.start() + elapsed;
+        let now = self.now();
         for member in &mut self.active {
             if member.kind.is_fixed() {
                 continue;
             }
             let state = State {
                 now,
-                samples_left: member.work - member.account.done + member.account.owed,
+                samples_left: member.work - member.ledger.done() + member.ledger.debt(),
                 attained: service.attained(member.owner, now_s),
                 least_attained: least,
             };
-            member.kind.update(&mut member.tables, &state)?;
+            member.kind.update(&mut member.values, &state)?;
         }
         Ok(())
     }
 
-    /// The planner decides, and changes are charged.
+    /// The decider decides, and changes are charged. `ends` are the ends that the look-ahead
+    /// reveals.
     pub(super) fn replan(
         &mut self,
-        decider: &mut Decider<'_, '_>,
+        decisions: &mut Decisions<'_, '_>,
         ends: &[f64],
     ) -> Result<(), SimError> {
-        if self.seer.is_some() {
-            return self.replan_jointly(decider, ends);
-        }
         self.weigh()?;
-        self.problem.nodes = self.pool.len();
-        self.problem.max_change = match (self.settings.model, self.settings.policy) {
-            // The limit comes from the published programme's big-M; equal share knows none.
-            (Model::Exact, _) | (_, Policy::EqualShare) => None,
-            (Model::Published, _) => Some(Problem::published_max_change(self.pool.len())),
-        };
-        self.problem.trainers.clear();
-        let items = self.active.iter();
-        let items = items.map(|m| m.kind.item(m.nodes, m.tables.as_ref()));
-        self.problem.trainers.extend(items);
-        let lives: Vec<u32> = if decider.shows() {
+        let members = self.active.iter();
+        self.candidates.clear();
+        self.candidates
+            .extend(members.map(|m| m.kind.candidate(m.nodes, m.was_hit, m.values.as_ref())));
+        let users = (self.settings.objective == Objective::Fair).then(|| self.users());
+        let now_s = self.tally.now_s;
+        let seen = self
+            .observer
+            .as_mut()
+            .map(|observer| observer.look(now_s, ends));
+        self.holes.clear();
+        if let Some(seen) = seen {
+            let place = |&node: &u32| seen.places.get(node as usize).copied();
+            let places = self.pool.nodes().iter().map(place);
+            self.holes
+                .extend(places.map(|place| place.unwrap_or(u32::MAX)));
+        }
+        let lives: Vec<u32> = if decisions.shows() {
             self.active.iter().map(|member| member.life).collect()
         } else {
             Vec::new()
         };
-        let users = (self.settings.objective == Objective::Fair).then(|| self.users());
-        let event = self.tally.events;
-        let sizes = decider.decide(event, &self.problem, users.as_ref(), &lives)?;
-        let changes = self.active.iter().zip(&sizes.counts);
-        if changes.clone().any(|(m, &n)| m.nodes != n) {
-            let owners = choose::assign(
-                self.settings.node_choice,
-                self.pool.slots(),
-                &sizes.counts,
-                &mut self.rng,
-            );
-            self.pool.assign(&owners);
-        }
-        self.charge_changes(&sizes.counts);
+        let situation = Situation {
+            candidates: &self.candidates,
+            slots: self.pool.slots(),
+            users: users.as_ref(),
+            max_change: match (self.settings.model, self.settings.policy) {
+                // The limit comes from the published program; equal share knows none.
+                (Model::Exact, _) | (_, Policy::EqualShare) => None,
+                (Model::Published, _) => Some(published::max_change(self.pool.len())),
+            },
+            foretold: seen.map(|seen| Foretold {
+                pool: &seen.pool,
+                holes: &self.holes,
+                known: &seen.known,
+                complete_s: self.settings.lookahead.seconds(),
+            }),
+            doubt: None,
+        };
+        let event = Event {
+            number: self.tally.events,
+            at_s: now_s,
+            lives: &lives,
+            nodes: self.pool.nodes(),
+        };
+        let decision = decisions.decide(&event, &situation)?;
+        self.pool.assign(&decision.owners);
+        self.charge_changes(&decision);
         Ok(())
     }
 
-    /// Trainers go to their new sizes, and what that costs is charged.
-    pub(super) fn charge_changes(&mut self, counts: &[u32]) {
-        let charge_starts = self.settings.charge_starts;
-        let repools = self.settings.policy.forecasts() && self.settings.forecast.joint.repool;
-        for (member, &nodes) in self.active.iter_mut().zip(counts) {
+    /// Trainers go to their new sizes, and what that costs is charged. A hit trainer that the
+    /// decision lets restart elsewhere has paid for it.
+    fn charge_changes(&mut self, decision: &Decision) {
+        let repooled = decision.foreseen.as_ref().map_or(&[][..], |f| &f.repooled);
+        let members = (0_u32..).zip(&mut self.active).zip(&decision.sizes.counts);
+        for ((j, member), &nodes) in members {
             let was_hit = std::mem::take(&mut member.was_hit);
             if nodes == member.nodes {
                 continue;
             }
-            let cost = member.kind.cost();
-            let stall_s = if nodes > member.nodes {
-                cost.up_s
-            } else {
-                cost.down_s
+            let restarts = was_hit && repooled.contains(&j);
+            let change = Change::planned(member.nodes, nodes, restarts);
+            let rates = Rates {
+                before: member.rate,
+                after: member.kind.rate(nodes),
             };
-            // Below its minimum a trainer does not run, so there is nothing to stall; a start
-            // is free as published, or stalls what begins.
-            let starts = member.nodes < member.kind.min();
-            let rate = match (starts, charge_starts && nodes > member.nodes) {
-                // It restarts anyway, and that has been charged.
-                _ if was_hit && repools => 0.0,
-                (false, _) => member.rate,
-                (true, true) => member.kind.rate(nodes),
-                (true, false) => 0.0,
-            };
-            let cost = member.account.charge(rate, stall_s);
+            let cost = member.charge(change, rates);
             self.tally.rescale_cost += cost;
             self.days.charge(self.tally.now_s, cost, 0.0);
             self.tally.rescales += u64::from(member.nodes > 0);

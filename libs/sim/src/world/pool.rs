@@ -53,21 +53,6 @@ impl Pool {
         slot.owner
     }
 
-    /// Who holds a node, if it is here and anybody does.
-    pub(crate) fn owner(&self, node: u32) -> Option<u32> {
-        let place = self.places.get(node as usize)?;
-        self.slots.get(*place as usize)?.owner
-    }
-
-    /// Gives a node to a trainer, or to nobody.
-    pub(crate) fn give(&mut self, node: u32, owner: Option<u32>) {
-        let place = self.places.get(node as usize);
-        let slot = place.and_then(|&place| self.slots.get_mut(place as usize));
-        if let Some(slot) = slot {
-            slot.owner = owner;
-        }
-    }
-
     /// Passes every owner through a function: some leave, others are renumbered.
     pub(crate) fn map_owners(&mut self, owner: impl Fn(u32) -> Option<u32>) {
         for slot in &mut self.slots {

@@ -1,18 +1,17 @@
 //! The loop of the replay: time advances, nodes leave and come, trainers end and begin, the
 //! planner decides, and every cost is charged.
 
-use lacuna_model::TrainerSpec;
-use lacuna_planner::Problem;
+use lacuna_model::{Span, Timestamp, TrainerSpec};
+use lacuna_planner::decider::Candidate;
 use lacuna_planner::objective::{Objective, Service};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use lacuna_trainer::Queue;
 
-use super::decide::Decider;
+use super::decide::Decisions;
 use super::kinds::Kinds;
 use super::member::Member;
+use super::observer::Observer;
 use super::pool::Pool;
 use super::recorder::Recorder;
-use super::seer::Seer;
 use super::tally::{Days, Interval, Offer, Tally};
 use crate::{Foresight, History, Recording, Settings, SimError, Steps, TrainerEnd};
 
@@ -28,14 +27,20 @@ pub(crate) struct World<'a> {
     pub(super) trainers: &'a [TrainerSpec],
     pub(super) kinds: &'a Kinds,
     pub(super) settings: &'a Settings,
-    /// Index of the next trainer to admit; beyond the list's end the list starts again.
-    pub(super) next: usize,
+    /// Trainers by the numbers of their lives: a list that begins again goes on counting.
+    pub(super) queue: Queue<u32>,
+    /// Lives that have been submitted.
+    pub(super) lives: u32,
+    /// Lives that have been admitted.
+    pub(super) admitted: u32,
     pub(super) active: Vec<Member>,
     pub(super) pool: Pool,
-    pub(super) problem: Problem,
-    pub(super) rng: ChaCha8Rng,
-    /// Who forecasts, if the policy asks for it.
-    pub(super) seer: Option<Seer<'a>>,
+    /// The trainers of the newest decision, with their room.
+    pub(super) candidates: Vec<Candidate>,
+    /// For each slot of the pool the place of its hole in the newest forecast.
+    pub(super) holes: Vec<u32>,
+    /// Forecasts, if the policy asks for them.
+    pub(super) observer: Option<Observer<'a>>,
     pub(super) service: Service,
     pub(crate) tally: Tally,
     pub(super) days: Days,
@@ -53,9 +58,16 @@ impl<'a> World<'a> {
         settings: &'a Settings,
         remembers: bool,
     ) -> Result<Self, SimError> {
-        let seer = if settings.policy.forecasts() {
+        // Fairness is no sum that forecasts could weigh.
+        let forecasts = settings.policy.forecasts() && settings.objective != Objective::Fair;
+        let observer = if forecasts {
             let (forecast, lookahead) = (&settings.forecast, settings.lookahead);
-            Some(Seer::new(recording, forecast, lookahead, settings.seed)?)
+            Some(Observer::new(
+                recording,
+                forecast,
+                lookahead,
+                settings.seed,
+            )?)
         } else {
             None
         };
@@ -64,21 +76,18 @@ impl<'a> World<'a> {
             trainers,
             kinds,
             settings,
-            next: 0,
+            queue: Queue::default(),
+            lives: 0,
+            admitted: 0,
             active: Vec::new(),
             pool: Pool::new(recording.nodes()),
-            problem: Problem {
-                nodes: 0,
-                horizon_s: settings.horizon.as_secs_f64(),
-                trainers: Vec::new(),
-                max_change: None,
-            },
-            rng: ChaCha8Rng::seed_from_u64(settings.seed),
+            candidates: Vec::new(),
+            holes: Vec::new(),
             service: Service::default(),
             tally: Tally::default(),
             days: Days::new(remembers),
             recorder: remembers.then(|| Recorder::new(settings.gantt)),
-            seer,
+            observer,
             second: (0.0, 0),
         })
     }
@@ -87,16 +96,17 @@ impl<'a> World<'a> {
     /// Calls `watch` after every event.
     pub(crate) fn run(
         &mut self,
-        decider: &mut Decider<'_, '_>,
+        decisions: &mut Decisions<'_, '_>,
         watch: &mut dyn FnMut(&Tally),
     ) -> Result<(), SimError> {
         let length = self.recording.length_s();
-        let lookahead = match self.seer {
+        let lookahead = match self.observer {
             Some(_) => self.settings.lookahead.bound(),
             None => Some(0.0),
         };
         let mut walk = Foresight::new(self.recording, lookahead)?;
-        while !self.until_step(&mut walk, length, decider, watch)? {}
+        self.submit(|spec| spec.submit);
+        while !self.until_step(&mut walk, length, decisions, watch)? {}
         if !self.is_over() {
             self.show_begin(length);
             self.advance(length);
@@ -118,7 +128,7 @@ impl<'a> World<'a> {
         &mut self,
         walk: &mut Foresight<'_>,
         length: f64,
-        decider: &mut Decider<'_, '_>,
+        decisions: &mut Decisions<'_, '_>,
         watch: &mut dyn FnMut(&Tally),
     ) -> Result<bool, SimError> {
         let step_s = walk.next_at_s()?;
@@ -134,8 +144,8 @@ impl<'a> World<'a> {
             if !stepped {
                 walk.advance(now)?;
             } else if let Some(step) = walk.next()? {
-                if let Some(seer) = &mut self.seer {
-                    seer.step(&step);
+                if let Some(observer) = &mut self.observer {
+                    observer.step(&step);
                 }
                 for &node in step.closed {
                     self.lose(node);
@@ -150,7 +160,7 @@ impl<'a> World<'a> {
                 return Ok(true);
             }
             self.admit();
-            self.replan(decider, walk.ends())?;
+            self.replan(decisions, walk.ends())?;
             self.tally.events += 1;
             self.remember();
             watch(&self.tally);
@@ -180,31 +190,27 @@ impl<'a> World<'a> {
 
     /// Whether every trainer of the list is done.
     fn is_over(&self) -> bool {
-        self.active.is_empty() && self.spec_at(self.next).is_none()
+        let more = self.settings.endless && !self.trainers.is_empty();
+        self.active.is_empty() && self.queue.is_empty() && !more
     }
 
-    pub(super) fn spec_at(&self, index: usize) -> Option<&'a TrainerSpec> {
-        if self.settings.endless && !self.trainers.is_empty() {
-            self.trainers.get(index % self.trainers.len())
-        } else {
-            self.trainers.get(index)
-        }
+    /// The present moment.
+    pub(super) fn now(&self) -> Timestamp {
+        self.recording.start() + Span::from_secs_f64(self.tally.now_s)
     }
 
-    /// When a trainer will arrive for which there is room.
+    /// When a trainer will arrive for which there is room, not before now.
     fn next_arrival_s(&self) -> f64 {
-        let room = self.active.len() < self.settings.max_parallel as usize;
-        let next = self.spec_at(self.next).filter(|_| room);
-        next.map_or(f64::INFINITY, |spec| self.arrival_s(spec))
-    }
-
-    /// When it arrives, not before now. In further rounds of the list all have arrived.
-    pub(super) fn arrival_s(&self, spec: &TrainerSpec) -> f64 {
-        if self.next >= self.trainers.len() {
-            return self.tally.now_s;
+        if self.active.len() >= self.settings.max_parallel as usize {
+            return f64::INFINITY;
         }
-        let arrival = spec.submit.since(self.recording.start()).as_secs_f64();
-        arrival.max(self.tally.now_s)
+        let now_s = self.tally.now_s;
+        let waits = self.queue.waits() || (self.settings.endless && self.queue.is_empty());
+        match self.queue.next_submission() {
+            _ if waits && !self.trainers.is_empty() => now_s,
+            Some(at) => at.since(self.recording.start()).as_secs_f64().max(now_s),
+            None => f64::INFINITY,
+        }
     }
 
     /// When the next trainer ends, if that is an event.
@@ -212,7 +218,7 @@ impl<'a> World<'a> {
         if self.settings.trainer_end == TrainerEnd::NextEvent {
             return f64::INFINITY;
         }
-        let left = |m: &Member| m.account.time_to(m.work, m.rate);
+        let left = |m: &Member| m.ledger.time_to(m.work, m.rate);
         let soonest = self.active.iter().map(left).fold(f64::INFINITY, f64::min);
         self.tally.now_s + soonest
     }
@@ -234,9 +240,9 @@ impl<'a> World<'a> {
                 interval.offer.idling += dt * member.rate;
                 continue;
             }
-            let end = member.account.time_to(member.work, member.rate);
-            let done = member.account.done;
-            let would = member.account.advance(dt, member.rate);
+            let end = member.ledger.time_to(member.work, member.rate);
+            let done = member.ledger.done();
+            let would = member.ledger.advance(dt, member.rate);
             let mut trained = dt;
             // An end that is an event of its own must be seen, however its time was rounded.
             if end <= dt + END_TOLERANCE_S && member.ended_s.is_none() {
@@ -245,11 +251,11 @@ impl<'a> World<'a> {
                 last_end = Some(last_end.map_or(end, |last| last.max(end)));
                 if !endless {
                     // What would have been done after the end does not count.
-                    member.account.done = member.work;
+                    member.ledger.finish(member.work);
                     trained = end;
                 }
             }
-            let gained = member.account.done - done;
+            let gained = member.ledger.done() - done;
             interval.used += trained * nodes;
             interval.samples += gained;
             if !endless {
@@ -288,7 +294,7 @@ impl<'a> World<'a> {
         let watcher = self.recorder.as_mut().and_then(|r| r.gantt.as_mut());
         if let Some(watcher) = watcher.filter(|watcher| watcher.begins_before(now)) {
             let active = &self.active;
-            let admitted = |owner: u32| active.get(owner as usize).map(|member| member.life);
+            let admitted = |owner: u32| active.get(owner as usize).map(|member| member.admitted);
             watcher.tell(0.0, self.pool.nodes(), self.pool.slots(), admitted);
         }
     }
@@ -301,12 +307,12 @@ impl<'a> World<'a> {
         let used = self.active.iter().map(|member| member.nodes).sum();
         recorder.point(at_s, self.pool.len(), used, self.tally.samples);
         for member in &self.active {
-            recorder.size(member.life, at_s, member.nodes, member.account.done);
+            recorder.size(member.admitted, at_s, member.nodes, member.ledger.done());
         }
         let watcher = recorder.gantt.as_mut();
         if let Some(watcher) = watcher.filter(|watcher| watcher.wants(at_s)) {
             let active = &self.active;
-            let admitted = |owner: u32| active.get(owner as usize).map(|member| member.life);
+            let admitted = |owner: u32| active.get(owner as usize).map(|member| member.admitted);
             watcher.tell(at_s, self.pool.nodes(), self.pool.slots(), admitted);
         }
     }

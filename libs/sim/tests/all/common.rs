@@ -42,6 +42,7 @@ pub(crate) fn trainer(number: u32, max: u32, samples: f64) -> TrainerSpec {
         rescale: RescaleCost {
             up_s: 3.0,
             down_s: 2.0,
+            start_s: None,
         },
         work: Work::Samples(samples),
         launch: Launch::Simulated,

@@ -71,7 +71,7 @@ fn settings() -> Settings {
     Settings {
         policy: Policy::Forecast,
         endless: true,
-        ..Settings::default()
+        ..Settings::published()
     }
 }
 
@@ -304,7 +304,7 @@ fn true_hints_are_worth_something_and_false_ones_do_no_harm() {
     let of = |recording: &Scripted, hints: bool, lookahead: f64| {
         let mut settings = Settings {
             max_parallel: 2,
-            cost_scale: 20.0,
+            cost_scale: 80.0,
             lookahead: Lookahead::Seconds(lookahead),
             ..settings()
         };

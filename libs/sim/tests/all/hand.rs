@@ -22,7 +22,7 @@ fn growth_and_loss_cost_what_the_model_says() {
     let trainers = [trainer(0, 0, 1, 2, 400.0)];
     let settings = Settings {
         horizon: Span::from_secs(5),
-        ..Settings::default()
+        ..Settings::published()
     };
     let replayed = run(&holes, &trainers, &settings).unwrap();
     let summary = &replayed.summary;
@@ -49,7 +49,7 @@ fn growth_that_does_not_pay_within_the_horizon_is_left() {
     let holes = [hole(0, 0, 100), hole(1, 10, 90)];
     let settings = Settings {
         horizon: Span::from_secs(2),
-        ..Settings::default()
+        ..Settings::published()
     };
     let summary = run(&holes, &[trainer(0, 0, 1, 2, 500.0)], &settings)
         .unwrap()
@@ -65,9 +65,13 @@ fn a_trainer_below_its_minimum_stops_and_starts_free() {
     // On two nodes from 0; at 10 it loses one and pays 2 s x 20/s, and stops. At 30 it starts
     // again at no cost: 200 - 40 at 30, so 400 at 42.
     let holes = [hole(0, 0, 100), hole(1, 0, 10), hole(1, 30, 100)];
-    let summary = run(&holes, &[trainer(0, 0, 2, 2, 400.0)], &Settings::default())
-        .unwrap()
-        .summary;
+    let summary = run(
+        &holes,
+        &[trainer(0, 0, 2, 2, 400.0)],
+        &Settings::published(),
+    )
+    .unwrap()
+    .summary;
     assert_eq!(summary.preemptions, 1);
     assert_eq!(summary.rescale_cost_fraction, 0.0);
     assert!((summary.hours * 3600.0 - 42.0).abs() < 1e-9, "{summary:?}");
@@ -86,7 +90,7 @@ fn the_end_of_a_trainer_is_seen_at_the_next_event_or_at_once() {
         let settings = Settings {
             max_parallel: 1,
             trainer_end,
-            ..Settings::default()
+            ..Settings::published()
         };
         let summary = run(&holes, &trainers, &settings).unwrap().summary;
         assert!(
@@ -104,7 +108,7 @@ fn an_endless_list_never_starves() {
     let settings = Settings {
         max_parallel: 1,
         endless: true,
-        ..Settings::default()
+        ..Settings::published()
     };
     let summary = run(&holes, &[trainer(0, 0, 1, 1, 100.0)], &settings)
         .unwrap()
@@ -119,7 +123,7 @@ fn a_recording_that_ends_first_leaves_trainers_unfinished() {
     let summary = run(
         &[hole(0, 0, 10)],
         &[trainer(0, 0, 1, 1, 400.0)],
-        &Settings::default(),
+        &Settings::published(),
     )
     .unwrap()
     .summary;
@@ -130,7 +134,7 @@ fn a_recording_that_ends_first_leaves_trainers_unfinished() {
 
 /// Settings of a forecasting policy with something changed in how it weighs things.
 fn weighing(change: impl Fn(&mut lacuna_planner::joint::Settings)) -> Settings {
-    let mut settings = Settings::default();
+    let mut settings = Settings::published();
     change(&mut settings.forecast.joint);
     settings
 }
@@ -142,15 +146,15 @@ fn settings_that_make_no_sense_are_refused() {
     let bad = [
         Settings {
             horizon: Span::ZERO,
-            ..Settings::default()
+            ..Settings::published()
         },
         Settings {
             max_parallel: 0,
-            ..Settings::default()
+            ..Settings::published()
         },
         Settings {
             cost_scale: f64::NAN,
-            ..Settings::default()
+            ..Settings::published()
         },
         weighing(|joint| joint.hysteresis = f64::NAN),
         weighing(|joint| joint.hysteresis = -1.0),
@@ -161,9 +165,9 @@ fn settings_that_make_no_sense_are_refused() {
         let error = run(&holes, &trainers, &settings).unwrap_err();
         assert!(matches!(error, SimError::Setting { .. }), "{error}");
     }
-    let none = run(&holes, &[], &Settings::default());
+    let none = run(&holes, &[], &Settings::published());
     assert!(matches!(none, Err(SimError::NoTrainers)), "{none:?}");
-    let none = run(&[], &trainers, &Settings::default());
+    let none = run(&[], &trainers, &Settings::published());
     assert!(matches!(none, Err(SimError::NothingLeft { .. })));
 }
 
@@ -189,7 +193,7 @@ proptest! {
             endless,
             seed,
             trainer_end: if immediate { TrainerEnd::Immediate } else { TrainerEnd::NextEvent },
-            ..Settings::default()
+            ..Settings::published()
         };
         let first = run(&holes, &trainers, &settings).unwrap();
         let again = run(&holes, &trainers, &settings).unwrap();

@@ -45,7 +45,7 @@ fn all_of_it(holes: &[HoleRecord], start: i64) -> Result<(), SimError> {
     let replayed = common::run_trace(
         &trace,
         &trainers,
-        &Settings::default(),
+        &Settings::published(),
         Some(lacuna_sim::History::default()),
     );
     assert_eq!(stats.is_err(), replayed.is_err(), "{stats:?} {replayed:?}");
@@ -103,7 +103,7 @@ fn holes_at_the_ends_of_time_are_replayed() {
 #[test]
 fn a_recording_of_no_length_has_nothing_to_replay() {
     for holes in [vec![], vec![between(0, 0)]] {
-        let refused = run(&holes, &[trainer(0, 1, 10.0)], &Settings::default()).unwrap_err();
+        let refused = run(&holes, &[trainer(0, 1, 10.0)], &Settings::published()).unwrap_err();
         let told = matches!(refused, SimError::NothingLeft { .. });
         assert!(told, "{refused}");
     }
@@ -124,7 +124,7 @@ fn trainers_that_are_too_large_for_the_pool_wait_for_ever() {
                     dedicated,
                     endless,
                     trainer_end: TrainerEnd::Immediate,
-                    ..Settings::default()
+                    ..Settings::published()
                 };
                 let replayed = run(&holes, &[large(0), large(1)], &settings).unwrap();
                 sound(&replayed);
@@ -149,7 +149,7 @@ fn a_pool_without_nodes_does_no_work() {
     ] {
         let settings = Settings {
             objective,
-            ..Settings::default()
+            ..Settings::published()
         };
         let replayed = common::run_trace(&trace, &[trainer(0, 4, 1e3)], &settings, None).unwrap();
         sound(&replayed);
@@ -165,7 +165,7 @@ fn any_number_in_parallel_is_as_good_as_enough() {
     let with = |max_parallel| {
         let settings = Settings {
             max_parallel,
-            ..Settings::default()
+            ..Settings::published()
         };
         run(&holes, &trainers, &settings)
     };
@@ -187,7 +187,7 @@ fn an_endless_list_of_nothing_to_do_ends() {
         let settings = Settings {
             endless: true,
             trainer_end: TrainerEnd::Immediate,
-            ..Settings::default()
+            ..Settings::published()
         };
         let replayed = run(&holes, &[trainer(0, 1, samples)], &settings);
         let refused = replayed.map(|replayed| sound(&replayed)).unwrap_err();
@@ -201,7 +201,7 @@ fn numbers_at_the_limits_of_floating_point_give_figures() {
     for (samples, scale) in [(f64::MAX, 1.0), (1e-300, 1.0), (1e3, 1e9), (1e3, 0.0)] {
         let settings = Settings {
             cost_scale: scale,
-            ..Settings::default()
+            ..Settings::published()
         };
         sound(&run(&holes, &[trainer(0, 2, samples)], &settings).unwrap());
     }
@@ -213,7 +213,7 @@ fn trainers_beyond_any_machine_are_refused() {
     let with = |max_nodes, up_s| {
         let mut large = trainer(0, 2, 1e3);
         (large.max_nodes, large.rescale.up_s) = (max_nodes, up_s);
-        run(&holes, &[large], &Settings::default())
+        run(&holes, &[large], &Settings::published())
     };
     for (max_nodes, up_s, named) in [
         (u32::MAX, 1.0, "max_nodes is 4294967295"),
@@ -233,7 +233,7 @@ fn trainers_submitted_at_the_ends_of_time_are_early_or_never() {
         ..trainer(0, 1, 100.0)
     };
     let of = |submit| {
-        let settings = Settings::default();
+        let settings = Settings::published();
         let replayed = run(&[hole(0, 0, 100)], &[submitted(submit)], &settings).unwrap();
         sound(&replayed);
         replayed.summary.samples
@@ -260,7 +260,7 @@ fn walked(recording: &dyn Recording) -> Result<Replayed, SimError> {
     replay(
         recording,
         &trainers,
-        &Settings::default(),
+        &Settings::published(),
         history,
         &mut hooks,
     )

@@ -115,7 +115,7 @@ fn hpc_whisk_used_nine_tenths_of_the_day_and_what_we_use_is_counted_alike() {
                 policy: Policy::Forecast,
                 endless: true,
                 max_parallel: 64,
-                ..Settings::default()
+                ..Settings::published()
             };
             let summary = run_trace(&trace, trainers, &settings, None)
                 .unwrap()

@@ -201,7 +201,7 @@ fn settings(policy: Policy, lookahead: Lookahead, order: &OrderBy) -> Settings {
         max_parallel: 4,
         cost_scale: 30.0,
         lookahead,
-        ..Settings::default()
+        ..Settings::published()
     };
     settings.forecast.order = order.clone();
     settings

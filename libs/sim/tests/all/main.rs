@@ -7,6 +7,7 @@
 )]
 
 mod common;
+mod figures;
 mod forecast_policy;
 mod foresight;
 mod hand;
@@ -15,6 +16,7 @@ mod hostile;
 mod idle_share;
 mod leak;
 mod objectives;
+mod planned;
 mod pool_stats;
 mod published;
 mod remembered;

@@ -13,7 +13,7 @@ use crate::common::{hole, machine, run, trainer};
 fn by(objective: &str) -> Settings {
     Settings {
         objective: objective.parse().unwrap(),
-        ..Settings::default()
+        ..Settings::published()
     }
 }
 
@@ -22,8 +22,9 @@ fn lives(holes: &[HoleRecord], trainers: &[TrainerSpec], settings: &Settings) ->
     replayed.history.unwrap().lives
 }
 
-/// The first size of each trainer.
-fn first_sizes(lives: &[Life]) -> Vec<Option<u32>> {
+/// The first size of each trainer, by name.
+fn first_sizes(mut lives: Vec<Life>) -> Vec<Option<u32>> {
+    lives.sort_by(|a, b| a.name.cmp(&b.name));
     let first = |life: &Life| life.sizes.first().map(|&(_, nodes)| nodes);
     lives.iter().map(first).collect()
 }
@@ -36,14 +37,15 @@ fn three_nodes() -> Vec<HoleRecord> {
 fn the_heavier_trainer_gets_the_nodes() {
     let mut trainers = [trainer(0, 3, 3e4), trainer(1, 3, 3e4)];
     let sizes = |trainers: &[TrainerSpec], objective| {
-        first_sizes(&lives(&three_nodes(), trainers, &by(objective)))
+        first_sizes(lives(&three_nodes(), trainers, &by(objective)))
     };
     // Alike, the earlier one gets all.
     assert_eq!(sizes(&trainers, "weighted"), [Some(3), None]);
     trainers[1].priority = 1;
     assert_eq!(weight(&trainers[1]), 2.0);
     assert_eq!(sizes(&trainers, "weighted"), [None, Some(3)]);
-    assert_eq!(sizes(&trainers, "throughput"), [Some(3), None]);
+    // Where trainers are worth the same, the one that is admitted first gets the nodes.
+    assert_eq!(sizes(&trainers, "throughput"), [None, Some(3)]);
     // A weight that is given counts in place of the priority.
     trainers[1].weight = Some(0.5);
     assert_eq!(sizes(&trainers, "weighted"), [Some(3), None]);
@@ -66,7 +68,7 @@ fn a_lost_deadline_does_not_hold_up_others() {
     let mut trainers = [trainer(0, 3, 600.0), trainer(1, 3, 3e4)];
     // 600 samples take 20 s at best.
     trainers[0].deadline = Some(Timestamp::from_unix(19));
-    let sizes = first_sizes(&lives(&three_nodes(), &trainers, &by("deadline")));
+    let sizes = first_sizes(lives(&three_nodes(), &trainers, &by("deadline")));
     assert_eq!(sizes, [None, Some(3)]);
 }
 
@@ -77,7 +79,7 @@ fn one_trainer_can_have_an_objective_of_its_own() {
         objectives: NamedExpressions::read("t1,rate * 1.5").unwrap(),
         ..by("throughput")
     };
-    let sizes = first_sizes(&lives(&three_nodes(), &trainers, &settings));
+    let sizes = first_sizes(lives(&three_nodes(), &trainers, &settings));
     assert_eq!(sizes, [None, Some(3)]);
     let settings = Settings {
         objectives: NamedExpressions::read("t1,rate - 20").unwrap(),
@@ -100,7 +102,7 @@ fn users_share_alike_under_max_min_fairness() {
     }
     let nodes = |objective| {
         let lives = lives(&holes, &trainers, &by(objective));
-        let sizes = first_sizes(&lives);
+        let sizes = first_sizes(lives);
         let sum = |sizes: &[Option<u32>]| sizes.iter().flatten().sum::<u32>();
         (sum(&sizes[..3]), sum(&sizes[3..]))
     };
@@ -108,7 +110,7 @@ fn users_share_alike_under_max_min_fairness() {
     assert_eq!(nodes("fair"), (2, 2));
     trainers[3].weight = Some(3.0);
     let shared = lives(&holes, &trainers, &by("fair"));
-    assert_eq!(first_sizes(&shared)[3], Some(3));
+    assert_eq!(first_sizes(shared)[3], Some(3));
 }
 
 #[test]
@@ -135,7 +137,7 @@ fn a_start_can_be_charged() {
     let holes = [hole(0, 0, 100)];
     let settings = Settings {
         charge_starts: true,
-        ..Settings::default()
+        ..Settings::published()
     };
     let summary = run(&holes, &[trainer(0, 1, 400.0)], &settings)
         .unwrap()
@@ -160,7 +162,7 @@ fn both_definitions_of_dedicated_work_agree_on_linear_trainers() {
     for dedicated in [Dedicated::ByKind, Dedicated::Split, Dedicated::StaticReplay] {
         let settings = Settings {
             dedicated,
-            ..Settings::default()
+            ..Settings::published()
         };
         let samples = dedicated_samples(&trainers, &settings, start, 100.0, 2.5).unwrap();
         assert!((samples - 2500.0).abs() < 1e-6, "{dedicated:?}: {samples}");
@@ -169,7 +171,7 @@ fn both_definitions_of_dedicated_work_agree_on_linear_trainers() {
     other.throughput = ScalingCurve::linear(20.0, 8).unwrap();
     let settings = Settings {
         dedicated: Dedicated::Split,
-        ..Settings::default()
+        ..Settings::published()
     };
     let refused = dedicated_samples(&[trainer(0, 8, 1e9), other], &settings, start, 100.0, 2.5);
     assert!(
@@ -192,7 +194,7 @@ fn every_decision_can_be_seen() {
     let trainers = [trainer(0, 3, 300.0)];
     let settings = Settings {
         endless: true,
-        ..Settings::default()
+        ..Settings::published()
     };
     let replayed = replay(&trace, &trainers, &settings, None, &mut hooks).unwrap();
     // Decisions of the runs that the replay is measured by are not shown.

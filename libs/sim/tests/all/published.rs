@@ -58,7 +58,7 @@ const DAY_5: i64 = 1_613_347_732;
 fn horizon(seconds: i64) -> Settings {
     Settings {
         horizon: Span::from_secs(seconds),
-        ..Settings::default()
+        ..Settings::published()
     }
 }
 

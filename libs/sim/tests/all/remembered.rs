@@ -31,7 +31,7 @@ fn two_trainers() -> Replayed {
             until_s: 45.0,
             nodes: 10,
         }),
-        ..Settings::default()
+        ..Settings::published()
     };
     run(&holes, &trainers, &settings)
 }
@@ -57,7 +57,7 @@ fn in_an_endless_list_nobody_waits_for_the_next_event() {
             until_s: 100.0,
             nodes: 10,
         }),
-        ..Settings::default()
+        ..Settings::published()
     };
     // Done at 10, it trains on until 40, when the pool changes and the next one comes.
     let holes = [hole(0, 0, 100), hole(1, 0, 40)];
@@ -76,12 +76,17 @@ fn in_an_endless_list_nobody_waits_for_the_next_event() {
 #[test]
 fn nodes_without_a_trainer_are_counted_as_waiting() {
     // The second trainer would have had the second node, but comes only after the end.
-    let holes = [hole(0, 0, 100), hole(1, 0, 50)];
+    let holes = [hole(0, 0, 100), hole(1, 50, 100)];
     let late = TrainerSpec {
         submit: Timestamp::from_unix(200),
         ..trainer(1, 1, 100.0)
     };
-    let summary = run(&holes, &[trainer(0, 1, 2000.0), late], &Settings::default()).summary;
+    let summary = run(
+        &holes,
+        &[trainer(0, 1, 2000.0), late],
+        &Settings::published(),
+    )
+    .summary;
     let loss = summary.loss;
     // Two at a time on one and a half dedicated nodes do 15 samples/s for 100 s.
     assert!((loss.dedicated - 1500.0).abs() < 1e-9, "{loss:?}");
@@ -96,7 +101,7 @@ fn nodes_without_a_trainer_are_counted_as_waiting() {
 #[test]
 fn nodes_that_no_trainer_of_the_list_could_use_are_no_loss() {
     let holes = [hole(0, 0, 100), hole(1, 0, 50)];
-    let summary = run(&holes, &[trainer(0, 1, 500.0)], &Settings::default()).summary;
+    let summary = run(&holes, &[trainer(0, 1, 500.0)], &Settings::published()).summary;
     let loss = summary.loss;
     // One trainer of one node does 10 samples/s for 50 s on two dedicated nodes too.
     assert_eq!(
@@ -135,7 +140,7 @@ fn a_window_without_an_event_shows_what_lasts() {
             until_s: 40.0,
             nodes: 10,
         }),
-        ..Settings::default()
+        ..Settings::published()
     };
     let trainers = [trainer(0, 1, 300.0), endless(1, 1)];
     let replayed = run(&[hole(0, 0, 100)], &trainers, &settings);
@@ -172,7 +177,7 @@ fn days_and_losses_add_up() {
         let settings = Settings {
             endless,
             max_parallel: 4,
-            ..Settings::default()
+            ..Settings::published()
         };
         let replayed = run(&holes, &trainers, &settings);
         let (summary, history) = (replayed.summary, replayed.history.unwrap());
@@ -219,7 +224,7 @@ fn a_history_is_bounded_and_loses_no_node_time() {
     trainers.extend((1..3000).map(|k| trainer(k, 2, 5000.0)));
     let settings = Settings {
         max_parallel: 3,
-        ..Settings::default()
+        ..Settings::published()
     };
     let replayed = run(&holes, &trainers, &settings);
     let (summary, history) = (replayed.summary, replayed.history.unwrap());

@@ -21,6 +21,7 @@ fn trainer(number: u32) -> TrainerSpec {
         rescale: RescaleCost {
             up_s: 30.0,
             down_s: 20.0,
+            start_s: None,
         },
         ..common::trainer(number, 4, 600_000.0)
     }
@@ -70,7 +71,7 @@ fn filled() -> (Report, Replayed) {
             until_s: UNTIL_S as f64,
             nodes: 20,
         }),
-        ..Settings::default()
+        ..Settings::published()
     };
     let replayed = run(&trace, &trainers, &settings);
     let source = Source::new("eight nodes", &trace, &trainers);
@@ -201,7 +202,7 @@ fn a_report_at_the_papers_scale_is_small() {
             until_s: 2.0 * 86_400.0 + 6.0 * 3600.0,
             nodes: 40,
         }),
-        ..Settings::default()
+        ..Settings::published()
     };
     let replayed = run(&trace, &trainers, &settings);
     let mut source = Source::new("Summit, first 1024 nodes", &trace, &trainers);

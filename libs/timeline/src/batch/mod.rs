@@ -10,6 +10,7 @@
 //! keeping the past; [`simulate`] does the same for a workload in memory. Times are whole
 //! seconds from an origin of the caller's choice.
 
+mod announcer;
 mod blocks;
 mod conservative;
 mod easy;
@@ -27,6 +28,7 @@ mod simulator;
 mod state;
 mod totals;
 
+pub use announcer::Announcer;
 pub use job::{BatchError, BatchJob, Placement, Run};
 pub use machine::{
     Backfill, CONSERVATIVE_DEPTH, Layout, Machine, Outage, Overrun, Oversized, Reservation, Starts,

@@ -13,5 +13,5 @@ mod machine;
 mod stream;
 
 pub use calibrate::{Calibrated, Workload, WorkloadError, calibrate, generate};
-pub use machine::{GeneratedMachine, generated_machine, machine, node_names};
+pub use machine::{GeneratedMachine, generated_machine, generated_trace, machine, node_names};
 pub use stream::{Jobs, jobs};

@@ -1,6 +1,5 @@
 //! Submission, cancellation and the queue.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use lacuna_model::{Phase, Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec};
@@ -73,8 +72,9 @@ impl Book {
         }
         let id = record.spec.id.clone();
         if record.phase == Phase::Queued {
-            self.future
-                .insert((record.spec.submit, record.order, id.clone()));
+            let (spec, order) = (&record.spec, record.order);
+            self.queue
+                .submit(spec.submit, spec.priority, order, id.clone());
         }
         let trainer = Trainer {
             account: Account::default(),
@@ -84,6 +84,7 @@ impl Book {
             record,
             target: None,
             loss: None,
+            replaced_from: None,
             restart: None,
             broken: None,
             not_before: Timestamp::default(),
@@ -97,26 +98,17 @@ impl Book {
 
     /// Admits who has been submitted by now, by priority, then first come first served.
     pub(crate) fn admit(&mut self, now: Now, out: &mut Out) {
-        while let Some(first) = self.future.first() {
-            if first.0 > now.cluster {
-                break;
-            }
-            let Some((submit, order, id)) = self.future.pop_first() else {
-                break;
-            };
+        let first = self.queue.next_submission();
+        if let Some(submit) = first.filter(|submit| *submit <= now.cluster) {
             self.sums.since = Some(self.sums.since.map_or(submit, |since| since.min(submit)));
-            if let Some(trainer) = self.trainers.get(&id) {
-                let priority = trainer.record.spec.priority;
-                self.waiting.insert((Reverse(priority), submit, order, id));
-            }
         }
+        self.queue.arrive(now.cluster);
+        let mut queue = std::mem::take(&mut self.queue);
         while self.active.len() < self.config.max_parallel as usize {
-            // Whoever has no room waits, and others go first.
-            let Some(place) = self.waiting.iter().find(|p| self.has_room(&p.3)).cloned() else {
+            // One without room waits, and others go first.
+            let Some(id) = queue.next(|id| self.has_room(id)) else {
                 break;
             };
-            self.waiting.remove(&place);
-            let id = place.3;
             let Some(trainer) = self.trainers.get_mut(&id) else {
                 continue;
             };
@@ -129,6 +121,7 @@ impl Book {
             self.changed = true;
             self.take_over(&id, out);
         }
+        self.queue = queue;
     }
 
     pub(crate) fn cancel(&mut self, id: &TrainerId, now: Now, out: &mut Out) {

@@ -78,7 +78,7 @@ pub enum Note {
         before: u32,
         /// Nodes now.
         after: u32,
-        /// Why: `start`, `grown`, `shrunk`, `preempted`, `restarted`.
+        /// Why: `start`, `grown`, `shrunk`, `repooled`, `preempted`, `restarted` or `ended`.
         cause: &'static str,
     },
     /// A trainer lost nodes unasked.

@@ -1,18 +1,21 @@
-//! Rescale costs measured while training.
+//! Stalls of programs, measured while they train.
 //!
-//! What growing and shrinking cost a trainer that is profiled is measured too: how long after the
+//! What a change costs a program is measured: how long after the
 //! change of its nodes its new run would have had to begin, at the rate that it has now, to have
 //! come as far as it has. That is the pause of the published accounting (seconds of lost
 //! training), whatever it was spent on: stopping, starting, reading a checkpoint, regrouping. The
-//! start from no nodes is no rescale and is not counted. The mean of the last changes of a kind
-//! replaces the cost that was submitted, once there are two of them, and stands in the record.
+//! start from no nodes is no rescale and is not counted. Each is booked as a stall
+//! ([`crate::measure`]). Of a profiled trainer the mean of the last changes of a kind replaces the
+//! cost that was submitted, once there are two of them, and stands in the record.
 
 use std::collections::VecDeque;
 
 use lacuna_model::{MeasuredPause, Progress, RunId, Timestamp, TrainerRecord};
 
 use crate::account::Change;
+use crate::book::profile::is_profiled;
 use crate::book::stats::{restored, spread};
+use crate::measure::{self, Cause};
 
 /// Changes of a kind after which their cost is measured.
 const CHANGES: usize = 2;
@@ -28,7 +31,9 @@ const OFF_S: f64 = 0.1;
 struct Open {
     run: RunId,
     since: Timestamp,
-    grown: bool,
+    cause: Cause,
+    /// Whether it grew; none if it has other nodes, and as many.
+    grown: Option<bool>,
     /// The first report of the run that says anything: when, and how far.
     first: Option<(Timestamp, f64)>,
 }
@@ -81,9 +86,11 @@ impl Pauses {
             Change::Shrunk | Change::Lost { .. } | Change::Restarted => Some(false),
             Change::Repooled | Change::Ended => None,
         };
-        self.open = grown.filter(|_| before > 0 && after > 0).map(|grown| Open {
+        let cause = change.cause().filter(|_| before > 0 && after > 0);
+        self.open = cause.map(|cause| Open {
             run,
             since,
+            cause,
             grown,
             first: None,
         });
@@ -105,12 +112,14 @@ impl Pauses {
             return None;
         }
         let pause = at.since(open.since).as_secs_f64() - samples * seconds / more;
-        let grown = open.grown;
+        let (cause, grown) = (open.cause, open.grown);
         self.open = None;
         if !pause.is_finite() {
             return None;
         }
-        let seconds = pause.max(0.0);
+        let (lasted, seconds) = (seconds, pause.max(0.0));
+        measure::stalled(record, cause, seconds, seconds * more / lasted);
+        let grown = grown.filter(|_| is_profiled(&record.spec))?;
         let measured = record.measured.get_or_insert_default();
         let (pauses, kept, cost) = if grown {
             (

@@ -134,7 +134,7 @@ impl Book {
             if self.follow(&id, step, now, out, &mut grow) {
                 changed += 1;
             }
-            self.heeded(&id, out);
+            self.placed(&id, out);
         }
         for id in grow {
             self.pursue(&id, now, out);
@@ -146,22 +146,15 @@ impl Book {
         });
     }
 
-    /// A trainer that was hit is on its new nodes: leaving and joining are one rescale.
-    fn repooled(&mut self, id: &TrainerId) {
-        if let Some(trainer) = self.trainers.get_mut(id) {
-            trainer.record.hit_at = None;
-            trainer.record.rescales += 1;
-        }
-    }
-
-    /// A plan has been followed for this trainer: if it was hit before, it has chosen its nodes
-    /// now. While it still waits for some of them it counts as hit, so that the plans that its
-    /// first step leads to see nothing else in it.
-    fn heeded(&mut self, id: &TrainerId, out: &mut Out) {
-        if let Some(trainer) = self.trainers.get_mut(id)
-            && trainer.target.is_none()
-            && trainer.record.hit_at.take().is_some()
-        {
+    /// A plan has been followed for this trainer. If it waits for no node, it has its nodes now:
+    /// a departure before is settled, and its re-placement is complete. One that still waits
+    /// counts as hit, so that the plans that its first step leads to see nothing else in it.
+    fn placed(&mut self, id: &TrainerId, out: &mut Out) {
+        let Some(trainer) = self.trainers.get_mut(id).filter(|t| t.target.is_none()) else {
+            return;
+        };
+        trainer.replaced();
+        if trainer.record.hit_at.take().is_some() {
             self.changed = true;
             out.records.insert(id.clone());
         }
@@ -194,6 +187,8 @@ impl Book {
         };
         let before = trainer.target.take();
         let hit = trainer.record.hit_at.is_some();
+        // What the plan does with it comes with the restart that it has paid for.
+        let restarts = hit && repools;
         let min = trainer.record.spec.min_nodes as usize;
         let have: BTreeSet<NodeId> = trainer.record.nodes.iter().cloned().collect();
         want.retain(|node| {
@@ -210,12 +205,10 @@ impl Book {
         let keep: BTreeSet<NodeId> = have.intersection(&want).cloned().collect();
         let grows = want.len() > keep.len();
         let shrinks = keep.len() < have.len();
-        let (leave, join) = if repools && hit {
-            (Change::Repooled, Change::Repooled)
-        } else {
-            (Change::Shrunk, Change::Grown)
-        };
-        let moves = shrinks && grows && join == Change::Repooled;
+        let (had, kept, gets) = (have.len() as u32, keep.len() as u32, want.len() as u32);
+        let leave = Change::planned(had, kept, restarts);
+        let join = Change::planned(kept, gets, restarts);
+        let moves = shrinks && grows && repools;
         if shrinks {
             let rest: Vec<NodeId> = if keep.len() >= min {
                 keep.iter().cloned().collect()
@@ -223,9 +216,6 @@ impl Book {
                 Vec::new()
             };
             self.change_run(id, rest, leave, now, out);
-            if leave == Change::Repooled && !grows {
-                self.repooled(id);
-            }
         }
         if moves && keep.len() < min {
             // Too few to run on meanwhile: they come back with the others.
@@ -281,6 +271,7 @@ impl Book {
         };
         let have: BTreeSet<NodeId> = trainer.record.nodes.iter().cloned().collect();
         let min = trainer.record.spec.min_nodes as usize;
+        let restarts = trainer.replaced_from.is_some() || trainer.record.is_hit(now.cluster);
         let late = now.since(target.since) >= self.config.transfer_wait;
         let mut missing = Vec::new();
         let mut waiting = false;
@@ -321,11 +312,15 @@ impl Book {
                 return;
             }
             let nodes = target.nodes.into_iter().collect();
-            self.change_run(id, nodes, target.change, now, out);
+            // The pause may have ended while it waited for nodes.
+            let change = if restarts {
+                target.change
+            } else {
+                Change::Grown
+            };
+            self.change_run(id, nodes, change, now, out);
             self.release_unwanted(id, "its program was not ready in time", out);
-            if target.change == Change::Repooled {
-                self.repooled(id);
-            }
+            self.placed(id, out);
             return;
         }
         if !waiting {

@@ -243,11 +243,14 @@ impl Book {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
-        if report.run != trainer.record.run || !is_profiled(&trainer.record.spec) {
+        if report.run != trainer.record.run || trainer.record.spec.launch == Launch::Simulated {
+            return;
+        }
+        let paused = trainer.pauses.observe(&mut trainer.record, report);
+        if !is_profiled(&trainer.record.spec) {
             return;
         }
         let refit = trainer.profile.observe(&mut trainer.record, report);
-        let paused = trainer.pauses.observe(&mut trainer.record, report);
         if let Some(paused) = &paused {
             trainer.trials.paused(&mut trainer.record, paused.seconds);
         }

@@ -57,14 +57,20 @@ impl Book {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
-        let record = &mut trainer.record;
-        let before = record.nodes.len() as u32;
+        let before = trainer.record.nodes.len() as u32;
         let after = nodes.len() as u32;
+        let joins = trainer.replaced_from.is_some();
+        if change == Change::Repooled {
+            trainer.replaced_from.get_or_insert(before);
+        } else {
+            trainer.replaced();
+        }
+        let record = &mut trainer.record;
         let allowance = match record.spec.launch {
             Launch::Simulated => Span::ZERO,
             Launch::Command { .. } => self.config.last_words,
         };
-        let lost = trainer.account.turn(record, change, at, allowance);
+        let lost = trainer.account.turn(record, change, after, at, allowance);
         let cause = match change {
             Change::Grown | Change::Shrunk if before > 0 => {
                 record.rescales += 1;
@@ -75,8 +81,9 @@ impl Book {
                 }
             }
             Change::Grown | Change::Shrunk => "start",
-            // Counted where the plan is followed: leaving and joining are one rescale.
-            Change::Repooled => "repooled",
+            // Counted when it is complete.
+            Change::Repooled if before > 0 || joins => "repooled",
+            Change::Repooled => "start",
             Change::Lost { .. } => {
                 if lost {
                     record.preemptions += 1;
@@ -93,7 +100,7 @@ impl Book {
         trainer.trials.turned(record, &nodes, change, now);
         record.nodes = nodes;
         record.hit_at = match change {
-            Change::Lost { at } if after > 0 => Some(at),
+            Change::Lost { at } => Some(at),
             // Until it has joined the others.
             Change::Repooled => record.hit_at,
             _ => None,
@@ -161,12 +168,12 @@ impl Book {
             return;
         };
         trainer.target = None;
+        if trainer.record.phase == Phase::Queued {
+            self.queue.remove(id);
+        }
         trainer.record.phase = phase;
         reason.clone_into(&mut trainer.record.reason);
         trainer.record.ended = Some(now.cluster);
-        let place = (trainer.record.spec.submit, trainer.record.order, id.clone());
-        self.future.remove(&place);
-        self.waiting.retain(|(_, _, _, waiting)| waiting != id);
         self.active.retain(|active| active != id);
         self.change_run(id, Vec::new(), Change::Ended, now, out);
         self.release_unwanted(id, &format!("trainer {id} is over"), out);

@@ -1,6 +1,5 @@
 //! What the books hold.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
@@ -8,6 +7,7 @@ use lacuna_model::{
     TrainerRecord, WithheldBy,
 };
 
+use crate::Queue;
 use crate::account::{Account, Change};
 use crate::book::harm::{Asked, Gone};
 use crate::book::pauses::Pauses;
@@ -177,6 +177,15 @@ pub(crate) struct Node {
 }
 
 impl Trainer {
+    /// A re-placement is complete: leaving and joining are one rescale if the size is another.
+    pub(crate) fn replaced(&mut self) {
+        let nodes = self.record.nodes.len() as u32;
+        let from = self.replaced_from.take();
+        if from.is_some_and(|from| from > 0 && from != nodes) {
+            self.record.rescales += 1;
+        }
+    }
+
     /// Takes back the restart that waits: something else explains it than a failure.
     pub(crate) fn forgive(&mut self) {
         if let Some(restart) = self.restart.take().filter(|restart| restart.failed) {
@@ -265,6 +274,8 @@ pub(crate) struct Trainer {
     pub(crate) trials: Trials,
     pub(crate) target: Option<Target>,
     pub(crate) loss: Option<Loss>,
+    /// Nodes that it had before the first step of a re-placement that is under way.
+    pub(crate) replaced_from: Option<u32>,
     pub(crate) restart: Option<Restart>,
     /// Real time at which a member of the present run first said that its group is broken.
     pub(crate) broken: Option<Timestamp>,
@@ -295,9 +306,6 @@ impl Out {
     }
 }
 
-/// The order of the queue: priority first, then submission, then arrival.
-pub(crate) type Place = (Reverse<i32>, Timestamp, u64, TrainerId);
-
 /// Sums over time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Sums {
@@ -313,9 +321,7 @@ pub struct Book {
     pub(crate) config: BookConfig,
     pub(crate) trainers: BTreeMap<TrainerId, Trainer>,
     pub(crate) nodes: BTreeMap<NodeId, Node>,
-    /// Submitted for a later time.
-    pub(crate) future: BTreeSet<(Timestamp, u64, TrainerId)>,
-    pub(crate) waiting: BTreeSet<Place>,
+    pub(crate) queue: Queue<TrainerId>,
     /// Admitted, in order of admission.
     pub(crate) active: Vec<TrainerId>,
     pub(crate) next_order: u64,
@@ -362,8 +368,7 @@ impl Book {
             config,
             trainers: BTreeMap::new(),
             nodes: BTreeMap::new(),
-            future: BTreeSet::new(),
-            waiting: BTreeSet::new(),
+            queue: Queue::default(),
             active: Vec::new(),
             next_order: 1,
             version: 0,

@@ -83,6 +83,10 @@ impl Book {
 
     pub(crate) fn gather(&mut self, mut out: Out, now: Now) -> Vec<Effect> {
         let mut effects = Vec::new();
+        let settled = self.settle(out.writes.is_empty());
+        // In lock step the plan of a moment is made from the figures of that moment.
+        let reported = matches!(settled, Some(Effect::Settled { complete, .. }) if !complete);
+        self.changed |= self.figures && reported;
         if self.changed {
             self.changed = false;
             self.figures = false;
@@ -90,7 +94,6 @@ impl Book {
             self.version += 1;
             effects.push(Effect::PublishTrainers(self.trainers_view(now)));
         }
-        let settled = self.settle(out.writes.is_empty());
         if !out.writes.is_empty() {
             effects.push(Effect::WriteLeases(std::mem::take(&mut out.writes)));
         }

@@ -1,12 +1,14 @@
 //! What the books show.
 
 use lacuna_model::{
-    Activity, Epoch, Launch, Member, NodeId, Phase, Timestamp, TrainerId, TrainerRecord,
+    Activity, Efficiency, Epoch, Launch, Member, NodeId, Phase, Span, Stalls, Timestamp, TrainerId,
+    TrainerRecord,
 };
 
 use crate::Now;
 use crate::book::Book;
 use crate::book::trial::all_nodes;
+use crate::measure::{self, Offered, Worked};
 
 /// What the planner needs to know.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,10 +53,16 @@ pub struct Tally {
     pub harvested_node_s: f64,
     /// Samples done by all trainers.
     pub samples: f64,
-    /// Rescale cost, in samples.
+    /// Stall cost of changes of size by the planner, in samples.
     pub rescale_cost: f64,
-    /// Cost of preemptions, in samples.
+    /// Stall cost of preemptions, in samples.
     pub preempt_cost: f64,
+    /// Stall cost of restarts of programs on the same nodes, in samples.
+    pub restart_cost: f64,
+    /// Seconds stalled and samples redone, by cause.
+    pub stalls: Stalls,
+    /// Efficiency U ([`crate::measure`]).
+    pub efficiency: Efficiency,
     /// Times that a trainer lost nodes unasked.
     pub preemptions: u64,
     /// Times that the planner changed a trainer's size.
@@ -194,6 +202,8 @@ impl Book {
             tally.samples += record.samples();
             tally.rescale_cost += record.rescale_cost;
             tally.preempt_cost += record.preempt_cost;
+            tally.restart_cost += record.restart_cost;
+            measure::add(&mut tally.stalls, &record.stalls);
             tally.preemptions += record.preemptions;
             tally.rescales += record.rescales;
             match record.phase {
@@ -203,6 +213,27 @@ impl Book {
                 Phase::Cancelled | Phase::Failed => {}
             }
         }
+        tally.efficiency = self.efficiency();
         tally
+    }
+
+    /// Efficiency U of all that was offered so far.
+    fn efficiency(&self) -> Efficiency {
+        let sums = &self.sums;
+        let lasted = sums
+            .upto
+            .zip(sums.since)
+            .map(|(upto, since)| upto.since(since));
+        let offered = Offered {
+            seconds: lasted.map_or(0.0, Span::as_secs_f64),
+            idle_node_s: sums.idle_node_s,
+            harvested_node_s: sums.harvested_node_s,
+            max_parallel: self.config.max_parallel,
+        };
+        let records = self.trainers.values().map(|trainer| &trainer.record);
+        let trainers = records
+            .filter(|record| record.started.is_some() || !record.phase.is_final())
+            .map(|record| Worked::of(record, sums.upto));
+        measure::efficiency_of(trainers, &offered)
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn apply(world: &mut World, sizes: &[(&str, &[usize])]) {
 fn costs_are_those_of_the_published_accounting() {
     let mut w = world(vec![spec("a", 1, 8, Work::UntilExit)]);
     (0..6).for_each(|n| w.open(n));
-    // A start from zero nodes is free.
+    // A simulated trainer starts free.
     apply(&mut w, &[("a", &[0, 1])]);
     w.pass(Span::from_secs(100));
     // Growing costs 18 s at the rate of two nodes, 20 samples/s.
@@ -53,6 +53,24 @@ fn costs_are_those_of_the_published_accounting() {
     assert_eq!(w.samples("a"), 2_160.0);
     let tally = w.book.tally();
     assert_eq!((tally.preemptions, tally.rescales), (1, 1));
+}
+
+#[test]
+fn a_program_pays_for_its_start_in_time_and_is_charged_nothing() {
+    for start_s in [None, Some(40.0)] {
+        let mut program = spec("a", 2, 8, Work::UntilExit);
+        program.launch = crate::common::regrouping();
+        program.rescale.start_s = start_s;
+        let mut w = world(vec![program]);
+        (0..2).for_each(|n| w.open(n));
+        apply(&mut w, &[("a", &[0, 1])]);
+        w.all_ready();
+        w.deliver(usize::MAX);
+        let record = w.book.record(&trainer("a")).unwrap();
+        // It pays in time by itself.
+        assert_eq!((record.nodes.len(), record.owed), (2, 0.0));
+        assert_eq!((record.rescale_cost, record.rescales), (0.0, 0));
+    }
 }
 
 #[test]
@@ -459,6 +477,41 @@ fn lock_step_waits_for_reports_then_for_the_plan_and_its_acknowledgements() {
     let t = tick(&w, 2, false);
     w.input(t);
     assert_eq!(w.settled.len(), 4, "an answer that was lost is given again");
+}
+
+#[test]
+fn lock_step_settles_after_the_loss_of_all_nodes() {
+    for gets in [[].as_slice(), &[2, 3]] {
+        let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+        (0..4).for_each(|n| w.open(n));
+        apply(&mut w, &[("a", &[0, 1])]);
+        let tick = |w: &World, complete| {
+            Input::Clock(Tick {
+                now: w.now.cluster,
+                step: 1,
+                events_upto: w.seq,
+                complete,
+                lock_step: true,
+            })
+        };
+        w.pass(Span::from_secs(10));
+        let t = tick(&w, false);
+        w.input(t);
+        w.report_all();
+        w.deliver(usize::MAX);
+        assert_eq!(w.settled, [(1, false)]);
+        (0..2).for_each(|n| w.close(n));
+        let t = tick(&w, true);
+        w.input(t);
+        w.deliver(usize::MAX);
+        let record = w.book.record(&trainer("a")).unwrap();
+        assert!(record.nodes.is_empty() && record.hit_at.is_some());
+        assert_eq!(w.settled.len(), 1, "settled without a plan");
+        apply(&mut w, &[("a", gets)]);
+        assert_eq!(w.settled, [(1, false), (1, true)], "{gets:?}");
+        let record = w.book.record(&trainer("a")).unwrap();
+        assert_eq!((record.nodes.len(), record.hit_at), (gets.len(), None));
+    }
 }
 
 #[test]

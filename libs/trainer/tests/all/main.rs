@@ -24,6 +24,8 @@ mod chaos;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod controls;
 mod credit;
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod figures;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod harm;
 mod plans;
@@ -31,6 +33,7 @@ mod plans;
 mod profile;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod regroup;
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod repool;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod restart;

@@ -108,6 +108,131 @@ fn a_trainer_with_too_few_of_its_old_nodes_waits_for_the_new_ones() {
         })
         .collect();
     assert_eq!(sizes, [4, 3, 0, 2]);
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.rescales, record.rescale_cost), (1, 0.0));
+}
+
+#[test]
+fn as_many_other_nodes_are_no_rescale() {
+    let mut w = hit();
+    repool(&mut w, &[("a", &[4, 5, 6])], &["a"]);
+    assert_eq!(nodes_of(&w, "a"), [4, 5, 6].map(node));
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.rescales, record.hit_at), (0, None));
+}
+
+#[test]
+fn a_plan_that_lets_a_hit_trainer_restart_costs_what_was_paid_of_its_pause() {
+    for (seconds, sizes, cost, cause) in [
+        (0, [1, 2, 3, 4].as_slice(), 0.0, "repooled"),
+        (0, &[1, 2], 0.0, "repooled"),
+        (0, &[], 0.0, "repooled"),
+        // 30 samples/s have paid for four seconds of the pause, which begins again.
+        (4, &[1, 2, 3, 4], 120.0, "repooled"),
+        // The pause of 12 s is over.
+        (12, &[1, 2, 3, 4], 18.0 * 30.0, "grown"),
+        (12, &[1, 2], 12.0 * 30.0, "shrunk"),
+    ] {
+        let mut w = hit();
+        w.pass(Span::from_secs(seconds));
+        w.report_all();
+        w.deliver(usize::MAX);
+        let restarts: &[&str] = if cause == "repooled" { &["a"] } else { &[] };
+        repool(&mut w, &[("a", sizes)], restarts);
+        let record = w.book.record(&trainer("a")).unwrap();
+        assert_eq!(record.nodes.len(), sizes.len());
+        assert_eq!(record.rescale_cost, cost, "{sizes:?} after {seconds} s");
+        assert_eq!((record.rescales, record.hit_at), (1, None));
+        let mut causes = w.notes.iter().filter_map(|n| match n {
+            Note::Run {
+                trainer: of, cause, ..
+            } if *of == trainer("a") => Some(*cause),
+            _ => None,
+        });
+        assert_eq!(causes.next_back(), Some(cause));
+    }
+}
+
+#[test]
+fn growth_whose_nodes_come_after_the_pause_is_charged() {
+    for (seconds, cost) in [(2, 2.0 * 30.0), (5, 18.0 * 30.0)] {
+        let mut short = spec("a", 2, 8, Work::UntilExit);
+        short.rescale.down_s = 3.0;
+        let mut w = world(vec![short, spec("b", 1, 8, Work::UntilExit)]);
+        (0..8).for_each(|n| w.open(n));
+        apply(&mut w, &[("a", &[0, 1, 2, 3]), ("b", &[4])]);
+        w.close(0);
+        w.deliver(usize::MAX);
+        w.generation += 1;
+        let mut p = plan(w.generation, w.seq, w.now.cluster, &[("a", &[1, 2, 3, 4])]);
+        p.repooled = vec![trainer("a")];
+        let view = w.present();
+        w.give(p, &view);
+        assert_eq!(w.nodes_of("a"), 3, "node 4 has not been given back");
+        w.pass(Span::from_secs(seconds));
+        w.deliver(usize::MAX);
+        let record = w.book.record(&trainer("a")).unwrap();
+        assert_eq!((record.nodes.len(), record.rescales), (4, 1));
+        assert_eq!(record.rescale_cost, cost, "after {seconds} s");
+    }
+}
+
+/// As [`hit`], but all four nodes leave, and a start costs 5 s.
+fn hit_hard() -> World {
+    let mut starts = spec("a", 2, 8, Work::UntilExit);
+    starts.rescale.start_s = Some(5.0);
+    let mut w = world(vec![starts, spec("b", 1, 8, Work::UntilExit)]);
+    (0..8).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1, 2, 3])]);
+    // 5 s at 40 samples/s.
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.rescale_cost, record.owed), (200.0, 200.0));
+    w.pass(Span::from_secs(100));
+    w.renew();
+    (0..4).for_each(|n| w.close(n));
+    w.deliver(usize::MAX);
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!((record.nodes.len(), record.owed), (0, 480.0));
+    assert_eq!(record.hit_at, Some(w.now.cluster));
+    w
+}
+
+#[test]
+fn a_start_after_the_loss_of_all_nodes_comes_with_its_restart() {
+    let mut w = hit_hard();
+    repool(&mut w, &[("a", &[4, 5])], &["a"]);
+    let record = w.book.record(&trainer("a")).unwrap().clone();
+    assert_eq!((record.nodes.len(), record.hit_at), (2, None));
+    // The loss is paid for at the new rate, and nothing else.
+    assert_eq!((record.rescale_cost, record.owed), (200.0, 480.0));
+    assert_eq!((record.preemptions, record.rescales), (1, 0));
+    let last = w.notes.iter().rev().find(|n| matches!(n, Note::Run { .. }));
+    assert!(
+        matches!(last, Some(Note::Run { cause: "start", .. })),
+        "{last:?}"
+    );
+    // 20 samples/s: 24 s pay, 6 s are work.
+    w.pass(Span::from_secs(30));
+    w.report_all();
+    w.deliver(usize::MAX);
+    assert_eq!(w.samples("a"), 3_800.0 + 120.0);
+}
+
+#[test]
+fn a_start_after_a_plan_without_nodes_or_after_the_pause_is_charged() {
+    for (followed, seconds) in [(true, 1), (false, 12)] {
+        let mut w = hit_hard();
+        if followed {
+            apply(&mut w, &[("b", &[7])]);
+            assert_eq!(w.book.record(&trainer("a")).unwrap().hit_at, None);
+        }
+        w.pass(Span::from_secs(seconds));
+        apply(&mut w, &[("a", &[4, 5])]);
+        let record = w.book.record(&trainer("a")).unwrap();
+        // 5 s at 20 samples/s.
+        assert_eq!((record.rescale_cost, record.owed), (300.0, 580.0));
+        assert_eq!((record.rescales, record.hit_at), (0, None));
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
-    Measured, NodeId, Phase, RunId, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+    Held, Measured, NodeId, Phase, RunId, Stalls, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
 };
 
 use super::{NodeView, Reply, Totals, TrainersState};
@@ -73,6 +73,9 @@ impl From<Trainer> for TrainerRecord {
             run_owed: past.run_owed,
             rescale_cost: past.rescale_cost,
             preempt_cost: past.preempt_cost,
+            restart_cost: 0.0,
+            stalls: Stalls::default(),
+            held: Held::default(),
             preemptions: past.preemptions,
             rescales: past.rescales,
             hit_at: past.hit_at,
@@ -104,6 +107,10 @@ impl From<&TrainerRecord> for Trainer {
             run_owed,
             rescale_cost,
             preempt_cost,
+            // Version 1 had none of these.
+            restart_cost: _,
+            stalls: _,
+            held: _,
             preemptions,
             rescales,
             hit_at,

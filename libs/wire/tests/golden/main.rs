@@ -12,10 +12,11 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use lacuna_model::{
-    Allocation, Drain, Epoch, EventKind, Forecast, ForecastPoint, Generation, Hole, HoleVerdict,
-    Launch, LimitInForce, NodeEvent, NodeId, Outcome, Pause, Phase, Plan, PlanReport, Pool,
-    PooledHole, RescaleCost, RunId, ScalingCurve, Solve, Timestamp, TrainerId, TrainerRecord,
-    TrainerSpec, TrainerVerdict, UseLimit, UseState, UseWindow, Verdict, WithheldBy, Work,
+    Allocation, Drain, Efficiency, Epoch, EventKind, Forecast, ForecastPoint, Generation, Held,
+    Hole, HoleVerdict, Launch, LimitInForce, NodeEvent, NodeId, Outcome, Pause, Phase, Plan,
+    PlanReport, Pool, PooledHole, RescaleCost, RunId, ScalingCurve, Solve, Stall, Stalls,
+    Timestamp, TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict, UseLimit, UseState,
+    UseWindow, Verdict, WithheldBy, Work,
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,
@@ -199,6 +200,7 @@ fn every_message_keeps_its_bytes() {
             user: "ann".to_owned(),
             ..record()
         },
+        measured_record(),
     ]);
     check(&[
         LeaseRecord { trainer: None },
@@ -208,7 +210,17 @@ fn every_message_keeps_its_bytes() {
     ]);
     check(&requests());
     check(&replies());
-    check(&[totals()]);
+    let figures = |efficiency| Totals {
+        restart_cost: 1.5,
+        stalls: stalls(),
+        efficiency,
+        ..totals()
+    };
+    check(&[
+        totals(),
+        figures(Efficiency::Known(0.75)),
+        figures(Efficiency::CurveExceeded),
+    ]);
     check(&[observed()]);
     check(&[controls()]);
     check(&[use_state()]);

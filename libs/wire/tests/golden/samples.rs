@@ -44,6 +44,7 @@ pub(crate) fn spec() -> TrainerSpec {
         rescale: RescaleCost {
             up_s: 20.0,
             down_s: 5.5,
+            start_s: None,
         },
         work: Work::Samples(1.5e9),
         launch: Launch::Command {
@@ -84,6 +85,30 @@ pub(crate) fn record() -> TrainerRecord {
         loss: Some(0.75),
         checkpoint: None,
         measured: None,
+        ..TrainerRecord::new(spec(), 4)
+    }
+}
+
+/// With the figures that older releases did not know.
+pub(crate) fn measured_record() -> TrainerRecord {
+    TrainerRecord {
+        restart_cost: 3.0,
+        stalls: stalls(),
+        held: Held {
+            seconds: 20.0,
+            node_s: 35.0,
+        },
+        ..record()
+    }
+}
+
+pub(crate) fn stalls() -> Stalls {
+    Stalls {
+        preempt: Stall {
+            seconds: 6.25,
+            redone: 32.0,
+        },
+        ..Stalls::default()
     }
 }
 
@@ -222,6 +247,7 @@ pub(crate) fn commands() -> Vec<Command> {
         rescale: RescaleCost {
             up_s: 1.0,
             down_s: 2.0,
+            start_s: None,
         },
         work: Work::UntilExit,
         samples_before: 5.0,
@@ -263,6 +289,7 @@ pub(crate) fn commands() -> Vec<Command> {
         rescale: RescaleCost {
             up_s: 0.5,
             down_s: 0.5,
+            start_s: None,
         },
         work: Work::UntilExit,
         samples_before: 5.0,

@@ -173,6 +173,7 @@ fn trainer(number: u32, max_nodes: u32) -> Result<TrainerSpec> {
         rescale: RescaleCost {
             up_s: 0.0,
             down_s: 0.0,
+            start_s: None,
         },
         work: Work::Samples(1e15),
         launch: Launch::Simulated,

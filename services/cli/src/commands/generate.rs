@@ -1,13 +1,14 @@
 //! `lacuna generate`: the recording of a machine that does not exist.
 
+use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use lacuna_model::{HoleRecord, Timestamp};
-use lacuna_schedlog::{Compression, HoleWriter};
-use lacuna_timeline::workload::{Workload, generated_machine};
+use lacuna_model::{HoleRecord, PlannedStart, Timestamp};
+use lacuna_schedlog::{Compression, HoleWriter, PlannedWriter};
+use lacuna_timeline::workload::{Workload, generated_machine, generated_trace};
 
 use super::swf;
 use crate::error::{CliError, Result, file_error};
@@ -20,6 +21,8 @@ use crate::output::{self, JsonArg, iso};
 Examples:
   lacuna generate --nodes 1024 --days 3 --out machine.csv.gz
   lacuna replay machine.csv.gz --trainers trainers.jsonl.gz
+  lacuna generate --out machine.csv --planned planned.csv
+  lacuna replay machine.csv --planned planned.csv --policy auto
   lacuna generate --nodes 4096 --swf workload.swf.gz --jobs 100000
   lacuna replay workload.swf.gz
 
@@ -43,6 +46,9 @@ pub(crate) struct GenerateArgs {
     /// Where the hole list goes; compressed if it ends in .gz
     #[arg(long, short, value_name = "FILE", required_unless_present = "swf")]
     out: Option<PathBuf>,
+    /// Where the planned starts of its batch scheduler go; compressed if it ends in .gz
+    #[arg(long, value_name = "FILE", requires = "out")]
+    planned: Option<PathBuf>,
     /// Write the workload instead, in Standard Workload Format; compressed if it ends in .gz
     #[arg(long, value_name = "FILE", conflicts_with = "out")]
     swf: Option<PathBuf>,
@@ -72,6 +78,27 @@ pub(crate) fn write_list(
     path: &Path,
     holes: &mut dyn FnMut(WriteHole<'_>) -> std::io::Result<()>,
 ) -> Result<()> {
+    write_whole(path, |file, compression| {
+        let mut writer = HoleWriter::new(file, compression)?;
+        holes(&mut |hole| writer.write(hole))?;
+        writer.finish()
+    })
+}
+
+/// Writes planned starts as [`write_holes`] writes holes.
+fn write_planned(path: &Path, planned: &[PlannedStart]) -> Result<()> {
+    write_whole(path, |file, compression| {
+        let mut writer = PlannedWriter::new(file, compression)?;
+        planned.iter().try_for_each(|one| writer.write(one))?;
+        writer.finish()
+    })
+}
+
+/// Fills a file that is compressed if its name says so.
+fn write_whole(
+    path: &Path,
+    fill: impl FnOnce(BufWriter<File>, Compression) -> std::io::Result<BufWriter<File>>,
+) -> Result<()> {
     let zipped = path.extension().is_some_and(|e| e == "gz");
     let compression = if zipped {
         Compression::Gzip
@@ -79,12 +106,9 @@ pub(crate) fn write_list(
         Compression::Plain
     };
     let half = beside(path);
-    let mut write = || {
-        let file = BufWriter::new(std::fs::File::create(&half)?);
-        let mut writer = HoleWriter::new(file, compression)?;
-        holes(&mut |hole| writer.write(hole))?;
-        writer
-            .finish()?
+    let write = || {
+        let file = BufWriter::new(File::create(&half)?);
+        fill(file, compression)?
             .into_inner()
             .map_err(std::io::IntoInnerError::into_error)?
             .sync_all()
@@ -173,9 +197,16 @@ fn workload(args: &GenerateArgs, path: &Path) -> Result<()> {
 }
 
 fn machine(args: &GenerateArgs, path: &Path) -> Result<()> {
-    let holes = generated_machine(args.nodes, args.days, args.seed)
-        .map_err(|e| CliError::failed(e.to_string()))?;
+    let (nodes, days, seed) = (args.nodes, args.days, args.seed);
+    let made = match &args.planned {
+        Some(_) => generated_trace(nodes, days, seed),
+        None => generated_machine(nodes, days, seed).map(|holes| (holes, Vec::new())),
+    };
+    let (holes, planned) = made.map_err(|e| CliError::failed(e.to_string()))?;
     write_holes(path, &holes)?;
+    if let Some(path) = &args.planned {
+        write_planned(path, &planned)?;
+    }
     let idle: f64 = holes.iter().map(|h| h.length().as_secs_f64()).sum();
     let from = holes.iter().map(|h| h.from).min().unwrap_or_default();
     let until = holes.iter().map(|h| h.until).max().unwrap_or_default();
@@ -185,14 +216,19 @@ fn machine(args: &GenerateArgs, path: &Path) -> Result<()> {
         return output::print_json(&serde_json::json!({
             "file": path,
             "holes": holes.len(),
+            "planned_starts": args.planned.as_ref().map(|_| planned.len()),
             "from": iso(from),
             "until": iso(until),
             "idle_fraction": share,
             "seed": args.seed,
         }));
     }
+    let beside = args.planned.as_ref().map_or_else(String::new, |path| {
+        let path = path.display();
+        format!("\n{path}: {} changes of planned starts", planned.len())
+    });
     output::print(&format!(
-        "{}: {} holes of {} nodes, {} to {}, {:.1}% idle (seed {})",
+        "{}: {} holes of {} nodes, {} to {}, {:.1}% idle (seed {}){beside}",
         path.display(),
         holes.len(),
         args.nodes,

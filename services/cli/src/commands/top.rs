@@ -4,12 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use lacuna_wire::address;
-use lacuna_wire::msg::TrainersState;
-
 use crate::client::{Client, ConnectArgs};
 use crate::error::Result;
-use crate::live::{Collector, Screen, Surface, Yardstick, render, status_line};
+use crate::live::{Collector, Screen, Surface, render, status_line};
 use crate::output;
 use crate::up::stop_token;
 
@@ -20,13 +17,9 @@ Examples:
   lacuna top
   lacuna top | tee top.log          one line a second
 
-The efficiency compares the work done with the best static split of --max-parallel trainers
-like the first admitted one on as many dedicated nodes as were idle on average, in the same
-time; it means something when the trainers are alike.")]
+Efficiency is samples done over those of the same trainers on as many dedicated nodes as were
+idle on average, in the same time. Where it is not known, the reason is shown.")]
 pub(crate) struct TopArgs {
-    /// As control.max_parallel in the configuration
-    #[arg(long, default_value_t = 10)]
-    max_parallel: u32,
     /// End after so many pictures
     #[arg(long, short = 'n')]
     count: Option<u64>,
@@ -41,12 +34,8 @@ pub(crate) struct TopArgs {
 pub(crate) async fn run(args: TopArgs) -> Result<()> {
     let stop = stop_token();
     let client = Client::connect(&args.connect).await?;
-    let state: Option<TrainersState> = client.newest(&address::trainers(client.cluster())).await?;
-    let yardstick = state
-        .and_then(|s| s.trainers.into_iter().next())
-        .map(|t| Yardstick::new(&t.spec, args.max_parallel));
     let title = format!("lacuna: cluster {}", client.cluster());
-    let mut collector = Collector::start(client, title, yardstick).await?;
+    let mut collector = Collector::start(client, title).await?;
     let mut screen = Screen::new();
     let mut left = args.count.unwrap_or(u64::MAX);
     while left > 0 {

@@ -77,6 +77,7 @@ fn config(args: &DemoArgs, input: &Input) -> Config {
     let mut config = Config::default();
     config.ingest.recording = Some(Recording {
         path: input.holes.clone(),
+        planned_file: None,
         nodes_file: input.nodes_file.clone(),
         first_nodes: Some(args.nodes as usize),
         pace: RecordingPace::Scaled,
@@ -138,7 +139,6 @@ pub(crate) async fn run(args: DemoArgs) -> Result<()> {
             let plan = play::Course {
                 wall: args.wall.to_std(),
                 rate: args.rate,
-                max_parallel: args.max_parallel,
                 quiet: args.json.json,
             };
             play_with(&mut family, &input, &plan, &stop).await

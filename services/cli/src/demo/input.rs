@@ -87,6 +87,7 @@ pub(crate) fn shufflenet(number: u32, submit: Timestamp) -> Option<TrainerSpec> 
         rescale: RescaleCost {
             up_s: 18.0,
             down_s: 12.0,
+            start_s: None,
         },
         work: Work::Samples(130e6),
         launch: Launch::Simulated,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use lacuna_model::Phase;
+use lacuna_trainer::measure;
 
 use super::args::Spent;
 use super::input::Input;
@@ -28,14 +29,19 @@ pub(crate) struct Outcome {
     /// Node-hours under a lease.
     pub(crate) harvested_node_hours: f64,
     /// Idle nodes on average.
-    pub(crate) equivalent_nodes: Option<f64>,
+    pub(crate) equivalent_nodes: f64,
+    /// Idle share used: harvested over idle node-hours.
+    pub(crate) idle_share_used: f64,
     /// Efficiency U.
     pub(crate) efficiency: Option<f64>,
+    /// Why the efficiency is not known.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) efficiency_unknown: &'static str,
     /// Samples trained.
     pub(crate) samples: f64,
-    /// Samples lost to rescaling, over samples trained.
+    /// Share lost to rescaling: samples lost over samples done.
     pub(crate) rescale_cost_fraction: f64,
-    /// Samples lost to preemption, over samples trained.
+    /// Share lost to preemption: samples lost over samples done.
     pub(crate) preempt_cost_fraction: f64,
     /// Times that a trainer lost nodes unasked.
     pub(crate) preemptions: u64,
@@ -63,10 +69,6 @@ pub(crate) struct Outcome {
     pub(crate) report: PathBuf,
 }
 
-fn fraction(cost: f64, samples: f64) -> f64 {
-    if samples > 0.0 { cost / samples } else { 0.0 }
-}
-
 impl Outcome {
     /// Out of the last picture.
     #[must_use]
@@ -78,18 +80,22 @@ impl Outcome {
         report: &Path,
     ) -> Self {
         let t = &played.last.totals;
+        let seconds = t.now.since(t.since).as_secs_f64();
+        let lost = |cost, stall| measure::share(measure::samples_lost(cost, stall), t.samples);
         Self {
             machine: input.machine.clone(),
             from: iso(t.since),
             until: iso(t.now),
-            hours: t.now.since(t.since).as_secs_f64() / 3600.0,
+            hours: seconds / 3600.0,
             idle_node_hours: t.idle_node_s / 3600.0,
             harvested_node_hours: t.harvested_node_s / 3600.0,
-            equivalent_nodes: played.last.efficiency.map(|e| e.1),
-            efficiency: played.last.efficiency.map(|e| e.0),
+            equivalent_nodes: measure::equivalent_nodes(t.idle_node_s, seconds),
+            idle_share_used: measure::idle_share_used(t.harvested_node_s, t.idle_node_s),
+            efficiency: t.efficiency.known(),
+            efficiency_unknown: t.efficiency.why_not(),
             samples: t.samples,
-            rescale_cost_fraction: fraction(t.rescale_cost, t.samples),
-            preempt_cost_fraction: fraction(t.preempt_cost, t.samples),
+            rescale_cost_fraction: lost(t.rescale_cost, &t.stalls.rescale),
+            preempt_cost_fraction: lost(t.preempt_cost, &t.stalls.preempt),
             preemptions: t.preemptions,
             rescales: t.rescales,
             trainers_done: played
@@ -113,24 +119,16 @@ impl Outcome {
     #[must_use]
     pub(crate) fn figures(&self) -> Vec<(String, String)> {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
-        let known = |value: Option<f64>, write: &dyn Fn(f64) -> String| {
-            value.map_or_else(|| "-".to_owned(), write)
-        };
+        let known = self.efficiency.map_or_else(|| "-".to_owned(), percent);
         [
-            ("efficiency U", known(self.efficiency, &percent)),
+            ("efficiency U", known),
             ("recorded hours", format!("{:.1}", self.hours)),
-            (
-                "equivalent nodes",
-                known(self.equivalent_nodes, &|n| format!("{n:.1}")),
-            ),
+            ("equivalent nodes", format!("{:.1}", self.equivalent_nodes)),
             (
                 "harvested node-hours",
                 format!("{:.0}", self.harvested_node_hours),
             ),
-            (
-                "of all idle node-hours",
-                percent(fraction(self.harvested_node_hours, self.idle_node_hours)),
-            ),
+            ("idle share used", percent(self.idle_share_used)),
             ("samples", short(self.samples)),
             ("trainers done", self.trainers_done.to_string()),
             ("lost to rescaling", percent(self.rescale_cost_fraction)),
@@ -152,12 +150,13 @@ impl Outcome {
     #[must_use]
     fn rows(&self) -> Vec<(String, String)> {
         let percent = |share: f64| format!("{:.1}%", share * 100.0);
-        let efficiency = match (self.efficiency, self.equivalent_nodes) {
-            (Some(u), Some(nodes)) => format!(
-                "{} of what {nodes:.1} dedicated nodes do in the same time",
-                percent(u)
+        let efficiency = match self.efficiency {
+            Some(u) => format!(
+                "{} of what {:.1} dedicated nodes do in the same time",
+                percent(u),
+                self.equivalent_nodes
             ),
-            _ => "not known: nothing was idle".to_owned(),
+            None => format!("- ({})", self.efficiency_unknown),
         };
         let mut rows = vec![
             (
@@ -170,7 +169,7 @@ impl Outcome {
                     "{:.0} of {:.0} idle node-hours ({})",
                     self.harvested_node_hours,
                     self.idle_node_hours,
-                    percent(fraction(self.harvested_node_hours, self.idle_node_hours))
+                    percent(self.idle_share_used)
                 ),
             ),
             ("efficiency", efficiency),

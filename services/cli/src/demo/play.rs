@@ -7,13 +7,13 @@ use tokio_util::sync::CancellationToken;
 
 use lacuna_model::{Timestamp, TrainerId, TrainerRecord};
 use lacuna_wire::address;
-use lacuna_wire::msg::{Clock, Reply, Request};
+use lacuna_wire::msg::{Clock, Reply, Request, Totals};
 
 use super::input::Input;
 use crate::client::{Client, unexpected};
 use crate::commands::submit::submit_all;
 use crate::error::{CliError, Exit, Result};
-use crate::live::{Collector, Frame, Reading, Screen, Surface, Yardstick, render, status_line};
+use crate::live::{Collector, Frame, Screen, Surface, render, status_line};
 use crate::output;
 
 /// How it is to be played.
@@ -23,8 +23,6 @@ pub(crate) struct Course {
     pub(crate) wall: Duration,
     /// Recorded seconds a second.
     pub(crate) rate: f64,
-    /// Trainers admitted at a time.
-    pub(crate) max_parallel: u32,
     /// Whether nothing is drawn.
     pub(crate) quiet: bool,
 }
@@ -34,8 +32,8 @@ pub(crate) struct Course {
 pub(crate) struct Played {
     /// The last picture.
     pub(crate) last: Frame,
-    /// Readings over time.
-    pub(crate) readings: Vec<Reading>,
+    /// Totals over time.
+    pub(crate) readings: Vec<Totals>,
     /// Every trainer that was ever admitted.
     pub(crate) trainers: Vec<TrainerRecord>,
     /// Latencies of plans, seconds, sorted.
@@ -102,12 +100,8 @@ pub(crate) async fn play(
         tick = first_tick(client) => { tick?; }
         () = stop.cancelled() => return Err(CliError::failed("interrupted before the start")),
     }
-    let yardstick = input
-        .trainers
-        .first()
-        .map(|t| Yardstick::new(t, course.max_parallel));
     let title = format!("lacuna demo: {} at {}x", input.title, course.rate);
-    let mut collector = Collector::start(client.clone(), title, yardstick).await?;
+    let mut collector = Collector::start(client.clone(), title).await?;
     submit_all(client, input.trainers.clone(), false).await?;
     let mut stage = Stage {
         screen: (!course.quiet).then(Screen::new),

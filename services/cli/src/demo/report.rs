@@ -4,6 +4,7 @@ use std::path::Path;
 
 use lacuna_model::Timestamp;
 use lacuna_sim::report::{Losses, PoolPoint, Report, TrainerRow, bin_holes, render};
+use lacuna_trainer::measure;
 
 use super::input::Input;
 use super::outcome::Outcome;
@@ -30,15 +31,14 @@ pub(crate) fn fill(
     let totals = &played.last.totals;
     let start = totals.since;
     let pool = played.readings.iter().map(|r| PoolPoint {
-        at_s: seconds(r.totals.now, start),
-        pool: r.totals.pool_nodes,
-        used: r.totals.leased_nodes,
+        at_s: seconds(r.now, start),
+        pool: r.pool_nodes,
+        used: r.leased_nodes,
     });
     let efficiency = played.readings.iter().filter_map(|r| {
-        let at = seconds(r.totals.now, start);
-        r.efficiency
-            .filter(|_| at >= FIRST_EFFICIENCY_S)
-            .map(|(u, _)| (at, u))
+        let at = seconds(r.now, start);
+        let known = r.efficiency.known().filter(|_| at >= FIRST_EFFICIENCY_S);
+        known.map(|u| (at, u))
     });
     let trainers = played.trainers.iter().map(|t| TrainerRow {
         name: t.spec.id.to_string(),
@@ -73,13 +73,13 @@ pub(crate) fn fill(
         holes: bin_holes(played.holes_s.iter().copied()),
         losses: Some(Losses {
             samples: totals.samples,
-            rescale: totals.rescale_cost,
-            preempt: totals.preempt_cost,
+            rescale: measure::samples_lost(totals.rescale_cost, &totals.stalls.rescale),
+            preempt: measure::samples_lost(totals.preempt_cost, &totals.stalls.preempt),
         }),
         solve_seconds: played.latencies.clone(),
         notes: vec![
-            "Efficiency is the work done over the work that the best static split of equal trainers does on as \
-             many dedicated nodes as were idle on average, in the same time (arXiv 2106.12091)."
+            "Efficiency is samples done over those of the same trainers on as many dedicated nodes as were idle \
+             on average, in the same time (arXiv 2106.12091)."
                 .to_owned(),
             format!(
                 "Decision times are measured from the newest input of a plan to the plan, on this computer. At \

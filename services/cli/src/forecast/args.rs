@@ -65,10 +65,13 @@ pub(crate) struct EvalArgs {
     /// a line, first taken first
     #[arg(long, help_heading = PREDICTORS, value_name = "ORDER", default_value = "learnt")]
     order: String,
-    /// Ask the first predictor once more, with what the simulated scheduler expects of the idle
-    /// nodes: when it plans to take which for a waiting job
+    /// Ask the first predictor once more, with the planned starts of the idle nodes: those of the
+    /// simulated scheduler, or of --planned
     #[arg(long, help_heading = PREDICTORS)]
     pub(super) hints: bool,
+    /// The planned starts of idle nodes, beside a log that names nodes: a CSV file, at,node,start
+    #[arg(long, help_heading = PREDICTORS, value_name = "FILE", requires = "hints")]
+    pub(super) planned: Option<PathBuf>,
     /// Events at which is asked, at most: every k-th of the log, so that there are no more
     #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=MOST_EVENTS))]
     events: u32,

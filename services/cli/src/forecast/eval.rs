@@ -25,13 +25,14 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let mut bar = Bar::new(args.json.json);
     let mut log = args.log.clone();
     log.outlook = args.hints;
+    log.planned.clone_from(&args.planned);
     let Input { facts, recording } = load(&log, None, &mut bar)?;
-    if args.hints && facts.kind != Kind::Simulated {
+    if args.hints && args.planned.is_none() && facts.kind != Kind::Simulated {
         return Err(CliError::failed(format!(
             "--hints: {} says what became of its nodes, not what a scheduler expected of them",
             args.log.log.display()
         ))
-        .remedy("leave --hints out, or give a log of batch jobs without their nodes"));
+        .remedy("name its planned starts with --planned, or leave --hints out"));
     }
     let recording = recording.as_ref();
     options.train_until = args.train_until(recording)?;

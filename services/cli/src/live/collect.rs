@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use lacuna_model::{
-    EventKind, NodeEvent, NodeId, Phase, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
-};
+use lacuna_model::{EventKind, NodeEvent, NodeId, Phase, Timestamp, TrainerId, TrainerRecord};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Progress, Reply, Request, Totals, TrainersState};
@@ -107,48 +105,6 @@ impl Heard {
     }
 }
 
-/// One reading of the totals.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading {
-    /// Control's totals.
-    pub(crate) totals: Totals,
-    /// Efficiency so far, and the dedicated nodes that it compares with.
-    pub(crate) efficiency: Option<(f64, f64)>,
-}
-
-/// What all trainers are measured by: dedicated nodes that serve equal trainers.
-#[derive(Debug, Clone)]
-pub(crate) struct Yardstick {
-    rate: Vec<f64>,
-    min_nodes: u32,
-    max_parallel: u32,
-}
-
-impl Yardstick {
-    /// For trainers that are all like this one, `max_parallel` at a time.
-    #[must_use]
-    pub(crate) fn new(trainer: &TrainerSpec, max_parallel: u32) -> Self {
-        Self {
-            rate: trainer.throughput.table(trainer.max_nodes),
-            min_nodes: trainer.min_nodes,
-            max_parallel,
-        }
-    }
-
-    /// Efficiency U = work done over the work that the best static split does on as many
-    /// dedicated nodes as were idle on average, in the same time; and that node count.
-    #[must_use]
-    pub(crate) fn efficiency(&self, totals: &Totals) -> Option<(f64, f64)> {
-        let seconds = totals.now.since(totals.since).as_secs_f64();
-        if seconds <= 0.0 || totals.idle_node_s <= 0.0 {
-            return None;
-        }
-        let nodes = totals.idle_node_s / seconds;
-        let rate = lacuna_sim::split_rate(&self.rate, self.min_nodes, self.max_parallel, nodes);
-        (rate > 0.0).then(|| (totals.samples / (rate * seconds), nodes))
-    }
-}
-
 /// Listens, and makes frames.
 pub(crate) struct Collector {
     client: Client,
@@ -156,9 +112,8 @@ pub(crate) struct Collector {
     _tasks: JoinSet<()>,
     title: String,
     watch: Stopwatch,
-    yardstick: Option<Yardstick>,
     events_at: VecDeque<(f64, u64)>,
-    readings: Vec<Reading>,
+    readings: Vec<Totals>,
 }
 
 impl Collector {
@@ -166,11 +121,7 @@ impl Collector {
     ///
     /// # Errors
     /// NATS does not answer.
-    pub(crate) async fn start(
-        client: Client,
-        title: String,
-        yardstick: Option<Yardstick>,
-    ) -> Result<Self> {
+    pub(crate) async fn start(client: Client, title: String) -> Result<Self> {
         let heard = Arc::new(Mutex::new(Heard::default()));
         let mut tasks = JoinSet::new();
         let cluster = client.cluster().clone();
@@ -206,7 +157,6 @@ impl Collector {
             _tasks: tasks,
             title,
             watch: Stopwatch::start(),
-            yardstick,
             events_at: VecDeque::new(),
             readings: Vec::new(),
         })
@@ -218,9 +168,9 @@ impl Collector {
         self.watch.seconds()
     }
 
-    /// All readings so far, oldest first.
+    /// All totals that were read so far, oldest first.
     #[must_use]
-    pub(crate) fn readings(&self) -> &[Reading] {
+    pub(crate) fn readings(&self) -> &[Totals] {
         &self.readings
     }
 
@@ -266,8 +216,7 @@ impl Collector {
         // Only a remark: without it the picture is drawn all the same.
         let used = self.client.newest(&subject).await.ok().flatten();
         let limits = used.and_then(|used| crate::view::in_force(&used));
-        let efficiency = self.yardstick.as_ref().and_then(|y| y.efficiency(&totals));
-        self.readings.push(Reading { totals, efficiency });
+        self.readings.push(totals);
         let wall_s = self.watch.seconds();
         let latencies = self.latencies();
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -291,11 +240,7 @@ impl Collector {
             .collect();
         let history = |of: fn(&Totals) -> u32| {
             let step = (self.readings.len() / 72).max(1);
-            self.readings
-                .iter()
-                .step_by(step)
-                .map(|r| of(&r.totals))
-                .collect()
+            self.readings.iter().step_by(step).map(of).collect()
         };
         Ok(Frame {
             title: self.title.clone(),
@@ -303,7 +248,6 @@ impl Collector {
             wall_total_s: wall_total.map(|w| w.as_secs_f64()),
             totals,
             limits,
-            efficiency,
             events_per_s,
             events: heard.events,
             plan_latency: quantile(&latencies, 0.5).zip(quantile(&latencies, 0.99)),
@@ -371,21 +315,6 @@ mod tests {
             0.1,
             "an older report turns nothing back"
         );
-    }
-
-    #[test]
-    fn efficiency_is_work_over_that_of_as_many_dedicated_nodes() {
-        // 100 samples/s a node, linear to 16 nodes, two at a time: 10 nodes do 1,000/s.
-        let yardstick = Yardstick::new(&record("a", Phase::Active, 0).spec, 2);
-        let totals = Totals {
-            since: Timestamp::from_unix(1000),
-            now: Timestamp::from_unix(1100),
-            idle_node_s: 1000.0,
-            samples: 80_000.0,
-            ..Totals::default()
-        };
-        assert_eq!(yardstick.efficiency(&totals), Some((0.8, 10.0)));
-        assert_eq!(yardstick.efficiency(&Totals::default()), None);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use console::{measure_text_width, truncate_str};
 
-use lacuna_model::{Span, Timestamp};
+use lacuna_model::{Span, Stall, Timestamp};
+use lacuna_trainer::measure;
 use lacuna_wire::msg::Totals;
 
 use crate::output::{iso_short, latency, short};
@@ -40,8 +41,6 @@ pub(crate) struct Frame {
     pub(crate) totals: Totals,
     /// What limits the use of nodes, if anything does.
     pub(crate) limits: Option<String>,
-    /// Efficiency U so far, and the dedicated nodes that it compares with.
-    pub(crate) efficiency: Option<(f64, f64)>,
     /// Events in the last seconds, per wall-clock second.
     pub(crate) events_per_s: f64,
     /// Events since the view began.
@@ -114,13 +113,24 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// Share of all work (done and lost) that was lost in this way.
-fn lost(cost: f64, totals: &Totals) -> String {
-    percent(if totals.samples > 0.0 {
-        cost / totals.samples
-    } else {
-        0.0
-    })
+/// Share lost to one cause: samples lost over samples done.
+fn lost(cost: f64, stall: &Stall, totals: &Totals) -> String {
+    percent(measure::share(
+        measure::samples_lost(cost, stall),
+        totals.samples,
+    ))
+}
+
+/// Efficiency, or why it is not known.
+fn efficiency(totals: &Totals, elapsed: Span, palette: Palette) -> String {
+    let Some(share) = totals.efficiency.known() else {
+        return format!("-  ({})", totals.efficiency.why_not());
+    };
+    let nodes = measure::equivalent_nodes(totals.idle_node_s, elapsed.as_secs_f64());
+    format!(
+        "{}  of the work on {nodes:.1} dedicated nodes in the same time",
+        palette.paint(Tone::Bold, &percent(share))
+    )
 }
 
 fn rows(frame: &Frame, width: usize, palette: Palette) -> Vec<String> {
@@ -144,20 +154,12 @@ fn rows(frame: &Frame, width: usize, palette: Palette) -> Vec<String> {
     );
     let top = frame.pool_history.iter().copied().max().unwrap_or(0);
     let chart = width.saturating_sub(26).min(72);
-    let harvested = if t.idle_node_s > 0.0 {
-        t.harvested_node_s / t.idle_node_s
+    let restarts = if t.stalls.restart == Stall::default() {
+        String::new()
     } else {
-        0.0
+        let lost = lost(t.restart_cost, &t.stalls.restart, t);
+        format!(", {lost} to restarts")
     };
-    let efficiency = frame.efficiency.map_or_else(
-        || "not yet known".to_owned(),
-        |(u, nodes)| {
-            format!(
-                "{}  of the work on {nodes:.1} dedicated nodes in the same time",
-                palette.paint(Tone::Bold, &percent(u))
-            )
-        },
-    );
     let (p50, p99) = frame
         .plan_latency
         .map_or((None, None), |(a, b)| (Some(a), Some(b)));
@@ -184,16 +186,16 @@ fn rows(frame: &Frame, width: usize, palette: Palette) -> Vec<String> {
             label("harvested"),
             t.harvested_node_s / 3600.0,
             t.idle_node_s / 3600.0,
-            percent(harvested),
+            percent(measure::idle_share_used(t.harvested_node_s, t.idle_node_s)),
         ),
-        format!("{}{efficiency}", label("efficiency")),
+        format!("{}{}", label("efficiency"), efficiency(t, elapsed, palette)),
         format!(
-            "{}{} samples; lost: {} to {} rescales, {} to {} preemptions",
+            "{}{} samples; lost: {} to {} rescales, {} to {} preemptions{restarts}",
             label("work"),
             short(t.samples),
-            lost(t.rescale_cost, t),
+            lost(t.rescale_cost, &t.stalls.rescale, t),
             t.rescales,
-            lost(t.preempt_cost, t),
+            lost(t.preempt_cost, &t.stalls.preempt, t),
             t.preemptions,
         ),
         format!(
@@ -293,6 +295,8 @@ pub(crate) fn render(frame: &Frame, width: usize, height: usize, palette: Palett
 
 #[cfg(test)]
 mod tests {
+    use lacuna_model::Efficiency;
+
     use super::*;
 
     fn frame() -> Frame {
@@ -324,9 +328,10 @@ mod tests {
                 leased_nodes: 81,
                 queued: 955,
                 active: 10,
+                efficiency: Efficiency::Known(0.8342),
+                ..Totals::default()
             },
             limits: None,
-            efficiency: Some((0.8342, 83.3)),
             events_per_s: 12.34,
             events: 5_210,
             plan_latency: Some((0.0042, 0.0131)),
@@ -349,6 +354,36 @@ mod tests {
             "empty",
             render(&Frame::default(), 80, 24, Palette::Plain).join("\n")
         );
+    }
+
+    #[test]
+    fn figures_are_those_of_the_core() {
+        let figures = lacuna_testkit::figures();
+        let shown = |totals| {
+            let frame = Frame {
+                totals,
+                ..Frame::default()
+            };
+            render(&frame, 100, 40, Palette::Plain).join("\n")
+        };
+        let text = shown(figures.totals);
+        let percents = [figures.efficiency, figures.idle_share_used].map(percent);
+        assert_eq!(percents, ["80.0%", "90.0%"]);
+        for line in [
+            "harvested   2.5 of 2.8 idle node-hours (90.0%)",
+            "efficiency  80.0%  of the work on 10.0 dedicated nodes in the same time",
+            "lost: 1.0% to 4 rescales, 2.0% to 3 preemptions, 0.5% to restarts",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        assert_eq!(figures.equivalent_nodes, 10.0);
+        assert_eq!(figures.lost.map(|(_, _, share)| share), [0.01, 0.02, 0.005]);
+        let text = shown(Totals {
+            efficiency: Efficiency::CurveAssumed,
+            ..figures.totals
+        });
+        let line = "efficiency  -  (a trainer's scaling curve is assumed and not yet measured)";
+        assert!(text.contains(line), "{text}");
     }
 
     #[test]

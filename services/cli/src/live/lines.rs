@@ -8,9 +8,10 @@ use super::Frame;
 #[must_use]
 pub(crate) fn status_line(frame: &Frame) -> String {
     let t = &frame.totals;
-    let efficiency = frame
+    let efficiency = t
         .efficiency
-        .map_or_else(|| "-".to_owned(), |(u, _)| format!("{:.1}%", u * 100.0));
+        .known()
+        .map_or_else(|| "-".to_owned(), |u| format!("{:.1}%", u * 100.0));
     format!(
         "{:>4.0} s  {}  pool {:>4}  leased {:>4}  harvested {:>7.1} node-h  efficiency {efficiency:>6}  \
          samples {:>6}  trainers {} active {} done  events {:.1}/s  plan p50 {}",

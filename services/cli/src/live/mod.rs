@@ -5,7 +5,7 @@ mod frame;
 mod lines;
 mod screen;
 
-pub(crate) use collect::{Collector, Reading, Yardstick};
+pub(crate) use collect::Collector;
 pub(crate) use frame::{Frame, Palette, render};
 pub(crate) use lines::status_line;
 pub(crate) use screen::{Screen, Surface};

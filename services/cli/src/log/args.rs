@@ -30,6 +30,9 @@ pub(crate) struct LogArgs {
     /// command that listens; it takes time.
     #[arg(skip)]
     pub(crate) outlook: bool,
+    /// The planned starts beside a list of holes. Set by the command that listens.
+    #[arg(skip)]
+    pub(crate) planned: Option<PathBuf>,
 }
 
 /// How the text is read.

@@ -3,17 +3,19 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use lacuna_model::{HoleRecord, NodeId, Timestamp};
-use lacuna_schedlog::{first_nodes, read_nodes};
+use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
+use lacuna_schedlog::{first_nodes, read_nodes, read_planned};
 use lacuna_sim::Trace;
 
 use super::args::LogArgs;
+use super::load::unreadable;
 use super::outages::leave_out;
 use crate::error::{CliError, Result};
 
 /// Holes in memory.
 pub(super) struct Held {
     holes: Vec<HoleRecord>,
+    planned: Vec<PlannedStart>,
     nodes: Option<HashSet<NodeId>>,
 }
 
@@ -21,11 +23,19 @@ impl Held {
     /// Takes the holes of a whole log; gives with them what a reader should know.
     ///
     /// # Errors
-    /// Fewer nodes than asked for; the list of nodes cannot be read.
+    /// Fewer nodes than asked for; the list of nodes, or that of planned starts, cannot be read.
     pub(super) fn new(args: &LogArgs, holes: Vec<HoleRecord>) -> Result<(Self, Vec<String>)> {
         // The machine as a whole tells an outage, so this goes before the choice of nodes.
         let nodes = chosen_nodes(args, &holes)?;
         let mut notes = Vec::new();
+        let planned = args.planned.as_ref().map(|path| read_planned(path, &holes));
+        let planned = planned.transpose().map_err(unreadable)?.unwrap_or_default();
+        if planned.without_hole > 0 {
+            notes.push(format!(
+                "{} planned starts are left out: their nodes have no hole then",
+                planned.without_hole
+            ));
+        }
         let holes = match args.part.leave_out_idle_above {
             Some(most) => {
                 let (kept, left_out_s) = leave_out(&holes, most);
@@ -37,7 +47,13 @@ impl Held {
             }
             None => holes,
         };
-        Ok((Self { holes, nodes }, notes))
+        let planned = planned.starts;
+        let held = Self {
+            holes,
+            planned,
+            nodes,
+        };
+        Ok((held, notes))
     }
 
     /// The first and the last moment, if there is any hole.
@@ -55,7 +71,7 @@ impl Held {
     /// A part of it, to be walked over.
     pub(super) fn trace(&self, from: Timestamp, until: Option<Timestamp>) -> Trace {
         let nodes = self.nodes.as_ref();
-        Trace::new(&self.holes, nodes, from, until).with_past(&self.holes, nodes)
+        Trace::with_planned(&self.holes, &self.planned, nodes, from, until)
     }
 }
 

@@ -315,6 +315,14 @@ fn from_jobs(args: &LogArgs, log: &JobLog, asked: Asked, bar: &mut Bar) -> Resul
             args.log.display()
         )));
     }
+    if args.planned.is_some() {
+        return Err(CliError::failed(format!(
+            "--planned needs a log that names nodes: {} has batch jobs without their nodes, and \
+             the simulated scheduler plans its own starts",
+            args.log.display()
+        ))
+        .remedy("leave --planned out"));
+    }
     let header = log.header();
     let mut facts = Facts::new(name(&args.log), log.format().name(), Kind::Simulated);
     let nodes = machine::of_jobs(args, &header, &mut facts)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::json;
 
-use lacuna_model::{RescaleCost, Timestamp, TrainerId, TrainerSpec, Work};
+use lacuna_model::{Timestamp, TrainerId, TrainerSpec, Work};
 use lacuna_wire::msg::{Reply, Request};
 
 use super::machine::parse_rate;
@@ -51,10 +51,7 @@ fn trainer(number: usize, prefix: &str, args: &TrainersArgs) -> Option<TrainerSp
     let mut spec = shufflenet(0, Timestamp::default())?;
     spec.id = TrainerId::new(format!("{prefix}-{number:05}")).ok()?;
     spec.work = Work::Samples(args.samples);
-    spec.rescale = RescaleCost {
-        up_s: spec.rescale.up_s / args.rate,
-        down_s: spec.rescale.down_s / args.rate,
-    };
+    spec.rescale = spec.rescale.scaled(1.0 / args.rate);
     Some(spec)
 }
 

@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use lacuna_model::{NodeChoice, Policy, Span, Timestamp};
 use lacuna_planner::objective::{NamedExpressions, Objective, ObjectiveError};
-use lacuna_sim::{
-    Dedicated, Forecasting, GanttWindow, JointSolver, Lookahead, Model, Settings, TrainerEnd,
-};
+use lacuna_sim::{Dedicated, GanttWindow, Lookahead, Model, Settings, TrainerEnd};
 
 use super::forecast::ForecastArgs;
 use super::window::{Part, Saved};
@@ -20,6 +19,7 @@ use crate::output::parse_span;
 const TRAINERS: &str = "The trainers";
 const DECIDES: &str = "Who decides, and how";
 const SHOWS: &str = "What is shown";
+const LOG: &str = "The log";
 
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
@@ -33,6 +33,7 @@ Examples:
   lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --endless --cost-scale 5 --nodes together
   lacuna replay holes.csv.gz --trainers mixed.jsonl.gz --max-parallel 35 --report out.html --json
   lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'
+  lacuna replay holes.csv.gz --planned planned.csv.gz --policy auto
   lacuna replay holes.csv.gz --trainers mine.jsonl --save-problem p.json; lacuna solve p.json
 
 Any log of a batch scheduler will do: Standard Workload Format, Slurm (sacct, jobcomp,
@@ -45,7 +46,7 @@ a trainer gets: at random.
 An objective may be an expression of n (nodes), rate (samples/s on n nodes), rate1, speedup, weight,
 priority, min_nodes, max_nodes and samples_left, such as 'weight * speedup^0.9'; with + - * / ^,
 comparisons, min, max, abs, sqrt, exp, ln, log2, floor, ceil and if(condition, then, else).
-Fractions of cost are samples lost over samples done. The seed is printed with the result.")]
+Shares lost are samples lost over samples done. The seed is printed with the result.")]
 pub(crate) struct ReplayArgs {
     /// The trainers (JSON lines) [default: an endless stream of ShuffleNet on ImageNet]
     #[arg(long, help_heading = TRAINERS, value_name = "FILE")]
@@ -72,16 +73,16 @@ pub(crate) struct ReplayArgs {
     /// A trainer that starts from no nodes pays for growing, too; as published it starts free
     #[arg(long, help_heading = TRAINERS)]
     charge_starts: bool,
-    /// Who decides how many nodes each trainer gets
-    #[arg(long, help_heading = DECIDES, value_enum, default_value_t = PolicyArg::Dp)]
-    policy: PolicyArg,
+    /// How it is decided which trainer gets which nodes
+    #[arg(long, help_heading = DECIDES, value_parser = policy(), default_value = Policy::default().name())]
+    policy: Policy,
     /// Forward-looking time of a decision
     #[arg(long, help_heading = DECIDES, value_name = "TIME", default_value = "120s", value_parser = parse_span, allow_hyphen_values = true)]
     horizon: Span,
-    /// Reveal the true ends of holes to a forecasting policy so far ahead (0s, 5m, 15m): no
+    /// Reveal the true ends of holes to a forecasting policy so far ahead (0s, 5m, 15m, or all): no
     /// forecast, but the measure of what one would be worth
-    #[arg(long, help_heading = DECIDES, value_name = "TIME", default_value = "0s", value_parser = parse_span, allow_hyphen_values = true)]
-    lookahead: Span,
+    #[arg(long, help_heading = DECIDES, value_name = "TIME", default_value = "0s", value_parser = lookahead, allow_hyphen_values = true)]
+    lookahead: Lookahead,
     #[command(flatten)]
     forecast: ForecastArgs,
     /// What is maximised: as-given (what the list of trainers says), throughput,
@@ -123,6 +124,10 @@ pub(crate) struct ReplayArgs {
     /// How many nodes it shows
     #[arg(long, help_heading = SHOWS, value_name = "N", default_value_t = 64)]
     gantt_nodes: u32,
+    /// The planned starts of idle nodes, beside a log that names nodes: a CSV file, at,node,start
+    /// (Unix seconds; no start withdraws). A forecasting policy decides by them
+    #[arg(long, help_heading = LOG, value_name = "FILE")]
+    pub(super) planned: Option<PathBuf>,
     /// Save the allocation problem of an event, or the one that took the longest; `lacuna solve`
     /// solves it again
     #[arg(long, help_heading = SHOWS, value_name = "FILE[@EVENT|@hardest]")]
@@ -139,23 +144,31 @@ const MOST_PARALLEL: i64 = 100_000;
 /// Trainers at a time if nothing is said, as published.
 pub(super) const PARALLEL: u32 = 10;
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum PolicyArg {
-    /// The allocation problem, solved exactly as a mixed-integer programme
-    Milp,
-    /// The allocation problem, solved exactly by dynamic programming
-    Dp,
-    /// Equal share, first-come-first-served
-    EqualShare,
-    /// By forecasts of the holes: which nodes, and so how many; by dynamic programming
-    Forecast,
-    /// By forecasts, as the planner's auto does: as milp-patterns where that is quick (up to 100
-    /// trainers on 10,000 nodes), else as forecast
-    Auto,
-    /// By forecasts of the holes, as a mixed-integer programme over patterns of nodes
-    MilpPatterns,
-    /// As forecast, but knowing the true end of every hole: what no forecast can pass by far
-    Clairvoyant,
+/// The policies by name, each with what it does.
+fn policy() -> impl TypedValueParser<Value = Policy> {
+    let value = |policy: Policy| {
+        PossibleValue::new(policy.name()).help(match policy {
+            Policy::Auto => "As forecast where holes are forecast together, else as dp: as the planner service does",
+            Policy::Forecast => "By forecasts of the holes: which nodes, and so how many; by dynamic programming",
+            Policy::MilpPatterns => "By forecasts of the holes, as a mixed-integer program over patterns of nodes",
+            Policy::Dp => "Sizes by dynamic programming, exactly; nodes afterwards",
+            Policy::Milp => "Sizes by a mixed-integer program, exactly; nodes afterwards",
+            Policy::EqualShare => "Equal share, first-come-first-served",
+        })
+    };
+    let named = |name: String| {
+        let policy = Policy::ALL.into_iter().find(|p| p.name() == name);
+        policy.ok_or("no such policy")
+    };
+    PossibleValuesParser::new(Policy::ALL.map(value)).try_map(named)
+}
+
+/// How far ahead ends are revealed: a length of time, or `all`.
+fn lookahead(text: &str) -> std::result::Result<Lookahead, String> {
+    if text == "all" {
+        return Ok(Lookahead::All);
+    }
+    Ok(Lookahead::Seconds(parse_span(text)?.as_secs_f64()))
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -195,24 +208,9 @@ impl ReplayArgs {
     /// What is asked for makes no sense.
     pub(super) fn settings(&self) -> Result<Settings> {
         Ok(Settings {
-            policy: match self.policy {
-                PolicyArg::Milp => Policy::Milp,
-                PolicyArg::Dp => Policy::Dp,
-                PolicyArg::EqualShare => Policy::EqualShare,
-                PolicyArg::Forecast | PolicyArg::Auto | PolicyArg::Clairvoyant => Policy::Forecast,
-                PolicyArg::MilpPatterns => Policy::MilpPatterns,
-            },
-            lookahead: match self.policy {
-                PolicyArg::Clairvoyant => Lookahead::All,
-                _ => Lookahead::Seconds(self.lookahead.as_secs_f64()),
-            },
-            forecast: Forecasting {
-                by: match self.policy {
-                    PolicyArg::Auto => JointSolver::Size,
-                    _ => JointSolver::Dp,
-                },
-                ..self.forecast.settings()?
-            },
+            policy: self.policy,
+            lookahead: self.lookahead,
+            forecast: self.forecast.settings()?,
             horizon: self.horizon,
             max_parallel: self.max_parallel.unwrap_or(PARALLEL),
             cost_scale: self.cost_scale,

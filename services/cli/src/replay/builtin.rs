@@ -26,6 +26,7 @@ const SAMPLES: f64 = 130e6;
 const RESCALE: RescaleCost = RescaleCost {
     up_s: 18.0,
     down_s: 12.0,
+    start_s: None,
 };
 
 /// The most nodes that one of them uses.

@@ -34,7 +34,7 @@ pub(super) struct ForecastArgs {
     /// Holes are forecast one by one, not together
     #[arg(long)]
     no_groups: bool,
-    /// What the simulated scheduler itself says of when it wants nodes is not heard
+    /// Planned starts, of the simulated scheduler or of --planned, are not heard
     #[arg(long)]
     no_hints: bool,
 }

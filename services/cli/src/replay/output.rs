@@ -53,6 +53,7 @@ pub(super) fn table(summary: &Summary, log: &Facts, report: Option<&Path>) -> Re
             "harvested",
             format!("{} node-hours", short(summary.harvested_node_hours)),
         ),
+        ("idle share used", percent(summary.idle_share_used)),
         ("samples", short(summary.samples)),
     ];
     if let Some(fraction) = summary.zero_cost_fraction {

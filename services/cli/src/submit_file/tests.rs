@@ -61,6 +61,17 @@ fn what_objectives_count_and_an_expression_are_read() {
 }
 
 #[test]
+fn a_start_costs_what_the_file_says() {
+    for (more, start_s) in [("", None), (", start = \"40s\"", Some(40.0))] {
+        let text = format!("{GOOD}rescale = {{ up = \"35s\", down = \"37s\"{more} }}\n");
+        let rescale = parse("t.toml", &text).unwrap()[0].rescale;
+        assert_eq!((rescale.up_s, rescale.down_s), (35.0, 37.0));
+        assert_eq!(rescale.start_s, start_s);
+    }
+    assert_eq!(parse("t.toml", GOOD).unwrap()[0].rescale.start_s, None);
+}
+
+#[test]
 fn every_shipped_example_is_accepted() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples");
     let mut seen = 0;
@@ -201,6 +212,11 @@ fn errors_name_line_field_and_remedy() {
             "samples = 1e6",
             "samples = 1e6\nrescale = { up = \"18\", down = \"12s\" }",
             ["t.toml:9: rescale.up", "\"18s\""],
+        ),
+        (
+            "samples = 1e6",
+            "samples = 1e6\nrescale = { up = \"18s\", down = \"12s\", start = \"soon\" }",
+            ["t.toml:9: rescale.start", "\"18s\""],
         ),
         (
             "samples = 1e6",

@@ -50,6 +50,9 @@ pub(crate) struct UpArgs {
     /// Play a recorded machine: a hole list (CSV, plain or gzip)
     #[arg(long, value_name = "FILE")]
     holes: Option<PathBuf>,
+    /// Its planned starts: a CSV file, at,node,start (plain or gzip)
+    #[arg(long, value_name = "FILE", requires = "holes")]
+    planned: Option<PathBuf>,
     /// Order of the recorded nodes, one a line
     #[arg(long, value_name = "FILE", requires = "holes")]
     nodes_file: Option<PathBuf>,
@@ -86,6 +89,7 @@ impl UpArgs {
         if let Some(path) = &self.holes {
             config.ingest.recording = Some(Recording {
                 path: absolute(path)?,
+                planned_file: self.planned.as_deref().map(absolute).transpose()?,
                 nodes_file: self.nodes_file.as_deref().map(absolute).transpose()?,
                 first_nodes: self.first_nodes,
                 pace: if self.lock_step {

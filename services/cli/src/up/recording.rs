@@ -24,6 +24,9 @@ pub(crate) fn check(settings: &Ingest) -> Result<()> {
 fn check_recording(recording: &Recording) -> Result<()> {
     let path = recording.path.display();
     let list = lacuna_schedlog::read_holes(&recording.path).map_err(wrong)?;
+    if let Some(planned) = &recording.planned_file {
+        lacuna_schedlog::read_planned(planned, &list.records).map_err(wrong)?;
+    }
     if let Some(order) = &recording.nodes_file {
         lacuna_schedlog::read_nodes(order).map_err(wrong)?;
     }
@@ -60,6 +63,7 @@ mod tests {
         Ingest {
             recording: Some(Recording {
                 path,
+                planned_file: None,
                 nodes_file: None,
                 first_nodes: None,
                 pace: RecordingPace::Scaled,
@@ -91,6 +95,14 @@ mod tests {
         std::fs::write(&path, format!("{header}a,soon,2,0\n")).unwrap();
         assert!(complaint(&ingest).contains("line 2, column 2"));
         std::fs::write(&path, format!("{header}a,100,200,0\n")).unwrap();
+        check(&ingest).unwrap();
+        let planned = dir.path().join("planned.csv");
+        std::fs::write(&planned, "at,node,start\n150,a,150\n").unwrap();
+        if let Some(recording) = &mut ingest.recording {
+            recording.planned_file = Some(planned.clone());
+        }
+        assert!(complaint(&ingest).contains("line 2, column 3 (start)"));
+        std::fs::write(&planned, "at,node,start\n150,a,160\n").unwrap();
         check(&ingest).unwrap();
         for (start, end, expected) in [
             (Some(200), None, "1970-01-01T00:03:20Z, but"),

@@ -45,6 +45,7 @@ pub(crate) mod tests {
                     rescale: RescaleCost {
                         up_s: 20.0,
                         down_s: 5.0,
+                        start_s: None,
                     },
                     work: Work::Samples(1e6),
                     launch: Launch::Simulated,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use lacuna_model::{Launch, Phase, Span, Timestamp, TrainerRecord, Work};
+use lacuna_model::{Launch, Phase, Span, Stall, Stalls, Timestamp, TrainerRecord, Work};
 
 use lacuna_wire::msg::{Activity, NodeView};
 
@@ -56,10 +56,14 @@ pub(crate) struct TrainerRow {
     pub(crate) preemptions: u64,
     /// Times that the planner changed its size.
     pub(crate) rescales: u64,
-    /// Samples lost to rescaling.
+    /// Stall cost of rescaling, in samples.
     pub(crate) rescale_cost: f64,
-    /// Samples lost to preemption.
+    /// Stall cost of preemption, in samples.
     pub(crate) preempt_cost: f64,
+    /// Stall cost of restarts of its program on the same nodes, in samples.
+    pub(crate) restart_cost: f64,
+    /// Seconds stalled and samples redone, by cause.
+    pub(crate) stalls: Stalls,
     /// Newest loss reported.
     pub(crate) loss: Option<f64>,
     /// Newest checkpoint reported.
@@ -125,6 +129,8 @@ pub(crate) fn trainer_row(record: &TrainerRecord, now: Timestamp) -> TrainerRow 
         rescales: record.rescales,
         rescale_cost: record.rescale_cost,
         preempt_cost: record.preempt_cost,
+        restart_cost: record.restart_cost,
+        stalls: record.stalls,
         loss: record.loss,
         checkpoint: record.checkpoint.clone(),
         reason: record.reason.clone(),
@@ -260,6 +266,16 @@ fn command_line(program: &str, args: &[String]) -> String {
     console::truncate_str(&line.join(" "), COLUMNS, "...").into_owned()
 }
 
+/// What changes of one cause have cost it.
+fn lost(cost: f64, stall: &Stall) -> String {
+    format!(
+        "stalled {:.1} s (stall cost {} samples), {} samples redone",
+        stall.seconds,
+        short(cost),
+        short(stall.redone)
+    )
+}
+
 /// Everything known of one trainer, for `lacuna explain`; `row` is made of `record`.
 #[must_use]
 pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow, now: Timestamp) -> String {
@@ -310,20 +326,23 @@ pub(crate) fn trainer_facts(record: &TrainerRecord, row: TrainerRow, now: Timest
         (
             "preempted",
             format!(
-                "{} times, {} samples lost",
+                "{} times, {}",
                 row.preemptions,
-                short(row.preempt_cost)
+                lost(row.preempt_cost, &row.stalls.preempt)
             ),
         ),
         (
             "rescaled",
             format!(
-                "{} times, {} samples lost",
+                "{} times, {}",
                 row.rescales,
-                short(row.rescale_cost)
+                lost(row.rescale_cost, &row.stalls.rescale)
             ),
         ),
     ];
+    if row.stalls.restart != Stall::default() {
+        rows.push(("restarted", lost(row.restart_cost, &row.stalls.restart)));
+    }
     rows.extend(profile_facts(record, now));
     if let Some(loss) = row.loss {
         rows.push(("loss", loss.to_string()));
@@ -384,6 +403,10 @@ mod tests {
         let mut r = record("hpo-001", Phase::Active, 3);
         r.preemptions = 2;
         r.preempt_cost = 12_345.0;
+        r.stalls.preempt = Stall {
+            seconds: 24.0,
+            redone: 32.0,
+        };
         r.loss = Some(1.25);
         r.reason = "preempted: node-000 was taken by a batch job".into();
         let now = Timestamp::from_unix(1_612_988_475);

@@ -148,6 +148,7 @@ impl Watching {
         let nothing = RescaleCost {
             up_s: 0.0,
             down_s: 0.0,
+            start_s: None,
         };
         let planned = state.plan.allocations.iter().map(|a| {
             let planned = Planned {

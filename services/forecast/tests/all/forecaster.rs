@@ -36,6 +36,36 @@ fn past() -> Vec<NodeEvent> {
 }
 
 #[test]
+fn a_snapshot_waits_for_the_events_that_it_has_overtaken() {
+    let mut forecaster = forecaster();
+    let list = events(
+        1,
+        &[("idle", "a"), ("idle", "b"), ("busy", "a"), ("idle", "c")],
+    );
+    forecaster.event(&list[0], "");
+    let told = snapshot(4, 10, &[("b", 2), ("c", 4)]);
+    assert!(forecaster.snapshot(&told, None, "").is_empty());
+    assert_eq!((forecaster.seq(), forecaster.ready()), (1, Ready::Live));
+    forecaster.event(&list[1], "");
+    // The end of `a` is seen, which the snapshot would not have told.
+    assert_eq!(forecaster.event(&list[2], "").len(), 1);
+    assert!(forecaster.awaits_events());
+    forecaster.event(&list[3], "");
+    assert_eq!((forecaster.seq(), forecaster.awaits_events()), (4, false));
+    // Lost events do not come: the stream is quiet, or goes on behind them.
+    forecaster.snapshot(&snapshot(6, 20, &[("x", 15)]), None, "");
+    assert_eq!((forecaster.seq(), forecaster.holes()), (4, 2));
+    forecaster.caught_up();
+    assert_eq!((forecaster.seq(), forecaster.awaits_events()), (6, false));
+    forecaster.snapshot(&snapshot(8, 30, &[("y", 25)]), None, "");
+    let mut later = events(9, &[("idle", "w")]).remove(0);
+    later.at = at(31);
+    forecaster.event(&later, "");
+    assert_eq!((forecaster.seq(), forecaster.holes()), (9, 2));
+    assert_eq!(forecaster.counts().gaps, 0);
+}
+
+#[test]
 fn the_past_of_the_stream_is_learnt_from_and_the_present_is_the_snapshot_s() {
     let mut forecaster = forecaster();
     forecaster.catch_up(snapshot(80, 90, &[("z", 85)]), None);

@@ -41,9 +41,14 @@ function figures(p) {
   tell("f-training", number(p.training));
   tell("f-training-note", p.pool ? `${number((100 * p.training) / p.pool, 1)} % of the idle nodes` : "");
   if (p.totals) {
-    const { harvested_node_h: got, idle_node_h: idle } = p.totals;
+    const { harvested_node_h: got, idle_node_h: idle, efficiency } = p.totals;
+    const percent = (share) => `${number(100 * share, 1)} %`;
     tell("f-harvested", `${short(got)} node-h`);
-    tell("f-harvested-note", idle > 0 ? `${number((100 * got) / idle, 1)} % of ${short(idle)} idle` : "");
+    tell("f-harvested-note", idle > 0 ? `idle share used ${percent(p.totals.idle_share_used)} of ${short(idle)} node-h` : "");
+    tell("f-efficiency", efficiency === null ? "-" : percent(efficiency));
+    tell("f-efficiency-note", efficiency === null ? p.totals.efficiency_unknown : "of the work on as many dedicated nodes");
+    tell("f-lost", percent(p.totals.lost_to_rescaling + p.totals.lost_to_preemption + p.totals.lost_to_restarts));
+    tell("f-lost-note", `lost to rescaling ${percent(p.totals.lost_to_rescaling)}, lost to preemption ${percent(p.totals.lost_to_preemption)}${p.totals.lost_to_restarts ? `, lost to restarts ${percent(p.totals.lost_to_restarts)}` : ""}`);
     tell("f-preemptions", number(p.totals.preemptions));
     tell("f-preemptions-note", `${number(p.totals.rescales)} rescales; ${number(p.totals.done)} trainers done, ${number(p.totals.queued)} queued`);
   }

@@ -29,6 +29,7 @@ pub(crate) fn spec(name: &str, min: u32, max: u32, work: Work) -> TrainerSpec {
         rescale: RescaleCost {
             up_s: 18.0,
             down_s: 12.0,
+            start_s: None,
         },
         work,
         launch: Launch::Simulated,

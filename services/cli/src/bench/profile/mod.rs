@@ -81,7 +81,11 @@ impl LauncherArg {
         Truth {
             rates: named.rates.clone(),
             noise,
-            rescale: RescaleCost { up_s, down_s },
+            rescale: RescaleCost {
+                up_s,
+                down_s,
+                start_s: None,
+            },
             start_s,
             elastic,
         }

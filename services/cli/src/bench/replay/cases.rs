@@ -181,6 +181,7 @@ fn made_up(start: Timestamp, seed: u64) -> Result<Vec<TrainerSpec>> {
                 rescale: RescaleCost {
                     up_s: network.up_s,
                     down_s: network.down_s,
+                    start_s: None,
                 },
                 work: Work::Samples(3600.0 * network.curve.at(20)),
                 launch: Launch::Simulated,

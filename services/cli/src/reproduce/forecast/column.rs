@@ -113,7 +113,7 @@ pub(super) const COLUMNS: [Column; 13] = [
         CLAIRVOYANT,
         "clairvoyant",
         Purpose::Bound,
-        &["--policy", "clairvoyant"],
+        &["--policy", "forecast", "--lookahead", "all"],
     ),
     column(
         BFTRAINER_CHARGED,

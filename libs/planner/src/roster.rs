@@ -1,0 +1,181 @@
+//! The trainers of a live cluster as candidates: what is kept of each from decision to decision.
+
+use std::collections::{BTreeMap, HashMap};
+
+use lacuna_model::{Phase, Pool, TrainerId, TrainerRecord, TrainerSpec, Work};
+
+use crate::decider::{Candidate, Users};
+use crate::kind::{Costs, Kind, Values};
+use crate::objective::{Objective, ObjectiveError, State, weight};
+use crate::translate::Translated;
+
+/// What is kept of the trainers that are listed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Roster {
+    objective: Objective,
+    horizon_s: f64,
+    known: HashMap<TrainerId, Known>,
+    refused: Vec<ObjectiveError>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    spec: TrainerSpec,
+    kind: Kind,
+    own: Option<Values>,
+    /// Why the objective does not fit it: its kind is then that of what it asks for itself.
+    refused: Option<ObjectiveError>,
+}
+
+impl Roster {
+    pub(crate) fn new(objective: Objective, horizon_s: f64) -> Self {
+        Self {
+            objective,
+            horizon_s,
+            ..Self::default()
+        }
+    }
+
+    /// What is maximised.
+    pub(crate) const fn objective(&self) -> &Objective {
+        &self.objective
+    }
+
+    /// Why the objective could not be applied to some trainers of the newest decision; those
+    /// keep what they ask for themselves.
+    pub(crate) fn refused(&self) -> &[ObjectiveError] {
+        &self.refused
+    }
+
+    /// The trainers of a case as candidates, in its order.
+    pub(crate) fn candidates(
+        &mut self,
+        case: &Translated,
+        trainers: &[TrainerRecord],
+        pool: &Pool,
+    ) -> Vec<Candidate> {
+        self.refused.clear();
+        let attained = match self.objective {
+            Objective::LeastAttained => attained(trainers),
+            _ => BTreeMap::new(),
+        };
+        let records = case
+            .trainers
+            .iter()
+            .filter_map(|&place| trainers.get(place));
+        let least_attained = records
+            .clone()
+            .map(|record| of(&attained, record))
+            .fold(f64::INFINITY, f64::min);
+        self.known
+            .retain(|id, _| trainers.iter().any(|record| record.spec.id == *id));
+        let mut candidates = Vec::with_capacity(case.trainers.len());
+        for (record, &held) in records.zip(&case.held) {
+            let state = State {
+                now: pool.as_of,
+                samples_left: match record.spec.work {
+                    Work::Samples(work) => work - record.samples() + record.owed,
+                    Work::UntilExit => 0.0,
+                },
+                attained: of(&attained, record),
+                least_attained,
+            };
+            candidates.extend(self.candidate(record, held, is_hit(record, held, pool), &state));
+        }
+        candidates
+    }
+
+    fn candidate(
+        &mut self,
+        record: &TrainerRecord,
+        held: u32,
+        hit: bool,
+        state: &State,
+    ) -> Option<Candidate> {
+        let spec = &record.spec;
+        if self
+            .known
+            .get(&spec.id)
+            .is_none_or(|known| known.spec != *spec)
+        {
+            let known = Known::new(spec, &self.objective, self.horizon_s)?;
+            self.known.insert(spec.id.clone(), known);
+        }
+        let known = self.known.get_mut(&spec.id)?;
+        if !known.kind.is_fixed()
+            && let Err(error) = known.kind.update(&mut known.own, state)
+        {
+            known.refused = Some(error);
+        }
+        self.refused.extend(known.refused.clone());
+        Some(known.kind.candidate(held, hit, known.own.as_ref()))
+    }
+}
+
+impl Known {
+    /// Nothing if what the trainer asks for itself makes no sense either, which cannot be.
+    fn new(spec: &TrainerSpec, objective: &Objective, horizon_s: f64) -> Option<Self> {
+        let kind = |objective| Kind::new(spec, Costs::of(spec), objective, horizon_s);
+        let (kind, refused) = match kind(objective) {
+            Ok(kind) => (kind, None),
+            Err(error) => (kind(&Objective::AsGiven).ok()?, Some(error)),
+        };
+        Some(Self {
+            spec: spec.clone(),
+            kind,
+            own: None,
+            refused,
+        })
+    }
+}
+
+/// Whether a departure has hit a trainer, so that it restarts anyway: nodes of its incarnation are
+/// gone, or control says that they were and its pause is not over yet. `held` nodes are left to it.
+fn is_hit(record: &TrainerRecord, held: u32, pool: &Pool) -> bool {
+    record.nodes.len() > held as usize || record.is_hit(pool.as_of)
+}
+
+/// The owner of each trainer of a case as a number, and the share of each owner: the largest
+/// weight of its trainers. Trainers without an owner have one in common.
+pub(crate) fn users(case: &Translated, trainers: &[TrainerRecord]) -> Users {
+    let mut numbers: HashMap<Option<&str>, usize> = HashMap::new();
+    let mut users = Users::default();
+    let records = case
+        .trainers
+        .iter()
+        .filter_map(|&place| trainers.get(place));
+    for record in records {
+        let next = numbers.len();
+        let number = *numbers.entry(record.spec.owner.as_deref()).or_insert(next);
+        users.shares.resize(numbers.len(), 0.0);
+        if let Some(share) = users.shares.get_mut(number) {
+            *share = share.max(weight(&record.spec));
+        }
+        users.of.push(number as u32);
+    }
+    users
+}
+
+/// Service of each owner, over all trainers that are still listed: samples done, over samples/s
+/// on one node and weight. (Unlike a replay's, it does not decay: control forgets trainers.)
+fn attained(trainers: &[TrainerRecord]) -> BTreeMap<Option<&str>, f64> {
+    let mut attained = BTreeMap::new();
+    for record in trainers {
+        if record.phase == Phase::Queued {
+            continue;
+        }
+        let unit = record.spec.throughput.at(1) * weight(&record.spec);
+        let service = if unit > 0.0 {
+            record.samples() / unit
+        } else {
+            0.0
+        };
+        *attained.entry(record.spec.owner.as_deref()).or_insert(0.0) += service;
+    }
+    attained
+}
+
+fn of(attained: &BTreeMap<Option<&str>, f64>, record: &TrainerRecord) -> f64 {
+    let owner = record.spec.owner.as_deref();
+    attained.get(&owner).copied().unwrap_or(0.0)
+}

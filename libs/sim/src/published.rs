@@ -1,0 +1,44 @@
+//! The quirks of the published code of BFTrainer, for comparison with it. No product runs them.
+
+use lacuna_planner::{Problem, Sizes, equal_share};
+
+/// The limit on any change of one trainer at one event, nodes, that the published program's
+/// big-M of `nodes + 1` amounts to.
+pub(crate) const fn max_change(nodes: u32) -> u32 {
+    nodes.saturating_add(1) / 2
+}
+
+/// Equal share as published: a trainer whose share is just its minimum gets nothing in the first
+/// round.
+pub(crate) fn equal_share(problem: &Problem) -> Sizes {
+    equal_share::shared(problem, |item, share| share > item.min)
+}
+
+#[cfg(test)]
+mod tests {
+    use lacuna_planner::Item;
+
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_minimum_goes_to_the_first_who_can_use_it() {
+        let item = Item {
+            current: 0,
+            min: 2,
+            max: 3,
+            value: (0..=3).map(f64::from).collect(),
+            rate_now: 0.0,
+            up_s: 0.0,
+            down_s: 0.0,
+        };
+        let problem = Problem {
+            nodes: 4,
+            horizon_s: 10.0,
+            trainers: vec![item.clone(), item],
+            max_change: None,
+        };
+        assert_eq!(equal_share(&problem).counts, [3, 0]);
+        assert_eq!(equal_share::solve(&problem).counts, [2, 2]);
+        assert_eq!([0, 1, 4, 7].map(max_change), [0, 1, 2, 4]);
+    }
+}

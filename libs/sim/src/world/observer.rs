@@ -1,0 +1,251 @@
+//! What a decision by forecasts knows of the present holes: the forecast service's predictor
+//! watches every step, learns from it, and forecasts the pool.
+//!
+//! Nothing of the future comes in here but what the look-ahead reveals, and what the recorded or
+//! simulated scheduler itself expected at the time.
+
+use std::collections::BTreeMap;
+
+use lacuna_forecast::{
+    AnnouncedEnds, Certainty, Hazard, HazardSettings, Hint, Hinted, Oddities, Predictor,
+};
+use lacuna_model::{Hole, NodeId, PlannedStart, Pool, Span, Timestamp};
+
+use super::run::World;
+use crate::{Forecasting, Lookahead, OrderFound, Recording, SimError, StepRef};
+
+/// A hole whose end is not known.
+const UNKNOWN: f64 = f64::INFINITY;
+
+/// Watches a recording.
+pub(crate) struct Observer<'a> {
+    recording: &'a dyn Recording,
+    predictor: Hinted,
+    settings: Forecasting,
+    lookahead: Lookahead,
+    /// By the recording's numbers: the names of nodes, as far as they have been seen.
+    names: Vec<Option<NodeId>>,
+    /// The present holes, each with the recording's number of its node.
+    present: BTreeMap<NodeId, (u32, Timestamp)>,
+    /// Planned starts on present holes, by the recording's numbers.
+    planned: BTreeMap<u32, Timestamp>,
+    announced: AnnouncedEnds,
+    /// What the past left behind has been compared with what the start tells.
+    begun: bool,
+    /// What was told of nodes that makes no sense, beside what the predictor counts.
+    odd: Oddities,
+    seen: Seen,
+}
+
+/// The pool as it is forecast now.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// The pool.
+    pub(crate) pool: Pool,
+    /// By the recording's numbers, the place of a node's hole in the pool's list.
+    pub(crate) places: Vec<u32>,
+    /// Seconds after which each hole of the pool ends, as far as the look-ahead reveals it.
+    pub(crate) known: Vec<f64>,
+}
+
+impl<'a> Observer<'a> {
+    /// Knows what a recording's past taught.
+    pub(crate) fn new(
+        recording: &'a dyn Recording,
+        settings: &Forecasting,
+        lookahead: Lookahead,
+        seed: u64,
+    ) -> Result<Self, SimError> {
+        let hazard = Hazard::new(HazardSettings {
+            order: settings.order.clone(),
+            seed,
+            ..HazardSettings::default()
+        });
+        let nodes = recording.known_nodes() as usize;
+        let mut observer = Self {
+            recording,
+            predictor: Hinted::new(Box::new(hazard)),
+            settings: settings.clone(),
+            lookahead,
+            names: vec![None; nodes],
+            present: BTreeMap::new(),
+            planned: BTreeMap::new(),
+            announced: AnnouncedEnds::default(),
+            begun: false,
+            odd: Oddities::default(),
+            seen: Seen {
+                places: vec![u32::MAX; nodes],
+                ..Seen::default()
+            },
+        };
+        if lookahead == Lookahead::All {
+            // Who knows the future need not learn from the past but how long holes last.
+            observer.predictor.freeze();
+        }
+        if let Some(mut past) = recording.past()? {
+            while let Some(step) = past.next()? {
+                observer.watch(&step);
+            }
+        }
+        Ok(observer)
+    }
+
+    /// Something happened; the first step tells of all holes that are present at the start.
+    pub(crate) fn step(&mut self, step: &StepRef<'_>) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.begin(step);
+        }
+        self.watch(step);
+    }
+
+    /// The moment of a step.
+    fn at(&self, at_s: f64) -> Timestamp {
+        self.recording.start() + Span::from_secs_f64(at_s)
+    }
+
+    /// Holes that the past left open and the start does not know have ended by then.
+    fn begin(&mut self, step: &StepRef<'_>) {
+        let at = self.at(step.at_s);
+        let mut gone = self.present.clone();
+        for &(node, since_ms) in step.opened {
+            let since = Timestamp::from_unix_ms(since_ms);
+            let Some(name) = self.name(node) else {
+                continue;
+            };
+            let is_new = |&(_, before): &(u32, Timestamp)| since >= at && before < since;
+            if !gone.get(&name).is_some_and(is_new) {
+                gone.remove(&name);
+            }
+        }
+        for (name, (node, since)) in gone {
+            self.close(node, &Hole { node: name, since }, at);
+        }
+    }
+
+    fn name(&mut self, node: u32) -> Option<NodeId> {
+        let name = self.names.get_mut(node as usize)?;
+        if name.is_none() {
+            *name = NodeId::new(self.recording.node_name(node)).ok();
+        }
+        name.clone()
+    }
+
+    fn close(&mut self, node: u32, hole: &Hole, at: Timestamp) {
+        self.predictor.closed(hole, at);
+        self.present.remove(&hole.node);
+        self.planned.remove(&node);
+    }
+
+    fn watch(&mut self, step: &StepRef<'_>) {
+        let at = self.at(step.at_s);
+        for &node in step.closed {
+            let hole = self.name(node).and_then(|name| {
+                let &(_, since) = self.present.get(&name)?;
+                Some(Hole { node: name, since })
+            });
+            match hole {
+                Some(hole) => self.close(node, &hole, at),
+                None => self.odd.unknown_end += 1,
+            }
+        }
+        for &(node, since_ms) in step.opened {
+            let Some(name) = self.name(node) else {
+                self.odd.unordered += 1;
+                continue;
+            };
+            // The first step tells of holes that the past has told of, too; and a hole in a
+            // hole is none.
+            if !self.present.contains_key(&name) {
+                let since = Timestamp::from_unix_ms(since_ms);
+                let hole = Hole {
+                    node: name.clone(),
+                    since,
+                };
+                self.predictor.opened(&hole, at);
+                self.present.insert(name, (node, since));
+            }
+        }
+        for hint in step.hints {
+            if hint.at_s.is_finite() {
+                self.planned.insert(hint.node, self.at(hint.at_s));
+            } else {
+                self.planned.remove(&hint.node);
+            }
+        }
+        let changes = step.closed.len() + step.opened.len() + step.hints.len();
+        if changes > 0 {
+            self.announced.touch();
+        }
+    }
+
+    /// Tells the predictor of all planned starts, when that is due.
+    fn announce(&mut self, now: Timestamp) {
+        if !self.settings.hints || !self.announced.is_due(now) {
+            return;
+        }
+        self.planned
+            .retain(|_, start| *start + PlannedStart::LAPSE >= now);
+        let hint = |(&node, &at): (&u32, &Timestamp)| {
+            Some(Hint {
+                node: self.names.get(node as usize)?.clone()?,
+                at,
+                certainty: Certainty::Soft,
+            })
+        };
+        let hints: Vec<Hint> = self.planned.iter().filter_map(hint).collect();
+        self.predictor.hint(now, &hints);
+        self.announced.done(now);
+    }
+
+    /// Forecasts the present pool. `ends` are the ends that the look-ahead reveals, by node, in
+    /// seconds since the start.
+    pub(crate) fn look(&mut self, now_s: f64, ends: &[f64]) -> &Seen {
+        let now = self.at(now_s);
+        self.announce(now);
+        let holes = self.present.iter().map(|(node, &(_, since))| Hole {
+            node: node.clone(),
+            since,
+        });
+        let holes: Vec<Hole> = holes.collect();
+        let forecasts = self.predictor.forecast(now, &holes);
+        let seen = &mut self.seen;
+        seen.pool = forecasts.into_pool(now, 0, holes);
+        if let Some(joint) = &mut seen.pool.joint
+            && !self.settings.together
+        {
+            joint.link.fill(0.0);
+        }
+        seen.known.clear();
+        for (place, &(node, _)) in (0_u32..).zip(self.present.values()) {
+            if let Some(slot) = seen.places.get_mut(node as usize) {
+                *slot = place;
+            }
+            if self.lookahead != Lookahead::Seconds(0.0) {
+                let end = ends.get(node as usize).copied().unwrap_or(UNKNOWN);
+                seen.known.push((end - now_s).max(0.0));
+            }
+        }
+        seen
+    }
+
+    /// What came in that should not have.
+    fn oddities(&self) -> Oddities {
+        let mut oddities = self.predictor.report().oddities;
+        oddities.unknown_end += self.odd.unknown_end;
+        oddities.unordered += self.odd.unordered;
+        oddities
+    }
+}
+
+impl World<'_> {
+    /// What forecasting showed of the order in which nodes are taken; nothing without forecasts.
+    pub(crate) fn order(&self) -> Option<OrderFound> {
+        let report = self.observer.as_ref()?.predictor.report();
+        report.order.as_ref().map(OrderFound::of)
+    }
+
+    /// What came in that should not have; nothing without forecasts.
+    pub(crate) fn oddities(&self) -> Option<Oddities> {
+        self.observer.as_ref().map(Observer::oddities)
+    }
+}
