@@ -1,11 +1,21 @@
-//! An independent judge of plans: numbered invariants, checked in tests, in the simulator and
-//! before a plan is published. It shares no code with what makes plans.
+//! An independent judge of decisions and plans: numbered invariants. It shares no code with what
+//! makes them.
+//!
+//! [`check_decision`] judges ordinals, every decision of a replay: I5, I6, I9 and I12 to I15.
+//! [`check`] judges names: it brings a plan into ordinals, where the same code judges it, and adds
+//! what names alone can break. The planner service publishes no plan that fails.
+
+mod decision;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
     Generation, HoleVerdict, NodeId, Phase, Plan, Pool, Timestamp, TrainerId, TrainerRecord,
 };
+
+pub use decision::check_decision;
+
+use decision::{Slot, Told, sound};
 
 /// What a plan is judged against.
 #[derive(Debug, Clone, Copy)]
@@ -20,48 +30,49 @@ pub struct Context<'a> {
     pub newest: Option<Generation>,
 }
 
-/// A broken invariant, with its number.
+/// A broken invariant, with its number. Trainers and nodes are names in a plan, and ordinals in a
+/// decision: places in the lists of candidates and slots.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Violation {
+pub enum Violation<T = TrainerId, N = NodeId> {
     /// I1: no node has two owners.
     #[error("I1: node {node} goes to {first} and to {second}")]
     TwoOwners {
         /// The node.
-        node: NodeId,
+        node: N,
         /// Its first owner.
-        first: TrainerId,
+        first: T,
         /// Its second owner (the same, if a list has the node twice).
-        second: TrainerId,
+        second: T,
     },
     /// I2: only nodes of the pool are given out.
     #[error("I2: node {node} goes to {trainer} and is not in the pool")]
     NotInPool {
         /// The node.
-        node: NodeId,
+        node: N,
         /// Its owner.
-        trainer: TrainerId,
+        trainer: T,
     },
     /// I3: no unusable node is given out.
     #[error("I3: node {node} goes to {trainer} and is unusable")]
     UnusableNode {
         /// The node.
-        node: NodeId,
+        node: N,
         /// Its owner.
-        trainer: TrainerId,
+        trainer: T,
     },
     /// I4: only active trainers get nodes, each in one allocation.
     #[error("I4: trainer {trainer} gets nodes and is not active, not known, or listed twice")]
     NotActive {
         /// The trainer.
-        trainer: TrainerId,
+        trainer: T,
     },
     /// I5: a trainer has no nodes or a number between its bounds.
     #[error("I5: trainer {trainer} gets {nodes} nodes, outside {min}..={max}")]
     Size {
         /// The trainer.
-        trainer: TrainerId,
+        trainer: T,
         /// What it gets.
-        nodes: usize,
+        nodes: u32,
         /// Its minimum.
         min: u32,
         /// Its maximum.
@@ -72,11 +83,11 @@ pub enum Violation {
     #[error("I6: trainer {trainer} loses {lost} and gains {gained} in one plan")]
     Migration {
         /// The trainer.
-        trainer: TrainerId,
+        trainer: T,
         /// A node that it had and could have kept.
-        lost: NodeId,
+        lost: N,
         /// A node that it had not.
-        gained: NodeId,
+        gained: N,
     },
     /// I7: generations only grow.
     #[error("I7: generation {generation} does not follow {newest}")]
@@ -96,11 +107,12 @@ pub enum Violation {
         /// The last event of the pool.
         pool: u64,
     },
-    /// I9: the report has one verdict for each active trainer, in order, with its true sizes.
-    #[error("I9: the report is wrong about trainer {trainer}: {what}")]
-    TrainerReport {
+    /// I9: the sizes that are told of each active trainer, in order, are those of its nodes: in a
+    /// plan by its report, in a decision by what is charged.
+    #[error("I9: what is told of trainer {trainer} is wrong: {what}")]
+    Told {
         /// The trainer.
-        trainer: TrainerId,
+        trainer: T,
         /// In words.
         what: String,
     },
@@ -108,7 +120,7 @@ pub enum Violation {
     #[error("I10: the report is wrong about node {node}: {what}")]
     HoleReport {
         /// The node.
-        node: NodeId,
+        node: N,
         /// In words.
         what: String,
     },
@@ -116,18 +128,52 @@ pub enum Violation {
     #[error("I11: the allocation of {trainer} is empty or not sorted")]
     Form {
         /// The trainer.
-        trainer: TrainerId,
+        trainer: T,
     },
     /// I12: only a trainer that restarts anyway may take other nodes with that: one that a
     /// departure has hit, and for which no plan has been followed since.
     #[error("I12: trainer {trainer} is to restart on other nodes, and nothing has hit it")]
     NotHit {
         /// The trainer.
-        trainer: TrainerId,
+        trainer: T,
+    },
+    /// I13: no size changes by more than the limit of the decision.
+    #[error(
+        "I13: trainer {trainer} goes from {before} to {after} nodes, beyond the limit of {limit}"
+    )]
+    Limit {
+        /// The trainer.
+        trainer: T,
+        /// What it had.
+        before: u32,
+        /// What it gets.
+        after: u32,
+        /// The largest change.
+        limit: u32,
+    },
+    /// I14: every owner of a slot is one of the candidates.
+    #[error("I14: node {node} goes to candidate {ordinal}, and there is none")]
+    Stranger {
+        /// The node.
+        node: N,
+        /// The candidate.
+        ordinal: u32,
+    },
+    /// I15: a decision has one owner or none for each slot, and one size for each candidate.
+    #[error("I15: {owners} owners for {slots} slots, {sizes} sizes for {candidates} candidates")]
+    Shape {
+        /// Owners in the decision.
+        owners: usize,
+        /// Slots of the situation.
+        slots: usize,
+        /// Sizes in the decision.
+        sizes: usize,
+        /// Candidates of the situation.
+        candidates: usize,
     },
 }
 
-impl Violation {
+impl<T, N> Violation<T, N> {
     /// The number of the invariant.
     #[must_use]
     pub const fn number(&self) -> u32 {
@@ -140,10 +186,13 @@ impl Violation {
             Self::Migration { .. } => 6,
             Self::Generation { .. } => 7,
             Self::OtherPool { .. } => 8,
-            Self::TrainerReport { .. } => 9,
+            Self::Told { .. } => 9,
             Self::HoleReport { .. } => 10,
             Self::Form { .. } => 11,
             Self::NotHit { .. } => 12,
+            Self::Limit { .. } => 13,
+            Self::Stranger { .. } => 14,
+            Self::Shape { .. } => 15,
         }
     }
 }
@@ -155,54 +204,110 @@ pub fn check(plan: &Plan, context: &Context<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     header(plan, context, &mut found);
     owners(plan, &facts, &mut found);
-    for allocation in &plan.allocations {
-        let record = facts.active.get(&allocation.trainer);
-        let repooled = plan.repooled.contains(&allocation.trainer);
-        size_and_moves(allocation, record.copied(), repooled, &facts, &mut found);
-    }
-    repooled(plan, &facts, &mut found);
-    trainer_report(plan, context, &facts, &mut found);
+    decision(plan, &facts, &mut found);
     hole_report(plan, &facts, &mut found);
     found
 }
 
-/// Sets that several invariants look at.
+/// A plan and what it is judged against.
 struct Facts<'a> {
+    /// The active trainers, and the place of each among them.
+    active: Vec<&'a TrainerRecord>,
+    ordinals: BTreeMap<&'a TrainerId, u32>,
     pool: BTreeSet<&'a NodeId>,
     unusable: BTreeSet<&'a NodeId>,
-    active: BTreeMap<&'a TrainerId, &'a TrainerRecord>,
+    /// The trainer to which each node goes.
     owner: BTreeMap<&'a NodeId, &'a TrainerId>,
 }
 
 impl<'a> Facts<'a> {
     fn new(plan: &'a Plan, context: &Context<'a>) -> Self {
+        let records = context.trainers.iter();
+        let active: Vec<_> = records.filter(|r| r.phase == Phase::Active).collect();
         let owned = plan
             .allocations
             .iter()
             .flat_map(|a| a.nodes.iter().map(|node| (node, &a.trainer)));
         Self {
+            ordinals: active.iter().map(|r| &r.spec.id).zip(0..).collect(),
+            active,
             pool: context.pool.holes.iter().map(|p| &p.hole.node).collect(),
             unusable: context.unusable.iter().collect(),
-            active: context
-                .trainers
-                .iter()
-                .filter(|r| r.phase == Phase::Active)
-                .map(|r| (&r.spec.id, r))
-                .collect(),
             owner: owned.collect(),
         }
     }
 
-    /// Whether a node may be given to somebody.
-    fn may_be_used(&self, node: &NodeId) -> bool {
-        self.pool.contains(node) && !self.unusable.contains(node)
+    /// The usable nodes of the pool, and who has each before and after.
+    fn slots(&self) -> Vec<Slot<NodeId>> {
+        let mut holders: BTreeMap<&NodeId, u32> = BTreeMap::new();
+        for (record, j) in self.active.iter().zip(0..) {
+            for node in &record.nodes {
+                holders.entry(node).or_insert(j);
+            }
+        }
+        let slots = self.pool.difference(&self.unusable).map(|&node| Slot {
+            node: node.clone(),
+            before: holders.get(node).copied(),
+            after: self
+                .owner
+                .get(node)
+                .and_then(|id| self.ordinals.get(id))
+                .copied(),
+        });
+        slots.collect()
     }
+}
 
-    /// The nodes that a trainer holds and may keep.
-    fn kept(&self, record: &'a TrainerRecord) -> BTreeSet<&'a NodeId> {
-        let nodes = record.nodes.iter();
-        nodes.filter(|node| self.may_be_used(node)).collect()
+/// The plan as a decision: I5, I6, I9 and I12.
+fn decision(plan: &Plan, facts: &Facts<'_>, found: &mut Vec<Violation>) {
+    let slots = facts.slots();
+    let mut left = vec![0; facts.active.len()];
+    for j in slots.iter().filter_map(|slot| slot.before) {
+        if let Some(left) = left.get_mut(j as usize) {
+            *left += 1;
+        }
     }
+    let mut verdicts = plan.report.trainers.iter();
+    let mut told = Vec::new();
+    for (record, left) in facts.active.iter().zip(left) {
+        let trainer = record.spec.id.clone();
+        let verdict = verdicts.next().filter(|verdict| verdict.trainer == trainer);
+        if verdict.is_none() {
+            found.push(Violation::Told {
+                trainer: trainer.clone(),
+                what: "its verdict is missing or out of order".to_owned(),
+            });
+        }
+        told.push(Told {
+            min: record.spec.min_nodes,
+            max: record.spec.max_nodes,
+            sizes: verdict.map(|verdict| (verdict.before, verdict.after)),
+            hit: left < record.nodes.len() || was_hit(record, plan.as_of),
+            repooled: plan.repooled.iter().filter(|id| **id == trainer).count(),
+            trainer,
+        });
+    }
+    found.extend(verdicts.next().map(|extra| Violation::Told {
+        trainer: extra.trainer.clone(),
+        what: "it has a verdict too many".to_owned(),
+    }));
+    let strangers = plan
+        .repooled
+        .iter()
+        .filter(|id| !facts.ordinals.contains_key(id));
+    found.extend(
+        strangers
+            .cloned()
+            .map(|trainer| Violation::NotHit { trainer }),
+    );
+    sound(&told, slots.into_iter(), None, found);
+}
+
+/// Whether a departure has hit a trainer, and its pause is not over.
+fn was_hit(record: &TrainerRecord, now: Timestamp) -> bool {
+    let pause_ms = (record.spec.rescale.down_s * 1000.0) as i64;
+    let fresh = |hit: Timestamp| now.since(hit).as_ms() <= pause_ms;
+    record.hit_at.is_some_and(fresh)
 }
 
 /// I7 and I8.
@@ -227,7 +332,7 @@ fn owners(plan: &Plan, facts: &Facts<'_>, found: &mut Vec<Violation>) {
     let mut listed = BTreeSet::new();
     for allocation in &plan.allocations {
         let trainer = &allocation.trainer;
-        if !facts.active.contains_key(trainer) || !listed.insert(trainer) {
+        if !facts.ordinals.contains_key(trainer) || !listed.insert(trainer) {
             found.push(Violation::NotActive {
                 trainer: trainer.clone(),
             });
@@ -261,94 +366,6 @@ fn owners(plan: &Plan, facts: &Facts<'_>, found: &mut Vec<Violation>) {
     }
 }
 
-/// I5 and I6.
-fn size_and_moves(
-    allocation: &lacuna_model::Allocation,
-    record: Option<&TrainerRecord>,
-    repooled: bool,
-    facts: &Facts<'_>,
-    found: &mut Vec<Violation>,
-) {
-    let Some(record) = record else { return };
-    let (min, max) = (record.spec.min_nodes, record.spec.max_nodes);
-    let nodes = allocation.nodes.len();
-    if nodes < min as usize || nodes > max as usize {
-        found.push(Violation::Size {
-            trainer: allocation.trainer.clone(),
-            nodes,
-            min,
-            max,
-        });
-    }
-    let before = facts.kept(record);
-    let after: BTreeSet<&NodeId> = allocation.nodes.iter().collect();
-    let lost = before.difference(&after).next();
-    let gained = after.difference(&before).next();
-    if let (Some(lost), Some(gained), false) = (lost, gained, repooled) {
-        found.push(Violation::Migration {
-            trainer: allocation.trainer.clone(),
-            lost: (*lost).clone(),
-            gained: (*gained).clone(),
-        });
-    }
-}
-
-/// I12.
-fn repooled(plan: &Plan, facts: &Facts<'_>, found: &mut Vec<Violation>) {
-    for (at, trainer) in plan.repooled.iter().enumerate() {
-        let again = plan.repooled.iter().skip(at + 1).any(|t| t == trainer);
-        let restarts = facts.active.get(trainer).is_some_and(|record| {
-            let left = facts.kept(record).len();
-            let pause_ms = (record.spec.rescale.down_s * 1000.0) as i64;
-            let fresh = |hit: Timestamp| plan.as_of.since(hit).as_ms() <= pause_ms;
-            left < record.nodes.len()
-                || left < record.spec.min_nodes as usize
-                || record.hit_at.is_some_and(fresh)
-        });
-        if again || !restarts {
-            found.push(Violation::NotHit {
-                trainer: trainer.clone(),
-            });
-        }
-    }
-}
-
-/// I9.
-fn trainer_report(
-    plan: &Plan,
-    context: &Context<'_>,
-    facts: &Facts<'_>,
-    found: &mut Vec<Violation>,
-) {
-    let mut verdicts = plan.report.trainers.iter();
-    let mut wrong = |trainer: &TrainerId, what: String| {
-        found.push(Violation::TrainerReport {
-            trainer: trainer.clone(),
-            what,
-        });
-    };
-    let active = context.trainers.iter().filter(|r| r.phase == Phase::Active);
-    for record in active {
-        let id = &record.spec.id;
-        let Some(verdict) = verdicts.next().filter(|v| v.trainer == *id) else {
-            return wrong(id, "its verdict is missing or out of order".to_owned());
-        };
-        let before = facts.kept(record).len();
-        if verdict.before as usize != before {
-            let said = verdict.before;
-            wrong(id, format!("it has {before} nodes, not {said}"));
-        }
-        let after = facts.owner.values().filter(|owner| **owner == id).count();
-        if verdict.after as usize != after {
-            let said = verdict.after;
-            wrong(id, format!("it gets {after} nodes, not {said}"));
-        }
-    }
-    if let Some(extra) = verdicts.next() {
-        wrong(&extra.trainer, "it has a verdict too many".to_owned());
-    }
-}
-
 /// I10.
 fn hole_report(plan: &Plan, facts: &Facts<'_>, found: &mut Vec<Violation>) {
     let mut wrong = |node: &NodeId, what: &str| {
@@ -367,7 +384,8 @@ fn hole_report(plan: &Plan, facts: &Facts<'_>, found: &mut Vec<Violation>) {
         if said != owner {
             wrong(node, "the verdict disagrees with the allocation");
         }
-        if let Some(record) = owner.and_then(|owner| facts.active.get(owner)) {
+        let ordinal = owner.and_then(|owner| facts.ordinals.get(owner));
+        if let Some(record) = ordinal.and_then(|&j| facts.active.get(j as usize)) {
             let kept = record.nodes.contains(node);
             if kept != matches!(verdict, HoleVerdict::Kept { .. }) {
                 wrong(node, "kept and assigned are confused");

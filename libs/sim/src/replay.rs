@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use lacuna_model::{Policy, Span, Stall, Timestamp, TrainerId, TrainerSpec};
+use lacuna_planner::check::Violation;
 use lacuna_planner::objective::ObjectiveError;
 use lacuna_planner::{Problem, Sizes};
 use lacuna_schedlog::ReadError;
@@ -83,13 +84,17 @@ pub enum SimError {
         /// When, seconds since the start.
         at_s: f64,
     },
-    /// The planner's answer is not allowed: a bug.
-    #[error("the planner gave sizes that are not allowed on {nodes} nodes: {counts:?}")]
-    Infeasible {
-        /// Nodes in the pool.
-        nodes: u32,
-        /// The answer.
-        counts: Vec<u32>,
+    /// A decision breaks an invariant: a bug. Trainers and nodes are those of the decision.
+    #[error(
+        "the decision at event {event}, {at_s} s after the start, breaks an invariant: {violation}"
+    )]
+    Unsound {
+        /// The number of the event, from 0.
+        event: u64,
+        /// When, seconds since the start.
+        at_s: f64,
+        /// The first invariant that it breaks.
+        violation: Violation<u32, u32>,
     },
     /// What is to be maximised makes no sense for a trainer.
     #[error(transparent)]
@@ -200,7 +205,7 @@ pub fn replay(
     let mut history = world.take_history();
     let times = std::mem::take(&mut decisions.times);
     let shortcuts = std::mem::take(&mut decisions.shortcuts);
-    let (unproven, verified) = (decisions.unproven, decisions.verified);
+    let (unproven, verified) = (decisions.unproven, decisions.verified());
     drop(decisions);
 
     let unfinished = !settings.endless && tally.trainers_done < trainers.len() as u64;

@@ -49,8 +49,8 @@ pub struct Verified {
     /// Largest relative difference in objective.
     pub worst_difference: f64,
     /// How many failed. Without forecasts: two exact methods differ by more than 1e-6. By forecasts:
-    /// the plan is not allowed, is not worth what it says (to 1e-6), is worth less than keeping all
-    /// as it is, or falls short by more than [`SHORT_OF_ONE`](Verified::SHORT_OF_ONE).
+    /// the plan is not worth what it says (to 1e-6), is worth less than keeping all as it is, or
+    /// falls short by more than [`SHORT_OF_ONE`](Verified::SHORT_OF_ONE).
     pub disagreements: u64,
     /// How many the MILP solver did not prove optimal within its time.
     pub unproven: u64,

@@ -10,7 +10,7 @@ mod recorder;
 mod run;
 mod tally;
 mod thin;
-mod verify;
+mod valuation;
 
 pub(crate) use decide::Decisions;
 pub(crate) use kinds::Kinds;

@@ -185,9 +185,8 @@ fn disagreement(replayed: &Replayed, settings: &Settings) -> Result<()> {
     let unproven = format!("{} solves were not proven optimal", verified.unproven);
     Err(CliError::failed(if settings.policy.forecasts() {
         format!(
-            "verify: {} of {} plans by forecasts are wrong: not allowed, not worth what they say (to \
-             1e-6), worth less than keeping all, or short of the programme over patterns by more than \
-             {}; in sum plans fall short by {}, allowed {}; {unproven}",
+            "verify: {} of {} plans by forecasts are wrong: not worth what they say (to 1e-6), worth less \
+             than keeping all, or short of the programme over patterns by more than {}; in sum plans fall short by {}, allowed {}; {unproven}",
             verified.disagreements,
             verified.decisions,
             percent(Verified::SHORT_OF_ONE),

@@ -1,5 +1,7 @@
 //! The whole decision: proposals are carried out, and the best is taken.
 
+use std::iter::repeat;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Item, Problem, dp};
@@ -90,6 +92,16 @@ pub struct Request<'a> {
     pub owners: &'a [Option<u32>],
     /// When nodes leave.
     pub scenarios: &'a Scenarios,
+}
+
+impl<'a> Request<'a> {
+    /// The trainers as members.
+    pub fn members(&self) -> impl Iterator<Item = Member<'a>> {
+        let hit = self.hit.iter().copied().chain(repeat(false));
+        let start_s = self.start_s.iter().copied().chain(repeat(0.0));
+        let trainers = self.trainers.iter().zip(hit.zip(start_s));
+        trainers.map(|(item, (hit, start_s))| Member { item, hit, start_s })
+    }
 }
 
 /// Which sizes of bound trainers were tried.
@@ -238,12 +250,11 @@ impl Joint {
     }
 
     fn members<'a>(&self, request: &Request<'a>) -> Vec<Member<'a>> {
-        let of = |(j, item): (usize, &'a Item)| Member {
-            item,
-            hit: self.settings.repool && request.hit.get(j).copied().unwrap_or(false),
-            start_s: request.start_s.get(j).copied().unwrap_or(0.0),
+        let repooled = |member: Member<'a>| Member {
+            hit: self.settings.repool && member.hit,
+            ..member
         };
-        request.trainers.iter().enumerate().map(of).collect()
+        request.members().map(repooled).collect()
     }
 
     /// The sizes that bound trainers are to have: what they have, or what would be best if

@@ -3,7 +3,11 @@
 use lacuna_model::{
     Allocation, Generation, HoleVerdict, NodeChoice, Plan, Policy, Timestamp, TrainerId,
 };
-use lacuna_planner::check::{Context, check};
+use lacuna_planner::check::{Context, check, check_decision};
+use lacuna_planner::choose::Slot;
+use lacuna_planner::decider::{Candidate, Decider, Decision, Situation};
+use lacuna_planner::kind::{Costs, Kind};
+use lacuna_planner::objective::Objective;
 
 use crate::language::{Case, case, node};
 
@@ -168,4 +172,91 @@ fn i11_an_allocation_that_is_empty_or_not_sorted() {
     assert_eq!(broken(|plan| plan.allocations[0].nodes.swap(0, 1)), [11]);
     let numbers = broken(|plan| plan.allocations[1].nodes.clear());
     assert!(numbers.contains(&11), "{numbers:?}");
+}
+
+#[test]
+fn i12_other_nodes_for_a_trainer_that_nothing_has_hit() {
+    assert_eq!(broken(|plan| plan.repooled.push(trainer("a"))), [12]);
+    assert_eq!(broken(|plan| plan.repooled.push(trainer("stranger"))), [12]);
+}
+
+/// The numbers of the invariants that a decision breaks after a mutation, of it or of what it was
+/// made for: two candidates of 2 to 3 and of 1 to 2 nodes have two and one of six slots.
+fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Option<u32>, &mut Decision)) -> Vec<u32> {
+    let case = sound().0;
+    let candidate = |(record, held): (&lacuna_model::TrainerRecord, u32)| {
+        let spec = &record.spec;
+        let kind = Kind::new(spec, Costs::of(spec), &Objective::Throughput, 120.0).unwrap();
+        kind.candidate(held, false, None)
+    };
+    let candidates: Vec<_> = case.trainers.iter().zip([2, 1]).map(candidate).collect();
+    let owners = [Some(0), Some(0), Some(1), None, None, None];
+    let slots = owners.map(|owner| Slot { since_ms: 0, owner });
+    let posed = Situation {
+        candidates: &candidates,
+        slots: &slots,
+        users: None,
+        max_change: None,
+        foretold: None,
+        doubt: None,
+    };
+    let mut decision = Decider::default().decide(&posed, &|| 0.0);
+    assert_eq!(decision.sizes.counts, [3, 2]);
+    let (mut limit, mut changed) = (None, candidates.clone());
+    mutate(&mut changed, &mut limit, &mut decision);
+    let situation = Situation {
+        candidates: &changed,
+        max_change: limit,
+        ..posed
+    };
+    let found = check_decision(&situation, &decision);
+    found.iter().map(|violation| violation.number()).collect()
+}
+
+/// Swaps the first slots of two owners.
+fn swap(decision: &mut Decision, a: Option<u32>, b: Option<u32>) {
+    let at = |owner| decision.owners.iter().position(|o| *o == owner).unwrap();
+    let (a, b) = (at(a), at(b));
+    decision.owners.swap(a, b);
+}
+
+#[test]
+fn a_sound_decision_passes_and_a_broken_one_does_not() {
+    let found = unsound(|_, _, _| {});
+    assert!(found.is_empty(), "{found:?}");
+    // A slot changes hands that its trainer could have kept.
+    assert_eq!(unsound(|_, _, d| swap(d, Some(0), Some(1))), [6, 6]);
+    assert_eq!(unsound(|_, _, d| swap(d, Some(0), None)), [6]);
+    // A size outside the bounds, told as it is.
+    let shrunk = unsound(|_, _, d| {
+        d.owners
+            .iter_mut()
+            .filter(|o| **o == Some(0))
+            .skip(1)
+            .for_each(|o| *o = None);
+        d.sizes.counts[0] = 1;
+    });
+    assert_eq!(shrunk, [5]);
+    // What would be charged is not what the slots say, after and before.
+    assert_eq!(unsound(|_, _, d| d.sizes.counts[1] = 1), [9]);
+    assert_eq!(
+        unsound(|candidates, _, _| candidates[0].item.current = 3),
+        [9]
+    );
+    // A change beyond the limit, but for one that cannot stay as it is.
+    assert_eq!(unsound(|_, limit, _| *limit = Some(0)), [13, 13]);
+    let gives_up = unsound(|candidates, limit, d| {
+        *limit = Some(1);
+        candidates[0].item.min = 3;
+        d.owners
+            .iter_mut()
+            .filter(|o| **o == Some(0))
+            .for_each(|o| *o = None);
+        d.sizes.counts[0] = 0;
+    });
+    assert!(gives_up.is_empty(), "{gives_up:?}");
+    // Owners and sizes that are of something else.
+    assert_eq!(unsound(|_, _, d| d.owners[5] = Some(2)), [14]);
+    assert_eq!(unsound(|_, _, d| drop(d.owners.pop())), [15]);
+    assert_eq!(unsound(|_, _, d| d.sizes.counts.push(0)), [15]);
 }

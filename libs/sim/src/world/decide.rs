@@ -3,23 +3,22 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{Outcome, Policy};
-use lacuna_planner::counts::{self, MilpOptions};
+use lacuna_planner::check::check_decision;
+use lacuna_planner::counts::MilpOptions;
 use lacuna_planner::decider::{
-    Candidate, Decider, Decision as Decided, Settings as DeciderSettings, Situation,
+    Decider, Decision as Decided, Settings as DeciderSettings, Situation,
 };
-use lacuna_planner::foresight::{self, Foreseen};
-use lacuna_planner::{Sizes, dp, patterns};
+use lacuna_planner::foresight;
 
-use super::verify::Examined;
+use super::valuation::{self, Valuation};
 use crate::{Decision, Model, Settings, SimError, SolveTimes, Verified, published};
 
 /// Makes decisions and keeps what they took.
 pub(crate) struct Decisions<'a, 's> {
     decider: Decider,
     model: Model,
-    verify: bool,
-    /// The exact method that verification compares with.
-    oracle: dp::Solver,
+    /// Values of the decisions, if they are verified.
+    valuation: Option<Valuation>,
     stopwatch: &'a dyn Fn() -> f64,
     /// Where each decision is shown, if anywhere.
     save: Option<&'a mut (dyn FnMut(&Decision<'_>) + 's)>,
@@ -29,10 +28,6 @@ pub(crate) struct Decisions<'a, 's> {
     pub(crate) shortcuts: BTreeMap<String, u64>,
     /// Decisions whose optimality the solver did not prove within its bounds.
     pub(crate) unproven: u64,
-    /// What comparing two methods gave.
-    pub(crate) verified: Option<Verified>,
-    /// Plans by forecasts that were verified.
-    examined: Examined,
 }
 
 /// What happened when a decision is asked for.
@@ -48,12 +43,6 @@ pub(crate) struct Event<'a> {
     pub(crate) nodes: &'a [u32],
 }
 
-/// Two exact methods agree if their objectives differ by no more than this, relatively.
-pub(super) const AGREEMENT: f64 = 1e-6;
-
-/// Verification wants proof, so it waits for it.
-const VERIFY_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
-
 /// What the planner's decider is told by the settings of a replay.
 fn decider(settings: &Settings) -> Decider {
     Decider::new(DeciderSettings {
@@ -62,7 +51,7 @@ fn decider(settings: &Settings) -> Decider {
         horizon: settings.horizon,
         seed: settings.seed,
         milp: MilpOptions {
-            time_limit: VERIFY_LIMIT,
+            time_limit: valuation::TIME_LIMIT,
             ..MilpOptions::default()
         },
         foresight: foresight::Settings {
@@ -78,15 +67,12 @@ impl<'a, 's> Decisions<'a, 's> {
         Self {
             decider: decider(settings),
             model: settings.model,
-            verify: settings.verify,
-            oracle: dp::Solver::new(),
+            valuation: settings.verify.then(Valuation::default),
             stopwatch,
             save: None,
             times: SolveTimes::default(),
             shortcuts: BTreeMap::new(),
             unproven: 0,
-            verified: settings.verify.then(Verified::default),
-            examined: Examined::default(),
         }
     }
 
@@ -101,11 +87,16 @@ impl<'a, 's> Decisions<'a, 's> {
         self.save.is_some()
     }
 
+    /// What verification gave, if it was asked for.
+    pub(crate) fn verified(&self) -> Option<Verified> {
+        self.valuation.as_ref().map(|valuation| valuation.verified)
+    }
+
     /// Decides which candidate gets which slot at an event. What `event` tells beside its number is
     /// only for showing the decision.
     ///
     /// # Errors
-    /// [`SimError::Infeasible`] if the answer is not allowed.
+    /// [`SimError::Unsound`] if the decision breaks an invariant.
     pub(crate) fn decide(
         &mut self,
         event: &Event<'_>,
@@ -118,15 +109,9 @@ impl<'a, 's> Decisions<'a, 's> {
         };
         let seconds = (self.stopwatch)() - before;
         self.times.add(seconds);
-        let foreseen = decided.foreseen.as_deref();
-        if foreseen.is_some() && self.shows() {
+        sound(event, situation, &decided)?;
+        if decided.foreseen.is_some() && self.shows() {
             self.decider.pose(situation);
-        }
-        if !is_feasible(situation, &decided.sizes) {
-            return Err(SimError::Infeasible {
-                nodes: situation.slots.len() as u32,
-                counts: decided.sizes.counts,
-            });
         }
         if let Some(save) = &mut self.save {
             save(&Decision {
@@ -141,11 +126,8 @@ impl<'a, 's> Decisions<'a, 's> {
             });
         }
         self.count(&decided);
-        if self.verify {
-            match foreseen {
-                Some(foreseen) => self.compare_jointly(foreseen),
-                None => self.compare(&decided.sizes),
-            }
+        if let Some(valuation) = &mut self.valuation {
+            valuation.look(&self.decider, &decided, self.stopwatch);
         }
         Ok(decided)
     }
@@ -185,63 +167,52 @@ impl<'a, 's> Decisions<'a, 's> {
             self.shortcuts.insert(name.to_owned(), 1);
         }
     }
+}
 
-    /// Holds the decision against the rules, its own value, and the program over patterns and its
-    /// bound, with classes so fine that they hold like nodes alone.
-    fn compare_jointly(&mut self, foreseen: &Foreseen) {
-        let options = patterns::Options {
-            classes: usize::MAX,
-            time_limit: VERIFY_LIMIT,
-            ..patterns::Options::new(self.stopwatch)
-        };
-        let (request, plan) = (foreseen.request(), &foreseen.assignment);
-        let plans = [plan.owners.as_slice()];
-        let settings = &foreseen.settings;
-        let (better, answer) = patterns::decide(&request, settings, plan.salvage, &plans, &options);
-        let verified = self.verified.get_or_insert_default();
-        verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
-        self.examined
-            .look((&request, settings), plan, (&better, &answer), verified);
-    }
-
-    /// Solves once more by the other exact method, whole: without any short cut, since those
-    /// rest on the same bound as the dynamic program.
-    fn compare(&mut self, sizes: &Sizes) {
-        let whole = MilpOptions {
-            shortcuts: false,
-            time_limit: VERIFY_LIMIT,
-            ..MilpOptions::default()
-        };
-        let problem = self.decider.problem();
-        let policy = self.decider.settings().policy;
-        let (milp, solve) = counts::solve(problem, &whole);
-        let dp = match policy {
-            Policy::Dp | Policy::Auto => sizes.objective,
-            _ => self.oracle.solve(problem).objective,
-        };
-        let mut worst = difference(dp, milp.objective);
-        if policy == Policy::Milp {
-            worst = worst.max(difference(sizes.objective, milp.objective));
-        }
-        let verified = self.verified.get_or_insert_default();
-        verified.decisions += 1;
-        verified.unproven += u64::from(solve.outcome != Outcome::Optimal);
-        verified.worst_difference = verified.worst_difference.max(worst);
-        verified.disagreements += u64::from(worst > AGREEMENT);
+/// Fails at the first invariant that a decision breaks.
+fn sound(event: &Event<'_>, situation: &Situation<'_>, decided: &Decided) -> Result<(), SimError> {
+    match check_decision(situation, decided).into_iter().next() {
+        None => Ok(()),
+        Some(violation) => Err(SimError::Unsound {
+            event: event.number,
+            at_s: event.at_s,
+            violation,
+        }),
     }
 }
 
-/// Whether sizes are allowed: each to its trainer, and no more nodes in all than there are.
-fn is_feasible(situation: &Situation<'_>, sizes: &Sizes) -> bool {
-    let allowed =
-        |(candidate, &n): (&Candidate, &u32)| candidate.item.may_become(n, situation.max_change);
-    let total: u64 = sizes.counts.iter().map(|&n| u64::from(n)).sum();
-    sizes.counts.len() == situation.candidates.len()
-        && total <= situation.slots.len() as u64
-        && situation.candidates.iter().zip(&sizes.counts).all(allowed)
-}
+#[cfg(test)]
+mod tests {
+    use lacuna_planner::choose::Slot;
 
-/// Relative difference of two objectives, by the larger of them and 1.
-fn difference(a: f64, b: f64) -> f64 {
-    (a - b).abs() / a.abs().max(b.abs()).max(1.0)
+    use super::*;
+
+    #[test]
+    fn a_decision_that_is_not_sound_ends_a_replay() {
+        let slots = [Slot {
+            since_ms: 0,
+            owner: None,
+        }];
+        let situation = Situation {
+            candidates: &[],
+            slots: &slots,
+            users: None,
+            max_change: None,
+            foretold: None,
+            doubt: None,
+        };
+        let event = Event {
+            number: 7,
+            at_s: 90.0,
+            lives: &[],
+            nodes: &[3],
+        };
+        let mut decided = Decider::default().decide(&situation, &|| 0.0);
+        sound(&event, &situation, &decided).unwrap();
+        decided.owners[0] = Some(0);
+        let error = sound(&event, &situation, &decided).unwrap_err();
+        let told = "the decision at event 7, 90 s after the start, breaks an invariant: I14: node 0 \
+                    goes to candidate 0, and there is none";
+        assert_eq!(error.to_string(), told);
+    }
 }

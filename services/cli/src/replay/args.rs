@@ -106,9 +106,9 @@ pub(crate) struct ReplayArgs {
     dedicated: DedicatedArg,
     /// Solve every decision a second time, and fail (exit code 1) if that shows one wrong. Without
     /// forecasts: by dp and by milp (whole, gap 0), whose objectives must agree to 1e-6. With
-    /// forecasts, each plan must be allowed, be worth what it says (found again from its nodes, to
-    /// 1e-6), be worth no less than keeping all, and fall short of the programme over patterns,
-    /// which starts from it, by no more than 25 %; and all in sum by no more than 2 %
+    /// forecasts, each plan must be worth what it says (found again from its nodes, to 1e-6), be
+    /// worth no less than keeping all, and fall short of the programme over patterns, which starts
+    /// from it, by no more than 25 %; and all in sum by no more than 2 %
     #[arg(long, help_heading = SHOWS)]
     verify: bool,
     /// Print exactly one JSON value
