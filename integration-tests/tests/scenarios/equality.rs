@@ -305,6 +305,7 @@ fn unlike(at: Timestamp) -> Vec<TrainerSpec> {
         let rate = |n: u32| 40.0 * scale * f64::from(n).powf(0.7 + 0.05 * f64::from(number % 5));
         let points: Vec<(u32, f64)> = (1..=max).map(|n| (n, rate(n))).collect();
         TrainerSpec {
+            owner: (number % 4 != 3).then(|| format!("u{}", number % 4)),
             submit: at,
             min_nodes: min,
             max_nodes: max,
@@ -349,6 +350,16 @@ async fn services_and_replay_make_the_same_plans() {
 #[tokio::test(flavor = "multi_thread")]
 async fn services_and_replay_make_the_same_plans_by_deadlines() {
     generated("deadline").check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_and_replay_make_the_same_plans_by_service_attained() {
+    generated("least-attained").check().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn services_and_replay_make_the_same_plans_by_fairness_between_owners() {
+    generated("fair").check().await;
 }
 
 /// The first submission of the recorded trainers.

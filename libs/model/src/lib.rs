@@ -3,6 +3,7 @@
 //! Everything here is plain data with validation at construction; nothing does I/O and
 //! nothing reads a clock. All other crates speak in these types.
 
+mod attained;
 mod command;
 mod controls;
 mod curve;
@@ -19,6 +20,7 @@ mod reason;
 mod time;
 mod trainer;
 
+pub use attained::{Attained, HALF_LIFE};
 pub use command::{Action, Activity, AgentStatus, Assignment, Command, Member, Progress};
 pub use controls::{
     Controls, ControlsChange, Drain, LimitInForce, Pause, UseLimit, UseState, UseWindow, WithheldBy,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Measured, NodeId, RunId, Timestamp, TrainerSpec};
+use crate::{Attained, Measured, NodeId, RunId, Timestamp, TrainerSpec};
 
 /// Where a trainer is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -167,6 +167,10 @@ pub struct TrainerRecord {
     pub started: Option<Timestamp>,
     /// When it reached a final phase.
     pub ended: Option<Timestamp>,
+    /// Service attained: its own in its record, that of its owner over all trainers in what plans
+    /// are made from.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub attained: Attained,
     /// Why its last process ended, or why it is in this phase.
     #[serde(default)]
     pub reason: String,
@@ -211,6 +215,7 @@ impl TrainerRecord {
             hit_at: None,
             started: None,
             ended: None,
+            attained: Attained::default(),
             reason: String::new(),
             failures: 0,
             loss: None,

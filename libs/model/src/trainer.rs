@@ -129,6 +129,9 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
+/// Priorities count up to here.
+const PRIORITIES: i32 = 16;
+
 /// A malleable training job: what its owner submits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainerSpec {
@@ -275,6 +278,28 @@ impl TrainerSpec {
         } else {
             0.0
         }
+    }
+
+    /// How much its work counts beside that of others: its weight, else 2 to the power of its
+    /// priority, at most 16 up or down.
+    #[must_use]
+    pub fn effective_weight(&self) -> f64 {
+        let by_priority = || f64::from(self.priority.clamp(-PRIORITIES, PRIORITIES)).exp2();
+        self.weight.unwrap_or_else(by_priority)
+    }
+
+    /// The service that so many samples are: samples over samples/s on one node and weight, so
+    /// seconds of one node for weight 1.
+    #[must_use]
+    pub fn service_s(&self, samples: f64) -> f64 {
+        let unit = self.throughput.at(1) * self.effective_weight();
+        if unit > 0.0 { samples / unit } else { 0.0 }
+    }
+
+    /// Whose service and share its own are part of. A trainer without an owner is its own.
+    #[must_use]
+    pub fn owner_or_self(&self) -> &str {
+        self.owner.as_deref().unwrap_or(self.id.as_str())
     }
 
     /// Seconds, at the rate after it, that a start from no nodes stalls. Without a value a

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lacuna_model::{RescaleCost, TrainerSpec};
 
 use crate::decider::Candidate;
-use crate::objective::{Objective, ObjectiveError, State, Worth, weight};
+use crate::objective::{Objective, ObjectiveError, State, Worth};
 use crate::problem::Item;
 
 /// A start has at least this part of the value of its size, so that it is better than none.
@@ -56,8 +56,6 @@ pub struct Kind {
     costs: Costs,
     /// Value of a start, as part of the value of its size over the horizon of a decision.
     start: f64,
-    /// Samples/s on one node for weight 1: what service is counted in.
-    unit: f64,
     weight: f64,
 }
 
@@ -105,7 +103,6 @@ impl Kind {
         } else {
             1.0
         };
-        let weight = weight(spec);
         Ok(Self {
             min: spec.min_nodes,
             max: spec.max_nodes,
@@ -114,8 +111,7 @@ impl Kind {
             worth,
             costs,
             start,
-            unit: spec.throughput.at(1) * weight,
-            weight,
+            weight: spec.effective_weight(),
         })
     }
 
@@ -163,16 +159,6 @@ impl Kind {
     #[must_use]
     pub const fn weight(&self) -> f64 {
         self.weight
-    }
-
-    /// Service in this many samples ([`crate::objective::Service`]).
-    #[must_use]
-    pub fn service(&self, samples: f64) -> f64 {
-        if self.unit > 0.0 {
-            samples / self.unit
-        } else {
-            0.0
-        }
     }
 
     /// Whether what is maximised never changes.

@@ -16,9 +16,8 @@
 //! | [`Objective::Fair`] | `S_j(n)`, shared out by [`crate::fair`] with shares `w_j` |
 //! | [`Objective::Expression`] | whatever is written, see [`Expression`] |
 //!
-//! The weight is what the owner asked for ([`TrainerSpec::weight`]), else 2 to the power of the
-//! priority (at most 16 up or down), so 1 if neither is set. Multiplying all weights by one
-//! factor changes nothing.
+//! The weight is [`effective_weight`](lacuna_model::TrainerSpec::effective_weight). Multiplying all
+//! weights by one factor changes nothing.
 //!
 //! The last four depend on how far a trainer has come. [`Worth`] keeps what does not change,
 //! and says when its table does.
@@ -35,12 +34,12 @@ mod worth;
 use std::fmt;
 use std::str::FromStr;
 
-use lacuna_model::{TrainerId, TrainerSpec};
+use lacuna_model::TrainerId;
 use serde::{Deserialize, Serialize};
 
 pub use expression::Expression;
 pub use named::NamedExpressions;
-pub use service::{HALF_LIFE_S, SERVICE_UNIT_S, Service};
+pub use service::{SERVICE_UNIT_S, Service};
 pub use urgency::{LOST, MOST_URGENT, urgency};
 pub use worth::{State, Worth};
 
@@ -110,16 +109,6 @@ pub enum ObjectiveError {
         /// What is wrong there and what was expected.
         what: String,
     },
-}
-
-/// Priorities count up to here.
-const PRIORITIES: i32 = 16;
-
-/// How much the work of a trainer counts beside that of others.
-#[must_use]
-pub fn weight(spec: &TrainerSpec) -> f64 {
-    spec.weight
-        .unwrap_or_else(|| f64::from(spec.priority.clamp(-PRIORITIES, PRIORITIES)).exp2())
 }
 
 /// Objectives that have a name.

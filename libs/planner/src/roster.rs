@@ -1,12 +1,12 @@
 //! The trainers of a live cluster as candidates: what is kept of each from decision to decision.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use lacuna_model::{Phase, Pool, TrainerId, TrainerRecord, TrainerSpec, Work};
+use lacuna_model::{Pool, TrainerId, TrainerRecord, TrainerSpec, Work};
 
 use crate::decider::{Candidate, Users};
 use crate::kind::{Costs, Kind, Values};
-use crate::objective::{Objective, ObjectiveError, State, weight};
+use crate::objective::{Objective, ObjectiveError, State};
 use crate::translate::Translated;
 
 /// What is kept of the trainers that are listed.
@@ -55,17 +55,13 @@ impl Roster {
         pool: &Pool,
     ) -> Vec<Candidate> {
         self.refused.clear();
-        let attained = match self.objective {
-            Objective::LeastAttained => attained(trainers),
-            _ => BTreeMap::new(),
-        };
         let records = case
             .trainers
             .iter()
             .filter_map(|&place| trainers.get(place));
         let least_attained = records
             .clone()
-            .map(|record| of(&attained, record))
+            .map(|record| record.attained.by(pool.as_of))
             .fold(f64::INFINITY, f64::min);
         self.known
             .retain(|id, _| trainers.iter().any(|record| record.spec.id == *id));
@@ -77,7 +73,7 @@ impl Roster {
                     Work::Samples(work) => work - record.samples() + record.owed,
                     Work::UntilExit => 0.0,
                 },
-                attained: of(&attained, record),
+                attained: record.attained.by(pool.as_of),
                 least_attained,
             };
             candidates.extend(self.candidate(record, held, is_hit(record, held, pool), &state));
@@ -136,9 +132,9 @@ fn is_hit(record: &TrainerRecord, held: u32, pool: &Pool) -> bool {
 }
 
 /// The owner of each trainer of a case as a number, and the share of each owner: the largest
-/// weight of its trainers. Trainers without an owner have one in common.
+/// weight of its trainers.
 pub(crate) fn users(case: &Translated, trainers: &[TrainerRecord]) -> Users {
-    let mut numbers: HashMap<Option<&str>, usize> = HashMap::new();
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
     let mut users = Users::default();
     let records = case
         .trainers
@@ -146,36 +142,12 @@ pub(crate) fn users(case: &Translated, trainers: &[TrainerRecord]) -> Users {
         .filter_map(|&place| trainers.get(place));
     for record in records {
         let next = numbers.len();
-        let number = *numbers.entry(record.spec.owner.as_deref()).or_insert(next);
+        let number = *numbers.entry(record.spec.owner_or_self()).or_insert(next);
         users.shares.resize(numbers.len(), 0.0);
         if let Some(share) = users.shares.get_mut(number) {
-            *share = share.max(weight(&record.spec));
+            *share = share.max(record.spec.effective_weight());
         }
         users.of.push(number as u32);
     }
     users
-}
-
-/// Service of each owner, over all trainers that are still listed: samples done, over samples/s
-/// on one node and weight. (Unlike a replay's, it does not decay: control forgets trainers.)
-fn attained(trainers: &[TrainerRecord]) -> BTreeMap<Option<&str>, f64> {
-    let mut attained = BTreeMap::new();
-    for record in trainers {
-        if record.phase == Phase::Queued {
-            continue;
-        }
-        let unit = record.spec.throughput.at(1) * weight(&record.spec);
-        let service = if unit > 0.0 {
-            record.samples() / unit
-        } else {
-            0.0
-        };
-        *attained.entry(record.spec.owner.as_deref()).or_insert(0.0) += service;
-    }
-    attained
-}
-
-fn of(attained: &BTreeMap<Option<&str>, f64>, record: &TrainerRecord) -> f64 {
-    let owner = record.spec.owner.as_deref();
-    attained.get(&owner).copied().unwrap_or(0.0)
 }

@@ -19,6 +19,8 @@
 //!   one moment, and `rate_after * start_s` when it starts from no nodes. The cost is stall
 //!   debt in samples, which the next run pays first. It is charged to simulated trainers alone:
 //!   what programs lose is measured ([`crate::measure`]).
+//! - Samples count as service at the moment that their report is of ([`lacuna_model::Attained`]);
+//!   what is done again is taken back.
 //! - A trainer that a departure has hit restarts anyway. A plan for it begins the pause again,
 //!   which costs what was paid of it so far: nothing at the moment of the departure.
 
@@ -197,6 +199,7 @@ impl Account {
         at: Timestamp,
         allowance: Span,
     ) -> bool {
+        let known = record.samples();
         let before = record.nodes.len() as u32;
         let simulated = matches!(record.spec.launch, Launch::Simulated);
         let credit = Credit::of(record);
@@ -231,6 +234,7 @@ impl Account {
         record.samples_before += counted;
         record.samples_run = 0.0;
         record.saved_run = 0.0;
+        serve(record, known, at);
 
         let again = matches!(change, Change::Lost { at } if self.lost_at == Some(at));
         let rates = Rates {
@@ -269,8 +273,16 @@ impl Account {
         matches!(change, Change::Lost { .. }) && !again
     }
 
-    /// Counts a report of the trainer's present run or of one that has just ended.
+    /// Counts a report of the trainer's present run or of one that has just ended, and the service
+    /// that it tells of.
     pub fn report(&mut self, record: &mut TrainerRecord, report: &Progress) -> Counted {
+        let known = record.samples();
+        let counted = self.count(record, report);
+        serve(record, known, report.at);
+        counted
+    }
+
+    fn count(&mut self, record: &mut TrainerRecord, report: &Progress) -> Counted {
         let sane = |x: f64| x.is_finite() && x >= 0.0;
         let saved = report.saved.unwrap_or_default();
         if !sane(report.samples) || !sane(report.owed) || !sane(saved) {
@@ -335,6 +347,14 @@ impl Account {
             }
             Some(_) | None => Counted::Late,
         }
+    }
+}
+
+/// Books the samples beyond `known` as service.
+fn serve(record: &mut TrainerRecord, known: f64, at: Timestamp) {
+    let more = record.samples() - known;
+    if more != 0.0 {
+        record.attained.add(record.spec.service_s(more), at);
     }
 }
 

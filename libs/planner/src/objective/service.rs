@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 
-/// Service is forgotten by half in this time, seconds: seven days, as Slurm's fair share
-/// (`PriorityDecayHalfLife`).
-pub const HALF_LIFE_S: f64 = 7.0 * 86_400.0;
+use lacuna_model::{Attained, Timestamp};
 
 /// Service below this makes no difference, seconds on one node: an hour.
 pub const SERVICE_UNIT_S: f64 = 3600.0;
 
-/// The service that each owner has attained: samples done, over samples/s on one node and
-/// weight, so seconds of one node for weight 1; decaying with [`HALF_LIFE_S`].
+/// The service that each owner has [`Attained`], over all its trainers. Control keeps it in the
+/// trainers' records, a replay here.
 ///
 /// The factor of an owner is `(a_min + h) / (a + h)` with `a` its service, `a_min` the least of
 /// all owners present, `h` an hour: 1 for the one that has got least, a half for one that has
@@ -19,8 +17,7 @@ pub const SERVICE_UNIT_S: f64 = 3600.0;
 #[derive(Debug, Clone, Default)]
 pub struct Service {
     owners: HashMap<String, usize>,
-    /// Service and the second at which it was counted.
-    attained: Vec<(f64, f64)>,
+    attained: Vec<Attained>,
 }
 
 impl Service {
@@ -31,25 +28,23 @@ impl Service {
         }
         let number = self.attained.len();
         self.owners.insert(name.to_owned(), number);
-        self.attained.push((0.0, 0.0));
+        self.attained.push(Attained::default());
         number
     }
 
-    /// Books service; `now_s` never decreases.
-    pub fn add(&mut self, owner: usize, service: f64, now_s: f64) {
-        let before = self.attained(owner, now_s);
-        if let Some(entry) = self.attained.get_mut(owner) {
-            *entry = ((before + service).max(0.0), now_s);
+    /// Books service, seconds; an owner without a number has none.
+    pub fn add(&mut self, owner: usize, service_s: f64, now: Timestamp) {
+        if let Some(attained) = self.attained.get_mut(owner) {
+            attained.add(service_s, now);
         }
     }
 
-    /// What an owner has attained by now.
+    /// What an owner has attained by now, seconds.
     #[must_use]
-    pub fn attained(&self, owner: usize, now_s: f64) -> f64 {
-        let Some(&(service, at_s)) = self.attained.get(owner) else {
-            return 0.0;
-        };
-        service * (-(now_s - at_s).max(0.0) / HALF_LIFE_S).exp2()
+    pub fn attained(&self, owner: usize, now: Timestamp) -> f64 {
+        self.attained
+            .get(owner)
+            .map_or(0.0, |attained| attained.by(now))
     }
 
     /// The factor of an owner that has attained `own`, where the least of those present is
@@ -65,14 +60,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn service_decays_and_is_kept_by_owner() {
+    fn service_is_kept_by_owner() {
+        let now = Timestamp::from_unix(0);
         let mut service = Service::default();
         let (a, b) = (service.owner("a"), service.owner("b"));
         assert_eq!((service.owner("a"), service.owner("b")), (a, b));
-        service.add(a, 1000.0, 0.0);
-        service.add(a, 500.0, HALF_LIFE_S);
-        assert_eq!(service.attained(a, HALF_LIFE_S), 1000.0);
-        assert_eq!(service.attained(b, HALF_LIFE_S), 0.0);
+        service.add(a, 1000.0, now);
+        assert_eq!(service.attained(a, now), 1000.0);
+        assert_eq!(service.attained(b, now), 0.0);
         assert_eq!(Service::factor(3600.0, 0.0), 0.5);
         assert_eq!(Service::factor(0.0, 0.0), 1.0);
     }

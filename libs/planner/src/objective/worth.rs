@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lacuna_model::{Timestamp, TrainerId, TrainerSpec, Work};
 
 use super::program::Values;
-use super::{Expression, Objective, ObjectiveError, Service, urgency, weight};
+use super::{Expression, Objective, ObjectiveError, Service, urgency};
 
 /// How far a trainer has come, for objectives that look at it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,9 +14,9 @@ pub struct State {
     pub now: Timestamp,
     /// Work left, samples.
     pub samples_left: f64,
-    /// What its owner has attained ([`Service`]).
+    /// What its owner has attained ([`Service`]), seconds.
     pub attained: f64,
-    /// The least that any owner present has attained.
+    /// The least that any owner present has attained, seconds.
     pub least_attained: f64,
 }
 
@@ -51,7 +51,9 @@ enum Rule {
 /// What an expression may name of a trainer.
 #[derive(Debug, Clone, PartialEq)]
 struct Facts {
+    /// Samples/s on 0, 1, 2, ... nodes.
     rates: Vec<f64>,
+    rate1: f64,
     weight: f64,
     priority: f64,
     min: u32,
@@ -87,9 +89,9 @@ impl Worth {
             Objective::ScalingEfficiency | Objective::Fair => {
                 fixed(spec.throughput.speedup().table(max).into())
             }
-            Objective::Weighted => fixed(weighted(weight(spec))),
+            Objective::Weighted => fixed(weighted(spec.effective_weight())),
             Objective::Deadline => Self {
-                table: weighted(weight(spec)),
+                table: weighted(spec.effective_weight()),
                 rule: match (spec.deadline, spec.work) {
                     (Some(at), Work::Samples(_)) => Rule::Deadline {
                         at,
@@ -99,7 +101,7 @@ impl Worth {
                 },
             },
             Objective::LeastAttained => Self {
-                table: weighted(weight(spec)),
+                table: weighted(spec.effective_weight()),
                 rule: Rule::LeastAttained,
             },
             Objective::Expression(expression) => Self::of_expression(spec, expression)?,
@@ -109,7 +111,8 @@ impl Worth {
     fn of_expression(spec: &TrainerSpec, expression: &Expression) -> Result<Self, ObjectiveError> {
         let facts = Facts {
             rates: spec.throughput.table(spec.max_nodes),
-            weight: weight(spec),
+            rate1: spec.throughput.at(1),
+            weight: spec.effective_weight(),
             priority: f64::from(spec.priority),
             min: spec.min_nodes,
             max: spec.max_nodes,
@@ -207,20 +210,18 @@ impl Facts {
         trainer: &TrainerId,
         samples_left: f64,
     ) -> Result<Arc<[f64]>, ObjectiveError> {
-        let rate = |n: usize| self.rates.get(n).copied().unwrap_or(0.0);
-        let rate1 = rate(1);
         let mut stack = Vec::new();
         (0..=self.max)
-            .map(|n| {
+            .zip(&self.rates)
+            .map(|(n, &rate)| {
                 if n > 0 && n < self.min {
                     return Ok(0.0);
                 }
-                let rate = rate(n as usize);
                 let values: Values = [
                     f64::from(n),
                     rate,
-                    rate1,
-                    rate / rate1,
+                    self.rate1,
+                    rate / self.rate1,
                     self.weight,
                     self.priority,
                     f64::from(self.min),

@@ -1,6 +1,6 @@
 //! An objective of the whole cluster, applied to trainers as control lists them.
 
-use lacuna_model::{Generation, Policy, Timestamp, Work};
+use lacuna_model::{Attained, Generation, Policy, Span, Timestamp, Work};
 use lacuna_planner::check::check;
 use lacuna_planner::{Planner, Settings};
 
@@ -62,10 +62,19 @@ fn who_has_had_least_goes_first() {
         record.spec.owner = Some(owner.to_owned());
         record.spec.work = Work::Samples(1e12);
     }
-    case.trainers[0].samples_before = case.trainers[0].spec.throughput.at(1) * 1e5;
+    let now = case.pool.as_of;
+    case.trainers[0].attained.add(1e5, now);
     assert_eq!(sizes(&case, "least-attained"), [0, 4]);
-    case.trainers[1].samples_before = case.trainers[1].spec.throughput.at(1) * 2e5;
+    case.trainers[1].attained.add(2e5, now);
     assert_eq!(sizes(&case, "least-attained"), [4, 0]);
+    // What was attained long ago is forgotten.
+    case.trainers[0].attained = Attained::default();
+    case.trainers[0]
+        .attained
+        .add(3e5, now + Span::from_secs(-7 * 86_400));
+    assert_eq!(sizes(&case, "least-attained"), [4, 0]);
+    case.trainers[0].attained.add(1e5, now);
+    assert_eq!(sizes(&case, "least-attained"), [0, 4]);
 }
 
 #[test]

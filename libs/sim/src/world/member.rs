@@ -39,6 +39,16 @@ pub(super) struct Member {
     pub(super) values: Option<Values>,
 }
 
+/// The place of a life in the list of trainers, which may begin again.
+fn place(trainers: &[TrainerSpec], life: u32) -> usize {
+    life as usize % trainers.len().max(1)
+}
+
+/// The trainer of a life.
+pub(super) fn spec_of(trainers: &[TrainerSpec], life: u32) -> Option<&TrainerSpec> {
+    trainers.get(place(trainers, life))
+}
+
 impl Member {
     fn resize(&mut self, nodes: u32) {
         self.nodes = nodes;
@@ -167,14 +177,14 @@ impl World<'_> {
 
     /// A trainer is admitted.
     fn enter(&mut self, life: u32) {
-        let place = life as usize % self.trainers.len().max(1);
-        let Some((spec, kind)) = self.trainers.get(place).zip(self.kinds.of(place)) else {
+        let kind = self.kinds.of(place(self.trainers, life));
+        let Some((spec, kind)) = spec_of(self.trainers, life).zip(kind) else {
             return;
         };
         if let Some(recorder) = &mut self.recorder {
             recorder.admit(&spec.id, self.tally.now_s);
         }
-        let name = spec.owner.as_deref().unwrap_or(spec.id.as_str());
+        let name = spec.owner_or_self();
         self.active.push(Member {
             kind: kind.clone(),
             nodes: 0,
@@ -200,15 +210,14 @@ impl World<'_> {
         if self.active.iter().all(|member| member.kind.is_fixed()) {
             return Ok(());
         }
-        let now_s = self.tally.now_s;
+        let now = self.now();
         let service = &self.service;
-        let attained = |member: &Member| service.attained(member.owner, now_s);
+        let attained = |member: &Member| service.attained(member.owner, now);
         let least = self
             .active
             .iter()
             .map(attained)
             .fold(f64::INFINITY, f64::min);
-        let now = self.now();
         for member in &mut self.active {
             if member.kind.is_fixed() {
                 continue;
@@ -216,7 +225,7 @@ impl World<'_> {
             let state = State {
                 now,
                 samples_left: member.work - member.ledger.done() + member.ledger.debt(),
-                attained: service.attained(member.owner, now_s),
+                attained: service.attained(member.owner, now),
                 least_attained: least,
             };
             member.kind.update(&mut member.values, &state)?;

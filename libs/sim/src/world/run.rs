@@ -8,7 +8,7 @@ use lacuna_trainer::Queue;
 
 use super::decide::Decisions;
 use super::kinds::Kinds;
-use super::member::Member;
+use super::member::{Member, spec_of};
 use super::observer::Observer;
 use super::pool::Pool;
 use super::recorder::Recorder;
@@ -233,6 +233,7 @@ impl<'a> World<'a> {
         let mut interval = Interval::default();
         let mut last_end = None::<f64>;
         let mut held = 0.0;
+        let at = self.recording.start() + Span::from_secs_f64(now);
         for member in &mut self.active {
             let nodes = f64::from(member.nodes);
             held += nodes;
@@ -261,9 +262,11 @@ impl<'a> World<'a> {
             if !endless {
                 interval.offer.idling += would - gained;
             }
-            if serves {
-                let service = member.kind.service(gained);
-                self.service.add(member.owner, service, now);
+            if let Some(spec) = serves
+                .then(|| spec_of(self.trainers, member.life))
+                .flatten()
+            {
+                self.service.add(member.owner, spec.service_s(gained), at);
             }
         }
         interval.offer.node_s = dt * pool;

@@ -1,7 +1,6 @@
 //! What is maximised, what starts cost and what work is measured by: replays worked out by hand.
 
 use lacuna_model::{HoleRecord, ScalingCurve, Span, Timestamp, TrainerSpec};
-use lacuna_planner::objective::weight;
 use lacuna_sim::{
     Decision, Dedicated, Hooks, Life, NamedExpressions, Objective, Settings, SimError, Trace,
     dedicated_samples, replay,
@@ -42,7 +41,7 @@ fn the_heavier_trainer_gets_the_nodes() {
     // Alike, the earlier one gets all.
     assert_eq!(sizes(&trainers, "weighted"), [Some(3), None]);
     trainers[1].priority = 1;
-    assert_eq!(weight(&trainers[1]), 2.0);
+    assert_eq!(trainers[1].effective_weight(), 2.0);
     assert_eq!(sizes(&trainers, "weighted"), [None, Some(3)]);
     // Where trainers are worth the same, the one that is admitted first gets the nodes.
     assert_eq!(sizes(&trainers, "throughput"), [None, Some(3)]);

@@ -1,8 +1,10 @@
 //! What the books show.
 
+use std::collections::HashMap;
+
 use lacuna_model::{
-    Activity, Efficiency, Epoch, Launch, Member, NodeId, Phase, Span, Stalls, Timestamp, TrainerId,
-    TrainerRecord,
+    Activity, Attained, Efficiency, Epoch, Launch, Member, NodeId, Phase, Span, Stalls, Timestamp,
+    TrainerId, TrainerRecord,
 };
 
 use crate::Now;
@@ -89,6 +91,7 @@ impl Book {
     /// Admitted trainers and what they hold.
     #[must_use]
     pub fn trainers_view(&self, now: Now) -> TrainersView {
+        let attained = self.attained(now.cluster);
         TrainersView {
             version: self.version,
             as_of: now.cluster,
@@ -100,6 +103,9 @@ impl Book {
                     let mut record = TrainerRecord {
                         // Nodes that are aside while fewer are tried are its own.
                         nodes: all_nodes(&trainer.record),
+                        attained: *attained
+                            .get(trainer.record.spec.owner_or_self())
+                            .unwrap_or(&trainer.record.attained),
                         ..Self::for_all(&trainer.record)
                     };
                     record.spec.max_nodes = self.most_in_quota(trainer);
@@ -113,6 +119,17 @@ impl Book {
                 .map(|(id, _)| id.clone())
                 .collect(),
         }
+    }
+
+    /// Service of each owner by now, over all its trainers: those that wait and those that have
+    /// ended too.
+    fn attained(&self, now: Timestamp) -> HashMap<&str, Attained> {
+        let mut owners: HashMap<&str, Attained> = HashMap::new();
+        for record in self.trainers.values().map(|trainer| &trainer.record) {
+            let own = owners.entry(record.spec.owner_or_self()).or_default();
+            own.add(record.attained.by(now), now);
+        }
+        owners
     }
 
     /// A record as everybody may see it: without the arguments and the environment of its

@@ -56,6 +56,36 @@ fn costs_are_those_of_the_published_accounting() {
 }
 
 #[test]
+fn service_is_of_all_trainers_of_an_owner_and_is_forgotten() {
+    let mut specs = vec![
+        spec("done", 1, 1, Work::Samples(1_000.0)),
+        spec("second", 1, 1, Work::UntilExit),
+        spec("other", 1, 1, Work::UntilExit),
+    ];
+    for spec in &mut specs[..2] {
+        spec.owner = Some("ada".to_owned());
+    }
+    let mut w = world(specs);
+    w.open(0);
+    apply(&mut w, &[("done", &[0])]);
+    // 1,000 samples at 10 samples/s on one node.
+    w.pass(Span::from_secs(100));
+    w.report_all();
+    w.deliver(usize::MAX);
+    let attained = |w: &World| -> Vec<(String, f64)> {
+        let view = w.present();
+        let of =
+            |t: &lacuna_model::TrainerRecord| (t.spec.id.to_string(), t.attained.by(view.as_of));
+        view.trainers.iter().map(of).collect()
+    };
+    let expected = [("second".to_owned(), 100.0), ("other".to_owned(), 0.0)];
+    assert_eq!(attained(&w), expected);
+    w.now.cluster = w.now.cluster + lacuna_model::HALF_LIFE;
+    let expected = [("second".to_owned(), 50.0), ("other".to_owned(), 0.0)];
+    assert_eq!(attained(&w), expected);
+}
+
+#[test]
 fn a_program_pays_for_its_start_in_time_and_is_charged_nothing() {
     for start_s in [None, Some(40.0)] {
         let mut program = spec("a", 2, 8, Work::UntilExit);

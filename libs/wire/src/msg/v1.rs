@@ -7,7 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
-    Held, Measured, NodeId, Phase, RunId, Stalls, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+    Attained, Held, Measured, NodeId, Phase, RunId, Stalls, Timestamp, TrainerId, TrainerRecord,
+    TrainerSpec,
 };
 
 use super::{NodeView, Reply, Totals, TrainersState};
@@ -76,6 +77,7 @@ impl From<Trainer> for TrainerRecord {
             restart_cost: 0.0,
             stalls: Stalls::default(),
             held: Held::default(),
+            attained: Attained::default(),
             preemptions: past.preemptions,
             rescales: past.rescales,
             hit_at: past.hit_at,
@@ -111,6 +113,7 @@ impl From<&TrainerRecord> for Trainer {
             restart_cost: _,
             stalls: _,
             held: _,
+            attained: _,
             preemptions,
             rescales,
             hit_at,
