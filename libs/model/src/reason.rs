@@ -36,6 +36,11 @@ pub enum Doubt {
         /// What was asked for and why it failed, in words.
         why: String,
     },
+    /// The planner has a mistake of its own: nobody grows.
+    Internal {
+        /// What is wrong, in words.
+        what: String,
+    },
 }
 
 /// What a change of a trainer would bring and cost. In objective units over the horizon.

@@ -166,15 +166,16 @@ pub fn scarce(size: Size, networks: &[Network], seed: u64) -> Problem {
         .map(|(weight, (network, value))| {
             let held = HELD * f64::from(size.nodes) * weight / total;
             let current = (held as u32).min(max);
-            Item {
+            let item = Item {
                 current,
                 min: 1,
                 max,
                 value: value.clone(),
-                rate_now: value.get(current as usize).copied().unwrap_or(0.0),
+                rate_now: 0.0,
                 up_s: network.up_s,
                 down_s: network.down_s,
-            }
+            };
+            item.at_its_rate()
         })
         .collect();
     Problem {

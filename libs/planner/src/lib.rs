@@ -26,6 +26,7 @@ pub mod joint;
 pub mod kind;
 pub mod node_binary;
 pub mod objective;
+mod ordinal;
 pub mod patterns;
 mod planner;
 mod problem;

@@ -97,11 +97,10 @@ fn columns(model: &mut milp::Model, problem: &Problem) -> Vec<Trainer> {
             let held = first_free..first_free + item.current;
             first_free = held.end;
             let sizes = (0..=item.max.min(problem.nodes)).filter(|&n| item.is_size(n));
-            let worth = |n: u32| item.value.get(n as usize).copied().unwrap_or(0.0);
             Trainer {
                 on: (0..problem.nodes).map(|_| model.binary(0.0)).collect(),
                 size: sizes
-                    .map(|n| (n, model.binary(problem.horizon_s * worth(n))))
+                    .map(|n| (n, model.binary(problem.horizon_s * item.value_at(n))))
                     .collect(),
                 grows: model.binary(-item.rate_now * item.up_s),
                 shrinks: model.binary(-item.rate_now * item.down_s),

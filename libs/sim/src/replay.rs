@@ -96,6 +96,16 @@ pub enum SimError {
         /// The first invariant that it breaks.
         violation: Violation<u32, u32>,
     },
+    /// The planner made no decision: a bug.
+    #[error("there is no decision at event {event}, {at_s} s after the start: {what}")]
+    Internal {
+        /// The number of the event, from 0.
+        event: u64,
+        /// When, seconds since the start.
+        at_s: f64,
+        /// What is wrong, in words.
+        what: String,
+    },
     /// What is to be maximised makes no sense for a trainer.
     #[error(transparent)]
     Objective(#[from] ObjectiveError),

@@ -58,8 +58,7 @@ impl Options {
             .trainers
             .iter()
             .map(|item| {
-                let top = item.max.min(problem.nodes) as usize;
-                let best = item.value.get(top).copied().unwrap_or(0.0);
+                let best = item.value_at(item.max.min(problem.nodes));
                 (horizon_s * best).max(item.rate_now * item.up_s.max(item.down_s))
             })
             .fold(f64::MIN_POSITIVE, f64::max);

@@ -222,6 +222,9 @@ fn of_doubt(doubt: &Doubt) -> String {
             holes(*count)
         ),
         Doubt::FellBack { why } => why.clone(),
+        Doubt::Internal { what } => {
+            format!("a mistake of the planner, please report it: {what}, so nobody grows")
+        }
     }
 }
 

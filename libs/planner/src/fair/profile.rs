@@ -33,8 +33,7 @@ impl Score {
 
 /// The level that one trainer adds to its user's on `n` nodes.
 pub(super) fn level(problem: &Problem, item: &Item, n: u32, share: f64) -> i64 {
-    let rate = |n: u32| item.value.get(n as usize).copied().unwrap_or(0.0);
-    let per_node = |n: u32| rate(n) / f64::from(n.max(1));
+    let per_node = |n: u32| item.value_at(n) / f64::from(n.max(1));
     let mut worth = per_node(item.min);
     if worth <= 0.0 {
         worth = (item.min..=item.max).map(per_node).fold(0.0, f64::max);

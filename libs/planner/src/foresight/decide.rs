@@ -4,6 +4,7 @@ use lacuna_model::{Doubt, Outcome, Policy, Solve};
 
 use crate::decider::{Decision, Foretold, Settings, Situation};
 use crate::joint::{Assignment, Joint, Request, Scenarios};
+use crate::ordinal::{At, Candidate, Per, Slot, Taking};
 use crate::{Item, Sizes, joint, patterns};
 
 use super::view::View;
@@ -38,7 +39,8 @@ pub struct Foreseen {
     pub(super) before: Vec<Option<u32>>,
     pub(super) scenarios: Scenarios,
     pub(super) view: View,
-    pub(super) taking: Vec<u32>,
+    /// The candidates that take part.
+    pub(super) taking: Per<Taking, Vec<At<Candidate>>>,
     pub(super) doubts: Vec<Doubt>,
 }
 
@@ -69,10 +71,9 @@ pub(crate) fn reach(settings: &Settings, situation: &Situation<'_>) -> joint::Se
 /// Decides by forecasts.
 pub(crate) fn decide(joint: &mut Joint, ask: &Ask<'_>) -> Decision {
     let settings = reach(ask.settings, ask.situation);
-    match View::new(ask.situation, &ask.foretold, settings.horizon_s) {
-        Ok(view) => allocate(joint, ask, settings, view),
-        Err(doubt) => stand(ask.situation, doubt),
-    }
+    let view = View::new(ask.situation, &ask.foretold, settings.horizon_s);
+    let decision = view.and_then(|view| allocate(joint, ask, settings, view));
+    decision.unwrap_or_else(|doubt| stand(ask.situation, doubt))
 }
 
 /// Whose each slot stays if no trainer gets any: a trainer that has too few keeps none, one that
@@ -127,12 +128,20 @@ pub(crate) fn stand(situation: &Situation<'_>, doubt: Doubt) -> Decision {
 }
 
 /// Allocates what is in view.
-fn allocate(joint: &mut Joint, ask: &Ask<'_>, settings: joint::Settings, view: View) -> Decision {
+///
+/// # Errors
+/// [`Doubt::Internal`].
+fn allocate(
+    joint: &mut Joint,
+    ask: &Ask<'_>,
+    settings: joint::Settings,
+    view: View,
+) -> Result<Decision, Doubt> {
     let situation = ask.situation;
     // Trainers whose holes are in doubt do not take part.
-    let frozen = (0_u32..).zip(&view.frozen);
-    let taking: Vec<u32> = frozen.filter(|(_, f)| !**f).map(|(j, _)| j).collect();
-    let candidates = situation.candidates.iter().zip(&view.frozen);
+    let taking = view.frozen.iter().filter(|(_, frozen)| !**frozen);
+    let taking = taking.map(|(j, _)| j).collect();
+    let candidates = situation.candidates.iter().zip(&view.frozen.0);
     let candidates = candidates.filter(|(_, frozen)| !**frozen).map(|(c, _)| c);
     let mut foreseen = Foreseen {
         items: candidates
@@ -155,19 +164,26 @@ fn allocate(joint: &mut Joint, ask: &Ask<'_>, settings: joint::Settings, view: V
         repooled: Vec::new(),
         settings,
         view,
-        taking,
+        taking: Per::new(taking),
     };
-    foreseen.before = foreseen.owners_before(situation);
+    foreseen.before = foreseen.owners_before(situation)?;
     let solve = foreseen.assign(joint, ask);
-    let mut owners = standing(situation);
-    for (&slot, owner) in foreseen.view.slots.iter().zip(&foreseen.assignment.owners) {
-        let owner = owner.and_then(|j| foreseen.taking.get(j as usize).copied());
-        if let Some(place) = owners.get_mut(slot as usize) {
-            *place = owner;
-        }
+    let mut owners: Per<Slot, _> = Per::new(standing(situation));
+    let assigned = foreseen
+        .view
+        .slots
+        .0
+        .iter()
+        .zip(&foreseen.assignment.owners);
+    for (&slot, owner) in assigned {
+        *owners.get_mut(slot)? = match owner {
+            Some(j) => Some(foreseen.taking.get(At::new(*j))?.number()),
+            None => None,
+        };
     }
-    foreseen.repooled = foreseen.repooled(situation, &owners);
-    Decision {
+    let owners = owners.0;
+    foreseen.repooled = foreseen.repooled(situation, &owners)?;
+    Ok(Decision {
         sizes: Sizes {
             counts: counts(situation, &owners),
             objective: foreseen.assignment.worth,
@@ -176,27 +192,30 @@ fn allocate(joint: &mut Joint, ask: &Ask<'_>, settings: joint::Settings, view: V
         solve,
         foreseen: Some(Box::new(foreseen)),
         doubt: None,
-    }
+    })
 }
 
 impl Foreseen {
     /// Whose each place is. A trainer that has too many gives up those that are expected to end
     /// first.
-    fn owners_before(&self, situation: &Situation<'_>) -> Vec<Option<u32>> {
-        let ordinal = |j: u32| self.taking.binary_search(&j).ok().map(|at| at as u32);
-        let mut room: Vec<u32> = self.items.iter().map(|item| item.max).collect();
-        let places = self.view.slots.iter().rev();
-        let mut before: Vec<Option<u32>> = places
-            .map(|&slot| {
-                let owner = situation.slots.get(slot as usize).and_then(|s| s.owner);
-                let owner = owner.and_then(ordinal)?;
-                let left = room.get_mut(owner as usize)?;
-                *left = left.checked_sub(1)?;
-                Some(owner)
-            })
-            .collect();
-        before.reverse();
-        before
+    fn owners_before(&self, situation: &Situation<'_>) -> Result<Vec<Option<u32>>, Doubt> {
+        let slots: Per<Slot, _> = Per::new(situation.slots);
+        let room = self.items.iter().map(|item| item.max).collect();
+        let mut room: Per<Taking, Vec<u32>> = Per::new(room);
+        let mut before = vec![None; self.view.slots.0.len()];
+        for (&slot, before) in self.view.slots.0.iter().zip(&mut before).rev() {
+            let owner = slots.get(slot)?.owner.map(At::new);
+            // Of trainers that do not take part there is no slot in view.
+            let Some(at) = owner.and_then(|j| self.taking.0.binary_search(&j).ok()) else {
+                continue;
+            };
+            let left = room.get_mut(At::new(at as u32))?;
+            if *left > 0 {
+                *left -= 1;
+                *before = Some(at as u32);
+            }
+        }
+        Ok(before)
     }
 
     /// Allocates by consecutive segments, then by patterns where the policy has it.
@@ -243,24 +262,27 @@ impl Foreseen {
     }
 
     /// Trainers that restart anyway, or can no longer run, and take another node set with that.
-    fn repooled(&self, situation: &Situation<'_>, owners: &[Option<u32>]) -> Vec<u32> {
-        let mut changed = vec![false; situation.candidates.len()];
+    fn repooled(
+        &self,
+        situation: &Situation<'_>,
+        owners: &[Option<u32>],
+    ) -> Result<Vec<u32>, Doubt> {
+        let mut changed: Per<Candidate, _> = Per::new(vec![false; situation.candidates.len()]);
         for (slot, owner) in situation.slots.iter().zip(owners) {
             if slot.owner != *owner {
                 for j in [slot.owner, *owner].into_iter().flatten() {
-                    if let Some(changed) = changed.get_mut(j as usize) {
-                        *changed = true;
-                    }
+                    *changed.get_mut(At::new(j))? = true;
                 }
             }
         }
         let cannot_run = |item: &Item| 0 < item.current && item.current < item.min;
-        let taking = self.taking.iter().zip(self.items.iter().zip(&self.hit));
-        taking
-            .filter(|(_, (item, hit))| **hit || cannot_run(item))
-            .filter(|(j, _)| changed.get(**j as usize) == Some(&true))
-            .map(|(&j, _)| j)
-            .collect()
+        let mut repooled = Vec::new();
+        for (&j, (item, hit)) in self.taking.0.iter().zip(self.items.iter().zip(&self.hit)) {
+            if (*hit || cannot_run(item)) && *changed.get(j)? {
+                repooled.push(j.number());
+            }
+        }
+        Ok(repooled)
     }
 }
 

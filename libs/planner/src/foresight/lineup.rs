@@ -3,29 +3,19 @@
 use lacuna_model::{Announced, Doubt, Forecast, Joint, OrderSource, Pool};
 
 use crate::decider::Foretold;
-use crate::joint::{Curves, Lineup, Listed, Promise, Scenarios};
+use crate::joint::{Curves, Lineup, Listed as AsListed, Promise, Scenarios};
+use crate::ordinal::{At, Hole, Listed, Per, Place};
 
 /// Holes of a pool, lined up.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Line {
-    /// Their places in the pool's list, that which is expected to end first first.
-    pub holes: Vec<u32>,
+    /// That which is expected to end first first.
+    pub(super) holes: Per<Place, Vec<At<Hole>>>,
     /// What is known of each. Its curves are the pool's forecasts, of announced holes without
     /// what is announced.
-    pub lineup: Lineup,
+    pub(super) lineup: Lineup,
     /// Where the order comes from.
-    pub source: OrderSource,
-}
-
-impl Default for Line {
-    /// Nobody.
-    fn default() -> Self {
-        Self {
-            holes: Vec::new(),
-            lineup: Lineup::default(),
-            source: OrderSource::Expectation,
-        }
-    }
+    pub(super) source: OrderSource,
 }
 
 impl Line {
@@ -36,40 +26,39 @@ impl Line {
     /// [`Doubt::BrokenOrder`] if the pool's order is no order of its holes.
     pub(super) fn new(
         foretold: &Foretold<'_>,
-        wanted: impl Fn(u32) -> bool,
+        wanted: &Per<Hole, Vec<bool>>,
         horizon_s: f64,
     ) -> Result<Self, Doubt> {
         let pool = foretold.pool;
         let (source, list, link) = match &pool.joint {
             Some(joint) if !is_order(joint, pool.holes.len()) => return Err(Doubt::BrokenOrder),
             Some(joint) => {
-                let (list, link) = without(&joint.order, &joint.link, wanted);
+                let (list, link) = without(&joint.order, &joint.link, wanted)?;
                 (joint.source, list, link)
             }
-            None => (
-                OrderSource::Expectation,
-                as_released(pool, wanted),
-                Vec::new(),
-            ),
+            None => {
+                let list = as_released(pool, wanted);
+                (OrderSource::Expectation, list, Vec::new())
+            }
         };
-        let forecast = |hole: &u32| pool.holes.get(*hole as usize).map(|p| p.forecast);
-        let mut curve: Vec<u32> = list
-            .iter()
-            .map(|hole| forecast(hole).unwrap_or(u32::MAX))
-            .collect();
+        let holes: Per<Hole, _> = Per::new(pool.holes.as_slice());
+        let list: Per<Listed, Vec<At<Hole>>> = Per::new(list);
+        let mut curve = Vec::with_capacity(list.0.len());
+        for &hole in &list.0 {
+            curve.push(holes.get(hole)?.forecast);
+        }
         let mut promised = Vec::new();
         let announced = pool.joint.iter().flat_map(|joint| &joint.announced);
         let announced: Vec<&Announced> = announced.filter(|told| is_sound(told, pool)).collect();
         if !announced.is_empty() {
-            let mut of_hole = vec![None; pool.holes.len()];
+            let mut of_hole: Per<Hole, _> = Per::new(vec![None; pool.holes.len()]);
             for told in announced {
-                if let Some(slot) = of_hole.get_mut(told.hole as usize) {
-                    *slot = Some(told);
-                }
+                *of_hole.get_mut(At::new(told.hole))? = Some(told);
             }
-            promised = vec![Promise::NONE; list.len()];
-            for (hole, (curve, promise)) in list.iter().zip(curve.iter_mut().zip(&mut promised)) {
-                if let Some(told) = of_hole.get(*hole as usize).copied().flatten() {
+            promised = vec![Promise::NONE; list.0.len()];
+            for (&hole, (curve, promise)) in list.0.iter().zip(curve.iter_mut().zip(&mut promised))
+            {
+                if let Some(told) = *of_hole.get(hole)? {
                     *curve = told.otherwise;
                     *promise = Promise {
                         at_s: told.after_s,
@@ -79,16 +68,14 @@ impl Line {
                 }
             }
         }
-        let known: Vec<f64> = match foretold.known {
-            [] => Vec::new(),
-            ends => {
-                let end = |hole: &u32| ends.get(*hole as usize).copied();
-                list.iter()
-                    .map(|hole| end(hole).unwrap_or(f64::INFINITY))
-                    .collect()
+        let mut known = Vec::new();
+        if !foretold.known.is_empty() {
+            let ends: Per<Hole, _> = Per::new(foretold.known);
+            for &hole in &list.0 {
+                known.push(*ends.get(hole)?);
             }
-        };
-        let listed = Listed {
+        }
+        let listed = AsListed {
             source,
             curves: &Pooled(&pool.forecasts),
             curve: &curve,
@@ -97,10 +84,12 @@ impl Line {
             known: &known,
         };
         let lineup = Lineup::new(&listed, horizon_s);
-        let places = lineup.places.iter();
-        let holes = places.filter_map(|&place| list.get(place as usize).copied());
+        let mut holes = Vec::with_capacity(lineup.places.len());
+        for &place in &lineup.places {
+            holes.push(*list.get(At::new(place))?);
+        }
         Ok(Self {
-            holes: holes.collect(),
+            holes: Per::new(holes),
             lineup,
             source,
         })
@@ -119,26 +108,35 @@ impl Line {
 
 /// The wanted holes of an order and their links. Where holes are left out between two, these end
 /// together with at least the product of the links between them.
-fn without(order: &[u32], link: &[f32], wanted: impl Fn(u32) -> bool) -> (Vec<u32>, Vec<f32>) {
+fn without(
+    order: &[u32],
+    link: &[f32],
+    wanted: &Per<Hole, Vec<bool>>,
+) -> Result<(Vec<At<Hole>>, Vec<f32>), Doubt> {
     let (mut list, mut links) = (Vec::with_capacity(order.len()), Vec::new());
     let mut together = 1.0;
-    for (at, &hole) in order.iter().enumerate() {
-        if wanted(hole) {
+    // The last hole has no link.
+    for (&hole, link) in order.iter().zip(link.iter().chain([&0.0])) {
+        let hole = At::new(hole);
+        if *wanted.get(hole)? {
             if !list.is_empty() {
                 links.push(together);
             }
             together = 1.0;
             list.push(hole);
         }
-        together *= link.get(at).copied().unwrap_or(0.0);
+        together *= link;
     }
-    (list, links)
+    Ok((list, links))
 }
 
 /// The wanted holes, the oldest first.
-fn as_released(pool: &Pool, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
-    let holes = (0_u32..).zip(&pool.holes).filter(|(hole, _)| wanted(*hole));
-    let mut holes: Vec<_> = holes.map(|(at, pooled)| (pooled.hole.since, at)).collect();
+fn as_released(pool: &Pool, wanted: &Per<Hole, Vec<bool>>) -> Vec<At<Hole>> {
+    let holes = wanted.iter().zip(&pool.holes);
+    let wanted = holes.filter(|((_, wanted), _)| **wanted);
+    let mut holes: Vec<_> = wanted
+        .map(|((at, _), pooled)| (pooled.hole.since, at))
+        .collect();
     holes.sort_unstable();
     holes.into_iter().map(|(_, hole)| hole).collect()
 }
@@ -173,7 +171,8 @@ pub(super) fn is_curve(forecast: &Forecast) -> bool {
 /// is in the hole's own forecast anyway.
 fn is_sound(told: &Announced, pool: &Pool) -> bool {
     let is_share = |share: f64| (0.0..=1.0).contains(&share);
-    told.after_s.is_finite()
+    (told.hole as usize) < pool.holes.len()
+        && told.after_s.is_finite()
         && told.after_s > 0.0
         && is_share(told.early)
         && is_share(told.kept)

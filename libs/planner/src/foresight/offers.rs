@@ -99,17 +99,13 @@ pub(super) fn best(weighed: &Weighed<'_>, offers: &Offers, places: &[usize]) -> 
     let hysteresis = weighed.asked.joint.hysteresis;
     let net = |offer: &Offer| offer.gain - hysteresis * offer.cost;
     let mut best: Option<Offer> = None;
-    for at in 0..offers.reach.len() {
-        let Some(member) = weighed.member(at) else {
-            continue;
-        };
-        let has = offers.reach.get(at).map_or(0, Reach::nodes);
-        let short = member.item.min.saturating_sub(has) as usize;
+    for (at, (member, reach)) in weighed.members.iter().zip(&offers.reach).enumerate() {
+        let short = member.item.min.saturating_sub(reach.nodes()) as usize;
         let others = offers.refused.iter().rev().copied();
         let others = others.filter(|place| places.binary_search(place).is_err());
         let own = places.iter().rev().copied();
         let list = own.chain(others.take(short.saturating_sub(places.len())));
-        let offer = offers.offer(weighed, at, &member, list);
+        let offer = offers.offer(weighed, at, member, list);
         if let Some(offer) = offer
             && best.as_ref().is_none_or(|best| net(&offer) > net(best))
         {

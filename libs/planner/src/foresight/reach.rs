@@ -1,14 +1,12 @@
-//! How far a growing node set reaches before a departure hits it, scenario by scenario.
+//! How far a growing node set reaches before a departure hits it.
 
-use crate::joint::{Member, Scenarios};
+use crate::joint::{Member, Scenarios, Set};
 
-/// The first hit of a node set in each scenario.
+/// A node set with its scenarios.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reach {
-    until: Vec<f64>,
-    stay: f64,
+    set: Set,
     nodes: u32,
-    horizon_s: f64,
 }
 
 impl Reach {
@@ -19,10 +17,8 @@ impl Reach {
         places: impl IntoIterator<Item = usize>,
     ) -> Self {
         let mut reach = Self {
-            until: vec![horizon_s; scenarios.count()],
-            stay: 0.0,
+            set: Set::empty(scenarios.count(), horizon_s),
             nodes: 0,
-            horizon_s,
         };
         for place in places {
             reach.add(scenarios, place);
@@ -32,11 +28,7 @@ impl Reach {
 
     /// One node more.
     pub(super) fn add(&mut self, scenarios: &Scenarios, place: usize) {
-        for (s, until) in self.until.iter_mut().enumerate() {
-            let leave = scenarios.leave(s).get(place).copied().unwrap_or(0.0);
-            *until = until.min(leave);
-        }
-        self.stay += scenarios.stay_s(place, self.horizon_s);
+        self.set.add(scenarios, place);
         self.nodes += 1;
     }
 
@@ -50,13 +42,12 @@ impl Reach {
         if self.nodes == 0 {
             return 0.0;
         }
-        self.until.iter().sum::<f64>() / self.until.len().max(1) as f64
+        self.set.means().until
     }
 
-    /// Probability of a hit within the horizon.
+    /// Probability of a hit within the horizon; 0 without nodes.
     pub(super) fn ends(&self) -> f64 {
-        let hits = self.until.iter().filter(|&&t| t < self.horizon_s).count();
-        hits as f64 / self.until.len().max(1) as f64
+        self.set.means().hit
     }
 
     /// V of [`crate::joint`], the charge for taking the nodes not taken off.
@@ -64,33 +55,14 @@ impl Reach {
         if self.nodes == 0 {
             return 0.0;
         }
-        let rate = rate(member, self.nodes);
-        let until_s = self.until_s();
-        rate * (until_s - member.item.down_s * self.ends())
-            + salvage * (self.stay - f64::from(self.nodes) * until_s)
+        self.set.means().worth(member, self.nodes, salvage)
     }
-}
-
-/// Rate on so many nodes, objective units per second; none below the minimum.
-pub(super) fn rate(member: &Member<'_>, nodes: u32) -> f64 {
-    member
-        .item
-        .value
-        .get(nodes as usize)
-        .copied()
-        .unwrap_or(0.0)
 }
 
 /// What going to `nodes` nodes costs, objective units.
 pub(super) fn cost(member: &Member<'_>, nodes: u32) -> f64 {
-    if !member.is_loose() {
-        member.item.change_cost(nodes)
-    } else if member.hit {
-        // The departure has paid for it.
-        0.0
-    } else {
-        member.start_s * rate(member, nodes)
-    }
+    // The charge of a change that must be worth no more than it costs.
+    member.charge(nodes, 1.0)
 }
 
 #[cfg(test)]

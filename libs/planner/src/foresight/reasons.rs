@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use lacuna_model::{Forecast, HoleClass, HoleVerdict, More, Offer, TrainerId, TrainerReason};
 
 use crate::joint::{Assignment, Member, Request, Scenarios};
+use crate::ordinal::{At, Candidate, Per, Taking};
 
 use super::Asked;
 use super::offers::{Offers, best};
@@ -24,10 +25,12 @@ pub(super) struct Weighed<'a> {
     pub(super) asked: &'a Asked<'a>,
     pub(super) view: &'a View,
     pub(super) request: &'a Request<'a>,
+    /// Its trainers.
+    pub(super) members: Vec<Member<'a>>,
     pub(super) assignment: &'a Assignment,
     pub(super) scenarios: &'a Scenarios,
     /// The trainers of the request, as trainers of the case.
-    pub(super) taking: &'a [u32],
+    pub(super) taking: &'a Per<Taking, Vec<At<Candidate>>>,
     /// The new owner of each slot.
     pub(super) owners: &'a [Option<u32>],
 }
@@ -47,18 +50,9 @@ impl Weighed<'_> {
         self.asked.joint.horizon_s
     }
 
-    /// A trainer of the request as one that takes part.
-    pub(super) fn member(&self, at: usize) -> Option<Member<'_>> {
-        Some(Member {
-            item: self.request.trainers.get(at)?,
-            hit: self.request.hit.get(at).copied().unwrap_or(false),
-            start_s: self.request.start_s.get(at).copied().unwrap_or(0.0),
-        })
-    }
-
     pub(super) fn name(&self, at: usize) -> Option<TrainerId> {
-        let j = *self.taking.get(at)?;
-        name(self.asked, j)
+        let j = self.taking.get(At::new(at as u32)).ok()?;
+        name(self.asked, j.number())
     }
 
     pub(super) fn reach(&self, places: impl IntoIterator<Item = usize>) -> Reach {
@@ -66,7 +60,7 @@ impl Weighed<'_> {
     }
 
     fn forecast(&self, place: usize) -> Option<&Forecast> {
-        let curve = *self.view.curve.get(place)?;
+        let curve = *self.view.curve.get(At::new(place as u32)).ok()?;
         self.asked.pool.forecasts.get(curve as usize)
     }
 
@@ -89,17 +83,17 @@ impl Weighed<'_> {
         sum / places.len().max(1) as f64
     }
 
-    /// Places by owner: of each trainer of the request, and then of nobody.
-    fn by_owner(&self, owners: &[Option<u32>]) -> Vec<Vec<usize>> {
-        let trainers = self.request.trainers.len();
-        let mut places = vec![Vec::new(); trainers + 1];
+    /// Places by owner: of each trainer of the request, and those of nobody.
+    fn by_owner(&self, owners: &[Option<u32>]) -> (Vec<Vec<usize>>, Vec<usize>) {
+        let mut places = vec![Vec::new(); self.members.len()];
+        let mut nobodys = Vec::new();
         for (place, owner) in owners.iter().enumerate() {
-            let at = owner.map_or(trainers, |j| j as usize);
-            if let Some(list) = places.get_mut(at) {
-                list.push(place);
+            match owner.and_then(|j| places.get_mut(j as usize)) {
+                Some(list) => list.push(place),
+                None => nobodys.push(place),
             }
         }
-        places
+        (places, nobodys)
     }
 }
 
@@ -111,16 +105,16 @@ fn name(asked: &Asked<'_>, j: u32) -> Option<TrainerId> {
 impl Reasons {
     /// Of a plan that was made.
     pub(super) fn new(weighed: &Weighed<'_>) -> Self {
-        let mut before = weighed.by_owner(weighed.request.owners);
-        let mut after = weighed.by_owner(&weighed.assignment.owners);
-        let refused = after.pop().unwrap_or_default();
-        before.pop();
+        let (before, _) = weighed.by_owner(weighed.request.owners);
+        let (after, refused) = weighed.by_owner(&weighed.assignment.owners);
         let offers = Offers::new(weighed, &after, refused);
         let mut reasons = Self::of_doubt(weighed.asked, weighed.owners);
-        for (at, (old, new)) in before.iter().zip(&after).enumerate() {
-            let place = weighed.taking.get(at).map(|&j| j as usize);
-            let reason = place.and_then(|j| reasons.trainers.get_mut(j));
-            let (Some(reason), Some(member)) = (reason, weighed.member(at)) else {
+        let members = weighed.members.iter().zip(&weighed.taking.0);
+        let members = members.zip(before.iter().zip(&after));
+        for (at, ((member, j), (old, new))) in members.enumerate() {
+            let j = j.number() as usize;
+            let reason = reasons.trainers.get_mut(j);
+            let Some((reason, old_worth)) = reason.zip(reasons.old_worth.get_mut(j)) else {
                 continue;
             };
             let salvage = weighed.assignment.salvage;
@@ -128,12 +122,10 @@ impl Reasons {
             reason.stay_s = weighed.stay_s(new);
             reason.until_s = reach.until_s();
             reason.ends = if new.is_empty() { 0.0 } else { reach.ends() };
-            reason.worth = reach.worth(&member, salvage);
-            reason.cost = cost(&member, reach.nodes());
-            reason.more = offers.more(weighed, at, &member);
-            if let Some(worth) = place.and_then(|j| reasons.old_worth.get_mut(j)) {
-                *worth = weighed.reach(old.iter().copied()).worth(&member, salvage);
-            }
+            reason.worth = reach.worth(member, salvage);
+            reason.cost = cost(member, reach.nodes());
+            reason.more = offers.more(weighed, at, member);
+            *old_worth = weighed.reach(old.iter().copied()).worth(member, salvage);
         }
         reasons.classify(weighed, &after, &offers);
         reasons
@@ -205,8 +197,9 @@ impl Reasons {
                 let hole = weighed
                     .view
                     .slots
-                    .get(place)
-                    .and_then(|&slot| weighed.asked.case.holes.get(slot as usize));
+                    .get(At::new(place as u32))
+                    .ok()
+                    .and_then(|slot| weighed.asked.case.holes.get(slot.number() as usize));
                 if let Some(of) = hole.and_then(|&hole| self.class_of.get_mut(hole as usize)) {
                     *of = Some(number);
                 }
@@ -226,8 +219,13 @@ fn class(
     offers: &Offers,
 ) -> Option<HoleClass> {
     let node = |place: Option<&usize>| {
-        let slot = *weighed.view.slots.get(*place?)?;
-        weighed.asked.case.nodes.get(slot as usize).cloned()
+        let slot = weighed.view.slots.get(At::new(*place? as u32)).ok()?;
+        weighed
+            .asked
+            .case
+            .nodes
+            .get(slot.number() as usize)
+            .cloned()
     };
     let (verdict, offer) = match owner.map(|at| at as usize) {
         Some(at) => {
@@ -264,7 +262,7 @@ fn own(
     places: &[usize],
     all: &[usize],
 ) -> Option<Offer> {
-    let member = weighed.member(at)?;
+    let member = weighed.members.get(at)?;
     let salvage = weighed.assignment.salvage;
     let whole = weighed.reach(all.iter().copied());
     let rest = all
@@ -274,19 +272,19 @@ fn own(
     let rest = if rest.nodes() < member.item.min {
         0.0
     } else {
-        rest.worth(&member, salvage)
+        rest.worth(member, salvage)
     };
     let (within_s, cost) = if same {
         (member.item.down_s, 0.0)
     } else {
-        (member.item.up_s, cost(&member, whole.nodes()))
+        (member.item.up_s, cost(member, whole.nodes()))
     };
     Some(Offer {
         trainer: weighed.name(at)?,
         nodes: places.len() as u32,
         within_s,
         ends: weighed.ends(places, within_s),
-        gain: whole.worth(&member, salvage) - rest,
+        gain: whole.worth(member, salvage) - rest,
         cost,
     })
 }

@@ -4,19 +4,20 @@ use lacuna_model::Doubt;
 
 use super::lineup::{Line, is_curve};
 use crate::decider::{Foretold, Situation};
+use crate::ordinal::{At, Candidate, Hole, Per, Place, Slot};
 
 /// The slots of a situation that can be allocated by forecasts, that which is expected to end first
 /// first.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct View {
     /// Their places among the slots of the situation.
-    pub(super) slots: Vec<u32>,
+    pub(super) slots: Per<Place, Vec<At<Slot>>>,
     /// The forecast of each, with what is announced for it.
-    pub(super) curve: Vec<u32>,
+    pub(super) curve: Per<Place, Vec<u32>>,
     /// The holes as they are lined up.
     pub(super) line: Line,
     /// For each candidate: whether it holds a hole whose forecast is broken.
-    pub(super) frozen: Vec<bool>,
+    pub(super) frozen: Per<Candidate, Vec<bool>>,
     /// What was left out, and why.
     pub(super) doubts: Vec<Doubt>,
 }
@@ -32,51 +33,60 @@ impl View {
         foretold: &Foretold<'_>,
         horizon_s: f64,
     ) -> Result<Self, Doubt> {
-        let (pool, holes) = (foretold.pool, foretold.holes);
-        let sound: Vec<bool> = pool.forecasts.iter().map(is_curve).collect();
-        let sound_at = |hole: u32| {
-            let pooled = pool.holes.get(hole as usize);
-            pooled.is_some_and(|p| sound.get(p.forecast as usize) == Some(&true))
-        };
-        let broken = holes.iter().filter(|&&hole| !sound_at(hole)).count();
-        if broken > 0 && broken == holes.len() {
+        let pool = foretold.pool;
+        let curves: Vec<bool> = pool.forecasts.iter().map(is_curve).collect();
+        let is_sound = |forecast: u32| curves.get(forecast as usize) == Some(&true);
+        let forecast: Per<Hole, Vec<u32>> =
+            Per::new(pool.holes.iter().map(|pooled| pooled.forecast).collect());
+        // Of each slot its hole, and whether that has a forecast.
+        let mut slots = Vec::with_capacity(situation.slots.len());
+        for (slot, &hole) in situation.slots.iter().zip(foretold.holes) {
+            let hole = At::new(hole);
+            slots.push((
+                slot.owner.map(At::new),
+                hole,
+                is_sound(*forecast.get(hole)?),
+            ));
+        }
+        let slots: Per<Slot, _> = Per::new(slots);
+        let broken = slots.iter().filter(|(_, (.., sound))| !sound).count();
+        if broken > 0 && broken == slots.0.len() {
             return Err(Doubt::NoForecast);
         }
-        let mut view = Self {
-            slots: Vec::with_capacity(situation.slots.len()),
-            curve: Vec::with_capacity(situation.slots.len()),
-            line: Line::default(),
-            frozen: vec![false; situation.candidates.len()],
-            doubts: Vec::new(),
-        };
+        let mut doubts = Vec::new();
+        let mut frozen: Per<Candidate, _> = Per::new(vec![false; situation.candidates.len()]);
         if broken > 0 {
-            let holes = u32::try_from(broken).unwrap_or(u32::MAX);
-            view.doubts.push(Doubt::BrokenForecasts { holes });
-        }
-        for (slot, &hole) in situation.slots.iter().zip(holes) {
-            let owner = slot.owner.filter(|_| !sound_at(hole));
-            if let Some(frozen) = owner.and_then(|j| view.frozen.get_mut(j as usize)) {
-                *frozen = true;
+            let holes = broken as u32;
+            doubts.push(Doubt::BrokenForecasts { holes });
+            for (_, (owner, ..)) in slots.iter().filter(|(_, (.., sound))| !sound) {
+                if let Some(owner) = *owner {
+                    *frozen.get_mut(owner)? = true;
+                }
             }
         }
-        let mut slot_of = vec![None; pool.holes.len()];
-        for (slot, (of, &hole)) in (0_u32..).zip(situation.slots.iter().zip(holes)) {
-            let frozen = of.owner.and_then(|j| view.frozen.get(j as usize));
-            if sound_at(hole)
-                && frozen != Some(&true)
-                && let Some(place) = slot_of.get_mut(hole as usize)
-            {
-                *place = Some(slot);
+        let mut slot_of: Per<Hole, Vec<Option<At<Slot>>>> = Per::new(vec![None; forecast.0.len()]);
+        for (slot, &(owner, hole, sound)) in slots.iter() {
+            let frozen = match owner {
+                Some(owner) => *frozen.get(owner)?,
+                None => false,
+            };
+            if sound && !frozen {
+                *slot_of.get_mut(hole)? = Some(slot);
             }
         }
-        let slot_of = |hole: u32| slot_of.get(hole as usize).copied().flatten();
-        let line = Line::new(foretold, |hole| slot_of(hole).is_some(), horizon_s)?;
-        for &hole in &line.holes {
-            let pooled = pool.holes.get(hole as usize);
-            view.slots.extend(slot_of(hole));
-            view.curve.push(pooled.map_or(u32::MAX, |p| p.forecast));
+        let wanted: Vec<bool> = slot_of.0.iter().map(Option::is_some).collect();
+        let line = Line::new(foretold, &Per::new(wanted), horizon_s)?;
+        let (mut slots, mut curve) = (Vec::new(), Vec::new());
+        for &hole in &line.holes.0 {
+            slots.extend(*slot_of.get(hole)?);
+            curve.push(*forecast.get(hole)?);
         }
-        view.line = line;
-        Ok(view)
+        Ok(Self {
+            slots: Per::new(slots),
+            curve: Per::new(curve),
+            line,
+            frozen,
+            doubts,
+        })
     }
 }

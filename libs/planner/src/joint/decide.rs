@@ -289,49 +289,50 @@ impl Joint {
         sizes: &[u32],
         salvage: f64,
     ) -> Vec<Option<u32>> {
-        let (loose, bound): (Vec<usize>, Vec<usize>) =
-            (0..members.len()).partition(|&j| members.get(j).is_some_and(Member::is_loose));
-        let change = |j: usize| -> i64 {
-            let current = members.get(j).map_or(0, |member| member.item.current);
-            i64::from(sizes.get(j).copied().unwrap_or(current)) - i64::from(current)
-        };
-        let mut given_up: Vec<i64> = (0..members.len()).map(|j| (-change(j)).max(0)).collect();
+        let (mut growing, mut given_up) = (Vec::new(), Vec::with_capacity(members.len()));
+        for (j, (member, &size)) in (0_u32..).zip(members.iter().zip(sizes)) {
+            let current = member.item.current;
+            given_up.push(current.saturating_sub(size));
+            if !member.is_loose() && size > current {
+                growing.push((j, size, (size - current) as usize));
+            }
+        }
         let mut owners: Vec<Option<u32>> = request.owners.to_vec();
         for owner in &mut owners {
             let Some(j) = owner.map(|j| j as usize) else {
                 continue;
             };
-            match (members.get(j), given_up.get_mut(j)) {
-                (Some(member), _) if member.is_loose() => *owner = None,
-                (Some(_), Some(left)) if *left > 0 => {
+            match members.get(j).zip(given_up.get_mut(j)) {
+                Some((member, _)) if member.is_loose() => *owner = None,
+                Some((_, left)) if *left > 0 => {
                     *left -= 1;
                     *owner = None;
                 }
-                (Some(_), _) => {}
-                (None, _) => *owner = None,
+                Some(_) => {}
+                // A stranger.
+                None => *owner = None,
             }
         }
-        let mut growing: Vec<usize> = bound.iter().copied().filter(|&j| change(j) > 0).collect();
-        growing.sort_by_key(|&j| (std::cmp::Reverse(sizes.get(j).copied()), j));
+        growing.sort_by_key(|&(j, size, _)| (std::cmp::Reverse(size), j));
         let mut back = owners.iter_mut().rev().filter(|owner| owner.is_none());
-        for j in growing {
-            for owner in back.by_ref().take(change(j) as usize) {
-                *owner = u32::try_from(j).ok();
+        for (j, _, more) in growing {
+            for owner in back.by_ref().take(more) {
+                *owner = Some(j);
             }
         }
         let free: Vec<usize> = places(&owners, None).collect();
         let (scenarios, settings) = (request.scenarios, &self.settings);
         let segments = self
             .segments
-            .cut(members, &loose, &free, scenarios, settings, salvage);
-        for (j, range) in segments {
-            for &node in free.get(range).unwrap_or(&[]) {
+            .cut(members, &free, scenarios, settings, salvage);
+        for (j, nodes) in segments {
+            for &node in nodes {
                 if let Some(owner) = owners.get_mut(node) {
                     *owner = u32::try_from(j).ok();
                 }
             }
         }
-        grow(members, &bound, &mut owners, scenarios, settings, salvage);
+        grow(members, &mut owners, scenarios, settings, salvage);
         if !self.settings.refuse {
             use_all(members, &mut owners);
         }
@@ -378,11 +379,11 @@ fn kept(members: &[Member<'_>], owners: &[Option<u32>]) -> Vec<Option<u32>> {
             *count += 1;
         }
     }
-    let stays = |j: u32| {
-        let member = members.get(j as usize);
-        let count = held.get(j as usize).copied().unwrap_or(0);
-        member.is_some_and(|member| member.item.is_size(count))
-    };
+    let stays = members.iter().zip(held);
+    let stays: Vec<bool> = stays
+        .map(|(member, held)| member.item.is_size(held))
+        .collect();
+    let stays = |j: u32| stays.get(j as usize) == Some(&true);
     owners
         .iter()
         .map(|owner| owner.filter(|&j| stays(j)))
@@ -391,25 +392,18 @@ fn kept(members: &[Member<'_>], owners: &[Option<u32>]) -> Vec<Option<u32>> {
 
 /// Gives what nobody has to trainers that run and have room, the largest first.
 pub(crate) fn use_all(members: &[Member<'_>], owners: &mut [Option<u32>]) {
-    let held = |owners: &[Option<u32>], j: usize| places(owners, u32::try_from(j).ok()).count();
-    let mut room: Vec<(usize, usize)> = (0..members.len())
-        .map(|j| (held(owners, j), j))
-        .filter(|&(nodes, j)| {
-            let item = members
-                .get(j)
-                .map(|member| (member.item, member.is_loose()));
-            // A bound trainer that shrinks now cannot take other nodes as well.
-            nodes > 0 && item.is_some_and(|(i, loose)| loose || nodes >= i.current as usize)
-        })
-        .collect();
-    room.sort_by_key(|&(nodes, j)| (std::cmp::Reverse(nodes), j));
-    for (nodes, j) in room {
-        let most = members.get(j).map_or(0, |member| member.item.max as usize);
-        let free: Vec<usize> = places(owners, None).collect();
-        for &node in free.iter().rev().take(most.saturating_sub(nodes)) {
-            if let Some(owner) = owners.get_mut(node) {
-                *owner = u32::try_from(j).ok();
-            }
+    let mut room = Vec::new();
+    for (j, member) in (0_u32..).zip(members) {
+        let nodes = places(owners, Some(j)).count();
+        let item = member.item;
+        // A bound trainer that shrinks now cannot take other nodes as well.
+        if nodes > 0 && (member.is_loose() || nodes >= item.current as usize) {
+            room.push((nodes, j, (item.max as usize).saturating_sub(nodes)));
         }
+    }
+    room.sort_by_key(|&(nodes, j, _)| (std::cmp::Reverse(nodes), j));
+    for (_, j, more) in room {
+        let free = owners.iter_mut().rev().filter(|owner| owner.is_none());
+        free.take(more).for_each(|owner| *owner = Some(j));
     }
 }

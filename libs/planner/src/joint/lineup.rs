@@ -1,5 +1,7 @@
 //! In which order present nodes are expected to leave, whoever asks: a replay or a living cluster.
 
+use std::iter::repeat;
+
 use lacuna_model::OrderSource;
 
 use super::{Curves, Outlook, Promise, Scenarios};
@@ -44,6 +46,16 @@ pub struct Lineup {
 /// others in the order.
 const LIKELY: f64 = 0.5;
 
+/// A node of the list with what is known of it.
+struct Node {
+    place: u32,
+    curve: u32,
+    promise: Promise,
+    known: f64,
+    /// Probability that it is there at the horizon; 0 where that is not asked for.
+    stay: f64,
+}
+
 impl Lineup {
     /// Lines nodes up for a decision that looks `horizon_s` ahead:
     ///
@@ -55,50 +67,53 @@ impl Lineup {
     /// Nodes that were neighbours in the list and still are keep their link; others have none.
     #[must_use]
     pub fn new(listed: &Listed<'_>, horizon_s: f64) -> Self {
-        let promise = |place: u32| {
-            let promise = listed.promised.get(place as usize).copied();
-            promise.unwrap_or(Promise::NONE)
-        };
-        let known = |place: u32| {
-            let known = listed.known.get(place as usize).copied();
-            known.unwrap_or(f64::INFINITY)
-        };
-        let curve = |place: u32| listed.curve.get(place as usize).copied().unwrap_or(0);
-        let mut places: Vec<u32> = (0..listed.curve.len() as u32).collect();
+        let promised = listed.promised.iter().copied().chain(repeat(Promise::NONE));
+        let known = listed.known.iter().copied().chain(repeat(f64::INFINITY));
+        let nodes = (0_u32..).zip(listed.curve).zip(promised.zip(known));
+        let mut nodes: Vec<Node> = nodes
+            .map(|((place, &curve), (promise, known))| Node {
+                place,
+                curve,
+                promise,
+                known,
+                stay: match listed.source {
+                    OrderSource::Expectation => listed.curves.open_after(curve, horizon_s),
+                    OrderSource::Scheduler => 0.0,
+                },
+            })
+            .collect();
         // All sorts are stable: equals keep their order.
         if listed.source == OrderSource::Expectation {
-            let stay = |place: &u32| listed.curves.open_after(curve(*place), horizon_s);
-            let stay: Vec<f64> = places.iter().map(stay).collect();
-            let stay = |place: &u32| stay.get(*place as usize).copied().unwrap_or(0.0);
-            places.sort_by(|a, b| stay(a).total_cmp(&stay(b)));
+            nodes.sort_by(|a, b| a.stay.total_cmp(&b.stay));
         }
         if !listed.promised.is_empty() {
-            let soon = |place: &u32| {
-                let Promise { at_s, early, kept } = promise(*place);
+            let soon = |node: &Node| {
+                let Promise { at_s, early, kept } = node.promise;
                 let is_likely = at_s < horizon_s && early + kept > LIKELY;
                 if is_likely { at_s } else { f64::INFINITY }
             };
-            places.sort_by(|a, b| soon(a).total_cmp(&soon(b)));
+            nodes.sort_by(|a, b| soon(a).total_cmp(&soon(b)));
         }
         if !listed.known.is_empty() {
-            places.sort_by(|a, b| known(*a).total_cmp(&known(*b)));
+            nodes.sort_by(|a, b| a.known.total_cmp(&b.known));
         }
-        let neighbours = places.iter().zip(places.iter().skip(1));
-        let link = neighbours.map(|(&a, &b)| match listed.link.get(a as usize) {
-            Some(&link) if b == a + 1 => link,
+        let neighbours = nodes.iter().zip(nodes.iter().skip(1));
+        let link = neighbours.map(|(a, b)| match listed.link.get(a.place as usize) {
+            Some(&link) if b.place == a.place + 1 => link,
             _ => 0.0,
         });
         // Where nothing is said of anybody, nothing is kept.
-        let told = |is_empty: bool| {
-            let count = if is_empty { 0 } else { places.len() };
-            places.iter().copied().take(count)
-        };
+        let told = |is_empty: bool| nodes.iter().take(if is_empty { 0 } else { nodes.len() });
         Self {
-            curve: places.iter().map(|&place| curve(place)).collect(),
+            places: nodes.iter().map(|node| node.place).collect(),
+            curve: nodes.iter().map(|node| node.curve).collect(),
             link: link.collect(),
-            promised: told(listed.promised.is_empty()).map(promise).collect(),
-            known: told(listed.known.is_empty()).map(known).collect(),
-            places,
+            promised: told(listed.promised.is_empty())
+                .map(|node| node.promise)
+                .collect(),
+            known: told(listed.known.is_empty())
+                .map(|node| node.known)
+                .collect(),
         }
     }
 

@@ -55,4 +55,5 @@ pub use decide::{Assignment, Joint, Proposal, Request, Settings};
 pub use lineup::{Lineup, Listed};
 pub use outlook::{Curves, Outlook, Promise};
 pub use scenarios::{Leave, Scenarios};
+pub(crate) use worth::Set;
 pub use worth::{Member, worth};

@@ -89,6 +89,10 @@ impl Outlook<'_> {
     /// share their fate. What is known goes before what is promised, and a promise for a time in
     /// which nobody leaves who is not known to is none.
     #[must_use]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "hot path; a run lies within the nodes that have a curve"
+    )]
     pub fn draw_promised(&self, promised: &[Promise], scenarios: u32, seed: u64) -> Scenarios {
         let nodes = self.curve.len();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -107,7 +111,7 @@ impl Outlook<'_> {
                     }
                     end += 1;
                 }
-                let middle = self.curve.get((at + end - 1) / 2).copied().unwrap_or(0);
+                let middle = self.curve[(at + end - 1) / 2];
                 let time = self.leave_s(middle, below(z));
                 for (node, leave) in
                     (at..end).zip(all.iter_mut().skip(at * count + s).step_by(count))
@@ -124,7 +128,7 @@ impl Outlook<'_> {
                         (None, _) => time,
                         (Some(promise), Some((of, time))) if of == promise.at_s => time,
                         (Some(promise), _) => {
-                            let time = self.fate_s(node, promise, &mut rng);
+                            let time = self.fate_s(self.curve[node], promise, &mut rng);
                             last = Some((promise.at_s, time));
                             time
                         }
@@ -138,8 +142,7 @@ impl Outlook<'_> {
     }
 
     /// When a promised node leaves in one scenario.
-    fn fate_s(&self, node: usize, promise: &Promise, rng: &mut impl Rng) -> f64 {
-        let curve = self.curve.get(node).copied().unwrap_or(0);
+    fn fate_s(&self, curve: u32, promise: &Promise, rng: &mut impl Rng) -> f64 {
         let (which, share): (f64, f64) = (rng.random(), rng.random());
         let open = |at_s: f64| self.curves.open_after(curve, at_s).clamp(0.0, 1.0);
         let from = if self.complete_s > 0.0 {

@@ -59,30 +59,31 @@ struct Grid {
     widest: usize,
 }
 
-/// A segment: which member gets which of the free nodes, as places in their list.
-pub(super) type Segment = (usize, std::ops::Range<usize>);
+/// A segment: which member gets which of the free nodes.
+pub(super) type Segment<'a> = (usize, &'a [usize]);
 
 impl Segments {
-    /// The best segments of `free` (places in the scenarios, in order) for the members `loose`.
-    pub(super) fn cut(
+    /// The best segments of `free` (places in the scenarios, in order) for the loose members.
+    pub(super) fn cut<'a>(
         &mut self,
         members: &[Member<'_>],
-        loose: &[usize],
-        free: &[usize],
+        free: &'a [usize],
         scenarios: &Scenarios,
         settings: &Settings,
         salvage: f64,
-    ) -> Vec<Segment> {
+    ) -> Vec<Segment<'a>> {
+        let loose = (0..members.len()).filter(|&j| members[j].is_loose());
+        let mut order: Vec<usize> = loose.collect();
         let most = |j: &usize| members[*j].item.max as usize;
-        let wanted: usize = loose.iter().map(most).sum();
+        let wanted: usize = order.iter().map(most).sum();
         // The nodes that stay longest are enough, with some to leave out between them.
         let skipped = free.len().saturating_sub(wanted + wanted / 4 + 8);
         let free = &free[skipped..];
-        let largest = loose.iter().map(most).max().unwrap_or(0).min(free.len());
+        let largest = order.iter().map(most).max().unwrap_or(0).min(free.len());
         if largest == 0 {
             return Vec::new();
         }
-        let steps = free.len() as u64 * largest as u64 * (loose.len() + 8) as u64;
+        let steps = free.len() as u64 * largest as u64 * (order.len() + 8) as u64;
         let unit = ((steps as f64 / STEPS as f64).sqrt().ceil() as usize).max(1);
         let cells = free.len().div_ceil(unit);
         let grid = Grid {
@@ -92,8 +93,7 @@ impl Segments {
             widest: largest.div_ceil(unit).min(cells),
         };
         self.fill(free, grid, scenarios, settings.horizon_s);
-        let mut order = loose.to_vec();
-        let typical = (free.len() / loose.len()).clamp(1, largest) as u32;
+        let typical = (free.len() / order.len()).clamp(1, largest) as u32;
         let stall = |j: usize| {
             let item = members[j].item;
             item.down_s * members[j].rate(typical.clamp(item.min, item.max.max(item.min)))
@@ -122,7 +122,7 @@ impl Segments {
                 wide => {
                     let end = cell + wide as usize;
                     let nodes = cell * unit..(end * unit).min(free.len());
-                    segments.push((order[layer], nodes.start + skipped..nodes.end + skipped));
+                    segments.push((order[layer], &free[nodes]));
                     (layer, cell) = (layer + 1, end);
                 }
             }

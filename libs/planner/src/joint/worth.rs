@@ -32,9 +32,9 @@ impl Member<'_> {
             && (Arc::ptr_eq(&a.value, &b.value) || a.value == b.value)
     }
 
-    /// Rate on so many nodes, objective units per second.
+    /// Rate on so many nodes, objective units per second; see [`Item::value_at`].
     pub(crate) fn rate(&self, nodes: u32) -> f64 {
-        self.item.value.get(nodes as usize).copied().unwrap_or(0.0)
+        self.item.value_at(nodes)
     }
 
     /// Charge for holding `nodes` from now on, if a change must be worth `hysteresis` times its
@@ -56,17 +56,17 @@ impl Member<'_> {
 /// What a set is worth by its three means over the scenarios: V of [`crate::joint`] without the
 /// charge for taking it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Means {
+pub(crate) struct Means {
     /// Seconds until the first hit, within the horizon.
-    pub(super) until: f64,
+    pub(crate) until: f64,
     /// Probability of a hit within the horizon.
-    pub(super) hit: f64,
+    pub(crate) hit: f64,
     /// Sum over the nodes of the seconds that they stay, within the horizon.
-    pub(super) stay: f64,
+    pub(crate) stay: f64,
 }
 
 impl Means {
-    pub(super) fn worth(&self, member: &Member<'_>, nodes: u32, salvage: f64) -> f64 {
+    pub(crate) fn worth(&self, member: &Member<'_>, nodes: u32, salvage: f64) -> f64 {
         let rate = member.rate(nodes);
         rate * (self.until - member.item.down_s * self.hit)
             + salvage * (self.stay - f64::from(nodes) * self.until)
@@ -74,15 +74,15 @@ impl Means {
 }
 
 /// The first hit of a growing node set, by scenario.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Set {
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Set {
     until: Vec<f64>,
     stay: f64,
     horizon_s: f64,
 }
 
 impl Set {
-    pub(super) fn empty(scenarios: usize, horizon_s: f64) -> Self {
+    pub(crate) fn empty(scenarios: usize, horizon_s: f64) -> Self {
         Self {
             until: vec![horizon_s; scenarios],
             stay: 0.0,
@@ -90,7 +90,7 @@ impl Set {
         }
     }
 
-    pub(super) fn add(&mut self, scenarios: &Scenarios, node: usize) {
+    pub(crate) fn add(&mut self, scenarios: &Scenarios, node: usize) {
         let leave = scenarios.of(node);
         if leave.is_empty() {
             self.until.fill(0.0);
@@ -101,7 +101,7 @@ impl Set {
         self.stay += scenarios.stay_s(node, self.horizon_s);
     }
 
-    pub(super) fn means(&self) -> Means {
+    pub(crate) fn means(&self) -> Means {
         let count = self.until.len().max(1) as f64;
         let hits = self.until.iter().filter(|&&t| t < self.horizon_s).count();
         Means {

@@ -1,6 +1,12 @@
 //! Plans by forecasts where something is in doubt, constant, or very large.
 
-use lacuna_model::{Doubt, Forecast, Joint, NodeChoice, OrderSource, Outcome, Plan, Policy};
+use lacuna_model::{
+    Doubt, Forecast, Joint, NodeChoice, OrderSource, Outcome, Plan, Policy, TrainerRecord,
+};
+use lacuna_planner::decider::{Decider, Foretold, Situation};
+use lacuna_planner::kind::{Costs, Kind};
+use lacuna_planner::objective::Objective;
+use lacuna_planner::translate::{Translated, translate};
 use lacuna_planner::{Settings, explain};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -200,4 +206,44 @@ fn the_report_of_a_large_pool_is_small() {
         report.classes.len()
     );
     assert!(explain::plan(&plan).lines().count() < 100);
+}
+
+#[test]
+fn a_wrong_index_is_a_mistake_that_is_told_and_moves_nothing() {
+    let case = short_and_long();
+    let Translated {
+        held, slots, holes, ..
+    } = translate(&case.pool, &case.trainers, &[]);
+    let candidate = |(record, &held): (&TrainerRecord, &u32)| {
+        let spec = &record.spec;
+        let kind = Kind::new(spec, Costs::of(spec), &Objective::default(), 120.0).unwrap();
+        kind.candidate(held, false, None)
+    };
+    let candidates: Vec<_> = case.trainers.iter().zip(&held).map(candidate).collect();
+    let decide = |holes: &[u32]| {
+        let situation = Situation {
+            candidates: &candidates,
+            slots: &slots,
+            users: None,
+            max_change: None,
+            foretold: Some(Foretold {
+                pool: &case.pool,
+                holes,
+                known: &[],
+                complete_s: 0.0,
+            }),
+            doubt: None,
+        };
+        Decider::new(settings(true)).decide(&situation, &|| 0.0)
+    };
+    let before: Vec<Option<u32>> = slots.iter().map(|slot| slot.owner).collect();
+    let decision = decide(&holes);
+    assert_eq!(decision.doubt, None);
+    assert_ne!(decision.owners, before);
+    let mut wrong = holes.clone();
+    wrong[0] = 99;
+    let decision = decide(&wrong);
+    let what = format!("there is no hole 99 among {}", holes.len());
+    assert_eq!(decision.doubt, Some(Doubt::Internal { what }));
+    assert_eq!(decision.owners, before);
 }

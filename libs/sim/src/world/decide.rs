@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_model::{Outcome, Policy};
+use lacuna_model::{Doubt, Outcome, Policy};
 use lacuna_planner::check::check_decision;
 use lacuna_planner::counts::MilpOptions;
 use lacuna_planner::decider::{
@@ -96,7 +96,8 @@ impl<'a, 's> Decisions<'a, 's> {
     /// only for showing the decision.
     ///
     /// # Errors
-    /// [`SimError::Unsound`] if the decision breaks an invariant.
+    /// [`SimError::Unsound`] if the decision breaks an invariant, [`SimError::Internal`] if the planner
+    /// made none.
     pub(crate) fn decide(
         &mut self,
         event: &Event<'_>,
@@ -169,13 +170,18 @@ impl<'a, 's> Decisions<'a, 's> {
     }
 }
 
-/// Fails at the first invariant that a decision breaks.
+/// Fails if there is no decision, and at the first invariant that it breaks.
 fn sound(event: &Event<'_>, situation: &Situation<'_>, decided: &Decided) -> Result<(), SimError> {
+    let (event, at_s) = (event.number, event.at_s);
+    if let Some(Doubt::Internal { what }) = &decided.doubt {
+        let what = what.clone();
+        return Err(SimError::Internal { event, at_s, what });
+    }
     match check_decision(situation, decided).into_iter().next() {
         None => Ok(()),
         Some(violation) => Err(SimError::Unsound {
-            event: event.number,
-            at_s: event.at_s,
+            event,
+            at_s,
             violation,
         }),
     }
@@ -213,6 +219,13 @@ mod tests {
         let error = sound(&event, &situation, &decided).unwrap_err();
         let told = "the decision at event 7, 90 s after the start, breaks an invariant: I14: node 0 \
                     goes to candidate 0, and there is none";
+        assert_eq!(error.to_string(), told);
+        decided.doubt = Some(Doubt::Internal {
+            what: "there is no hole 2 among 2".to_owned(),
+        });
+        let error = sound(&event, &situation, &decided).unwrap_err();
+        let told =
+            "there is no decision at event 7, 90 s after the start: there is no hole 2 among 2";
         assert_eq!(error.to_string(), told);
     }
 }

@@ -172,15 +172,20 @@ fn value(request: &Request<'_>, settings: &Settings, salvage: f64, owners: &[Opt
         if nodes == 0 {
             continue;
         }
-        let mut gained = 0.0;
-        for s in 0..scenarios.count() {
-            let leave = |place: &usize| scenarios.leave(s).get(*place).copied().unwrap_or(0.0);
-            let stays = || new.iter().map(|place| leave(place).min(horizon));
-            let first = stays().fold(horizon, f64::min);
-            let hits = f64::from(u8::from(first < horizon));
-            let left: f64 = stays().map(|stays| stays - first).sum();
-            gained += rate * (first - item.down_s * hits) + salvage * left;
+        // By scenario: the first hit, and the seconds that the nodes stay.
+        let mut futures = vec![(horizon, 0.0); scenarios.count()];
+        for &place in &new {
+            for ((first, stay), leave) in futures.iter_mut().zip(scenarios.of(place)) {
+                *first = leave.min(*first);
+                *stay += leave.min(horizon);
+            }
         }
+        let gained = futures.iter().map(|&(first, stay)| {
+            let hits = f64::from(u8::from(first < horizon));
+            let left = stay - f64::from(nodes) * first;
+            rate * (first - item.down_s * hits) + salvage * left
+        });
+        let gained: f64 = gained.sum();
         sum += gained / scenarios.count().max(1) as f64;
     }
     sum
