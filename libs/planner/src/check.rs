@@ -237,30 +237,45 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The usable nodes of the pool, and who has each before and after.
-    fn slots(&self) -> Vec<Slot<NodeId>> {
+    /// The usable nodes of the pool and all that are given out: who has each before and after. A
+    /// node that is given out twice (I1) comes twice, so that it hides nothing else.
+    fn slots(&self, plan: &Plan) -> Vec<Slot<NodeId>> {
         let mut holders: BTreeMap<&NodeId, u32> = BTreeMap::new();
         for (record, j) in self.active.iter().zip(0..) {
             for node in &record.nodes {
                 holders.entry(node).or_insert(j);
             }
         }
-        let slots = self.pool.difference(&self.unusable).map(|&node| Slot {
-            node: node.clone(),
-            before: holders.get(node).copied(),
-            after: self
-                .owner
-                .get(node)
-                .and_then(|id| self.ordinals.get(id))
-                .copied(),
-        });
-        slots.collect()
+        let mut owners: BTreeMap<&NodeId, Vec<u32>> = BTreeMap::new();
+        for allocation in &plan.allocations {
+            if let Some(&j) = self.ordinals.get(&allocation.trainer) {
+                let nodes = allocation.nodes.iter();
+                nodes.for_each(|node| owners.entry(node).or_default().push(j));
+            }
+        }
+        let mut slots = Vec::with_capacity(self.pool.len());
+        for &node in self.pool.difference(&self.unusable) {
+            let before = holders.get(node).copied();
+            let mut after = owners.remove(node).unwrap_or_default();
+            let kept = after.iter().position(|&j| Some(j) == before);
+            let first = (!after.is_empty()).then(|| after.swap_remove(kept.unwrap_or(0)));
+            slots.push(Slot {
+                node: node.clone(),
+                before,
+                after: first,
+            });
+            slots.extend(after.into_iter().map(|j| Slot::given(node, j)));
+        }
+        for (node, owners) in owners {
+            slots.extend(owners.into_iter().map(|j| Slot::given(node, j)));
+        }
+        slots
     }
 }
 
 /// The plan as a decision: I5, I6, I9 and I12.
 fn decision(plan: &Plan, facts: &Facts<'_>, found: &mut Vec<Violation>) {
-    let slots = facts.slots();
+    let slots = facts.slots(plan);
     let mut left = vec![0; facts.active.len()];
     for j in slots.iter().filter_map(|slot| slot.before) {
         if let Some(left) = left.get_mut(j as usize) {

@@ -67,6 +67,17 @@ pub(super) struct Slot<N> {
     pub(super) after: Option<u32>,
 }
 
+impl<N: Clone> Slot<N> {
+    /// A node that a candidate gets and that none has.
+    pub(super) fn given(node: &N, j: u32) -> Self {
+        Self {
+            node: node.clone(),
+            before: None,
+            after: Some(j),
+        }
+    }
+}
+
 /// What happens to the slots of a candidate: its sizes, and some slot that it loses and gains.
 #[derive(Debug, Clone)]
 struct Moves<N> {
