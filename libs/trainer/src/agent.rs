@@ -22,6 +22,9 @@ use crate::Now;
 
 pub use effect::Effect;
 
+/// Why an agent gives its node back that hears no renewal.
+const DEAD_MAN: &str = "dead man";
+
 /// What follows when the program has stopped.
 #[derive(Debug, Clone, PartialEq)]
 enum Then {
@@ -394,10 +397,15 @@ impl Agent {
         effects
     }
 
-    /// The program that was started under `run` has stopped, as it was told to.
+    /// The program that was started under `run` has stopped, as it was told to: by this agent, or
+    /// by whatever else watches over the dead man's time.
     pub fn stopped(&mut self, run: RunId) -> Vec<Effect> {
         match std::mem::replace(&mut self.state, State::Free) {
             State::Stopping(old, then) if old.started == run => self.follow(then),
+            State::Running(old) | State::Prepared { program: old, .. } if old.started == run => {
+                self.released = Some(DEAD_MAN.to_owned());
+                self.follow(Then::Free)
+            }
             other => {
                 self.state = other;
                 Vec::new()
@@ -462,6 +470,15 @@ impl Agent {
         }
     }
 
+    /// When it will give the node back by itself, in real time, unless a renewal comes.
+    #[must_use]
+    pub fn due(&self) -> Option<Timestamp> {
+        match &self.state {
+            State::Running(_) | State::Prepared { .. } => Some(self.renewed + self.dead_man),
+            State::Free | State::Stopping(..) | State::Exited { .. } => None,
+        }
+    }
+
     /// Gives the node back by itself if its lease has not been renewed for too long.
     pub fn tick(&mut self, now: Now) -> Vec<Effect> {
         if now.since(self.renewed) < self.dead_man {
@@ -470,6 +487,6 @@ impl Agent {
         if matches!(self.state, State::Exited { .. }) {
             return Vec::new();
         }
-        self.give_up("dead man", now)
+        self.give_up(DEAD_MAN, now)
     }
 }

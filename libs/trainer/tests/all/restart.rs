@@ -142,3 +142,24 @@ fn an_epoch_has_one_trainer() {
     assert!(matches!(effects.first(), Some(Effect::Contradicted { .. })));
     assert!(!running(&agent));
 }
+
+/// The dead man's time is also watched where nothing of this is: whoever stops the program first
+/// gives the node back, and a renewal that comes then does not undo it.
+#[test]
+fn a_program_that_was_stopped_from_outside_gives_its_node_back() {
+    let (w, command) = world();
+    let mut agent = Agent::new(node(0), Span::from_secs(60));
+    assert_eq!(agent.due(), None);
+    let effects = agent.command(command.clone(), w.now);
+    assert!(matches!(effects.first(), Some(Effect::Start(_))));
+    assert_eq!(agent.due(), Some(w.now.wall + Span::from_secs(60)));
+    let run = agent.running().unwrap().run;
+    let _ = agent.renewed(command.epoch, w.now);
+    let effects = agent.stopped(run);
+    assert_eq!(effects, [Effect::Report(agent.status())]);
+    let status = agent.status();
+    assert_eq!(status.activity, Activity::Free);
+    assert_eq!(status.released.as_deref(), Some("dead man"));
+    assert_eq!(agent.due(), None);
+    assert!(agent.stopped(run).is_empty(), "said twice");
+}
