@@ -169,6 +169,12 @@ impl Config {
         ] {
             check(span.as_ms() > 0, key, span.to_string(), positive)?;
         }
+        check(
+            !self.bus.url.contains('@'),
+            "bus.url",
+            "an address with a user or password".to_owned(),
+            "an address alone: bus.identity, bus.credentials or bus.user say who asks",
+        )?;
         let spoken = self.bus.speak.unwrap_or(WIRE);
         check(
             (OLDEST_WIRE..=WIRE).contains(&spoken),

@@ -369,8 +369,15 @@ pub struct Agent {
     /// What brings the workers of launcher `torchrun` together: a program and its first
     /// arguments.
     pub torchrun: Vec<String>,
-    /// Where output and progress files live.
+    /// Where output and progress files live: a folder of the agent's user, which nobody else may
+    /// change.
     pub work_dir: PathBuf,
+    /// Names of the agent's own environment that programs get, beside the usual ones (`PATH`,
+    /// `HOME`, `LANG`, `CUDA_*` and so on); a `*` at the end stands for any.
+    pub pass_env: Vec<String>,
+    /// Whether each program gets a cgroup of its own, where version 2 may be divided. A pilot's
+    /// never does: what the main scheduler gave it is the scheduler's to end.
+    pub cgroups: bool,
 }
 
 impl Default for Agent {
@@ -385,6 +392,8 @@ impl Default for Agent {
             start_limit: Span::from_secs(300),
             torchrun: vec!["torchrun".to_owned()],
             work_dir: PathBuf::from("lacuna-work"),
+            pass_env: Vec::new(),
+            cgroups: true,
         }
     }
 }
