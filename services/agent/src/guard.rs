@@ -1,34 +1,55 @@
-//! The guard between an agent and a program: whatever happens to the agent, the program's
-//! whole process group ends.
+//! The guard between an agent and a program: whatever happens to the agent, all that the program
+//! has started ends.
 //!
 //! The agent starts `lacuna-agent <GUARD> <grace ms> <file> <program> <args>...` as the leader
-//! of a new process group and holds its standard input open. When that input ends (the agent
-//! wants the program to stop, or is gone), the group gets SIGTERM, and SIGKILL after the
-//! grace. When the program ends by itself, the guard writes its exit code to the file and
-//! kills what the program left behind, also what has left the group (`descendants`).
+//! of a new process group, with an environment of its own, and holds its standard input open. The
+//! first line of it is the program's environment, beside the guard's, as a JSON object; nothing is
+//! started before. When the input ends (the agent wants the program to stop, or is gone), the
+//! guard writes the deadline to the file, the group gets SIGTERM, and SIGKILL after the grace. When
+//! the program ends by itself, what it left behind is killed, also what has left the group
+//! (`descendants`). The guard's exit code is the program's.
+//!
+//! A program of the same user can kill its guard. So nothing rests on the guard alone: what loses
+//! it becomes a child of the agent, which kills it (`safety`).
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
+use lacuna_model::Span;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{getpgrp, getpid};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::descendants::{adopt, kill_below};
+use crate::descendants::{adopt, kill_below, wait_for};
+use crate::untrusted;
 
 /// First argument of the agent's program when it is a guard.
 pub const GUARD: &str = "guard-process-group";
 
 /// Exit code of a guard that could not start the program, as in shells.
 const NOT_STARTED: i32 = 127;
+/// Longest environment of a program, in bytes.
+const ENVIRONMENT: u64 = 4 << 20;
+/// What was killed is waited for so long.
+const DYING: Duration = Duration::from_secs(2);
+
+/// What a guard has to do.
+struct Task {
+    grace: Span,
+    deadline: PathBuf,
+    program: OsString,
+    arguments: Vec<OsString>,
+    environment: BTreeMap<String, String>,
+}
 
 /// Runs a program under guard; `arguments` are those after [`GUARD`].
 pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let (Some(grace), Some(file), Some(program)) =
+    let (Some(grace), Some(deadline), Some(program)) =
         (arguments.next(), arguments.next(), arguments.next())
     else {
         eprintln!("lacuna-agent {GUARD}: expected <grace ms> <file> <program> <args>...");
@@ -39,22 +60,34 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         .and_then(|ms| ms.parse().ok())
         .unwrap_or(20_000);
     adopt();
+    let mut line = String::new();
+    let input = BufReader::new(std::io::stdin().lock());
+    let read = input.take(ENVIRONMENT).read_line(&mut line);
+    let environment = serde_json::from_str(&line);
+    let (Ok(_), Ok(environment)) = (read, environment) else {
+        // The agent is gone, or has thought better of it.
+        return ExitCode::from(70);
+    };
+    let task = Task {
+        grace: Span::from_ms(grace),
+        deadline: deadline.into(),
+        program,
+        arguments: arguments.collect(),
+        environment,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let Ok(runtime) = runtime else {
         return ExitCode::from(70);
     };
-    let watched = watch(Duration::from_millis(grace), program, arguments.collect());
-    let code = runtime.block_on(watched);
-    write_code(Path::new(&file), code);
-    // What the program left behind must not train on. The second ends the guard as well.
-    kill_below(getpid());
-    let _ = killpg(getpgrp(), Signal::SIGKILL);
-    ExitCode::from(70)
+    let code = runtime.block_on(watch(task));
+    // What the program left behind must not train on.
+    wait_for(kill_below(getpid()), DYING);
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-async fn watch(grace: Duration, program: OsString, arguments: Vec<OsString>) -> i32 {
+async fn watch(task: Task) -> i32 {
     // Signals to the group are for the program; the guard outlives them.
     let kinds = [
         SignalKind::terminate(),
@@ -67,14 +100,15 @@ async fn watch(grace: Duration, program: OsString, arguments: Vec<OsString>) -> 
         .into_iter()
         .filter_map(|kind| signal(kind).ok())
         .collect();
-    let child = tokio::process::Command::new(&program)
-        .args(arguments)
+    let child = tokio::process::Command::new(&task.program)
+        .args(task.arguments)
+        .envs(task.environment)
         .stdin(Stdio::null())
         .spawn();
     let mut child = match child {
         Ok(child) => child,
         Err(error) => {
-            eprintln!("cannot start {}: {error}", program.display());
+            eprintln!("cannot start {}: {error}", task.program.display());
             return NOT_STARTED;
         }
     };
@@ -82,8 +116,13 @@ async fn watch(grace: Duration, program: OsString, arguments: Vec<OsString>) -> 
         status = child.wait() => return status.map_or(NOT_STARTED, code),
         () = end_of_input() => {}
     }
+    let end = lacuna_runtime::clock::wall() + task.grace;
+    let text = format!("{:.3}\n", end.unix_seconds());
+    if let Err(error) = untrusted::write(&task.deadline, &text) {
+        eprintln!("deadline not written: {error}");
+    }
     let _ = killpg(getpgrp(), Signal::SIGTERM);
-    match tokio::time::timeout(grace, child.wait()).await {
+    match tokio::time::timeout(task.grace.to_std(), child.wait()).await {
         Ok(status) => status.map_or(NOT_STARTED, code),
         Err(_) => 128 + Signal::SIGKILL as i32,
     }
@@ -106,15 +145,4 @@ pub(crate) fn code(status: ExitStatus) -> i32 {
     status
         .code()
         .unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
-}
-
-/// Written beside and renamed, so that a half-written code is never read.
-fn write_code(file: &Path, code: i32) {
-    let beside = file.with_extension("new");
-    let written = std::fs::File::create(&beside)
-        .and_then(|mut f| write!(f, "{code}"))
-        .and_then(|()| std::fs::rename(&beside, file));
-    if let Err(error) = written {
-        eprintln!("cannot write {}: {error}", file.display());
-    }
 }

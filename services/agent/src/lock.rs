@@ -7,12 +7,14 @@
 //! kernel frees a lock when its process ends, however it ends.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::NodeId;
 use lacuna_wire::token::escape;
+
+use crate::untrusted;
 
 const FOLDER: &str = ".locks";
 /// No node's file has this name, since names are escaped.
@@ -31,6 +33,15 @@ pub(crate) enum LockError {
         node: String,
         /// The work folder.
         dir: PathBuf,
+    },
+    /// The folder is not this user's alone.
+    #[error(
+        "agent.work_dir is not this user's alone: {source}: name another folder, or have it owned \
+         by the user of the agent, below folders that nobody else may change"
+    )]
+    Foreign {
+        /// Which, and why.
+        source: io::Error,
     },
     /// The folder cannot be written to, or its file system knows no locks.
     #[error("cannot lock {path}: {source}", path = path.display())]
@@ -59,13 +70,19 @@ impl Lock {
     ) -> Result<Self, LockError> {
         let work_dir = std::path::absolute(work_dir).unwrap_or_else(|_| work_dir.to_owned());
         let folder = work_dir.join(FOLDER);
-        fs::create_dir_all(&folder).map_err(|source| LockError::Io {
-            path: folder.clone(),
-            source,
+        let made = untrusted::work_folder(&work_dir).and_then(|()| untrusted::folder(&folder));
+        made.map_err(|source| match source.kind() {
+            io::ErrorKind::PermissionDenied if source.get_ref().is_some() => {
+                LockError::Foreign { source }
+            }
+            _ => LockError::Io {
+                path: folder.clone(),
+                source,
+            },
         })?;
         let lock = |name: &str, how: fn(&File) -> Result<(), TryLockError>, node: &str| {
             let path = folder.join(name);
-            let open = File::options().create(true).append(true).open(&path);
+            let open = untrusted::append(&path);
             let failed = |path: PathBuf, source| LockError::Io { path, source };
             let file = open.map_err(|source| failed(path.clone(), source))?;
             match how(&file) {
@@ -131,9 +148,12 @@ mod tests {
     #[test]
     fn a_folder_that_cannot_be_made_is_no_other_agent() {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("file");
-        fs::write(&file, "").unwrap();
-        let error = Lock::take(&file, None).unwrap_err();
+        let error = Lock::take(Path::new("/proc/none/work"), None).unwrap_err();
         assert!(matches!(error, LockError::Io { .. }), "{error}");
+        // But one that is not the agent's own is none to work in.
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let error = Lock::take(&file, None).unwrap_err();
+        assert!(matches!(error, LockError::Foreign { .. }), "{error}");
     }
 }

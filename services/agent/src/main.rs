@@ -11,5 +11,5 @@ fn main() -> ExitCode {
     {
         return lacuna_agent_service::guard(arguments);
     }
-    lacuna_runtime::service_main("agent", lacuna_agent_service::run)
+    lacuna_runtime::service_main("agent", lacuna_agent_service::run_alone)
 }

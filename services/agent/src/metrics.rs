@@ -11,6 +11,7 @@ pub struct Metrics {
     pub(crate) commands: IntCounterVec,
     pub(crate) statuses: IntCounter,
     pub(crate) progress: IntCounter,
+    pub(crate) replaced: IntCounter,
     pub(crate) released: IntCounterVec,
     starts: IntCounter,
     exits: IntCounterVec,
@@ -56,6 +57,10 @@ impl Metrics {
             progress: counter(
                 "lacuna_agent_progress_reports_total",
                 "progress reports sent",
+            )?,
+            replaced: counter(
+                "lacuna_agent_replaced_total",
+                "statuses and progress reports that newer ones replaced before they were sent",
             )?,
             released: labelled(
                 "lacuna_agent_given_back_total",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,11 +13,12 @@ use lacuna_runtime::{Config, Context, Misconfigured, Running, ServiceError, Star
 use lacuna_trainer::Now;
 use lacuna_wire::msg::{Clock, Pace};
 use lacuna_wire::{address, token};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
-use crate::launcher::{Command, Settings};
+use crate::launcher::{Command, Happened, Settings};
 use crate::lock::{Lock, LockError};
 use crate::metrics::Metrics;
+use crate::safety::{PATIENCE, Process, Safety};
 use crate::shell::{Plays, Shell};
 
 /// The dead man looks at the clock this often.
@@ -28,8 +30,8 @@ const POLL: Span = Span::from_ms(500);
 const IDLE_WORDS: i64 = 3;
 /// Programs that were killed are waited for so long.
 const KILLED: Duration = Duration::from_secs(1);
-/// At shutdown, programs are waited for so long; their guards end them in any case.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// So many requests for output are answered at a time; others get no answer.
+const ANSWERS: usize = 8;
 
 /// Arguments of the agent.
 #[derive(Debug, Clone, Default, Args)]
@@ -46,15 +48,29 @@ pub struct AgentArgs {
     pilot: bool,
 }
 
-/// Runs the agent until it is told to stop.
+/// Runs the agent until it is told to stop, as a part of a process.
 ///
 /// # Errors
 /// If the bus is closed for good, no node is named, or another agent plays it.
 pub fn run(ctx: Context, args: AgentArgs) -> Running {
-    Box::pin(serve(ctx, args))
+    Box::pin(serve(ctx, args, Process::Shared))
 }
 
-async fn serve(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
+/// Runs it in a process that does nothing else: it hears signals whatever the rest of it waits
+/// for, and what loses its guard becomes its child and is killed.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_alone(ctx: Context, args: AgentArgs) -> Running {
+    let process = if args.pilot {
+        Process::Pilot
+    } else {
+        Process::Agent
+    };
+    Box::pin(serve(ctx, args, process))
+}
+
+async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), ServiceError> {
     let metrics = Metrics::new(&ctx.registry)?;
     let settings = &ctx.config.agent;
     let named: BTreeSet<NodeId> = if args.nodes.is_empty() {
@@ -72,6 +88,8 @@ async fn serve(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
     };
     // Before anything in the folder is touched.
     let _lock = lock(&settings.work_dir, &plays)?;
+    let cgroups = settings.cgroups && process == Process::Agent;
+    let safety = Safety::start(process, cgroups, settings.grace.to_std(), metrics.clone())?;
     let (told, happened) = mpsc::unbounded_channel();
     let programs = Command::new(
         Settings {
@@ -82,14 +100,26 @@ async fn serve(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
             hang_after: settings.hang_after,
             start_limit: settings.start_limit,
             torchrun: settings.torchrun.clone(),
+            pass_env: settings.pass_env.clone(),
         },
+        safety.clone(),
         ctx.clock.clone(),
         metrics.clone(),
         told,
     );
     let _ = programs.end_orphans(plays.named());
-    let shell = Shell::new(ctx.clone(), metrics, plays.clone(), programs);
-    live(ctx, shell, plays, happened, args.pilot).await
+    let shell = Shell::new(
+        ctx.clone(),
+        metrics.clone(),
+        plays.clone(),
+        programs,
+        safety.clone(),
+    );
+    let saying = tokio::spawn(shell.outbox().say(ctx.clone(), metrics));
+    let result = live(ctx, shell, plays, happened, args.pilot).await;
+    saying.abort();
+    safety.clean();
+    result
 }
 
 /// Makes sure that no other agent plays these nodes with the same folder. A folder that does
@@ -97,7 +127,9 @@ async fn serve(ctx: Context, args: AgentArgs) -> Result<(), ServiceError> {
 fn lock(work_dir: &Path, plays: &Plays) -> Result<Option<Lock>, Misconfigured> {
     match Lock::take(work_dir, plays.named()) {
         Ok(lock) => Ok(Some(lock)),
-        Err(error @ LockError::Taken { .. }) => Err(Misconfigured(error.to_string())),
+        Err(error @ (LockError::Taken { .. } | LockError::Foreign { .. })) => {
+            Err(Misconfigured(error.to_string()))
+        }
         Err(error @ LockError::Io { .. }) => {
             tracing::warn!(%error, "another agent of the same nodes would not be noticed");
             Ok(None)
@@ -109,7 +141,7 @@ async fn live(
     ctx: Context,
     mut shell: Shell,
     plays: Plays,
-    mut happened: mpsc::UnboundedReceiver<crate::launcher::Happened>,
+    mut happened: mpsc::UnboundedReceiver<Happened>,
     pilot: bool,
 ) -> Result<(), ServiceError> {
     let (bus, cluster) = (ctx.bus.clone(), ctx.cluster.clone());
@@ -143,6 +175,7 @@ async fn live(
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let mut control_spoke = moment(&ctx, &watch).wall;
     let wanted = asked_back(&ctx);
+    let answers = Arc::new(Semaphore::new(ANSWERS));
     let cause = loop {
         alive.ok();
         let now = moment(&ctx, &watch);
@@ -157,65 +190,75 @@ async fn live(
                 let clock = clock?;
                 ctx.clock.update(&clock.message);
                 let all = wants_reports(&clock.message);
-                shell.progress(all, &clock.envelope.correlation, moment(&ctx, &watch)).await;
+                shell.progress(all, &clock.envelope.correlation, moment(&ctx, &watch));
             }
             renewal = renewals.next() => {
                 let renewal = renewal?;
                 control_spoke = moment(&ctx, &watch).wall;
                 let (leases, of) = (&renewal.message.leases, &renewal.envelope.correlation);
-                shell.renewed(leases, of, moment(&ctx, &watch)).await;
+                shell.renewed(leases, of, moment(&ctx, &watch));
             }
             command = commands.next() => {
                 let command = command?;
                 let old = before.is_some_and(|before| command.kept.is_some_and(|kept| kept <= before));
-                shell.command(command, old, moment(&ctx, &watch)).await;
+                shell.command(command, old, moment(&ctx, &watch));
             }
             Some(one) = happened.recv() => {
-                shell.happened(vec![one], "", moment(&ctx, &watch)).await;
+                shell.happened(vec![one], "", moment(&ctx, &watch));
             }
-            () = sleep(finish) => shell.progress(false, "", moment(&ctx, &watch)).await,
-            _ = tick.tick() => shell.tick(moment(&ctx, &watch)).await,
+            () = sleep(finish) => shell.progress(false, "", moment(&ctx, &watch)),
+            _ = tick.tick() => shell.tick(moment(&ctx, &watch)),
             _ = reports.tick() => {
                 // In lock step the clock says when.
-                shell.progress(!ctx.clock.lock_step(), "", moment(&ctx, &watch)).await;
-                shell.statuses(true).await;
+                shell.progress(!ctx.clock.lock_step(), "", moment(&ctx, &watch));
+                shell.statuses(true);
             }
-            _ = idle.tick() => shell.statuses(false).await,
-            Some(request) = asked.next() => answer(&shell, &request).await,
+            _ = idle.tick() => shell.statuses(false),
+            Some(request) = asked.next() => answer(&shell, request, &answers),
         }
     };
     if pilot {
-        shell.leave(cause).await;
+        shell.leave(cause);
+        shell.flush().await;
         let asked = if cause == "wanted" {
             wanted.await.ok()
         } else {
             None
         };
-        let patience = tokio::time::sleep(KILLED);
-        tokio::pin!(patience);
-        while shell.programs.living() > 0 {
-            tokio::select! {
-                () = &mut patience => break,
-                Some(one) = happened.recv() => shell.reaped(one),
-            }
-        }
+        ended(&mut shell, &mut happened).await;
         // Of programs that no signal ends this says too little, but that it took long.
         shell.gone(asked.map(|since| since.span())).await;
         return Ok(());
     }
     // Every program ends, and says how far it has come.
-    shell.give_up_all(moment(&ctx, &watch)).await;
+    shell.give_up_all(moment(&ctx, &watch));
     let patience = tokio::time::sleep(PATIENCE);
     tokio::pin!(patience);
     while shell.busy() {
         tokio::select! {
             () = &mut patience => break,
             Some(one) = happened.recv() => {
-                shell.happened(vec![one], "", moment(&ctx, &watch)).await;
+                shell.happened(vec![one], "", moment(&ctx, &watch));
             }
         }
     }
+    // Nothing outlives its agent.
+    shell.programs.kill_all();
+    ended(&mut shell, &mut happened).await;
+    shell.flush().await;
     Ok(())
+}
+
+/// Waits a little for programs that were killed.
+async fn ended(shell: &mut Shell, happened: &mut mpsc::UnboundedReceiver<Happened>) {
+    let patience = tokio::time::sleep(KILLED);
+    tokio::pin!(patience);
+    while shell.programs.living() > 0 {
+        tokio::select! {
+            () = &mut patience => break,
+            Some(one) = happened.recv() => shell.reaped(one),
+        }
+    }
 }
 
 /// Tells since when this process is to end, however late the loop hears of it.
@@ -258,19 +301,25 @@ async fn sleep(length: Option<Duration>) {
     }
 }
 
-/// The question is `<trainer> <lines>`.
-async fn answer(shell: &Shell, request: &TextRequest) {
+/// The question is `<trainer> <lines>`. Nothing waits until the answer has gone out.
+fn answer(shell: &Shell, request: TextRequest, answers: &Arc<Semaphore>) {
     let node: Option<NodeId> = token::last_name(&request.subject).and_then(|n| n.parse().ok());
     let mut words = request.text.split_whitespace();
     let trainer = words.next().unwrap_or_default();
     let lines = words.next().and_then(|n| n.parse().ok()).unwrap_or(20);
-    let found = node.and_then(|node| shell.output(&node, trainer, lines));
+    let Ok(place) = answers.clone().try_acquire_owned() else {
+        return;
+    };
     // Another process may play the node: silence leaves the answer to it.
-    if let Some(text) = found
-        && let Err(error) = request.respond(text).await
-    {
-        tracing::warn!(%error, "request for output not answered");
-    }
+    let Some(text) = node.and_then(|node| shell.output(&node, trainer, lines)) else {
+        return;
+    };
+    tokio::spawn(async move {
+        if let Err(error) = request.respond(text).await {
+            tracing::warn!(%error, "request for output not answered");
+        }
+        drop(place);
+    });
 }
 
 fn moment(ctx: &Context, watch: &Stopwatch) -> Now {

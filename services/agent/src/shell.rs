@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lacuna_model::{Action, Activity, Launch, Member, NodeId, Span};
-use lacuna_runtime::{Context, Received};
+use lacuna_runtime::{Context, Received, Stopwatch};
 use lacuna_trainer::Now;
 use lacuna_trainer::agent::{Agent, Effect};
-use lacuna_wire::address;
-use lacuna_wire::msg::{AgentStatus, Progress};
+use lacuna_wire::msg::AgentStatus;
 
 use crate::launcher::{Command, Happened, Launcher, Simulated};
 use crate::metrics::Metrics;
+use crate::outbox::{Outbox, Word};
+use crate::safety::Safety;
 
 /// Longest wait for the last words to go out.
 const FLUSH: Duration = Duration::from_millis(20);
@@ -43,10 +44,18 @@ pub(crate) struct Shell {
     agents: BTreeMap<NodeId, Agent>,
     plays: Plays,
     dead_man: Span,
+    outbox: Outbox,
+    safety: Safety,
 }
 
 impl Shell {
-    pub(crate) fn new(ctx: Context, metrics: Metrics, plays: Plays, programs: Command) -> Self {
+    pub(crate) fn new(
+        ctx: Context,
+        metrics: Metrics,
+        plays: Plays,
+        programs: Command,
+        safety: Safety,
+    ) -> Self {
         let dead_man = ctx.config.agent.dead_man;
         let agents = match &plays {
             Plays::Nodes(nodes) => nodes
@@ -63,12 +72,19 @@ impl Shell {
             agents,
             plays,
             dead_man,
+            outbox: Outbox::default(),
+            safety,
         }
+    }
+
+    /// What says what this process has to say.
+    pub(crate) fn outbox(&self) -> Outbox {
+        self.outbox.clone()
     }
 
     /// A command. Of those that the bus has kept from before this process began, one that was
     /// obeyed then is not obeyed again, and any other only once control stands by it.
-    pub(crate) async fn command(
+    pub(crate) fn command(
         &mut self,
         received: Received<lacuna_model::Command>,
         old: bool,
@@ -129,17 +145,11 @@ impl Shell {
             _ => outcome,
         };
         self.metrics.commands.with_label_values(&[outcome]).inc();
-        self.act(&node, effects, &correlation, now).await;
+        self.act(&node, effects, &correlation, now);
     }
 
     /// Carries out what an agent wants, and what comes of it.
-    pub(crate) async fn act(
-        &mut self,
-        node: &NodeId,
-        effects: Vec<Effect>,
-        correlation: &str,
-        now: Now,
-    ) {
+    pub(crate) fn act(&mut self, node: &NodeId, effects: Vec<Effect>, correlation: &str, now: Now) {
         for effect in effects {
             match effect {
                 Effect::Start(assignment) => {
@@ -174,20 +184,24 @@ impl Shell {
                         self.simulated.stop(node, run, at);
                     }
                 }
-                Effect::Report(status) => self.say(&status, correlation).await,
+                Effect::Report(status) => self.say(&status, correlation),
                 Effect::Refused { .. } | Effect::Contradicted { .. } => {}
             }
         }
         let happened = self.simulated.happened();
-        Box::pin(self.happened(happened, correlation, now)).await;
+        self.happened(happened, correlation, now);
+        // Whatever becomes of this side, the thread gives the node back when it is due.
+        let due = self.agents.get(node).and_then(Agent::due);
+        let due = due.map(|at| Stopwatch::start().instant() + at.since(now.wall).to_std());
+        self.safety.due(node, due);
     }
 
     /// Tells the agents what happened to their programs, and the bus what was achieved.
-    pub(crate) async fn happened(&mut self, happened: Vec<Happened>, correlation: &str, now: Now) {
+    pub(crate) fn happened(&mut self, happened: Vec<Happened>, correlation: &str, now: Now) {
         for one in happened {
             let (node, effects) = match one {
                 Happened::Progress(progress) => {
-                    self.tell(&progress, correlation).await;
+                    self.put(Word::Progress(progress), correlation);
                     continue;
                 }
                 Happened::Ready { node, run } => {
@@ -206,6 +220,9 @@ impl Shell {
                 }
                 Happened::Stopped { node, run } => {
                     self.programs.forget(&node, run);
+                    if self.agents.get(&node).is_some_and(|a| a.due().is_some()) {
+                        self.died(&node);
+                    }
                     let effects = self.agents.get_mut(&node).map(|a| a.stopped(run));
                     (node, effects)
                 }
@@ -226,37 +243,34 @@ impl Shell {
                 }
             };
             if let Some(effects) = effects {
-                self.act(&node, effects, correlation, now).await;
+                self.act(&node, effects, correlation, now);
             }
         }
     }
 
     /// Where the simulated runs stand is told, by `now` or when the work was done.
-    pub(crate) async fn progress(&mut self, all: bool, correlation: &str, now: Now) {
+    pub(crate) fn progress(&mut self, all: bool, correlation: &str, now: Now) {
         self.simulated.finished(now.cluster);
         if all {
             self.simulated.report_all(now.cluster);
         }
         let happened = self.simulated.happened();
-        self.happened(happened, correlation, now).await;
+        self.happened(happened, correlation, now);
     }
 
     /// These leases stand: no dead man for them, and what was held for one is obeyed.
-    pub(crate) async fn renewed(&mut self, leases: &[Member], correlation: &str, now: Now) {
+    pub(crate) fn renewed(&mut self, leases: &[Member], correlation: &str, now: Now) {
         for lease in leases {
             let effects = match self.agents.get_mut(&lease.node) {
                 Some(agent) => agent.renewed(lease.epoch, now),
                 None => continue,
             };
-            if effects.is_empty() {
-                continue;
-            }
-            self.act(&lease.node, effects, correlation, now).await;
+            self.act(&lease.node, effects, correlation, now);
         }
     }
 
     /// Who has waited too long for a renewal gives up.
-    pub(crate) async fn tick(&mut self, now: Now) {
+    pub(crate) fn tick(&mut self, now: Now) {
         let mut given_up = Vec::new();
         for (node, agent) in &mut self.agents {
             let effects = agent.tick(now);
@@ -265,9 +279,8 @@ impl Shell {
             }
         }
         for (node, effects) in given_up {
-            tracing::warn!(%node, "no renewal of the lease, giving the node back");
-            self.metrics.released.with_label_values(&["dead man"]).inc();
-            self.act(&node, effects, "", now).await;
+            self.died(&node);
+            self.act(&node, effects, "", now);
         }
         let nodes = i64::try_from(self.agents.len()).unwrap_or(i64::MAX);
         self.metrics.nodes.set(nodes);
@@ -276,8 +289,14 @@ impl Shell {
         self.metrics.running.set(running);
     }
 
+    /// The dead man's time is over, here or for the safety thread.
+    fn died(&self, node: &NodeId) {
+        tracing::warn!(%node, "no renewal of the lease, giving the node back");
+        self.metrics.released.with_label_values(&["dead man"]).inc();
+    }
+
     /// This process ends: everything is given back.
-    pub(crate) async fn give_up_all(&mut self, now: Now) {
+    pub(crate) fn give_up_all(&mut self, now: Now) {
         for node in self.agents.keys().cloned().collect::<Vec<_>>() {
             let effects = self
                 .agents
@@ -287,17 +306,17 @@ impl Shell {
             if !effects.is_empty() {
                 let cause = "agent stopped";
                 self.metrics.released.with_label_values(&[cause]).inc();
-                self.act(&node, effects, "", now).await;
+                self.act(&node, effects, "", now);
             }
         }
     }
 
     /// This pilot's process ends, now: control hears of it, and every program is killed.
-    pub(crate) async fn leave(&mut self, cause: &str) {
+    pub(crate) fn leave(&mut self, cause: &str) {
         tracing::info!(cause, "leaving the node");
         let last: Vec<AgentStatus> = self.agents.values_mut().map(|a| a.leave(cause)).collect();
         for status in last {
-            self.say(&status, "").await;
+            self.say(&status, "");
             self.metrics.released.with_label_values(&[cause]).inc();
         }
         self.programs.kill_all();
@@ -308,11 +327,20 @@ impl Shell {
     pub(crate) async fn gone(&mut self, gave_back_in: Option<Span>) {
         if let Some(span) = gave_back_in {
             for agent in self.agents.values() {
-                self.say(&agent.gone(span), "").await;
+                self.say(&agent.gone(span), "");
             }
         }
-        // Nothing waits for the server: it may be what is gone.
-        let flush = self.ctx.bus.client().flush();
+        self.flush().await;
+    }
+
+    /// Waits a little until what was said has gone out, but not for the server: it may be what is
+    /// gone.
+    pub(crate) async fn flush(&self) {
+        let client = self.ctx.bus.client();
+        let flush = async {
+            self.outbox.empty().await;
+            client.flush().await
+        };
         if tokio::time::timeout(FLUSH, flush).await.is_err() {
             tracing::warn!("the server may not have heard that this agent leaves");
         }
@@ -333,32 +361,26 @@ impl Shell {
     }
 
     /// Statuses of a part of the nodes: of those that run something, or of the others.
-    pub(crate) async fn statuses(&self, running: bool) {
+    pub(crate) fn statuses(&self, running: bool) {
         for agent in self.agents.values() {
             if agent.running().is_some() == running {
-                self.say(&agent.status(), "").await;
+                self.say(&agent.status(), "");
             }
         }
     }
 
     /// Says it, unless it would be said for a program that may hang: then silence is true.
-    async fn say(&self, status: &AgentStatus, correlation: &str) {
+    fn say(&self, status: &AgentStatus, correlation: &str) {
         let running = matches!(status.activity, Activity::Running { .. });
         if running && !self.programs.vouches(&status.node) {
             return;
         }
-        let subject = address::agent(&self.ctx.cluster, &status.node);
-        self.metrics.statuses.inc();
-        if let Err(error) = self.ctx.bus.publish(&subject, status, correlation).await {
-            tracing::warn!(%error, "status not sent");
-        }
+        self.put(Word::Status(status.clone()), correlation);
     }
 
-    async fn tell(&self, progress: &Progress, correlation: &str) {
-        let subject = address::progress(&self.ctx.cluster, &progress.trainer);
-        self.metrics.progress.inc();
-        if let Err(error) = self.ctx.bus.publish(&subject, progress, correlation).await {
-            tracing::warn!(%error, "progress not sent");
+    fn put(&self, word: Word, correlation: &str) {
+        if self.outbox.put(word, correlation) {
+            self.metrics.replaced.inc();
         }
     }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::io::Write as _;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,20 +16,18 @@ const LIMIT: Duration = Duration::from_secs(20);
 const HIDE: &str = "(setsid sh -c 'echo $$ > hidden; exec sleep 600' &)";
 
 fn guarded(dir: &Path, script: &str) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_lacuna-agent"))
-        .args([
-            "guard-process-group",
-            "300",
-            "code",
-            "/bin/sh",
-            "-c",
-            script,
-        ])
+    let mut guard = Command::new(env!("CARGO_BIN_EXE_lacuna-agent"))
+        .args(["guard-process-group", "300", "deadline"])
+        .args(["/bin/sh", "-c", script])
         .current_dir(dir)
         .stdin(Stdio::piped())
         .process_group(0)
         .spawn()
-        .unwrap()
+        .unwrap();
+    // The program's environment, before which nothing starts.
+    let input = guard.stdin.as_mut().unwrap();
+    input.write_all(b"{}\n").unwrap();
+    guard
 }
 
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -71,10 +70,8 @@ fn what_hides_from_its_group_ends_with_the_program() {
     let mut guard = guarded(dir.path(), &script);
     // Waiting would close it, which stops the program.
     let _input = guard.stdin.take();
-    guard.wait().unwrap();
+    assert_eq!(guard.wait().unwrap().code(), Some(3));
     ends(&hidden(dir.path()));
-    let code = std::fs::read_to_string(dir.path().join("code")).unwrap();
-    assert_eq!(code, "3");
 }
 
 #[test]

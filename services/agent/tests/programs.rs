@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lacuna_agent_service::{Command, Happened, Launcher, Metrics, Settings};
+use lacuna_agent_service::{Command, Happened, Launcher, Metrics, Process, Safety, Settings};
 use lacuna_model::{
     Assignment, Epoch, Launch, Member, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp,
     TrainerId, Work,
@@ -46,9 +46,12 @@ fn bench(grace_ms: i64) -> Bench {
         hang_after: Span::from_secs(5),
         start_limit: Span::from_ms(500),
         torchrun: Vec::new(),
+        pass_env: Vec::new(),
     };
     let metrics = Metrics::new(&Registry::new()).unwrap();
-    let launcher = Command::new(settings, ClusterClock::new(), metrics, tell);
+    let grace = settings.grace.to_std();
+    let safety = Safety::start(Process::Shared, false, grace, metrics.clone()).unwrap();
+    let launcher = Command::new(settings, safety, ClusterClock::new(), metrics, tell);
     Bench {
         dir,
         launcher,
@@ -352,9 +355,9 @@ async fn an_agent_killed_without_a_word_takes_its_programs_with_it() {
     // A shell plays the agent: it holds the input of the guard, which has a group of its own,
     // and is killed.
     let script = format!(
-        "sleep 600 | setsid {} guard-process-group 300 {} /bin/sh -c 'echo $$ > {}; while :; do sleep 0.1; done'",
+        "(echo '{{}}'; sleep 600) | setsid {} guard-process-group 300 {} /bin/sh -c 'echo $$ > {}; while :; do sleep 0.1; done'",
         env!("CARGO_BIN_EXE_lacuna-agent"),
-        path("code"),
+        path("deadline"),
         path("up"),
     );
     let mut agent = std::process::Command::new("/bin/sh")

@@ -28,6 +28,7 @@ use super::run::{Order, Run};
 use super::talk::LastHeard;
 use super::{Happened, Launcher, orphans};
 use crate::metrics::Metrics;
+use crate::safety::{Safety, Ward};
 
 /// An agent does not speak for a program that regroups and has said nothing for so long, twice as
 /// long as it may: perhaps it hangs.
@@ -50,6 +51,8 @@ pub struct Settings {
     pub start_limit: Span,
     /// What brings workers together: a program and its first arguments.
     pub torchrun: Vec<String>,
+    /// Names of the agent's environment that programs have, beside the usual ones.
+    pub pass_env: Vec<String>,
 }
 
 /// A program that lives.
@@ -57,6 +60,8 @@ pub struct Settings {
 struct Living {
     /// Where to say what it must do.
     orders: mpsc::UnboundedSender<Order>,
+    /// Where to have it end.
+    ward: Ward,
     /// When it last said anything.
     last: LastHeard,
 }
@@ -65,6 +70,7 @@ struct Living {
 #[derive(Debug)]
 pub struct Command {
     settings: Settings,
+    safety: Safety,
     clock: ClusterClock,
     metrics: Metrics,
     told: mpsc::UnboundedSender<Happened>,
@@ -73,16 +79,18 @@ pub struct Command {
 }
 
 impl Command {
-    /// A launcher that tells what happens through `told`.
+    /// A launcher that tells what happens through `told`; its programs end through `safety`.
     #[must_use]
     pub fn new(
         settings: Settings,
+        safety: Safety,
         clock: ClusterClock,
         metrics: Metrics,
         told: mpsc::UnboundedSender<Happened>,
     ) -> Self {
         Self {
             settings,
+            safety,
             clock,
             metrics,
             told,
@@ -102,12 +110,12 @@ impl Command {
         let trainer = assignment.trainer.as_str();
         Files::new(&self.settings.work_dir, trainer, node, assignment.run)
             .last_begun()
-            .is_some_and(|(run, _)| run >= assignment.run)
+            .is_some_and(|run| run >= assignment.run)
     }
 
     /// Kills what an earlier agent of these nodes (all if `None`) has left behind: its guards
     /// are ending it already, but might take the grace for it, and work that nobody counts is
-    /// not to run beside what follows. Returns how many process groups were killed.
+    /// not to run beside what follows. Returns of how many runs there was something.
     #[must_use]
     pub fn end_orphans(&self, nodes: Option<&BTreeSet<NodeId>>) -> usize {
         orphans::end(&self.settings.work_dir, nodes)
@@ -143,15 +151,17 @@ impl Command {
     /// Kills every program at once: the nodes are wanted.
     pub fn kill_all(&mut self) {
         for living in self.runs.values() {
-            let _ = living.orders.send(Order::Kill);
+            living.ward.kill();
         }
     }
 
     fn begin(&mut self, node: &NodeId, assignment: Assignment, member: bool) {
         let (orders, heard) = mpsc::unbounded_channel();
         let last = LastHeard::default();
+        let ward = self.safety.ward(node);
         let living = Living {
             orders,
+            ward: ward.clone(),
             last: last.clone(),
         };
         self.runs.insert((node.clone(), assignment.run), living);
@@ -167,6 +177,7 @@ impl Command {
             assignment,
             member,
             last,
+            ward,
             settings: self.settings.clone(),
             clock: self.clock.clone(),
             metrics: self.metrics.clone(),
@@ -189,7 +200,11 @@ impl Launcher for Command {
     fn stop(&mut self, node: &NodeId, run: RunId, _: Timestamp) {
         match self.runs.get(&(node.clone(), run)) {
             // The run tells when it has stopped, also if it was about to end by itself.
-            Some(living) => drop(living.orders.send(Order::Stop)),
+            Some(living) => {
+                let deadline = lacuna_runtime::clock::wall() + self.settings.grace;
+                let _ = living.orders.send(Order::Leave(deadline));
+                living.ward.stop();
+            }
             None => {
                 let node = node.clone();
                 let _ = self.told.send(Happened::Stopped { node, run });

@@ -1,10 +1,63 @@
 //! What a program is started with: its command line and its environment.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{Assignment, Elastic, Launch, NodeId, Work};
 
 use super::files::Files;
+
+/// The variable by which a program, and whatever it has started, is known to be a run's.
+pub(super) const PROGRESS_FILE: &str = "LACUNA_PROGRESS_FILE";
+
+/// What a program has from the agent's own environment, a `*` standing for any end. All else may
+/// be a secret of the agent, of the site or of the job that it came with. `agent.pass_env` names
+/// more.
+const PASSED: [&str; 24] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_*",
+    "TZ",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "MODULEPATH",
+    "CUDA_*",
+    "NVIDIA_*",
+    "ROCR_*",
+    "HIP_*",
+    "OMP_*",
+    "NCCL_*",
+    "GLOO_*",
+    "SLURM_JOB_ID",
+    "SLURMD_NODENAME",
+];
+
+/// What guards and programs have of an environment.
+pub(super) fn passed(
+    own: impl Iterator<Item = (OsString, OsString)>,
+    more: &[String],
+) -> Vec<(OsString, OsString)> {
+    let names: Vec<&str> = PASSED
+        .into_iter()
+        .chain(more.iter().map(String::as_str))
+        .collect();
+    let fits = |name: &str| {
+        names.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == *pattern,
+        })
+    };
+    own.filter(|(name, _)| name.to_str().is_some_and(fits))
+        .collect()
+}
 
 /// The program and its arguments, with what brings its workers together in front.
 ///
@@ -71,7 +124,7 @@ pub(super) fn no_store(launcher: &str) -> String {
     )
 }
 
-/// What the program finds beside the owner's own environment.
+/// What the program finds beside the submitter's own environment.
 pub(super) fn environment(
     assignment: &Assignment,
     node: &NodeId,
@@ -104,7 +157,7 @@ pub(super) fn environment(
             "LACUNA_LEADER",
             members.first().copied().unwrap_or_default().to_owned(),
         ),
-        ("LACUNA_PROGRESS_FILE", path(&files.progress)),
+        (PROGRESS_FILE, path(&files.progress)),
         ("LACUNA_DEADLINE_FILE", path(&files.deadline)),
         ("LACUNA_CHECKPOINT_DIR", checkpoint_dir),
         (
@@ -114,4 +167,34 @@ pub(super) fn environment(
         ("LACUNA_SAMPLES_DONE", a.samples_before.to_string()),
         ("LACUNA_SAMPLES_TOTAL", total),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_has_of_the_agents_environment_what_is_named_and_no_more() {
+        let own = [
+            ("PATH", "/bin"),
+            ("LC_TIME", "C"),
+            ("CUDA_HOME", "/cuda"),
+            ("LACUNA_NATS", "nats://u:secret@host"),
+            ("LACUNA_IDENTITY", "/id"),
+            ("SLURM_JWT", "token"),
+            ("PATHS", "x"),
+            ("SITE_A", "1"),
+            ("LD_PRELOAD", "/x.so"),
+        ];
+        let own = own.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let names = |more: &[String]| -> Vec<String> {
+            let passed = passed(own.clone().into_iter(), more).into_iter();
+            passed
+                .map(|(name, _)| name.into_string().unwrap())
+                .collect()
+        };
+        assert_eq!(names(&[]), ["PATH", "LC_TIME", "CUDA_HOME"]);
+        let more = ["SITE_*".to_owned()];
+        assert_eq!(names(&more), ["PATH", "LC_TIME", "CUDA_HOME", "SITE_A"]);
+    }
 }

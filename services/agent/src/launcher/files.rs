@@ -1,36 +1,36 @@
 //! The files of one trainer on one node.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{NodeId, RunId};
 use lacuna_wire::token::escape;
 
+use crate::untrusted;
+
 /// At most so much of the end of a file is read for its last lines.
 const TAIL: u64 = 256 << 10;
 
-/// The file that says which run was begun last.
-pub(crate) const BEGUN: &str = "begun";
+/// Longest text that an agent has written there itself, in bytes.
+const OWN: u64 = 64;
 
 /// Where the files of a run lie.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
+    work_dir: PathBuf,
     /// The folder of the trainer on the node.
     pub(crate) dir: PathBuf,
     /// What the program prints, all runs one after the other.
     pub(crate) output: PathBuf,
     /// Where the program appends its progress.
     pub(crate) progress: PathBuf,
-    /// Where the deadline of a stop is written.
+    /// Where the guard writes the deadline of a stop.
     pub(crate) deadline: PathBuf,
     /// Where torchrun keeps what its workers print, while they run.
     pub(crate) workers: PathBuf,
-    /// Where the guard writes the exit code.
-    pub(crate) code: PathBuf,
-    /// The last run that was begun here and its process group; outlives the run.
-    pub(crate) begun: PathBuf,
+    /// The last run that was begun here; outlives the run.
+    begun: PathBuf,
 }
 
 impl Files {
@@ -42,61 +42,49 @@ impl Files {
             progress: dir.join(format!("progress-{}.jsonl", run.0)),
             deadline: dir.join(format!("deadline-{}", run.0)),
             workers: dir.join(format!("workers-{}", run.0)),
-            code: dir.join(format!("exit-{}", run.0)),
-            begun: dir.join(BEGUN),
+            begun: dir.join("begun"),
             dir,
+            work_dir: work_dir.to_owned(),
         }
     }
 
-    /// Makes the folder, for its owner alone (the next batch job's user may look around on this
-    /// node), clears what an earlier agent may have left of this run, and opens
-    /// the output.
+    /// Makes the folder, clears what an earlier agent may have left of this run, and opens the
+    /// output.
     pub(crate) fn prepare(&self) -> io::Result<File> {
-        let mut folder = fs::DirBuilder::new();
-        folder.recursive(true).mode(0o700).create(&self.dir)?;
-        for stale in [&self.progress, &self.deadline, &self.code] {
-            match fs::remove_file(stale) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+        untrusted::work_folder(&self.work_dir)?;
+        let below = self.dir.strip_prefix(&self.work_dir).unwrap_or(&self.dir);
+        let mut folder = self.work_dir.clone();
+        for name in below {
+            folder.push(name);
+            untrusted::folder(&folder)?;
         }
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&self.output)
+        untrusted::remove(&self.progress)?;
+        untrusted::remove(&self.deadline)?;
+        // What is no file of output stands in its way.
+        untrusted::append(&self.output).or_else(|_| {
+            untrusted::remove(&self.output)?;
+            untrusted::append(&self.output)
+        })
     }
 
-    /// Says that a run is begun, in a process group if it is known yet (0 if not).
-    pub(crate) fn begin(&self, run: RunId, group: u32) -> io::Result<()> {
-        let beside = self.begun.with_extension("new");
-        fs::write(&beside, format!("{} {group}\n", run.0))?;
-        fs::rename(beside, &self.begun)
+    /// Says that a run is begun.
+    pub(crate) fn begin(&self, run: RunId) -> io::Result<()> {
+        untrusted::write(&self.begun, &format!("{}\n", run.0))
     }
 
-    /// The last run that was begun here, and its process group.
-    pub(crate) fn last_begun(&self) -> Option<(RunId, i32)> {
-        read_begun(&self.begun)
+    /// The last run that was begun here. Older agents wrote its process group after it.
+    pub(crate) fn last_begun(&self) -> Option<RunId> {
+        let text = untrusted::read(&self.begun, OWN).ok()?;
+        text.split_whitespace().next()?.parse().ok().map(RunId)
     }
 
     /// Removes the files of this run alone.
     pub(crate) fn clear(&self) {
-        for file in [&self.progress, &self.deadline, &self.code] {
-            let _ = fs::remove_file(file);
+        for file in [&self.progress, &self.deadline] {
+            let _ = untrusted::remove(file);
         }
         let _ = fs::remove_dir_all(&self.workers);
     }
-
-    /// The exit code that the guard wrote, if it came to that.
-    pub(crate) fn exit_code(&self) -> Option<i32> {
-        fs::read_to_string(&self.code).ok()?.trim().parse().ok()
-    }
-}
-
-/// The run and the process group that a file of the name [`BEGUN`] tells of.
-pub(crate) fn read_begun(path: &Path) -> Option<(RunId, i32)> {
-    let text = fs::read_to_string(path).ok()?;
-    let (run, group) = text.trim().split_once(' ')?;
-    Some((RunId(run.parse().ok()?), group.parse().ok()?))
 }
 
 /// What a trainer's program prints on a node.
@@ -109,13 +97,14 @@ pub(crate) fn output(work_dir: &Path, trainer: &str, node: &NodeId) -> PathBuf {
 
 /// The last lines of a file, oldest first.
 pub(crate) fn last_lines(path: &Path, lines: usize) -> Vec<String> {
-    let Ok(mut file) = File::open(path) else {
+    let Ok(mut file) = untrusted::open(path) else {
         return Vec::new();
     };
     let length = file.metadata().map_or(0, |m| m.len());
     let from = length.saturating_sub(TAIL);
     let mut bytes = Vec::new();
-    if file.seek(SeekFrom::Start(from)).is_err() || file.read_to_end(&mut bytes).is_err() {
+    if file.seek(SeekFrom::Start(from)).is_err() || file.take(TAIL).read_to_end(&mut bytes).is_err()
+    {
         return Vec::new();
     }
     let text = String::from_utf8_lossy(&bytes);

@@ -1,47 +1,56 @@
 //! One program on one node, from its start to its end.
 
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use lacuna_model::{Assignment, Launch, NodeId, Progress, RunId};
+use lacuna_model::{Assignment, Launch, NodeId, Progress, RunId, Timestamp};
 use lacuna_runtime::ClusterClock;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-use super::environment::{command_line, environment};
+use super::environment::{PROGRESS_FILE, command_line, environment, passed};
 use super::files::{Files, last_lines};
 use super::talk::{LastHeard, Said, Talk};
 use super::{Happened, Settings};
-use crate::descendants;
 use crate::guard::{GUARD, code};
 use crate::metrics::Metrics;
+use crate::safety::Ward;
 use crate::tail::{Line, Tail};
 
 /// Longest last words.
 const WORDS: usize = 300;
-/// Given to the guard beyond the program's grace.
-const GUARD_GRACE: Duration = Duration::from_secs(3);
-/// Longest wait for what a program had said before it ended.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Longest wait for a word that a program had said before it ended, and for all of them.
+const LAST_WORD: Duration = Duration::from_millis(200);
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// A program's reports are told no faster than this: of those between, the newest of each run,
+/// and of so many runs.
+const REPORTS: Duration = Duration::from_millis(200);
+const RUNS: usize = 4;
+/// Longest wait for a file of the program: its file system may hang.
+const FILES: Duration = Duration::from_secs(2);
+/// Longest wait until a guard has taken the program's environment.
+const HANDOVER: Duration = Duration::from_secs(5);
 
-/// What a program is to do.
+/// What a program is to do besides ending, which its ward is told.
 #[derive(Debug)]
 pub(super) enum Order {
     /// Be a member of this run from now on.
     Run(Box<Assignment>),
-    /// Stop within the grace.
-    Stop,
-    /// Die at once.
-    Kill,
+    /// It is about to be told to stop: until when it may save.
+    Leave(Timestamp),
 }
 
-/// What was read of a program's progress file.
+/// What was read of a program's progress file, on threads that may wait for its file system.
 struct Seen {
-    tail: Tail,
+    /// Absent while it is read.
+    tail: Option<Tail>,
+    reading: Option<JoinHandle<(Tail, Vec<Line>)>>,
     garbage: u64,
     /// The newest checkpoint of this run, and the samples that it covers.
     saved: Option<(String, f64)>,
@@ -50,10 +59,78 @@ struct Seen {
 impl Seen {
     fn new(tail: Tail) -> Self {
         Self {
-            tail,
+            tail: Some(tail),
+            reading: None,
             garbage: 0,
             saved: None,
         }
+    }
+
+    /// Begins to read on, unless it still does.
+    fn read(&mut self) {
+        if let Some(mut tail) = self.tail.take() {
+            self.reading = Some(spawn_blocking(move || {
+                let lines = tail.read();
+                (tail, lines)
+            }));
+        }
+    }
+
+    /// The lines that were read; waits while nothing is being read.
+    async fn lines(&mut self) -> Vec<Line> {
+        let Some(reading) = &mut self.reading else {
+            return std::future::pending().await;
+        };
+        let read = reading.await;
+        self.reading = None;
+        let Ok((tail, lines)) = read else {
+            return Vec::new();
+        };
+        self.tail = Some(tail);
+        lines
+    }
+
+    /// All that is still to be read, unless the file system hangs.
+    async fn rest(&mut self) -> Vec<Line> {
+        let rest = async {
+            let mut lines = Vec::new();
+            if self.reading.is_some() {
+                lines = self.lines().await;
+            }
+            self.read();
+            lines.extend(self.lines().await);
+            lines
+        };
+        tokio::time::timeout(FILES, rest).await.unwrap_or_default()
+    }
+}
+
+/// Reports of a program that regroups, no faster than they may be told: the newest of each run, and
+/// of the newest runs.
+#[derive(Default)]
+struct Pace {
+    told: Option<Instant>,
+    held: BTreeMap<RunId, Progress>,
+}
+
+impl Pace {
+    fn hold(&mut self, report: Progress) {
+        self.held.insert(report.run, report);
+        if self.held.len() > RUNS {
+            self.held.pop_first();
+        }
+    }
+
+    /// Waits until what is held may be told, and takes it.
+    async fn next(&mut self) -> BTreeMap<RunId, Progress> {
+        if self.held.is_empty() {
+            return std::future::pending().await;
+        }
+        if let Some(told) = self.told {
+            tokio::time::sleep_until(told + REPORTS).await;
+        }
+        self.told = Some(Instant::now());
+        std::mem::take(&mut self.held)
     }
 }
 
@@ -68,6 +145,8 @@ pub(super) struct Run {
     pub(super) member: bool,
     /// When its program last said anything.
     pub(super) last: LastHeard,
+    /// Who ends it, and who else it may be ended by.
+    pub(super) ward: Ward,
     pub(super) files: Files,
     pub(super) settings: Settings,
     pub(super) clock: ClusterClock,
@@ -77,23 +156,23 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) async fn live(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
-        let mut talk = match self.listen() {
-            Ok(talk) => talk,
-            Err(reason) => return self.exited(127, reason),
+        let started = match self.listen() {
+            Ok(talk) => self.spawn(talk.as_ref()).await.map(|child| (talk, child)),
+            Err(reason) => Err(reason),
         };
-        let (mut child, input) = match self.spawn(talk.as_ref()) {
+        let (mut talk, mut child) = match started {
             Ok(started) => started,
-            Err(reason) => return self.exited(127, reason),
+            Err(reason) => {
+                let told = self.finish().await;
+                return self.ended(told, 127, reason);
+            }
         };
-        let mut input = Some(input);
         let mut seen = Seen::new(Tail::new(self.files.progress.clone()));
+        let mut pace = Pace::default();
         let mut poll = tokio::time::interval(self.settings.poll_every.to_std());
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        // When the guard is ended if it does not end by itself.
-        let mut patience: Option<Instant> = None;
         let mut hung = false;
-        let mut gone = false;
-        let mut killed = Vec::new();
+        let (mut gone, mut alone) = (false, false);
         let last = talk.is_some().then(|| self.last.clone());
         let (started, settings) = (Instant::now(), self.settings.clone());
         if self.member
@@ -104,63 +183,43 @@ impl Run {
         let status = loop {
             tokio::select! {
                 status = child.wait() => break status,
-                order = orders.recv() => match order {
-                    Some(Order::Run(assignment)) => {
-                        self.assignment = *assignment;
-                        // A successor of this agent must not begin it once more.
-                        let (run, group) = (self.assignment.run, child.id().unwrap_or(0));
-                        if let Err(error) = self.files.begin(run, group) {
-                            tracing::warn!(node = %self.node, %error, "run not noted");
-                        }
-                        if let Some(talk) = &talk {
-                            talk.run(&self.assignment);
-                        }
-                    }
-                    // An agent that is gone wants it to stop as well.
-                    Some(Order::Stop) | None => {
-                        if let Some(input) = input.take() {
-                            self.ask_to_stop(input, talk.as_ref());
-                            let limit = self.settings.grace.to_std() + GUARD_GRACE;
-                            patience = Some(Instant::now() + limit);
-                        }
-                    }
-                    Some(Order::Kill) => {
-                        drop(input.take());
-                        killed.extend(kill(&child));
-                        patience.get_or_insert_with(|| Instant::now() + GUARD_GRACE);
+                order = orders.recv(), if !alone => match order {
+                    Some(order) => self.obey(order, talk.as_ref()),
+                    // An agent that is gone wants it to stop.
+                    None => {
+                        alone = true;
+                        self.ward.stop();
                     }
                 },
-                said = heard(talk.as_mut()) => gone = self.said(said),
-                () = at(patience) => {
-                    // The guard itself does not answer.
-                    self.metrics.guard_killed();
-                    killed.extend(kill(&child));
-                    patience = Some(Instant::now() + GUARD_GRACE);
-                }
+                said = heard(talk.as_mut()) => gone = self.said(said, &mut pace),
+                reports = pace.next() => reports.into_values().for_each(|one| self.tell(one)),
                 () = silence(last.as_ref(), started, &settings), if !hung => {
                     tracing::warn!(node = %self.node, trainer = %self.assignment.trainer,
                         "program says nothing, killing it");
                     self.metrics.hung();
                     hung = true;
-                    killed.extend(kill(&child));
+                    self.ward.kill_hung();
                 }
-                _ = poll.tick() => self.look(&mut seen),
+                lines = seen.lines() => self.look(&mut seen, &lines),
+                _ = poll.tick() => seen.read(),
             }
         };
-        descendants::gone(killed, GUARD_GRACE).await;
+        let told = self.finish().await;
         // What it had said before it ended. One that never spoke has nothing to say.
         let spoke = last.as_ref().is_some_and(|last| last.get().is_some());
-        while spoke && !gone {
-            let Ok(said) = tokio::time::timeout(LAST_WORDS, heard(talk.as_mut())).await else {
+        let end = Instant::now() + LAST_WORDS;
+        while spoke && !gone && Instant::now() < end {
+            let Ok(said) = tokio::time::timeout(LAST_WORD, heard(talk.as_mut())).await else {
                 break;
             };
-            gone = self.said(said);
+            gone = self.said(said, &mut pace);
         }
-        self.look(&mut seen);
-        let exit = self
-            .files
-            .exit_code()
-            .unwrap_or_else(|| status.map_or(127, code));
+        std::mem::take(&mut pace.held)
+            .into_values()
+            .for_each(|one| self.tell(one));
+        let lines = seen.rest().await;
+        self.look(&mut seen, &lines);
+        let words = self.last_words().await;
         let words = if hung && !spoke {
             format!(
                 "said nothing for {} since its start",
@@ -169,15 +228,62 @@ impl Run {
         } else if hung {
             format!("said nothing for {}", self.settings.hang_after)
         } else {
-            last_lines(&self.files.output, 1).pop().unwrap_or_default()
+            words
         };
-        self.files.clear();
-        if input.is_none() {
-            let (node, run) = (self.node.clone(), self.started);
-            let _ = self.told.send(Happened::Stopped { node, run });
-        } else {
-            self.exited(exit, words.chars().take(WORDS).collect());
+        self.ended(told, exit_code(status), words);
+    }
+
+    fn obey(&mut self, order: Order, talk: Option<&Talk>) {
+        match order {
+            Order::Run(assignment) => {
+                self.assignment = *assignment;
+                // A successor of this agent must not begin it once more.
+                if let Err(error) = self.files.begin(self.assignment.run) {
+                    tracing::warn!(node = %self.node, %error, "run not noted");
+                }
+                if let Some(talk) = talk {
+                    talk.run(&self.assignment);
+                }
+            }
+            Order::Leave(deadline) => {
+                if let Some(talk) = talk {
+                    talk.leave(deadline);
+                }
+            }
         }
+    }
+
+    /// Nothing of the program is left after this. Returns whether it had been told to end.
+    async fn finish(&self) -> bool {
+        let ward = self.ward.clone();
+        spawn_blocking(move || ward.finish()).await.unwrap_or(false)
+    }
+
+    /// The last line that the program has printed; its files are cleared.
+    async fn last_words(&self) -> String {
+        let files = self.files.clone();
+        let read = spawn_blocking(move || {
+            let words = last_lines(&files.output, 1).pop().unwrap_or_default();
+            files.clear();
+            words
+        });
+        let read = tokio::time::timeout(FILES, read).await;
+        let words = read.ok().and_then(Result::ok).unwrap_or_default();
+        words.chars().take(WORDS).collect()
+    }
+
+    fn ended(&self, told: bool, code: i32, reason: String) {
+        let (node, run) = (self.node.clone(), self.started);
+        let _ = self.told.send(if told {
+            Happened::Stopped { node, run }
+        } else {
+            Happened::Exited {
+                node,
+                run,
+                code,
+                reason,
+            }
+        });
     }
 
     fn listen(&self) -> Result<Option<Talk>, String> {
@@ -189,20 +295,7 @@ impl Run {
             .map_err(|e| format!("no socket for the program: {e}"))
     }
 
-    /// The end of its input tells the guard to stop the program.
-    fn ask_to_stop(&self, input: ChildStdin, talk: Option<&Talk>) {
-        let deadline = lacuna_runtime::clock::wall() + self.settings.grace;
-        let text = format!("{:.3}\n", deadline.unix_seconds());
-        if let Err(error) = std::fs::write(&self.files.deadline, text) {
-            tracing::warn!(node = %self.node, %error, "deadline not written");
-        }
-        if let Some(talk) = talk {
-            talk.leave(deadline);
-        }
-        drop(input);
-    }
-
-    fn spawn(&self, talk: Option<&Talk>) -> Result<(Child, ChildStdin), String> {
+    async fn spawn(&self, talk: Option<&Talk>) -> Result<Child, String> {
         let line = command_line(&self.assignment, &self.settings.torchrun, &self.files)?;
         let Launch::Command { env, program, .. } = &*self.assignment.launch else {
             return Err("not a trainer with a program".to_owned());
@@ -210,40 +303,57 @@ impl Run {
         let in_dir = |e: std::io::Error| format!("{}: {e}", self.files.dir.display());
         let output = self.files.prepare().map_err(in_dir)?;
         let run = self.started;
-        self.files.begin(run, 0).map_err(in_dir)?;
+        self.files.begin(run).map_err(in_dir)?;
         let errors = output.try_clone().map_err(in_dir)?;
+        // What the submitter wants reaches the program alone, through its guard's input.
+        let mut theirs = env.clone();
+        let ours = environment(&self.assignment, &self.node, &self.files);
+        theirs.extend(
+            ours.into_iter()
+                .map(|(name, value)| (name.to_owned(), value)),
+        );
+        if let Some(talk) = talk {
+            let socket = talk.path().display().to_string();
+            theirs.insert("LACUNA_SOCKET".to_owned(), socket);
+        }
+        let mark = theirs.get(PROGRESS_FILE).cloned().unwrap_or_default();
         let mut command = std::process::Command::new(&self.settings.guard);
         command
             .arg(GUARD)
             .arg(self.settings.grace.as_ms().max(0).to_string())
-            .arg(&self.files.code)
+            .arg(&self.files.deadline)
             .args(line)
-            .envs(env)
-            .envs(environment(&self.assignment, &self.node, &self.files))
-            .envs(talk.map(|talk| ("LACUNA_SOCKET", talk.path())))
-            .env_remove("LACUNA_PARENT_PIPE")
-            // What the agent is on the bus is none of the program's business.
-            .env_remove(lacuna_runtime::identity::VARIABLE)
-            .env_remove("LACUNA_NATS_PASSWORD")
+            .env_clear()
+            .envs(passed(std::env::vars_os(), &self.settings.pass_env))
+            .env(PROGRESS_FILE, mark)
             .stdin(Stdio::piped())
             .stdout(output)
             .stderr(errors)
             .process_group(0);
-        let mut child = tokio::process::Command::from(command)
-            .spawn()
+        let mut child = self
+            .ward
+            .start(|| {
+                let child = tokio::process::Command::from(command).spawn()?;
+                let pid = child.id();
+                Ok::<_, std::io::Error>((child, pid))
+            })
             .map_err(|e| format!("cannot start {}: {e}", self.settings.guard.display()))?;
         let input = child.stdin.take().ok_or("no way to stop the program")?;
-        if let Err(error) = self.files.begin(run, child.id().unwrap_or(0)) {
-            tracing::warn!(node = %self.node, %error, "process group not noted");
+        let handed = tokio::time::timeout(HANDOVER, hand_over(input, &theirs)).await;
+        match handed {
+            Ok(Ok(input)) => self.ward.hold(input),
+            // Its input has ended, and nothing was started: its end follows.
+            Ok(Err(error)) => tracing::warn!(node = %self.node, %error, "program not started"),
+            Err(_) => tracing::warn!(node = %self.node, "the guard takes nothing"),
         }
         self.metrics.started();
         tracing::info!(node = %self.node, trainer = %self.assignment.trainer,
             run = run.0, program, "program started");
-        Ok((child, input))
+        Ok(child)
     }
 
     /// What a program that regroups says. Returns whether it has hung up.
-    fn said(&self, said: Said) -> bool {
+    fn said(&self, said: Said, pace: &mut Pace) -> bool {
         match said {
             Said::Gone => return true,
             Said::Ready => {
@@ -265,7 +375,7 @@ impl Run {
                     saved: None,
                     base: Some(line.base),
                 };
-                let _ = self.told.send(Happened::Progress(progress));
+                pace.hold(progress);
             }
             Said::Group { run, broken } => {
                 let _ = self.told.send(Happened::Group {
@@ -280,22 +390,26 @@ impl Run {
         false
     }
 
-    /// Reads new progress; rank 0 tells the newest of it, and of the newest checkpoint. Torchrun
+    /// Takes new progress; rank 0 tells the newest of it, and of the newest checkpoint. Torchrun
     /// ranks its workers itself, so there whoever writes is heard.
-    fn look(&self, seen: &mut Seen) {
-        let lines = seen.tail.read();
-        self.metrics.garbage(seen.tail.garbage() - seen.garbage);
-        seen.garbage = seen.tail.garbage();
-        for line in &lines {
+    fn look(&self, seen: &mut Seen, lines: &[Line]) {
+        if let Some(tail) = &seen.tail {
+            self.metrics.garbage(tail.garbage() - seen.garbage);
+            seen.garbage = tail.garbage();
+        }
+        for line in lines {
             if let Some(checkpoint) = &line.checkpoint {
                 seen.saved = Some((checkpoint.clone(), line.samples));
             }
         }
         let heard = self.assignment.rank == 0 || self.assignment.launch.by_torchrun();
         if let Some(line) = lines.last().filter(|_| heard) {
-            let progress = self.progress(line, seen.saved.clone());
-            let _ = self.told.send(Happened::Progress(progress));
+            self.tell(self.progress(line, seen.saved.clone()));
         }
+    }
+
+    fn tell(&self, progress: Progress) {
+        let _ = self.told.send(Happened::Progress(progress));
     }
 
     fn progress(&self, line: &Line, saved: Option<(String, f64)>) -> Progress {
@@ -316,34 +430,22 @@ impl Run {
             base: None,
         }
     }
-
-    fn exited(&self, code: i32, reason: String) {
-        let _ = self.told.send(Happened::Exited {
-            node: self.node.clone(),
-            run: self.started,
-            code,
-            reason,
-        });
-    }
 }
 
-/// SIGKILL to all that the program has started, then to its group, its guard included. Returns
-/// what was below the guard: it may end later than this.
-fn kill(child: &Child) -> Vec<Pid> {
-    let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) else {
-        return Vec::new();
-    };
-    let guard = Pid::from_raw(group);
-    let killed = descendants::kill_below(guard);
-    let _ = killpg(guard, Signal::SIGKILL);
-    killed
+/// Writes the program's environment to its guard, which starts it then. Gives the input back, to
+/// be held.
+async fn hand_over(
+    mut input: ChildStdin,
+    environment: &BTreeMap<String, String>,
+) -> std::io::Result<OwnedFd> {
+    let mut line = serde_json::to_vec(environment)?;
+    line.push(b'\n');
+    input.write_all(&line).await?;
+    input.into_owned_fd()
 }
 
-async fn at(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => tokio::time::sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
+fn exit_code(status: std::io::Result<ExitStatus>) -> i32 {
+    status.map_or(127, code)
 }
 
 async fn heard(talk: Option<&mut Talk>) -> Said {

@@ -14,12 +14,15 @@
 //! | `{"tell":"run","run","rank","members","store"}` | its newest run |
 //! | `{"tell":"leave","deadline"}` | leave at the next step's end; killed at `deadline` |
 //!
+//! A program that says more than it may is heard as fast as it may speak, and waits meanwhile.
+//!
 //! The socket lies in a folder that only its owner may enter, under a short path: the name of
 //! a Unix socket has room for 107 bytes.
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use lacuna_model::{Assignment, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -30,6 +33,11 @@ use tokio::time::Instant;
 
 /// Longest line.
 const LINE: u64 = 64 << 10;
+/// So many lines are heard of a program in this time.
+const LINES: u32 = 50;
+const LINES_TIME: Duration = Duration::from_millis(100);
+/// So many words wait for the agent at most.
+const WORDS: usize = 64;
 
 /// Progress of a group, told by its rank 0.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -128,7 +136,7 @@ pub(super) struct Talk {
     _dir: tempfile::TempDir,
     path: PathBuf,
     standing: watch::Sender<Standing>,
-    said: mpsc::UnboundedReceiver<Said>,
+    said: mpsc::Receiver<Said>,
     server: tokio::task::JoinHandle<()>,
 }
 
@@ -142,7 +150,7 @@ impl Talk {
         let path = dir.path().join("s");
         let listener = UnixListener::bind(&path)?;
         let (standing, told) = watch::channel(Standing::default());
-        let (say, said) = mpsc::unbounded_channel();
+        let (say, said) = mpsc::channel(WORDS);
         let server = tokio::spawn(serve(listener, told, say, last));
         Ok(Self {
             _dir: dir,
@@ -197,7 +205,7 @@ impl Drop for Talk {
 async fn serve(
     listener: UnixListener,
     told: watch::Receiver<Standing>,
-    say: mpsc::UnboundedSender<Said>,
+    say: mpsc::Sender<Said>,
     last: LastHeard,
 ) {
     while let Ok((stream, _)) = listener.accept().await {
@@ -205,20 +213,21 @@ async fn serve(
         if let Err(error) = ended {
             tracing::debug!(%error, "program's connection ended");
         }
-        let _ = say.send(Said::Gone);
+        let _ = say.send(Said::Gone).await;
     }
 }
 
 async fn converse(
     stream: UnixStream,
     mut told: watch::Receiver<Standing>,
-    say: &mpsc::UnboundedSender<Said>,
+    say: &mpsc::Sender<Said>,
     last: &LastHeard,
 ) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read).take(LINE);
     let mut line = Vec::new();
     told.mark_changed();
+    let (mut window, mut heard) = (Instant::now(), 0);
     loop {
         tokio::select! {
             // What was read so far of a line stays in `line`.
@@ -233,9 +242,15 @@ async fn converse(
                 read.set_limit(LINE);
                 last.set(Instant::now());
                 if let Some(said) = understand(&line) {
-                    let _ = say.send(said);
+                    let _ = say.send(said).await;
                 }
                 line.clear();
+                heard += 1;
+                if window.elapsed() >= LINES_TIME {
+                    (window, heard) = (Instant::now(), 0);
+                } else if heard >= LINES {
+                    tokio::time::sleep_until(window + LINES_TIME).await;
+                }
             }
             changed = told.changed() => {
                 if changed.is_err() {

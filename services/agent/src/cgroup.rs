@@ -1,0 +1,171 @@
+//! A control group (cgroups(7), version 2) for each program: the kernel keeps its processes
+//! together, wherever they go, and ends them by one write (`cgroup.kill`, Linux 5.14).
+//!
+//! It takes an agent that may divide its own group, as under systemd with `Delegate=yes`. A pilot
+//! does not: what is in its group is for the main scheduler to count and to end. A group is one
+//! more fence and not the only one, since a program of the agent's own user may leave it: guards
+//! and the safety thread do not rely on it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::unistd::Pid;
+
+const KILL: &str = "cgroup.kill";
+const NAME: &str = "lacuna-";
+
+/// Where groups of programs are made.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    folder: PathBuf,
+    made: AtomicU64,
+}
+
+impl Cgroups {
+    /// Divides the group of this process.
+    ///
+    /// # Errors
+    /// If there is none of version 2, or it is not this user's to divide.
+    pub(crate) fn divide() -> io::Result<Self> {
+        let own = own_group(
+            &fs::read_to_string("/proc/self/cgroup")?,
+            &fs::read_to_string("/proc/self/mountinfo")?,
+        );
+        let own = own.ok_or_else(|| io::Error::other("no cgroup of version 2 is mounted"))?;
+        // Empty ones of agents that were killed; what still has processes cannot be removed.
+        for entry in fs::read_dir(&own)?.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(NAME) {
+                remove(&entry.path());
+            }
+        }
+        let folder = own.join(format!("{NAME}{}", std::process::id()));
+        fs::create_dir(&folder)?;
+        let above = Self {
+            folder,
+            made: AtomicU64::new(0),
+        };
+        if !above.folder.join(KILL).exists() {
+            return Err(io::Error::other(
+                "this kernel has no cgroup.kill (Linux 5.14)",
+            ));
+        }
+        above.probe()
+    }
+
+    /// Processes can be moved there, too: a guard that starts nothing tries it.
+    fn probe(self) -> io::Result<Self> {
+        let group = self.make()?;
+        let mut child = std::process::Command::new("/proc/self/exe")
+            .args([crate::GUARD, "0", "", "true"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()?;
+        let moved = i32::try_from(child.id())
+            .map_err(io::Error::other)
+            .and_then(|pid| group.take(Pid::from_raw(pid)));
+        child.wait()?;
+        group.end();
+        moved.map(|()| self)
+    }
+
+    /// Removes all that are empty.
+    pub(crate) fn remove(&self) {
+        remove(&self.folder);
+    }
+
+    /// Makes a group for one program.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(crate) fn make(&self) -> io::Result<Cgroup> {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let folder = self.folder.join(number.to_string());
+        fs::create_dir(&folder)?;
+        Ok(Cgroup(folder))
+    }
+}
+
+/// The group of one program.
+#[derive(Debug)]
+pub(crate) struct Cgroup(PathBuf);
+
+impl Cgroup {
+    /// Takes a process in, with all that it will start.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub(crate) fn take(&self, process: Pid) -> io::Result<()> {
+        fs::write(self.0.join("cgroup.procs"), process.to_string())
+    }
+
+    /// SIGKILL to all processes in it.
+    pub(crate) fn kill(&self) {
+        if let Err(error) = fs::write(self.0.join(KILL), "1") {
+            tracing::warn!(group = %self.0.display(), %error, "cgroup not killed");
+        }
+    }
+
+    /// Whether any process lives in it.
+    pub(crate) fn populated(&self) -> bool {
+        fs::read_to_string(self.0.join("cgroup.events"))
+            .is_ok_and(|text| text.lines().any(|line| line == "populated 1"))
+    }
+
+    /// Kills what is left, and removes it.
+    pub(crate) fn end(self) {
+        if self.populated() {
+            self.kill();
+        }
+        remove(&self.0);
+    }
+}
+
+/// Removes a group and those in it, as far as they are empty.
+fn remove(folder: &Path) {
+    let below = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        remove(&entry.path());
+    }
+    let _ = fs::remove_dir(folder);
+}
+
+/// The folder of a process's group, by its `/proc/self/cgroup` and `/proc/self/mountinfo`.
+fn own_group(cgroup: &str, mounts: &str) -> Option<PathBuf> {
+    let path = cgroup.lines().find_map(|line| line.strip_prefix("0::"))?;
+    mounts.lines().find_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        if kind.split(' ').next() != Some("cgroup2") {
+            return None;
+        }
+        let mut fields = mount.split(' ').skip(3);
+        let (root, at) = (fields.next()?, fields.next()?);
+        let below = Path::new(path).strip_prefix(root).ok()?;
+        Some(Path::new(at).join(below))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_finds_its_own_group() {
+        let mounts = "25 30 0:23 / /sys rw - sysfs sysfs rw\n\
+                      31 25 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
+        let found = own_group("0::/system.slice/lacuna-agent.service\n", mounts);
+        let expected = "/sys/fs/cgroup/system.slice/lacuna-agent.service";
+        assert_eq!(found, Some(PathBuf::from(expected)));
+        // Beside groups of version 1, and in a container that sees a part of them.
+        let hybrid = "8:pids:/x\n0::/box/agent\n";
+        let part = "40 25 0:31 /box /sys/fs/cgroup/unified rw - cgroup2 cgroup rw\n";
+        let found = own_group(hybrid, part);
+        let expected = "/sys/fs/cgroup/unified/agent";
+        assert_eq!(found, Some(PathBuf::from(expected)));
+        assert_eq!(own_group("8:pids:/x\n", part), None);
+        let first = "31 25 0:26 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n";
+        assert_eq!(own_group("0::/\n", first), None);
+    }
+}

@@ -1,0 +1,234 @@
+//! Files where programs may have been before.
+//!
+//! A program owns its folder, and may put anything there: a FIFO without a writer, a link to
+//! elsewhere, a device, a file without end. So no file of the work folder is opened by another way
+//! than this one: without following a last link, without waiting, and only if it is a regular file
+//! of the agent's user; and nobody reads more of it than a limit.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
+use nix::unistd::Uid;
+
+/// Write permission of the group and of everybody else.
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+/// Owners that cannot be told: those that a container's own users do not name (user_namespaces(7)).
+const UNNAMED: u32 = 65_534;
+
+/// Opens a file for reading.
+///
+/// # Errors
+/// If there is none, or it is no regular file of this user.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    careful(OpenOptions::new().read(true), path)
+}
+
+/// Opens a file for appending, and makes it if there is none.
+///
+/// # Errors
+/// If it is no regular file of this user, or cannot be made.
+pub(crate) fn append(path: &Path) -> io::Result<File> {
+    careful(OpenOptions::new().append(true).create(true), path)
+}
+
+/// The text of a file that is no longer than this.
+///
+/// # Errors
+/// As [`open`]; or if it is longer, or no text.
+pub(crate) fn read(path: &Path, limit: u64) -> io::Result<String> {
+    let mut text = String::new();
+    open(path)?.take(limit + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > limit {
+        return Err(io::Error::other("longer than it may be"));
+    }
+    Ok(text)
+}
+
+/// Writes a file whole: beside, and then renamed over whatever is there.
+///
+/// # Errors
+/// If something that cannot be removed is in the way.
+pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
+    let mut beside = path.to_owned().into_os_string();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    remove(&beside)?;
+    let mut options = OpenOptions::new();
+    let mut file = careful(options.write(true).create_new(true), &beside)?;
+    file.write_all(text.as_bytes())?;
+    fs::rename(&beside, path)
+}
+
+/// Removes a file, a link or anything but a folder, if it is there.
+///
+/// # Errors
+/// If it cannot be removed.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a folder below another one, for its owner alone (the next batch job's user may look around
+/// on this node). One that is there already must be a folder of this user and no link.
+///
+/// # Errors
+/// If it is not, or cannot be made.
+pub(crate) fn folder(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(path)?;
+    if !found.is_dir() {
+        return Err(refused(path, "it is no folder"));
+    }
+    own(path, &found)
+}
+
+/// Makes the work folder, or makes sure that it is this user's alone to change: nobody else may
+/// write to it or put another one in its place.
+///
+/// # Errors
+/// [`io::ErrorKind::PermissionDenied`] if others could; else if it cannot be made.
+pub(crate) fn work_folder(path: &Path) -> io::Result<()> {
+    let path = std::path::absolute(path)?;
+    if let Some(above) = path.parent() {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(above)?;
+    }
+    for above in path.ancestors().skip(1) {
+        // A link counts for what it is, and what it leads to for what that is.
+        let link = fs::symlink_metadata(above)?;
+        let found = fs::metadata(above)?;
+        for found in [&link, &found] {
+            let sound = [0, UNNAMED, Uid::effective().as_raw()].contains(&found.uid());
+            let open_to_all = found.mode() & 0o002 != 0 && found.mode() & STICKY == 0;
+            if !sound || (found.is_dir() && open_to_all) {
+                return Err(refused(above, "another user may change what lies in it"));
+            }
+        }
+    }
+    folder(&path)?;
+    let found = fs::symlink_metadata(&path)?;
+    if found.mode() & OTHERS_WRITE != 0 {
+        fs::set_permissions(&path, Permissions::from_mode(found.mode() & 0o755))?;
+    }
+    Ok(())
+}
+
+fn careful(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options
+        .mode(0o600)
+        .custom_flags(O_NOFOLLOW | O_NONBLOCK)
+        .open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() {
+        let kind = if found.file_type().is_fifo() {
+            "it is a pipe"
+        } else {
+            "it is no regular file"
+        };
+        return Err(refused(path, kind));
+    }
+    own(path, &found)?;
+    Ok(file)
+}
+
+fn own(path: &Path, found: &Metadata) -> io::Result<()> {
+    if found.uid() == Uid::effective().as_raw() {
+        return Ok(());
+    }
+    Err(refused(path, "it is another user's"))
+}
+
+fn refused(path: &Path, why: &str) -> io::Error {
+    let text = format!("{}: {why}", path.display());
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn nothing_but_a_regular_file_is_opened_and_nothing_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::write(path("file"), "12345").unwrap();
+        assert_eq!(read(&path("file"), 5).unwrap(), "12345");
+        assert!(read(&path("file"), 4).is_err(), "longer than the limit");
+        symlink(path("file"), path("link")).unwrap();
+        symlink("/dev/zero", path("endless")).unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(path("pipe"))
+            .status();
+        assert!(made.unwrap().success());
+        fs::create_dir(path("folder")).unwrap();
+        for name in ["link", "endless", "pipe", "folder"] {
+            assert!(read(&path(name), 1 << 20).is_err(), "{name} was read");
+            assert!(append(&path(name)).is_err(), "{name} was opened");
+        }
+        assert_eq!(fs::read_to_string(path("file")).unwrap(), "12345");
+        // What stands beside and below is replaced, and nothing behind a link is touched.
+        symlink(path("file"), path("code.new")).unwrap();
+        symlink(path("file"), path("code")).unwrap();
+        write(&path("code"), "7").unwrap();
+        assert_eq!(read(&path("code"), 9).unwrap(), "7");
+        assert_eq!(fs::read_to_string(path("file")).unwrap(), "12345");
+    }
+
+    #[test]
+    fn a_work_folder_is_its_users_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        work_folder(&path("a/b")).unwrap();
+        let mode = |name: &str| fs::metadata(path(name)).unwrap().mode() & 0o777;
+        assert_eq!(mode("a/b"), 0o700);
+        // One of an older release, made under a loose umask.
+        fs::set_permissions(path("a/b"), Permissions::from_mode(0o777)).unwrap();
+        work_folder(&path("a/b")).unwrap();
+        assert_eq!(mode("a/b"), 0o755);
+        // Whoever can rename it can put another one there.
+        fs::set_permissions(path("a"), Permissions::from_mode(0o777)).unwrap();
+        let error = work_folder(&path("a/b")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
+        assert!(error.to_string().contains("another user may"), "{error}");
+        fs::set_permissions(path("a"), Permissions::from_mode(0o1777)).unwrap();
+        work_folder(&path("a/b")).unwrap();
+        // A link in its place is not followed.
+        symlink(path("a/b"), path("c")).unwrap();
+        assert!(work_folder(&path("c")).is_err());
+        fs::write(path("file"), "").unwrap();
+        assert!(work_folder(&path("file")).is_err());
+    }
+
+    #[test]
+    fn what_is_anothers_is_refused() {
+        if !Uid::effective().is_root() {
+            println!("SKIPPED: only root can give a folder to somebody else");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, file) = (dir.path().join("work"), dir.path().join("file"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(&file, "1").unwrap();
+        for path in [&folder, &file] {
+            std::os::unix::fs::chown(path, Some(65_534), None).unwrap();
+        }
+        let error = work_folder(&folder).unwrap_err();
+        assert!(error.to_string().contains("another user's"), "{error}");
+        assert!(read(&file, 9).is_err());
+        assert!(append(&file).is_err());
+    }
+}

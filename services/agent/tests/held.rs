@@ -1,0 +1,502 @@
+//! The agent cannot be held: whatever a program does to the files, the processes and the words that
+//! its agent relies on, the node is given back and nothing of the program is left.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may panic"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use lacuna_model::{
+    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Elastic, Epoch, Launch, Member,
+    NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
+};
+use lacuna_runtime::{Bus, Stopwatch, Subscription};
+use lacuna_testkit::TestNats;
+use lacuna_wire::address;
+use lacuna_wire::msg::Renewal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Long enough on a loaded machine; nothing waits so long if all is well.
+const LIMIT: Duration = Duration::from_secs(40);
+/// Says that all is in place.
+const UP: &str = "echo $$ > $HERE/up.new; mv $HERE/up.new $HERE/up; ";
+/// Stays; SIGTERM does not end it.
+const STAY: &str = "trap '' TERM; echo $$ > $HERE/up.new; mv $HERE/up.new $HERE/up; \
+                    while :; do sleep 0.1; done";
+/// Leaves a process in a session of its own, of no parent, and without its environment.
+const HIDE: &str = "(env -i setsid sh -c 'echo $$ > '$HERE'/hidden.new; \
+                    mv '$HERE'/hidden.new '$HERE'/hidden; exec sleep 600' &); \
+                    while ! test -s $HERE/hidden; do sleep 0.02; done; ";
+
+/// Speaks as the Python package does, without a pause.
+const FLOOD: &str = r#"
+import json, os, signal, socket
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+s = socket.socket(socket.AF_UNIX)
+s.connect(os.environ["LACUNA_SOCKET"])
+s.sendall(b'{"say":"hello","pid":1,"version":1}\n{"say":"ready"}\n')
+here = os.environ["HERE"]
+open(here + "/up.new", "w").write("%d\n" % os.getpid())
+os.rename(here + "/up.new", here + "/up")
+n = 0
+while True:
+    n += 1
+    s.sendall((json.dumps(dict(say="progress", run=1 + n % 3, base=0.0, samples=n, world_size=1)) + "\n").encode())
+"#;
+
+fn cluster() -> ClusterId {
+    ClusterId::new("c").unwrap()
+}
+
+fn node() -> NodeId {
+    NodeId::new("n1").unwrap()
+}
+
+fn trainer() -> TrainerId {
+    TrainerId::new("a").unwrap()
+}
+
+/// An agent as a process, a server, and control played by the test.
+struct Bed {
+    agent: Child,
+    bus: Bus,
+    statuses: Subscription<AgentStatus>,
+    seq: u64,
+    dir: tempfile::TempDir,
+    nats: TestNats,
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = self.agent.kill();
+        let _ = self.agent.wait();
+    }
+}
+
+fn agent(dir: &Path, args: &[&str]) -> Child {
+    let log = fs::File::options()
+        .create(true)
+        .append(true)
+        .open(dir.join("log"))
+        .unwrap();
+    std::process::Command::new(env!("CARGO_BIN_EXE_lacuna-agent"))
+        .args(["--node", "n1", "--listen", "127.0.0.1:0"])
+        .args(args)
+        .arg("--config")
+        .arg(dir.join("lacuna.toml"))
+        .env("SITE_TOKEN", "secret")
+        .env("SITE_NAME", "known")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+impl Bed {
+    async fn start(dead_man: &str, more: &str, args: &[&str]) -> Self {
+        let nats = TestNats::start();
+        let dir = tempfile::tempdir().unwrap();
+        let config = format!(
+            "[cluster]\nid = \"c\"\n[control]\nrenew_every = \"500ms\"\n[bus]\nurl = \"{}\"\n\
+             [agent]\ndead_man = \"{dead_man}\"\ngrace = \"500ms\"\nreport_every = \"200ms\"\n\
+             pass_env = [\"SITE_N*\"]\nwork_dir = \"{}\"\n{more}\n",
+            nats.url(),
+            dir.path().join("work").display()
+        );
+        fs::write(dir.path().join("lacuna.toml"), config).unwrap();
+        let bus = lacuna_testkit::connect(&nats, &cluster(), "test").await;
+        let statuses = bus.subscribe(&address::agents(&cluster())).await.unwrap();
+        let agent = agent(dir.path(), args);
+        let mut bed = Self {
+            agent,
+            bus,
+            statuses,
+            seq: 0,
+            dir,
+            nats,
+        };
+        bed.until(|s| s.activity == Activity::Free).await;
+        bed
+    }
+
+    /// One whose programs their guards hold alone.
+    async fn plain(dead_man: &str) -> Self {
+        Self::start(dead_man, "cgroups = false", &[]).await
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    async fn until(&mut self, wanted: impl Fn(&AgentStatus) -> bool) -> AgentStatus {
+        let found = tokio::time::timeout(LIMIT, async {
+            loop {
+                let status = self.statuses.next().await.unwrap().message;
+                if wanted(&status) {
+                    return status;
+                }
+            }
+        });
+        match found.await {
+            Ok(status) => status,
+            Err(_) => panic!("the agent never said so:\n{}", self.log()),
+        }
+    }
+
+    async fn send(&mut self, action: Action) -> u64 {
+        self.seq += 1;
+        let command = Command {
+            node: node(),
+            epoch: Epoch(5),
+            seq: self.seq,
+            action,
+        };
+        let subject = address::command(&cluster(), &node());
+        self.bus.store(&subject, &command, "").await.unwrap();
+        self.seq
+    }
+
+    /// Starts a program and waits until it says that it is up. Gives its number.
+    async fn run(&mut self, script: &str, elastic: Elastic) -> i32 {
+        let _ = fs::remove_file(self.path("up"));
+        self.send_run(script, elastic).await;
+        self.number("up").await
+    }
+
+    async fn send_run(&mut self, script: &str, elastic: Elastic) {
+        let (program, argument) = match elastic {
+            Elastic::Regroup => ("python3", script.to_owned()),
+            _ => ("/bin/sh", script.to_owned()),
+        };
+        let here = self.dir.path().display().to_string();
+        let env = [
+            ("HERE".to_owned(), here),
+            ("GREETING".to_owned(), "hello".to_owned()),
+            ("LD_PRELOAD".to_owned(), "/no/such/library.so".to_owned()),
+        ];
+        let launch = Launch::Command {
+            program: program.to_owned(),
+            args: vec!["-c".to_owned(), argument],
+            env: BTreeMap::from(env),
+            checkpoint_dir: None,
+            profile: false,
+            family: None,
+            elastic,
+        };
+        let run = RunId(self.seq + 1);
+        self.send(Action::Run(Box::new(assignment(run, launch))))
+            .await;
+    }
+
+    async fn release(&mut self) -> u64 {
+        let reason = "wanted".to_owned();
+        self.send(Action::Release { reason, at: None }).await
+    }
+
+    /// The number in a file of this name, once it is there.
+    async fn number(&self, name: &str) -> i32 {
+        let watch = Stopwatch::start();
+        while watch.seconds() < LIMIT.as_secs_f64() {
+            if let Ok(text) = fs::read_to_string(self.path(name)) {
+                return text.trim().parse().unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{name} was never written:\n{}", self.log());
+    }
+
+    async fn gone(&self, pid: i32) {
+        let watch = Stopwatch::start();
+        while lives(pid) {
+            if watch.seconds() > LIMIT.as_secs_f64() {
+                panic!("process {pid} still lives:\n{}", self.log());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn ends(&mut self) -> i32 {
+        let watch = Stopwatch::start();
+        while watch.seconds() < LIMIT.as_secs_f64() {
+            if let Some(status) = self.agent.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the agent has not ended:\n{}", self.log());
+    }
+
+    fn terminate(&self) {
+        let pid = i32::try_from(self.agent.id()).unwrap();
+        kill(Pid::from_raw(pid), Signal::SIGTERM).unwrap();
+    }
+}
+
+fn assignment(run: RunId, launch: Launch) -> Assignment {
+    let member = Member {
+        node: node(),
+        epoch: Epoch(5),
+    };
+    Assignment {
+        trainer: trainer(),
+        run,
+        rank: 0,
+        members: [member].into(),
+        launch: launch.into(),
+        throughput: ScalingCurve::linear(1.0, 4).unwrap(),
+        rescale: RescaleCost {
+            up_s: 0.0,
+            down_s: 0.0,
+            start_s: None,
+        },
+        work: Work::UntilExit,
+        samples_before: 0.0,
+        owed: 0.0,
+        since: Timestamp::from_unix(0),
+        checkpoint: None,
+        store: Some("host:29400".to_owned()),
+    }
+}
+
+/// Whether a process lives (a zombie does not).
+fn lives(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/stat"));
+    status.is_ok_and(|s| !s.rsplit(')').next().unwrap_or("").starts_with(" Z"))
+}
+
+/// What programs leave where their agent looks. `$LACUNA_PROGRESS_FILE` lies in the folder.
+const TRAPS: [(&str, &str); 4] = [
+    (
+        "pipes",
+        "for f in $LACUNA_PROGRESS_FILE $LACUNA_DEADLINE_FILE $LACUNA_DEADLINE_FILE.new \
+         output.log begun begun.new progress-9.jsonl; do rm -f $f; mkfifo $f; done; ",
+    ),
+    (
+        "links without an end",
+        "for f in $LACUNA_PROGRESS_FILE output.log begun; do ln -sf /dev/zero $f; done; ",
+    ),
+    (
+        "links to what is not theirs",
+        "for f in $LACUNA_PROGRESS_FILE $LACUNA_DEADLINE_FILE $LACUNA_DEADLINE_FILE.new \
+         output.log begun begun.new; do ln -sf $HERE/precious $f; done; ",
+    ),
+    (
+        "files of a terabyte",
+        "for f in $LACUNA_PROGRESS_FILE output.log begun; do truncate -s 1T $f; done; ",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_file_of_a_program_holds_its_agent() {
+    for (trap, script) in TRAPS {
+        println!("{trap}");
+        let mut bed = Bed::plain("60s").await;
+        fs::write(bed.path("precious"), "precious").unwrap();
+        let script = format!("cd $(dirname $LACUNA_PROGRESS_FILE); {script} {STAY}");
+        let pid = bed.run(&script, Elastic::Restart).await;
+        // Some looks at its progress.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let seq = bed.release().await;
+        let freed = bed.until(|s| s.seq == seq).await;
+        assert_eq!(freed.activity, Activity::Free, "{trap}");
+        assert!(!lives(pid), "{trap}: said to be free while it ran");
+        let kept = fs::read_to_string(bed.path("precious")).unwrap();
+        assert_eq!(kept, "precious", "{trap}");
+
+        // A later agent starts in the folder as it was left, and ends when it is told to.
+        bed.terminate();
+        assert_eq!(bed.ends().await, 0, "{trap}");
+        let subject = address::agents(&cluster());
+        bed.statuses = bed.bus.subscribe(&subject).await.unwrap();
+        bed.agent = agent(bed.dir.path(), &["--pilot"]);
+        bed.until(|s| s.activity == Activity::Free).await;
+        let pid = bed.run(STAY, Elastic::Restart).await;
+        bed.terminate();
+        assert_eq!(bed.ends().await, 0, "{trap}");
+        assert!(!lives(pid), "{trap}: it outlives its pilot");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_reports_is_thinned_and_delays_no_dead_man() {
+    let mut bed = Bed::plain("2s").await;
+    let subject = address::progress(&cluster(), &trainer());
+    let mut reports: Subscription<Progress> = bed.bus.subscribe(&subject).await.unwrap();
+    let pid = bed.run(FLOOD, Elastic::Regroup).await;
+    let watch = Stopwatch::start();
+    let mut heard = 0;
+    while watch.seconds() < 3.0 {
+        let renewal = Renewal {
+            leases: vec![Member {
+                node: node(),
+                epoch: Epoch(5),
+            }],
+        };
+        let subject = address::renewal(&cluster());
+        bed.bus.publish(&subject, &renewal, "").await.unwrap();
+        let pause = tokio::time::sleep(Duration::from_millis(300));
+        tokio::pin!(pause);
+        loop {
+            tokio::select! {
+                () = &mut pause => break,
+                report = reports.next() => {
+                    report.unwrap();
+                    heard += 1;
+                }
+            }
+        }
+    }
+    // It speaks of three runs in turn: of each the newest is told five times a second.
+    println!("{heard} reports in {:.1} s", watch.seconds());
+    assert!(heard > 0, "nothing was heard");
+    let most = 15.0 * watch.seconds() + 30.0;
+    assert!(f64::from(heard) < most, "{heard} reports");
+    assert!(lives(pid), "a program may say much");
+    bed.nats.kill();
+    bed.gone(pid).await;
+    // And the agent, which has no server, still hears the word to go.
+    bed.terminate();
+    bed.ends().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_kills_the_guard_ends_with_all_that_was_hidden() {
+    let mut bed = Bed::plain("60s").await;
+    let kill_guard = format!("trap '' TERM; {HIDE} {UP} kill -9 $PPID; sleep 600");
+    let pid = bed.run(&kill_guard, Elastic::Restart).await;
+    let hidden = bed.number("hidden").await;
+    let status = bed
+        .until(|s| matches!(s.activity, Activity::Exited { .. }))
+        .await;
+    assert!(
+        matches!(status.activity, Activity::Exited { code: 137, .. }),
+        "{status:?}"
+    );
+    assert!(!lives(pid) && !lives(hidden), "said to have ended before");
+
+    // The same, while it is being stopped: it kills its guard when SIGTERM comes.
+    fs::remove_file(bed.path("hidden")).unwrap();
+    let on_term = format!("{HIDE} trap 'kill -9 $PPID' TERM; {UP} while :; do sleep 0.1; done");
+    let pid = bed.run(&on_term, Elastic::Restart).await;
+    let hidden = bed.number("hidden").await;
+    assert!(lives(pid) && lives(hidden));
+    let seq = bed.release().await;
+    let freed = bed.until(|s| s.seq == seq).await;
+    assert_eq!(freed.activity, Activity::Free);
+    assert!(!lives(pid) && !lives(hidden), "said to be free before");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guard_that_is_stopped_is_killed_with_its_program() {
+    let mut bed = Bed::plain("60s").await;
+    let script = format!("{HIDE} kill -STOP $PPID; {STAY}");
+    let pid = bed.run(&script, Elastic::Restart).await;
+    let hidden = bed.number("hidden").await;
+    let seq = bed.release().await;
+    bed.until(|s| s.seq == seq).await;
+    assert!(!lives(pid) && !lives(hidden), "said to be free before");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_submitters_environment_reaches_the_program_alone() {
+    let mut bed = Bed::plain("60s").await;
+    let script = format!("env > $HERE/mine; cat /proc/$PPID/environ > $HERE/guards; {STAY}");
+    bed.run(&script, Elastic::Restart).await;
+    let read = |name: &str| {
+        let bytes = fs::read(bed.path(name)).unwrap();
+        String::from_utf8(bytes).unwrap().replace('\0', "\n")
+    };
+    let (mine, guards) = (read("mine"), read("guards"));
+    for name in ["GREETING=hello\n", "LD_PRELOAD=", "LACUNA_RANK=0\n"] {
+        assert!(mine.contains(name), "{name} is missing:\n{mine}");
+        assert!(
+            !guards.contains(name),
+            "{name} reached the guard:\n{guards}"
+        );
+    }
+    for (whose, text) in [("program", &mine), ("guard", &guards)] {
+        assert!(text.contains("PATH="), "{whose}:\n{text}");
+        assert!(text.contains("SITE_NAME=known"), "{whose}:\n{text}");
+        assert!(!text.contains("SITE_TOKEN"), "{whose}:\n{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pilot_gives_its_node_back_whatever_its_program_does() {
+    let mut bed = Bed::start("60s", "", &["--pilot"]).await;
+    let script = format!(
+        "{HIDE} cd $(dirname $LACUNA_PROGRESS_FILE); \
+         for f in *; do rm -rf $f; mkfifo $f; done; kill -STOP $PPID; {STAY}"
+    );
+    let pid = bed.run(&script, Elastic::Restart).await;
+    let hidden = bed.number("hidden").await;
+    bed.nats.kill();
+    bed.terminate();
+    assert_eq!(bed.ends().await, 0);
+    assert!(!lives(pid) && !lives(hidden), "it outlives the pilot");
+}
+
+/// Groups are one more fence; where they cannot be made the other tests say all there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cgroup_ends_what_left_its_guard() {
+    let mut bed = Bed::start("60s", "", &[]).await;
+    if !bed.log().contains("each program gets a cgroup") {
+        println!("SKIPPED: no cgroup of version 2 that this user may divide");
+        return;
+    }
+    let script =
+        format!("{HIDE} cat /proc/self/cgroup > $HERE/group; {UP} kill -9 $PPID; sleep 600");
+    bed.run(&script, Elastic::Restart).await;
+    let hidden = bed.number("hidden").await;
+    let group = fs::read_to_string(bed.path("group")).unwrap();
+    let own = format!("/lacuna-{}/", bed.agent.id());
+    assert!(group.contains(&own), "{group}");
+    bed.until(|s| matches!(s.activity, Activity::Exited { .. }))
+        .await;
+    assert!(!lives(hidden));
+    bed.terminate();
+    assert_eq!(bed.ends().await, 0);
+    let left = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let mounted = left.lines().filter(|line| line.contains(" - cgroup2 "));
+    for line in mounted {
+        let at = line.split(' ').nth(4).unwrap();
+        assert!(!Path::new(&format!("{at}{own}")).exists(), "{at}{own}");
+    }
+}
+
+#[test]
+fn a_work_folder_that_others_may_change_is_refused() {
+    let nats = TestNats::start();
+    let dir = tempfile::tempdir().unwrap();
+    let open = dir.path().join("open");
+    fs::create_dir(&open).unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
+    let config = format!(
+        "[bus]\nurl = \"{}\"\n[agent]\nwork_dir = \"{}\"\n",
+        nats.url(),
+        open.join("work").display()
+    );
+    fs::write(dir.path().join("lacuna.toml"), config).unwrap();
+    let mut agent = agent(dir.path(), &[]);
+    assert_eq!(agent.wait().unwrap().code(), Some(64));
+    let log = fs::read_to_string(dir.path().join("log")).unwrap();
+    assert!(
+        log.contains("agent.work_dir is not this user's alone"),
+        "{log}"
+    );
+}
