@@ -1,7 +1,10 @@
 //! What several subjects need: where things are, and outputs of programs.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// The workspace's root folder.
 pub(crate) fn root() -> PathBuf {
@@ -79,4 +82,26 @@ pub(crate) fn run(program: &str, args: &[&str], env: &[(&str, &str)]) -> std::io
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     })
+}
+
+/// Asks an address by HTTP.
+pub(crate) fn get(at: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(at).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    let ask = format!("GET {path} HTTP/1.0\r\nHost: {at}\r\nConnection: close\r\n\r\n");
+    stream.write_all(ask.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer
+        .split_once("\r\n\r\n")
+        .map(|(_, body)| body.to_owned())
+}
+
+/// The value of a metric without labels, or with them.
+pub(crate) fn count(exposition: &str, name: &str) -> u64 {
+    let line = exposition
+        .lines()
+        .find(|l| l.strip_prefix(name).is_some_and(|l| l.starts_with(' ')))
+        .unwrap_or_else(|| panic!("no {name} in {exposition}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
 }

@@ -255,6 +255,7 @@ fn plan(moment: &Moment, as_of: i64, names: &[&str], trainers: &[TrainerRecord])
                 objective: 1.0,
                 solver: "dp".to_owned(),
                 shortcut: None,
+                stopped_by_clock: false,
             },
             trainers: trainers
                 .iter()

@@ -1,6 +1,6 @@
 //! Two ways to the same plans and figures: the services over NATS in lock step, and the replay in
-//! virtual time. Both run the default policy, with forecasts, the order in which the scheduler
-//! takes nodes, planned starts, and starts that cost.
+//! virtual time. Both have forecasts, the order in which the scheduler takes nodes, planned starts,
+//! and starts that cost. No solve of either may be ended by the clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -36,6 +36,7 @@ struct Case {
     start: Timestamp,
     end: Timestamp,
     trainers: Vec<TrainerSpec>,
+    policy: Policy,
     objective: &'static str,
 }
 
@@ -50,6 +51,8 @@ struct Outcome {
     preemptions: u64,
     rescales: u64,
     done: u64,
+    /// Decisions that the emergency stop by the clock ended.
+    clock_stops: u64,
 }
 
 impl Case {
@@ -57,10 +60,10 @@ impl Case {
         let (start, end) = (self.start, Some(self.end));
         let trace = Trace::with_planned(&self.holes, &self.planned, None, start, end);
         let settings = Settings {
+            policy: self.policy,
             objective: self.objective.parse().unwrap(),
             ..Settings::default()
         };
-        assert_eq!(settings.policy, Policy::Auto);
         let mut plans = Vec::new();
         let mut save = |decision: &Decision<'_>| {
             let at = self.start + Span::from_secs_f64(decision.at_s);
@@ -89,6 +92,7 @@ impl Case {
             preemptions: summary.preemptions,
             rescales: summary.rescales,
             done: summary.trainers_done,
+            clock_stops: summary.clock_stops,
         }
     }
 
@@ -126,8 +130,8 @@ impl Case {
         config.ingest.recording = Some(self.files(dir.path()));
         // Snapshots overtake events, which tell more.
         config.ingest.snapshot_every = Span::from_ms(200);
+        config.planner.policy = self.policy;
         config.planner.objective = self.objective.to_owned();
-        assert_eq!(config.planner.policy, Policy::Auto);
         let mut cluster = Cluster::new(config).await;
         let mut plans = Plans::new(&cluster.id);
         // One subscription, since the order of messages of several is not kept.
@@ -161,6 +165,7 @@ impl Case {
             preemptions: totals.preemptions,
             rescales: totals.rescales,
             done: totals.trainers_done,
+            clock_stops: cluster.metric("planner", "lacuna_planner_clock_stops_total"),
         }
     }
 
@@ -176,7 +181,8 @@ impl Case {
             let differs: Vec<_> = served.iter().map(|s| differs(&replayed[0], s)).collect();
             assert!(
                 differs.iter().any(Vec::is_empty),
-                "{}: replay and services differ at event {event}, {at:?}: {differs:?}",
+                "{:?}, {}: replay and services differ at event {event}, {at:?}: {differs:?}",
+                self.policy,
                 self.objective
             );
             compared += 1;
@@ -188,9 +194,10 @@ impl Case {
             .filter(|w| w[0].1 != w[1].1)
             .count();
         println!(
-            "objective {}: {compared} decisions alike, {changes} of them changed the plan; samples \
+            "{:?}, objective {}: {compared} decisions alike, {changes} of them changed the plan; samples \
              {:.9e} and {:.9e}, {} preemptions, {} rescales, {} done, rescale cost {:.6e}, \
              preemption cost {:.6e}",
+            self.policy,
             self.objective,
             replayed.samples,
             served.samples,
@@ -212,6 +219,7 @@ impl Case {
             let difference = (a - b).abs() / a.abs().max(f64::MIN_POSITIVE);
             assert!(difference <= ROUNDING, "{what}: replay {a}, services {b}");
         }
+        assert_eq!((replayed.clock_stops, served.clock_stops), (0, 0));
         let counts = |o: &Outcome| (o.preemptions, o.rescales, o.done);
         assert_eq!(counts(&replayed), counts(&served));
         assert!(changes > 50 && replayed.preemptions > 20 && replayed.rescales > 20);
@@ -326,7 +334,7 @@ fn unlike(at: Timestamp) -> Vec<TrainerSpec> {
     (0..24).map(trainer).collect()
 }
 
-/// A day of a machine that does not exist.
+/// A day of a machine that does not exist, by the default policy.
 fn generated(objective: &'static str) -> Case {
     let seed = 7;
     println!("seed {seed}");
@@ -338,8 +346,16 @@ fn generated(objective: &'static str) -> Case {
         trainers: unlike(start),
         holes,
         planned,
+        policy: default_policy(),
         objective,
     }
+}
+
+/// The one that both have unless told otherwise.
+fn default_policy() -> Policy {
+    let both = (Settings::default().policy, Config::default().planner.policy);
+    assert_eq!(both, (Policy::Auto, Policy::Auto));
+    both.0
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -360,6 +376,16 @@ async fn services_and_replay_make_the_same_plans_by_service_attained() {
 #[tokio::test(flavor = "multi_thread")]
 async fn services_and_replay_make_the_same_plans_by_fairness_between_owners() {
     generated("fair").check().await;
+}
+
+/// HiGHS ends by its work in both, whatever else the machine does.
+#[tokio::test(flavor = "multi_thread")]
+async fn services_and_replay_make_the_same_plans_by_patterns() {
+    let case = Case {
+        policy: Policy::MilpPatterns,
+        ..generated("as-given")
+    };
+    case.check().await;
 }
 
 /// The first submission of the recorded trainers.
@@ -393,6 +419,7 @@ async fn services_and_replay_make_the_same_plans_on_twelve_hours_of_summit() {
         start: SUMMIT,
         end,
         trainers,
+        policy: default_policy(),
         objective: "as-given",
     };
     case.check().await;

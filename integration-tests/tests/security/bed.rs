@@ -14,6 +14,8 @@ use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, BusError, Health};
 
+use crate::support::count;
+
 /// A program of ours: beside the test's own.
 pub(crate) fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
@@ -70,15 +72,6 @@ impl Link {
     pub(crate) fn count(&self, name: &str) -> u64 {
         count(&expose(&self.registry).unwrap(), name)
     }
-}
-
-/// The value of a metric without labels, or with them.
-pub(crate) fn count(exposition: &str, name: &str) -> u64 {
-    let line = exposition
-        .lines()
-        .find(|l| l.strip_prefix(name).is_some_and(|l| l.starts_with(' ')))
-        .unwrap_or_else(|| panic!("no {name} in {exposition}"));
-    line.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
 /// The server, its keys, and its folder.

@@ -9,7 +9,8 @@ use lacuna_model::{
 };
 use lacuna_wire::address;
 
-use super::bed::{Bed, Link, count, program, until};
+use super::bed::{Bed, Link, program, until};
+use crate::support::{count, get};
 
 /// The agent of node `n1`, with a key of its own, as a process.
 struct Agent {
@@ -63,8 +64,7 @@ impl Agent {
         let at = log
             .lines()
             .find_map(|l| l.split_once("address=").map(|(_, at)| at.trim().to_owned()));
-        at.and_then(|at| super::whole::get(&at, "/metrics"))
-            .unwrap_or_default()
+        at.and_then(|at| get(&at, "/metrics")).unwrap_or_default()
     }
 
     fn commands(&self, outcome: &str) -> u64 {

@@ -158,7 +158,7 @@ async fn clusters_do_not_hear_each_other() {
     error.unwrap();
     let denied = || {
         let text = lacuna_runtime::metrics::expose(&registry).unwrap();
-        super::bed::count(&text, "lacuna_bus_denied_total") > 0
+        crate::support::count(&text, "lacuna_bus_denied_total") > 0
     };
     until("the other cluster's word is refused", denied).await;
 }

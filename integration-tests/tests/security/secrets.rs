@@ -13,7 +13,8 @@ use lacuna_runtime::{Bus, Health, Identity, Start};
 use lacuna_wire::address;
 
 use super::bed::{program, until};
-use super::whole::{Up, get};
+use super::whole::Up;
+use crate::support::get;
 
 const PASSWORD: &str = "geheim-password-4711";
 const TOKEN: &str = "geheim-token-0815-geheim-token";

@@ -2,30 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::bed::{count, lacuna, program, until};
-
-/// Asks an address by HTTP.
-pub(crate) fn get(at: &str, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(at).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
-    let ask = format!("GET {path} HTTP/1.0\r\nHost: {at}\r\nConnection: close\r\n\r\n");
-    stream.write_all(ask.as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    answer
-        .split_once("\r\n\r\n")
-        .map(|(_, body)| body.to_owned())
-}
+use super::bed::{lacuna, program, until};
+use crate::support::{count, get};
 
 /// A running `lacuna up --secure`.
 pub(crate) struct Up {

@@ -4,6 +4,7 @@
 //! a scheduler that all instances share (HiGHS pull request 3141), so a process has at most
 //! one instance at a time. HiGHS stops at a relative gap of 1e-4 unless told otherwise, and
 //! takes half of the machine's threads. The binding panics on statuses that it does not know.
+//! Limits on iterations hold for linear programs; those within a tree take what they take.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -20,9 +21,10 @@ pub(crate) static ONE_INSTANCE: Mutex<()> = Mutex::new(());
 /// the bound (HiGHS itself works to 1e-6).
 const TOLERANCE: f64 = 1e-5;
 
-/// Solves a model. Blocks for the time limit at most (plus a little), and waits for another
-/// solve of this process to end first. Never panics, and never throws an answer away that was
-/// found before a limit was reached. Fails while a [`crate::Linear`] of this thread is open.
+/// Solves a model. Ends by the work that it may do, or by the time limit (plus a little) in an
+/// emergency, and waits for another solve of this process to end first. Never panics, and never
+/// throws an answer away that was found before a limit was reached. Fails while a
+/// [`crate::Linear`] of this thread is open.
 #[must_use]
 pub fn solve(model: &Model, options: &Options) -> Solution {
     if is_open_here() {
@@ -43,15 +45,18 @@ fn run(model: &Model, options: &Options) -> Solution {
     }) else {
         return Solution::failed("the solver refused the model");
     };
-    if let Err(option) = set_options(&mut highs, options) {
-        return Solution::failed(format!("the solver refused the option {option}"));
+    if let Err(refused) = set_options(&mut highs, options) {
+        return Solution::failed(refused);
     }
     if let Some(warm) = &options.warm {
         // A start that does not fit costs time only.
         let _ = highs.try_set_solution(Some(warm), None, None, None);
     }
     match highs.try_solve() {
-        Ok(solved) => read(model, options, &solved),
+        Ok(solved) => Solution {
+            stopped_by_clock: solved.status() == Status::ReachedTimeLimit,
+            ..read(model, options, &solved)
+        },
         Err(status) => Solution::failed(format!("the solver ended with status {status:?}")),
     }
 }
@@ -80,36 +85,55 @@ fn problem(model: &Model) -> RowProblem {
     problem
 }
 
-/// Names the option that was refused.
-fn set_options(highs: &mut highs::Model, options: &Options) -> Result<(), &'static str> {
-    let mut refused = None;
-    let mut note = |name: &'static str, result: Result<(), highs::TrySetOptionError>| {
-        if result.is_err() {
-            refused.get_or_insert(name);
-        }
-    };
-    note("output_flag", highs.try_set_option("output_flag", false));
-    let seconds = options.time_limit.as_secs_f64();
-    note("time_limit", highs.try_set_option("time_limit", seconds));
-    note(
-        "mip_rel_gap",
-        highs.try_set_option("mip_rel_gap", options.gap),
-    );
-    note("mip_abs_gap", highs.try_set_option("mip_abs_gap", 0.0));
-    let threads = i32::try_from(options.threads.max(1)).unwrap_or(i32::MAX);
-    note("threads", highs.try_set_option("threads", threads));
-    if let Some(limit) = options.node_limit {
-        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-        note(
-            "mip_max_nodes",
-            highs.try_set_option("mip_max_nodes", limit),
-        );
+/// Options of one solve. A value that HiGHS refuses fails the solve by the option's name: a bound
+/// that does not hold is none.
+pub(crate) struct Set<'a> {
+    highs: &'a mut highs::Model,
+    refused: Option<&'static str>,
+}
+
+impl<'a> Set<'a> {
+    /// What all solves have: silence, one thread and one seed. So the same model has the same
+    /// answer, whatever else the machine does.
+    pub(crate) fn new(highs: &'a mut highs::Model) -> Self {
+        let set = Self {
+            highs,
+            refused: None,
+        };
+        set.to("output_flag", false)
+            .to("threads", 1_i32)
+            .to("parallel", "off")
+            .to("random_seed", 0_i32)
     }
+
+    pub(crate) fn to(mut self, name: &'static str, value: impl highs::HighsOptionValue) -> Self {
+        if self.highs.try_set_option(name, value).is_err() {
+            self.refused.get_or_insert(name);
+        }
+        self
+    }
+
+    /// A limit on a count; HiGHS takes its largest number for none.
+    pub(crate) fn limit(self, name: &'static str, most: u32) -> Self {
+        self.to(name, i32::try_from(most).unwrap_or(i32::MAX))
+    }
+
+    /// Names the first option that was refused.
+    pub(crate) fn done(self) -> Result<(), String> {
+        let refused = |name: &str| format!("the solver refused the option {name}");
+        self.refused.map_or(Ok(()), |name| Err(refused(name)))
+    }
+}
+
+fn set_options(highs: &mut highs::Model, options: &Options) -> Result<(), String> {
+    let mut set = Set::new(highs)
+        .limit("mip_max_nodes", options.tree_nodes)
+        .limit("simplex_iteration_limit", options.iterations)
+        .to("time_limit", options.time_limit.as_secs_f64())
+        .to("mip_rel_gap", options.gap)
+        .to("mip_abs_gap", 0.0);
     if options.heuristics == Heuristics::None {
-        note(
-            "mip_heuristic_effort",
-            highs.try_set_option("mip_heuristic_effort", 0.0),
-        );
+        set = set.to("mip_heuristic_effort", 0.0);
         for name in [
             "mip_heuristic_run_feasibility_jump",
             "mip_heuristic_run_rins",
@@ -118,10 +142,10 @@ fn set_options(highs: &mut highs::Model, options: &Options) -> Result<(), &'stat
             "mip_detect_symmetry",
             "mip_allow_restart",
         ] {
-            note(name, highs.try_set_option(name, false));
+            set = set.to(name, false);
         }
     }
-    refused.map_or(Ok(()), Err)
+    set.done()
 }
 
 /// A model without columns: HiGHS calls it empty, and its rows may still not hold.
@@ -134,6 +158,7 @@ fn trivial(model: &Model) -> Solution {
         objective: 0.0,
         bound: 0.0,
         values: Vec::new(),
+        stopped_by_clock: false,
     }
 }
 
@@ -196,6 +221,7 @@ fn read(model: &Model, options: &Options, solved: &highs::SolvedModel) -> Soluti
         objective,
         bound,
         values,
+        stopped_by_clock: false,
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use highs::{ColProblem, HighsModelStatus as Status};
 
-use crate::highs_backend::ONE_INSTANCE;
+use crate::highs_backend::{ONE_INSTANCE, Set};
 use crate::{Outcome, Sense};
 
 thread_local! {
@@ -69,6 +69,8 @@ pub struct Vertex {
     pub duals: Vec<f64>,
     /// Iterations of the simplex method in this solve.
     pub iterations: u64,
+    /// Whether the emergency stop ended it.
+    pub stopped_by_clock: bool,
 }
 
 impl Vertex {
@@ -79,6 +81,7 @@ impl Vertex {
             values: Vec::new(),
             duals: Vec::new(),
             iterations: 0,
+            stopped_by_clock: false,
         }
     }
 
@@ -112,11 +115,9 @@ impl Linear {
                 .map(|&(lower, upper)| problem.add_row(lower..=upper))
                 .collect();
             let mut highs = problem.try_optimise(direction(sense)).ok()?;
-            highs.try_set_option("output_flag", false).ok()?;
-            highs.try_set_option("threads", 1).ok()?;
             // The rows are few and a basis is at hand: presolve would cost more than it saves.
-            highs.try_set_option("presolve", "off").ok()?;
-            highs.try_set_option("solver", "simplex").ok()?;
+            let set = Set::new(&mut highs).to("presolve", "off");
+            set.to("solver", "simplex").done().ok()?;
             Some(State { highs, rows })
         });
         Self {
@@ -166,25 +167,26 @@ impl Linear {
         self.columns
     }
 
-    /// Solves it, from the last basis if there is one. Blocks for the time limit at most (plus
-    /// a little). Never panics; after a failure every further solve fails.
+    /// Solves it, from the last basis if there is one, in so many iterations of the simplex method
+    /// at most; `time_limit` is the emergency stop. Without the optimum there are no values, and a
+    /// further solve goes on from there. Never panics; after a failure every further solve fails.
     #[must_use]
-    pub fn solve(&mut self, time_limit: Duration) -> Vertex {
+    pub fn solve(&mut self, iterations: u32, time_limit: Duration) -> Vertex {
         let Some(State { mut highs, rows }) = self.state.take() else {
             return Vertex::failed("the solver failed before, or another programme is open");
         };
         let columns = self.columns;
         let solved = catch_unwind(AssertUnwindSafe(|| {
-            // HiGHS begins each solve at its clock's zero.
-            let seconds = time_limit.as_secs_f64();
-            if highs.try_set_option("time_limit", seconds).is_err() {
-                return Err("the solver refused the option time_limit".to_owned());
-            }
+            // HiGHS begins each solve at its clock's zero, and at its count's.
+            Set::new(&mut highs)
+                .limit("simplex_iteration_limit", iterations)
+                .to("time_limit", time_limit.as_secs_f64())
+                .done()?;
             let solved = highs
                 .try_solve()
                 .map_err(|status| format!("the solver ended with status {status:?}"))?;
             let vertex = read(&solved, columns);
-            Ok((highs::Model::from(solved), vertex))
+            Ok::<_, String>((highs::Model::from(solved), vertex))
         }));
         match solved {
             Ok(Ok((highs, vertex))) => {
@@ -211,8 +213,11 @@ fn read(solved: &highs::SolvedModel, columns: usize) -> Vertex {
         Status::Unbounded | Status::UnboundedOrInfeasible => {
             return Vertex::without_values(Outcome::Unbounded);
         }
-        Status::ReachedTimeLimit | Status::ReachedIterationLimit => {
-            return Vertex::without_values(Outcome::NoIncumbent);
+        limit @ (Status::ReachedTimeLimit | Status::ReachedIterationLimit) => {
+            return Vertex {
+                stopped_by_clock: limit == Status::ReachedTimeLimit,
+                ..Vertex::without_values(Outcome::NoIncumbent)
+            };
         }
         other => return Vertex::failed(format!("the solver ended as {other:?}")),
     }
@@ -230,5 +235,6 @@ fn read(solved: &highs::SolvedModel, columns: usize) -> Vertex {
         values: solution.columns().to_vec(),
         duals: solution.dual_rows().to_vec(),
         iterations: u64::try_from(solved.simplex_iteration_count()).unwrap_or(0),
+        stopped_by_clock: false,
     }
 }

@@ -68,17 +68,17 @@ pub enum Heuristics {
     None,
 }
 
-/// How a solve is bounded.
+/// How a solve is bounded: by work, so that its answer does not depend on the machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Wall-clock limit: every solve has one.
+    /// Most nodes of branch and bound; `u32::MAX` for as many as it takes.
+    pub tree_nodes: u32,
+    /// Most iterations of the simplex method, if no column must be whole.
+    pub iterations: u32,
+    /// Emergency stop by the wall clock.
     pub time_limit: Duration,
     /// Relative gap between bound and objective that counts as optimal; 0 asks for proof.
     pub gap: f64,
-    /// Threads of the solver.
-    pub threads: u32,
-    /// Limit on branch-and-bound nodes, which bounds tests independently of the machine.
-    pub node_limit: Option<u32>,
     /// What is done besides branch and bound.
     pub heuristics: Heuristics,
     /// A value for each column to start from; feasible or not.
@@ -88,10 +88,10 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            time_limit: Duration::from_secs(5),
+            tree_nodes: 1_000,
+            iterations: 10_000,
+            time_limit: Duration::from_secs(30),
             gap: 0.0,
-            threads: 1,
-            node_limit: None,
             heuristics: Heuristics::Usual,
             warm: None,
         }

@@ -35,6 +35,8 @@ pub struct Solution {
     pub bound: f64,
     /// A value for each column, whole ones rounded; empty without an answer.
     pub values: Vec<f64>,
+    /// Whether the emergency stop ended it: the same model may have another answer the next time.
+    pub stopped_by_clock: bool,
 }
 
 impl Solution {
@@ -45,6 +47,7 @@ impl Solution {
             objective: f64::NAN,
             bound: f64::NAN,
             values: Vec::new(),
+            stopped_by_clock: false,
         }
     }
 

@@ -6,7 +6,8 @@ use lacuna_milp::{Kind, Linear, Model, Options, Outcome, Sense, solve};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-const LONG: Duration = Duration::from_secs(5);
+const LONG: Duration = Duration::from_secs(60);
+const MANY: u32 = 10_000;
 const NO_BOUND: f64 = f64::INFINITY;
 
 #[test]
@@ -18,7 +19,7 @@ fn prices_are_what_a_further_unit_of_a_row_brings() {
     );
     assert!(linear.add(3.0, &[(0, 1.0), (2, 3.0)]));
     assert!(linear.add(5.0, &[(1, 2.0), (2, 2.0)]));
-    let vertex = linear.solve(LONG);
+    let vertex = linear.solve(MANY, LONG);
     assert_eq!(vertex.outcome, Outcome::Optimal);
     assert!((vertex.objective - 36.0).abs() < 1e-9);
     for (dual, right) in vertex.duals.iter().zip([0.0, 1.5, 1.0]) {
@@ -29,7 +30,7 @@ fn prices_are_what_a_further_unit_of_a_row_brings() {
 
     let mut least = Linear::new(Sense::Minimise, &[(6.0, NO_BOUND)]);
     assert!(least.add(2.0, &[(0, 3.0)]));
-    let vertex = least.solve(LONG);
+    let vertex = least.solve(MANY, LONG);
     assert!((vertex.objective - 4.0).abs() < 1e-9);
     assert!((vertex.duals[0] - 2.0 / 3.0).abs() < 1e-9, "{vertex:?}");
 }
@@ -41,17 +42,50 @@ fn a_column_that_comes_later_is_used_and_the_basis_is_kept() {
     for row in 0..20 {
         assert!(linear.add(1.0, &[(row, 1.0)]));
     }
-    let before = linear.solve(LONG);
+    let before = linear.solve(MANY, LONG);
     assert!((before.objective - 200.0).abs() < 1e-9);
     assert!(linear.add(3.0, &[(7, 1.0)]));
-    let after = linear.solve(LONG);
+    let after = linear.solve(MANY, LONG);
     assert!((after.objective - 220.0).abs() < 1e-9);
     assert!((after.values[20] - 10.0).abs() < 1e-9);
     assert!((after.duals[7] - 3.0).abs() < 1e-9);
     // From nothing it took a step a row; from the last basis it takes but one or two.
-    let again = linear.solve(LONG);
+    let again = linear.solve(MANY, LONG);
     assert_eq!(again.objective, after.objective);
     assert!(after.iterations < 5, "{after:?}");
+}
+
+#[test]
+fn a_solve_ends_by_its_iterations_and_the_next_goes_on_from_there() {
+    let rows: Vec<(f64, f64)> = (0..20).map(|_| (-NO_BOUND, 10.0)).collect();
+    let mut linear = Linear::new(Sense::Maximise, &rows);
+    for row in 0..20 {
+        assert!(linear.add(1.0, &[(row, 1.0), ((row + 1) % 20, 0.5)]));
+    }
+    let short = linear.solve(3, LONG);
+    assert_eq!(short.outcome, Outcome::NoIncumbent);
+    assert!(!short.stopped_by_clock && short.values.is_empty());
+    // What was done is not lost, and counts begin anew.
+    let rest = linear.solve(MANY, LONG);
+    assert_eq!(rest.outcome, Outcome::Optimal);
+    drop(linear);
+    let mut whole = Linear::new(Sense::Maximise, &rows);
+    for row in 0..20 {
+        assert!(whole.add(1.0, &[(row, 1.0), ((row + 1) % 20, 0.5)]));
+    }
+    let whole = whole.solve(MANY, LONG);
+    assert!(rest.iterations < whole.iterations, "{rest:?} {whole:?}");
+    assert!((rest.objective - whole.objective).abs() < 1e-9);
+}
+
+#[test]
+fn a_stop_by_the_clock_is_told() {
+    let mut linear = Linear::new(Sense::Maximise, &[(-NO_BOUND, 1.0)]);
+    assert!(linear.add(1.0, &[(0, 1.0)]));
+    let none = linear.solve(MANY, Duration::ZERO);
+    assert_eq!(none.outcome, Outcome::NoIncumbent);
+    assert!(none.stopped_by_clock);
+    assert!(!linear.solve(MANY, LONG).stopped_by_clock);
 }
 
 #[test]
@@ -62,14 +96,14 @@ fn what_is_wrong_is_refused_and_every_end_has_its_name() {
     assert!(!linear.add(1.0, &[(0, f64::INFINITY)]));
     assert!(linear.add(1.0, &[(0, 1.0)]));
     assert_eq!(linear.columns(), 1);
-    assert_eq!(linear.solve(LONG).objective, 1.0);
+    assert_eq!(linear.solve(MANY, LONG).objective, 1.0);
     assert!(linear.add(1.0, &[]));
-    assert_eq!(linear.solve(LONG).outcome, Outcome::Unbounded);
+    assert_eq!(linear.solve(MANY, LONG).outcome, Outcome::Unbounded);
     drop(linear);
 
     let mut infeasible = Linear::new(Sense::Maximise, &[(1.0, 1.0), (2.0, 2.0)]);
     assert!(infeasible.add(1.0, &[(0, 1.0), (1, 1.0)]));
-    let vertex = infeasible.solve(LONG);
+    let vertex = infeasible.solve(MANY, LONG);
     assert_eq!(vertex.outcome, Outcome::Infeasible);
     assert!(vertex.values.is_empty() && vertex.duals.is_empty());
 }
@@ -80,7 +114,7 @@ fn a_second_programme_on_the_same_thread_fails_instead_of_waiting_for_itself() {
     let mut second = Linear::new(Sense::Maximise, &[(-NO_BOUND, 1.0)]);
     assert!(!second.add(1.0, &[(0, 1.0)]));
     let failed = |outcome| matches!(outcome, Outcome::Failed { .. });
-    assert!(failed(second.solve(LONG).outcome));
+    assert!(failed(second.solve(MANY, LONG).outcome));
     drop(second);
     let mut model = Model::new(Sense::Maximise);
     model.binary(1.0);
@@ -118,7 +152,7 @@ proptest! {
         for c in &columns {
             let terms = [(0, f64::from(c.1)), (1, f64::from(c.2)), (2, f64::from(c.3))];
             prop_assert!(linear.add(f64::from(c.0), &terms));
-            last = Some(linear.solve(LONG));
+            last = Some(linear.solve(MANY, LONG));
         }
         drop(linear);
         let last = last.unwrap();

@@ -1,5 +1,6 @@
 //! The solver behind the neutral model: outcomes, limits, warm starts.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lacuna_milp::{ColumnId, Kind, Model, Options, Outcome, Sense, solve};
@@ -99,6 +100,76 @@ fn no_time_is_no_incumbent_and_a_warm_start_is_not_thrown_away() {
     );
     assert!(warm.objective >= model.objective(&start));
     assert!(warm.bound >= warm.objective);
+    assert!(cold.stopped_by_clock && warm.stopped_by_clock);
+}
+
+/// A knapsack of several dimensions, which takes a tree of some size to prove.
+fn tree() -> Model {
+    let mut model = Model::new(Sense::Maximise);
+    let mix = |i: i32, j: i32| f64::from(10 + (i * 7_919 + j * 104_729 + i * j * 31) % 89);
+    let ids: Vec<ColumnId> = (0..40).map(|j| model.binary(mix(9, j))).collect();
+    for i in 0..5 {
+        let factors = (0..40).map(|j| mix(i, j));
+        model.row(0.0, 900.0, ids.iter().copied().zip(factors));
+    }
+    model
+}
+
+#[test]
+fn a_solve_ends_by_its_nodes_and_the_same_on_a_busy_machine() {
+    let model = tree();
+    let with = |tree_nodes| Options {
+        tree_nodes,
+        ..Options::default()
+    };
+    let few = solve(&model, &with(1));
+    let whole = solve(&model, &with(u32::MAX));
+    assert!(
+        matches!(few.outcome, Outcome::Feasible { gap } if gap > 0.0),
+        "{few:?}"
+    );
+    assert_eq!(whole.outcome, Outcome::Optimal);
+    assert!(few.objective <= whole.objective && whole.bound < few.bound);
+    assert!(!few.stopped_by_clock && !whole.stopped_by_clock);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let again = [solve(&model, &with(1)), solve(&model, &with(u32::MAX))];
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(again, [few, whole]);
+    });
+}
+
+#[test]
+fn a_linear_programme_ends_by_its_iterations() {
+    // Dense rows, of which presolve takes none away.
+    let mut model = Model::new(Sense::Maximise);
+    let ids: Vec<ColumnId> = (0..30)
+        .map(|j| model.column(Kind::Continuous, 0.0, f64::INFINITY, f64::from(20 + j % 7)))
+        .collect();
+    for i in 0..20 {
+        let factor = |j: i32| f64::from(1 + (i * 31 + j * 17 + i * j) % 23);
+        model.row(
+            f64::NEG_INFINITY,
+            1_000.0,
+            ids.iter().copied().zip((0..30).map(factor)),
+        );
+    }
+    let with = |iterations| Options {
+        iterations,
+        ..Options::default()
+    };
+    let whole = solve(&model, &with(10_000));
+    assert_eq!(whole.outcome, Outcome::Optimal);
+    let short = solve(&model, &with(1));
+    assert_ne!(short.outcome, Outcome::Optimal, "{short:?}");
+    assert!(!short.stopped_by_clock);
 }
 
 #[test]

@@ -86,7 +86,7 @@ pub enum Outcome {
     },
     /// Sound, by a method that gives no bound.
     Found,
-    /// Time ran out before any solution was found; the last plan stands.
+    /// A bound was reached before any solution was found; the last plan stands.
     NoIncumbent,
     /// There is no solution. Cannot happen: giving nothing to all is one.
     Infeasible,
@@ -108,6 +108,10 @@ pub struct Solve {
     /// did. Short cuts provably keep the optimum.
     #[serde(default)]
     pub shortcut: Option<String>,
+    /// Whether the emergency stop by the clock ended it, so that the same problem may have another
+    /// answer the next time. Solves end by their work otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped_by_clock: bool,
 }
 
 /// What was decided for a trainer, and why.

@@ -36,15 +36,18 @@ use lacuna_model::{Outcome, Solve};
 
 use crate::{Item, Problem, Sizes, dp};
 
-/// How the programme is solved.
+/// How mixed-integer programmes are solved, this one and that over patterns. Solves end by
+/// counts, which are the same on every machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MilpOptions {
-    /// Wall-clock limit of a solve.
+    /// Most nodes of branch and bound.
+    pub tree_nodes: u32,
+    /// Most iterations of the simplex method for one relaxation over patterns.
+    pub iterations: u32,
+    /// Emergency stop by the wall clock; [`Solve::stopped_by_clock`] tells of it.
     pub time_limit: Duration,
     /// Relative gap that counts as optimal; 0 asks for proof.
     pub gap: f64,
-    /// Threads of the solver.
-    pub threads: u32,
     /// Whether bounds from the relaxation may answer for the solver or make its problem
     /// smaller; provably without changing the optimum.
     pub shortcuts: bool,
@@ -53,10 +56,24 @@ pub struct MilpOptions {
 impl Default for MilpOptions {
     fn default() -> Self {
         Self {
-            time_limit: Duration::from_secs(5),
+            tree_nodes: 1_000,
+            iterations: 10_000,
+            time_limit: Duration::from_secs(30),
             gap: 0.0,
-            threads: 1,
             shortcuts: true,
+        }
+    }
+}
+
+impl MilpOptions {
+    /// For measurements and comparisons that want proof: bounded by the clock alone.
+    #[must_use]
+    pub fn until(time_limit: Duration) -> Self {
+        Self {
+            tree_nodes: u32::MAX,
+            iterations: u32::MAX,
+            time_limit,
+            ..Self::default()
         }
     }
 }
@@ -102,6 +119,7 @@ fn solved(sizes: &Sizes, outcome: Outcome, shortcut: Option<&str>) -> Solve {
         objective: sizes.objective,
         solver: solver.to_owned(),
         shortcut: shortcut.map(str::to_owned),
+        stopped_by_clock: false,
     }
 }
 
@@ -215,14 +233,14 @@ impl Programme {
         known: Option<(Sizes, f64)>,
     ) -> (Sizes, Solve) {
         let (incumbent, known_gap) = known.unzip();
-        // The present sizes are an answer too: with them, running out of time is no disaster.
+        // The present sizes are an answer too: with them, reaching a bound is no disaster.
         let start = incumbent.clone().unwrap_or_else(|| fallback(problem));
         let solution = milp::solve(
             &self.model,
             &milp::Options {
+                tree_nodes: options.tree_nodes,
                 time_limit: options.time_limit,
                 gap: options.gap,
-                threads: options.threads,
                 warm: Some(self.values(&start.counts)),
                 ..milp::Options::default()
             },
@@ -244,9 +262,13 @@ impl Programme {
             (Some(found), _) => Some(found),
             (None, known) => known,
         };
+        let ended = |sizes: &Sizes, outcome| Solve {
+            stopped_by_clock: solution.stopped_by_clock,
+            ..solved(sizes, outcome, shortcut)
+        };
         let Some(sizes) = better else {
             let sizes = fallback(problem);
-            let solve = solved(&sizes, outcome, shortcut);
+            let solve = ended(&sizes, outcome);
             return (sizes, solve);
         };
         // Where the solver proved nothing, the bound of the relaxation still tells a gap.
@@ -257,7 +279,7 @@ impl Programme {
                 gap: known_gap.unwrap_or_else(|| relaxation_gap(problem, &sizes)),
             },
         };
-        let solve = solved(&sizes, outcome, shortcut);
+        let solve = ended(&sizes, outcome);
         (sizes, solve)
     }
 

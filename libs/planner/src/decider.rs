@@ -15,9 +15,9 @@
 //! sizes come from [`fair`], whatever the policy (but for equal share).
 //!
 //! **The same situation gives the same decision**, whatever was decided before, on every machine:
-//! random choices are seeded by the slots themselves, and solves are bounded by their work. The
-//! mixed-integer programs ([`Policy::Milp`], [`Policy::MilpPatterns`]) have a time limit besides:
-//! a solve that it stops may differ.
+//! random choices are seeded by the slots themselves, and solves end by their work. The
+//! mixed-integer programs ([`Policy::Milp`], [`Policy::MilpPatterns`]) have an emergency stop by
+//! the clock besides: a solve that it ends may differ, and says so ([`Solve::stopped_by_clock`]).
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub struct Settings {
     pub node_choice: NodeChoice,
     /// Over how long a time gains are counted where holes are not forecast, T.
     pub horizon: Span,
-    /// Limits of the mixed-integer program.
+    /// Limits of the mixed-integer programs.
     pub milp: MilpOptions,
     /// Seed of random choices.
     pub seed: u64,
@@ -246,6 +246,7 @@ impl Decider {
             objective: sizes.objective,
             solver: solver.to_owned(),
             shortcut: None,
+            stopped_by_clock: false,
         };
         match (self.settings.policy, users) {
             (Policy::EqualShare, _) => {

@@ -62,9 +62,9 @@ pub fn solve(problem: &Problem, big_m: BigM, options: &MilpOptions) -> (Option<S
     let solution = milp::solve(
         &model,
         &milp::Options {
+            tree_nodes: options.tree_nodes,
             time_limit: options.time_limit,
             gap: options.gap,
-            threads: options.threads,
             ..milp::Options::default()
         },
     );
@@ -84,6 +84,7 @@ pub fn solve(problem: &Problem, big_m: BigM, options: &MilpOptions) -> (Option<S
         objective: sizes.as_ref().map_or(0.0, |sizes| sizes.objective),
         solver: "node-binary".to_owned(),
         shortcut: None,
+        stopped_by_clock: solution.stopped_by_clock,
     };
     (sizes, solve)
 }

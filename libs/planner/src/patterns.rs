@@ -59,6 +59,7 @@
 
 mod answer;
 mod cells;
+mod clock;
 mod column;
 mod decide;
 mod family;

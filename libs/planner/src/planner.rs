@@ -26,7 +26,7 @@ pub struct Input<'a> {
 }
 
 /// Makes plans. Two planners with equal settings make equal plans of equal inputs, whatever
-/// they planned before (unless the clock stops a solve).
+/// they planned before (unless the clock stops a solve, which the report then says).
 #[derive(Debug, Clone, Default)]
 pub struct Planner {
     decider: Decider,

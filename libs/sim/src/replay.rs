@@ -215,7 +215,8 @@ pub fn replay(
     let mut history = world.take_history();
     let times = std::mem::take(&mut decisions.times);
     let shortcuts = std::mem::take(&mut decisions.shortcuts);
-    let (unproven, verified) = (decisions.unproven, decisions.verified());
+    let (unproven, clock_stops) = (decisions.unproven, decisions.clock_stops);
+    let verified = decisions.verified();
     drop(decisions);
 
     let unfinished = !settings.endless && tally.trainers_done < trainers.len() as u64;
@@ -271,6 +272,7 @@ pub fn replay(
         solve_seconds: times.seconds(),
         shortcuts,
         unproven,
+        clock_stops,
         verified,
         wall_seconds: 0.0,
         peak_rss_bytes: 0,

@@ -186,8 +186,12 @@ pub struct Summary {
     /// Short cuts that provably keep the optimum, by name: how often each made the solver
     /// unnecessary or its problem smaller. `none` counts the decisions without one.
     pub shortcuts: BTreeMap<String, u64>,
-    /// Decisions whose optimality the solver did not prove in its time.
+    /// Decisions whose optimality the solver did not prove within its bounds.
     pub unproven: u64,
+    /// Decisions that the emergency stop by the clock ended: with any, another replay of the same
+    /// may differ.
+    #[serde(default)]
+    pub clock_stops: u64,
     /// What comparing `dp` and `milp` at every event gave, if it was asked for.
     pub verified: Option<Verified>,
     /// Wall-clock seconds of the whole command, filled in by it.

@@ -145,6 +145,7 @@ fn plan(
                     objective: 0.0,
                     solver: "test".to_owned(),
                     shortcut: None,
+                    stopped_by_clock: false,
                 },
                 trainers: Vec::new(),
                 holes: Vec::new(),

@@ -136,6 +136,7 @@ async fn plan(bus: &Bus, generation: u64, nodes: std::ops::Range<usize>) {
                     objective: 0.0,
                     solver: "test".to_owned(),
                     shortcut: None,
+                    stopped_by_clock: false,
                 },
                 trainers: Vec::new(),
                 holes: Vec::new(),

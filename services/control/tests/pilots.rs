@@ -452,6 +452,7 @@ fn report() -> lacuna_model::PlanReport {
             objective: 0.0,
             solver: "test".to_owned(),
             shortcut: None,
+            stopped_by_clock: false,
         },
         trainers: Vec::new(),
         holes: Vec::new(),

@@ -2,7 +2,7 @@
 
 use lacuna_model::{HoleVerdict, Outcome, Plan, Verdict};
 use lacuna_runtime::metrics::{self, Error, Registry};
-use prometheus::{Gauge, GaugeVec, Histogram, IntCounterVec, IntGauge};
+use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge};
 
 /// Upper bounds for solve times and latencies, seconds: 10 us to 10 s.
 const BOUNDS: [f64; 16] = [
@@ -49,6 +49,7 @@ pub struct Metrics {
     generation: IntGauge,
     outcomes: IntCounterVec,
     shortcuts: IntCounterVec,
+    clock_stops: IntCounter,
     gap: Gauge,
     objective: Gauge,
     pool: IntGauge,
@@ -104,6 +105,11 @@ impl Metrics {
                 "lacuna_planner_shortcuts_total",
                 "solves, by the short cut that made the solver unnecessary or its problem smaller",
                 &["shortcut"],
+            )?,
+            clock_stops: metrics::counter(
+                registry,
+                "lacuna_planner_clock_stops_total",
+                "solves that the emergency stop by the clock ended",
             )?,
             gap: metrics::float_gauge(
                 registry,
@@ -176,6 +182,7 @@ impl Metrics {
         self.gap.set(gap);
         let shortcut = solve.shortcut.as_deref().unwrap_or("none");
         self.shortcuts.with_label_values(&[shortcut]).inc();
+        self.clock_stops.inc_by(u64::from(solve.stopped_by_clock));
     }
 
     /// A plan stands.

@@ -252,10 +252,11 @@ fn planner(settings: &PlannerSettings) -> Result<Planner, Misconfigured> {
         node_choice: settings.node_choice,
         horizon: settings.horizon,
         milp: MilpOptions {
+            tree_nodes: settings.tree_nodes,
+            iterations: settings.iterations,
             time_limit: settings.time_limit.to_std(),
             gap: settings.gap,
             shortcuts: settings.shortcuts,
-            ..MilpOptions::default()
         },
         seed: settings.seed,
     });

@@ -121,6 +121,7 @@ pub(crate) fn stand(situation: &Situation<'_>, doubt: Doubt) -> Decision {
             objective: 0.0,
             solver: "none".to_owned(),
             shortcut: None,
+            stopped_by_clock: false,
         },
         foreseen: None,
         doubt: Some(doubt),
@@ -224,17 +225,20 @@ impl Foreseen {
         let assignment = joint.decide(&self.request());
         self.proposal = assignment.proposal.name();
         self.assignment = assignment;
-        let by_segments = Solve {
+        let mut by_segments = Solve {
             outcome: Outcome::Found,
             objective: self.assignment.worth,
             solver: "segments".to_owned(),
             shortcut: None,
+            stopped_by_clock: false,
         };
         if ask.settings.policy != Policy::MilpPatterns {
             return by_segments;
         }
         let milp = &ask.settings.milp;
         let mut options = patterns::Options::new(ask.stopwatch);
+        options.tree_nodes = options.tree_nodes.min(milp.tree_nodes);
+        options.iterations = milp.iterations;
         options.time_limit = milp.time_limit;
         if milp.gap > 0.0 {
             options.gap = milp.gap;
@@ -249,6 +253,7 @@ impl Foreseen {
             let why = "the program over patterns failed, and the dynamic program decided";
             let why = why.to_owned();
             self.doubts.insert(0, Doubt::FellBack { why });
+            by_segments.stopped_by_clock = answer.stopped_by_clock;
             return by_segments;
         }
         self.proposal = answer.source.name();
@@ -258,6 +263,7 @@ impl Foreseen {
             objective: self.assignment.worth,
             solver: "patterns".to_owned(),
             shortcut: None,
+            stopped_by_clock: answer.stopped_by_clock,
         }
     }
 

@@ -6,18 +6,20 @@ use lacuna_model::Outcome;
 
 use crate::patterns::Column;
 
-/// How a solve is bounded. It ends by `rounds`, `max_columns` and `tree_nodes`, so that answers do
-/// not depend on the machine, unless the time limit cuts it short.
+/// How a solve is bounded. It ends by `rounds`, `max_columns`, `iterations` and `tree_nodes`, so
+/// that answers do not depend on the machine.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// Relative gap between answer and bound that counts as optimal.
     pub gap: f64,
-    /// Limit on the whole solve by the stopwatch.
+    /// Emergency stop of the whole solve by the stopwatch; [`Answer::stopped_by_clock`] tells of it.
     pub time_limit: Duration,
     /// Most columns that are generated.
     pub max_columns: usize,
     /// Most rounds of pricing.
     pub rounds: u32,
+    /// Most iterations of the simplex method for one relaxation.
+    pub iterations: u32,
     /// Most nodes of the solver's tree for the programme.
     pub tree_nodes: u32,
     /// Most classes of free nodes. Fewer are faster; where more than like nodes have to share
@@ -33,9 +35,10 @@ impl<'a> Options<'a> {
     pub const fn new(stopwatch: &'a dyn Fn() -> f64) -> Self {
         Self {
             gap: 1e-3,
-            time_limit: Duration::from_millis(250),
+            time_limit: Duration::from_secs(30),
             max_columns: 20_000,
             rounds: 60,
+            iterations: 10_000,
             tree_nodes: 10,
             classes: 64,
             stopwatch,
@@ -50,6 +53,7 @@ impl std::fmt::Debug for Options<'_> {
             .field("time_limit", &self.time_limit)
             .field("max_columns", &self.max_columns)
             .field("rounds", &self.rounds)
+            .field("iterations", &self.iterations)
             .field("tree_nodes", &self.tree_nodes)
             .field("classes", &self.classes)
             .finish_non_exhaustive()
@@ -128,6 +132,8 @@ pub struct Answer {
     /// Seconds by which nodes outlive the first of their class, mean over free nodes and
     /// scenarios: what classes lose. 0 if only like nodes share one; then values are exact.
     pub lost_s: f64,
+    /// Whether the emergency stop came before the work was done.
+    pub stopped_by_clock: bool,
     /// Where the time went.
     pub seconds: Seconds,
 }
@@ -147,6 +153,7 @@ impl Answer {
             relaxation: f64::NAN,
             prices: Vec::new(),
             lost_s: 0.0,
+            stopped_by_clock: false,
             seconds: Seconds::default(),
         }
     }

@@ -19,7 +19,7 @@ use crate::patterns::{Answer, Column, Options, Source, solve};
 /// answer is the same. It may lie above `bound`, since a warm plan may hold node sets that are no
 /// patterns. Where nodes may not be refused, what is left of any of these plans is given to
 /// whoever has room before it is judged, as the dynamic programme does; the bound is that of all
-/// plans. Blocks for the time limit at most, plus a little.
+/// plans. Ends by its work, or by the time limit, plus a little, in an emergency.
 pub fn decide(
     request: &Request<'_>,
     settings: &Settings,

@@ -2,6 +2,7 @@
 //! trainer by trainer. They bound how much the programme has left to find.
 
 use crate::patterns::answer::Error;
+use crate::patterns::clock::Clock;
 use crate::patterns::master::Columns;
 use crate::patterns::{Column, Patterns};
 
@@ -25,8 +26,7 @@ pub(crate) struct Search<'a> {
     pub(crate) columns: &'a Columns,
     pub(crate) patterns: &'a mut dyn Patterns,
     pub(crate) found: Vec<Column>,
-    /// Whether there is time for more.
-    pub(crate) more: &'a dyn Fn() -> bool,
+    pub(super) clock: &'a Clock<'a>,
 }
 
 impl Search<'_> {
@@ -147,7 +147,7 @@ impl Choice {
         for _ in 0..PASSES {
             let mut better = false;
             for j in 0..self.chosen.len() {
-                better |= (search.more)() && self.refit(j, search, &nothing)?;
+                better |= search.clock.left().is_some() && self.refit(j, search, &nothing)?;
             }
             if !better {
                 break;
@@ -174,7 +174,7 @@ impl Choice {
         for (place, &i) in order.iter().take(SHORTEST).enumerate() {
             for &j in order.iter().skip(place + 1) {
                 for (first, second) in [(i, j), (j, i)] {
-                    if !(search.more)() {
+                    if search.clock.left().is_none() {
                         return Ok(better);
                     }
                     better |= self.pair(search, first, second, price)?;

@@ -193,7 +193,7 @@ impl Columns {
     }
 
     /// Solves the programme over those columns that are `wanted`, from `start`: how often each
-    /// column is chosen. Gives the same of the answer, and the solver's outcome.
+    /// column is chosen. Gives the same of the answer, and what the solver said.
     pub(crate) fn solve(
         &self,
         capacity: &[u32],
@@ -201,7 +201,7 @@ impl Columns {
         wanted: &[bool],
         start: &[u32],
         limits: &milp::Options,
-    ) -> (Option<Vec<(usize, u32)>>, milp::Outcome) {
+    ) -> (Option<Vec<(usize, u32)>>, milp::Solution) {
         let (model, ids) = self.programme(capacity, unit, wanted);
         let of = |&(at, _): &(usize, milp::ColumnId)| {
             let count = start.get(at).copied();
@@ -221,7 +221,7 @@ impl Columns {
                 .filter(|&(_, count)| count > 0)
                 .collect()
         });
-        (chosen, solution.outcome)
+        (chosen, solution)
     }
 }
 
@@ -273,8 +273,10 @@ pub(crate) struct Master {
     groups: usize,
     classes: usize,
     unit: f64,
-    /// Whether the solver failed, other than by running out of time.
+    /// Whether the solver failed, other than by reaching a bound.
     pub(crate) failed: bool,
+    /// Whether the solver's clock ended a solve.
+    pub(crate) stopped_by_clock: bool,
 }
 
 impl Master {
@@ -290,6 +292,7 @@ impl Master {
             classes: capacity.len(),
             unit,
             failed: false,
+            stopped_by_clock: false,
         }
     }
 
@@ -305,9 +308,10 @@ impl Master {
         })
     }
 
-    /// Solves it; nothing if the solver failed or the time was up.
-    pub(crate) fn solve(&mut self, time_limit: Duration) -> Option<Prices> {
-        let vertex = self.linear.solve(time_limit);
+    /// Solves it; nothing if the solver failed or a bound was reached.
+    pub(crate) fn solve(&mut self, iterations: u32, time_limit: Duration) -> Option<Prices> {
+        let vertex = self.linear.solve(iterations, time_limit);
+        self.stopped_by_clock |= vertex.stopped_by_clock;
         if vertex.outcome != milp::Outcome::Optimal {
             self.failed |= vertex.outcome != milp::Outcome::NoIncumbent;
             return None;

@@ -19,11 +19,10 @@ impl Work<'_> {
     /// Solves the programme over the columns at hand that can still be part of an answer better
     /// than the best.
     pub(super) fn programme(&mut self, best: &mut Best) -> Result<(), Error> {
-        let left = self.left();
-        if left.is_zero() {
+        let Some(left) = self.clock.left() else {
             return Ok(());
-        }
-        let before = self.now();
+        };
+        let before = self.clock.seconds();
         for column in &best.choice.chosen {
             self.columns.add(column.clone());
         }
@@ -65,20 +64,21 @@ impl Work<'_> {
             .map(|(column, &chosen)| chosen > 0 || short(column) <= slack)
             .collect();
         let limits = milp::Options {
+            tree_nodes: self.options.tree_nodes,
             time_limit: left,
             gap: self.options.gap,
-            node_limit: Some(self.options.tree_nodes),
             heuristics: milp::Heuristics::None,
             ..milp::Options::default()
         };
-        let (found, outcome) = self
+        let (found, solution) = self
             .columns
             .solve(self.capacity, unit, &wanted, &start, &limits);
+        self.clock.stop_if(solution.stopped_by_clock);
         self.failed |= matches!(
-            outcome,
+            solution.outcome,
             milp::Outcome::Failed { .. } | milp::Outcome::Infeasible | milp::Outcome::Unbounded
         );
-        self.seconds.programme += self.now() - before;
+        self.seconds.programme += self.clock.seconds() - before;
         if let Some(found) = found {
             let mut choice = Choice::keep(&self.columns, self.trainers, self.capacity);
             choice.lay(self.columns.deal(found.into_iter()).iter());

@@ -1,12 +1,11 @@
 //! From patterns to an answer: generate columns, round, solve the programme.
 
-use std::time::Duration;
-
 use lacuna_model::Outcome;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::patterns::answer::gap;
+use crate::patterns::clock::Clock;
 use crate::patterns::incumbent::{Choice, Search};
 use crate::patterns::master::{Columns, Master, Prices, first};
 use crate::patterns::{Answer, Column, Error, Options, Patterns, Seconds, Source};
@@ -33,7 +32,7 @@ const SEED: u64 = 1;
 /// Chooses a pattern for each trainer so that their values sum to the most while no more than
 /// `capacity[k]` nodes of class k are taken. `warm` are plans to begin with, columns each; a
 /// trainer without one keeps. Never worse than keeping for all, nor than a warm plan whose
-/// columns fit together. Blocks for the time limit at most (plus a little).
+/// columns fit together. Ends by its work, or by the time limit (plus a little) in an emergency.
 ///
 /// # Errors
 /// [`Error`] when patterns make no sense; a solver that fails is no error, but an outcome.
@@ -49,7 +48,7 @@ pub fn solve(
         patterns,
         capacity,
         options,
-        start: (options.stopwatch)(),
+        clock: Clock::start(options),
         seconds: Seconds::default(),
         bound: f64::INFINITY,
         at: vec![0.0; capacity.len()],
@@ -95,7 +94,7 @@ pub(super) struct Work<'a> {
     pub(super) capacity: &'a [u32],
     pub(super) options: &'a Options<'a>,
     pub(super) columns: Columns,
-    start: f64,
+    pub(super) clock: Clock<'a>,
     pub(super) seconds: Seconds,
     /// The least of L(w) so far.
     pub(super) bound: f64,
@@ -128,17 +127,6 @@ fn worth_of_a_node(column: &Column) -> f64 {
 }
 
 impl Work<'_> {
-    pub(super) fn now(&self) -> f64 {
-        (self.options.stopwatch)()
-    }
-
-    /// Time left of the limit.
-    pub(super) fn left(&self) -> Duration {
-        let used = (self.now() - self.start).max(0.0);
-        let used = Duration::try_from_secs_f64(used).unwrap_or(Duration::MAX);
-        self.options.time_limit.saturating_sub(used)
-    }
-
     /// What there is before any work: keeping for all, or the warm columns.
     fn floor(&mut self, warm: &[Vec<Column>]) -> Result<Best, Error> {
         let choice = Choice::keep(&self.columns, self.trainers, self.capacity);
@@ -234,14 +222,16 @@ impl Work<'_> {
 
     /// Solves the relaxation over the columns at hand.
     fn relax(&mut self, master: &mut Master) -> Option<Prices> {
-        let left = self.left();
-        if left.is_zero() {
-            return None;
-        }
-        let before = self.now();
+        let left = self.clock.left()?;
+        let before = self.clock.seconds();
         let followed = master.follow(&self.columns);
-        let relaxed = if followed { master.solve(left) } else { None };
-        self.seconds.relaxation += self.now() - before;
+        let relaxed = if followed {
+            master.solve(self.options.iterations, left)
+        } else {
+            None
+        };
+        self.seconds.relaxation += self.clock.seconds() - before;
+        self.clock.stop_if(master.stopped_by_clock);
         self.failed |= !followed || master.failed;
         relaxed
     }
@@ -252,7 +242,7 @@ impl Work<'_> {
         for smoothing in SMOOTHING {
             if self.rounds >= self.options.rounds
                 || self.columns.len() >= self.options.max_columns
-                || self.left().is_zero()
+                || self.clock.left().is_none()
             {
                 return Ok(false);
             }
@@ -283,7 +273,7 @@ impl Work<'_> {
 
     /// Prices all trainers; nothing if the time was up before the last.
     fn price(&mut self, price: &[f64]) -> Result<Option<Priced>, Error> {
-        let before = self.now();
+        let before = self.clock.seconds();
         let capacity = self.capacity.iter().map(|&c| f64::from(c));
         let mut priced = Priced {
             bound: price.iter().zip(capacity).map(|(w, c)| w * c).sum(),
@@ -293,7 +283,7 @@ impl Work<'_> {
         };
         for group in self.columns.groups() {
             let j = first(group);
-            if self.left().is_zero() {
+            if self.clock.left().is_none() {
                 return Ok(None);
             }
             let from = priced.offers.len();
@@ -312,7 +302,7 @@ impl Work<'_> {
             priced.bound += top * group.len() as f64;
             priced.tops.push(top);
         }
-        self.seconds.pricing += self.now() - before;
+        self.seconds.pricing += self.clock.seconds() - before;
         Ok(Some(priced))
     }
 
@@ -341,16 +331,14 @@ impl Work<'_> {
     /// The relaxation rounded in several ways and improved. The patterns met on the way come to
     /// the columns at hand.
     fn rounded(&mut self, floor: &Choice, relaxed: &Prices) -> Result<Choice, Error> {
-        let before = self.now();
-        let options = self.options;
-        let (start, limit) = (self.start, options.time_limit.as_secs_f64());
-        let more = || (options.stopwatch)() - start < limit;
+        let before = self.clock.seconds();
+        let enough = self.options.gap;
         let tops = self.tops_of();
         let mut search = Search {
             columns: &self.columns,
             patterns: self.patterns,
             found: Vec::new(),
-            more: &more,
+            clock: &self.clock,
         };
         let mut best = floor.clone();
         best.improve(&mut search)?;
@@ -368,12 +356,12 @@ impl Work<'_> {
             if choice.objective() > best.objective() {
                 best = choice;
             }
-            if !more() || gap(best.objective(), self.bound) <= options.gap {
+            if gap(best.objective(), self.bound) <= enough || self.clock.left().is_none() {
                 break;
             }
         }
         for _ in 0..EXCHANGES {
-            if gap(best.objective(), self.bound) <= options.gap
+            if gap(best.objective(), self.bound) <= enough
                 || !best.exchange(&mut search, &tops, &self.at)?
             {
                 break;
@@ -383,7 +371,7 @@ impl Work<'_> {
         for column in search.found {
             self.columns.add(column);
         }
-        self.seconds.rounding += self.now() - before;
+        self.seconds.rounding += self.clock.seconds() - before;
         Ok(best)
     }
 
@@ -397,7 +385,7 @@ impl Work<'_> {
         } else {
             Outcome::Feasible { gap }
         };
-        self.seconds.total = self.now() - self.start;
+        self.seconds.total = self.clock.seconds();
         Answer {
             chosen: best.choice.chosen,
             objective: best.objective,
@@ -410,6 +398,7 @@ impl Work<'_> {
             relaxation: relaxed.map_or(f64::NAN, |relaxed| relaxed.objective),
             prices: self.at,
             lost_s: 0.0,
+            stopped_by_clock: self.clock.stopped(),
             seconds: self.seconds,
         }
     }

@@ -229,8 +229,7 @@ fn every_saved_problem_is_solved_alike_by_all() {
         for shortcuts in [false, true] {
             let options = MilpOptions {
                 shortcuts,
-                time_limit: Duration::from_secs(60),
-                ..MilpOptions::default()
+                ..MilpOptions::until(Duration::from_secs(60))
             };
             let (sizes, _) = counts::solve(problem, &options);
             check("highs", sizes.objective, 1e-6);
@@ -244,10 +243,7 @@ fn every_saved_problem_is_solved_alike_by_all() {
                     BigM::Published
                 }
             };
-            let options = MilpOptions {
-                time_limit: Duration::from_secs(60),
-                ..MilpOptions::default()
-            };
+            let options = MilpOptions::until(Duration::from_secs(60));
             let (sizes, _) = node_binary::solve(problem, big_m, &options);
             let sizes = sizes.expect("a small problem");
             check("node-binary", sizes.objective, 1e-6);

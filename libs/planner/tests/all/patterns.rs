@@ -27,7 +27,7 @@ const SETTINGS: Settings = Settings {
 
 type Owners = Vec<Option<u32>>;
 
-/// Bounded by work alone: the solver's own clock does not stand still.
+/// Bounded by work, however slow the machine is: the solver's own clock does not stand still.
 fn by_work() -> Options<'static> {
     Options {
         time_limit: Duration::from_secs(300),
@@ -338,6 +338,7 @@ fn a_plan_given_is_never_made_worse_and_without_time_it_stands() {
         let (stands, lazy) = decide(&request, &SETTINGS, salvage, &warm, &none);
         assert_eq!(stands.worth, first.objective, "seed {seed}");
         assert_eq!(lazy.outcome, Outcome::Feasible { gap: f64::INFINITY });
+        assert!(lazy.stopped_by_clock && !second.stopped_by_clock);
         // A plan that takes what it may not is no start.
         let greedy: Owners = vec![Some(0); instance.owners.len()];
         let (plan, answer) = decide(&request, &SETTINGS, salvage, &[&greedy, &[]], &none);
@@ -347,6 +348,7 @@ fn a_plan_given_is_never_made_worse_and_without_time_it_stands() {
 
 #[test]
 fn out_of_time_is_feasible_and_says_so() {
+    let mut stops = 0;
     for seed in 0..4 {
         let instance = instance(shape(10, 300, Situation::Start), seed).unwrap();
         let request = instance.request();
@@ -370,10 +372,65 @@ fn out_of_time_is_feasible_and_says_so() {
                 Outcome::Optimal => assert!(answer.gap() == 0.0),
                 other => panic!("seed {seed}, {limit} ms: {other:?}"),
             }
+            stops += usize::from(answer.stopped_by_clock);
             if limit == 0 {
+                assert!(answer.stopped_by_clock);
                 assert_eq!((answer.source, answer.rounds), (Source::Keep, 0));
             }
         }
+    }
+    assert!(
+        (8..28).contains(&stops),
+        "{stops} of 28 solves were stopped"
+    );
+}
+
+#[test]
+fn a_solve_ends_by_its_work_with_what_it_has() {
+    for (seed, situation) in (0..2).flat_map(|seed| SITUATIONS.map(|s| (seed, s))) {
+        let instance = instance(shape(10, 300, situation), seed).unwrap();
+        let request = instance.request();
+        let dp = Joint::new(SETTINGS).decide(&request);
+        let run =
+            |options: &Options<'_>| decide(&request, &SETTINGS, dp.salvage, &[&dp.owners], options);
+        let (_, whole) = run(&by_work());
+        for less in [
+            Options {
+                iterations: 1,
+                ..by_work()
+            },
+            Options {
+                rounds: 1,
+                ..by_work()
+            },
+            Options {
+                max_columns: 1,
+                ..by_work()
+            },
+            Options {
+                tree_nodes: 1,
+                ..by_work()
+            },
+        ] {
+            let (plan, answer) = run(&less);
+            assert_sound(&request, dp.salvage, &plan.owners, &answer);
+            assert!(answer.objective >= dp.worth - 1e-9 * dp.worth, "{less:?}");
+            assert!(
+                answer.rounds <= less.rounds && !answer.stopped_by_clock,
+                "{less:?}"
+            );
+            assert!(
+                answer.columns <= whole.columns || less.tree_nodes == 1,
+                "{less:?}"
+            );
+            assert_eq!(run(&less), (plan, answer), "the same twice: {less:?}");
+        }
+        // The relaxation never came to an end, so there was nothing to round.
+        let (_, none) = run(&Options {
+            iterations: 1,
+            ..by_work()
+        });
+        assert!(none.relaxation.is_nan() && !none.converged, "{none:?}");
     }
 }
 

@@ -113,6 +113,7 @@ fn without_time_the_last_allocation_stands() {
         matches!(outcome, Outcome::Feasible { gap } if gap > 0.0 && gap.is_finite()),
         "{outcome:?} in no time"
     );
+    assert!(plan.report.solve.stopped_by_clock);
     assert!(counts[0] >= 3, "{counts:?}");
 }
 

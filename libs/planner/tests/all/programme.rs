@@ -14,10 +14,8 @@ use rand_chacha::ChaCha8Rng;
 
 fn exact(shortcuts: bool) -> MilpOptions {
     MilpOptions {
-        time_limit: Duration::from_secs(60),
-        gap: 0.0,
-        threads: 1,
         shortcuts,
+        ..MilpOptions::until(Duration::from_secs(60))
     }
 }
 
@@ -56,7 +54,7 @@ proptest! {
         problem in problem(3, 4),
     ) {
         let mut problem = Problem { max_change: None, ..problem };
-        let options = MilpOptions { time_limit: Duration::from_secs(60), ..Default::default() };
+        let options = MilpOptions::until(Duration::from_secs(60));
         let best = dp::Solver::new().solve(&problem);
         let sound = node_binary::solve(&problem, BigM::Sound, &options).0.unwrap();
         prop_assert!(agree(sound.objective, best.objective, 1e-6), "{:?} {:?}", sound, best);
@@ -147,4 +145,54 @@ fn at_paper_scale_the_programme_agrees_and_short_cuts_are_named() {
             .any(|name| name == counts::CERTIFICATE)
     );
     assert!(used.keys().flatten().any(|name| name == counts::PEGGING));
+}
+
+#[test]
+fn a_solve_ends_by_its_nodes_never_worse_than_what_is_there() {
+    let mut rng = ChaCha8Rng::seed_from_u64(8);
+    let few = MilpOptions {
+        tree_nodes: 1,
+        shortcuts: false,
+        ..MilpOptions::default()
+    };
+    let mut bitten = 0;
+    for round in 0..12 {
+        // Rough curves, of which the relaxation takes the hull, and large minima.
+        let trainers: Vec<Item> = (0..30)
+            .map(|_| {
+                let value = (0..=40).map(|n| f64::from(n).sqrt() * rng.random_range(0.2..1.0));
+                Item {
+                    current: rng.random_range(0..4) * 4,
+                    min: rng.random_range(1..20),
+                    max: 40,
+                    value: value.collect(),
+                    rate_now: 0.1,
+                    up_s: 20.0,
+                    down_s: 10.0,
+                }
+            })
+            .collect();
+        let problem = Problem {
+            nodes: 97,
+            horizon_s: 120.0,
+            trainers,
+            max_change: None,
+        };
+        let best = dp::Solver::new().solve(&problem).objective;
+        let (sizes, solve) = counts::solve(&problem, &few);
+        let again = counts::solve(&problem, &few);
+        assert_eq!(again, (sizes.clone(), solve.clone()), "round {round}");
+        assert!(problem.is_feasible(&sizes.counts), "round {round}");
+        assert!(sizes.objective >= counts::fallback(&problem).objective);
+        assert!(!solve.stopped_by_clock);
+        if let Outcome::Feasible { gap } = solve.outcome {
+            bitten += 1;
+            assert!(
+                best <= sizes.objective * (1.0 + gap) * (1.0 + 1e-9),
+                "round {round}"
+            );
+        }
+    }
+    println!("{bitten} of 12 ended by their nodes");
+    assert!(bitten > 0);
 }

@@ -95,8 +95,7 @@ fn all_solvers_agree_on_the_recorded_networks() {
             if round < 20 {
                 let options = MilpOptions {
                     shortcuts: round % 2 == 0,
-                    time_limit: std::time::Duration::from_secs(60),
-                    ..MilpOptions::default()
+                    ..MilpOptions::until(std::time::Duration::from_secs(60))
                 };
                 let highs = counts::solve(&problem, &options).0.objective;
                 assert!(agree(highs, plain, 1e-6), "{file} {round}: {highs} {plain}");

@@ -56,7 +56,11 @@ pub struct Planner {
     pub debounce: Span,
     /// Relative gap at which the solver may stop.
     pub gap: f64,
-    /// Time at which the solver must stop.
+    /// Most nodes of branch and bound for one solve of `milp`; `milp-patterns` takes ten at most.
+    pub tree_nodes: u32,
+    /// Most iterations of the simplex method for one relaxation of `milp-patterns`.
+    pub iterations: u32,
+    /// Emergency stop: solves end by their work long before. Each one that it ends is counted.
     #[serde(with = "text::span")]
     pub time_limit: Span,
     /// Which of several equal nodes a trainer gets.
@@ -82,7 +86,9 @@ impl Default for Planner {
             horizon: Span::from_secs(120),
             debounce: Span::from_ms(10),
             gap: 0.0,
-            time_limit: Span::from_secs(2),
+            tree_nodes: 1_000,
+            iterations: 10_000,
+            time_limit: Span::from_secs(30),
             node_choice: NodeChoice::default(),
             seed: 1,
             shortcuts: true,
@@ -118,6 +124,14 @@ impl Planner {
                     span.to_string(),
                     "a length of time above zero, as in 10s",
                 );
+            }
+        }
+        for (key, count) in [
+            ("planner.tree_nodes", self.tree_nodes),
+            ("planner.iterations", self.iterations),
+        ] {
+            if count == 0 {
+                return refuse(key, count.to_string(), "a number from 1");
             }
         }
         if !(0.0..1.0).contains(&self.gap) {
@@ -183,6 +197,9 @@ mod tests {
             ("planner.foresight.scenarios", "0"),
             ("planner.stale_after", "\"0s\""),
             ("planner.gap", "1.0"),
+            ("planner.tree_nodes", "0"),
+            ("planner.iterations", "0"),
+            ("planner.time_limit", "\"0s\""),
             ("planner.policy", "\"foresight\""),
             ("planner.foresight.horizn", "\"1s\""),
         ] {

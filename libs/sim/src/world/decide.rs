@@ -10,7 +10,7 @@ use lacuna_planner::decider::{
 };
 use lacuna_planner::foresight;
 
-use super::valuation::{self, Valuation};
+use super::valuation::Valuation;
 use crate::{Decision, Model, Settings, SimError, SolveTimes, Verified, published};
 
 /// Makes decisions and keeps what they took.
@@ -28,6 +28,8 @@ pub(crate) struct Decisions<'a, 's> {
     pub(crate) shortcuts: BTreeMap<String, u64>,
     /// Decisions whose optimality the solver did not prove within its bounds.
     pub(crate) unproven: u64,
+    /// Decisions that the emergency stop by the clock ended.
+    pub(crate) clock_stops: u64,
 }
 
 /// What happened when a decision is asked for.
@@ -50,10 +52,7 @@ fn decider(settings: &Settings) -> Decider {
         node_choice: settings.node_choice,
         horizon: settings.horizon,
         seed: settings.seed,
-        milp: MilpOptions {
-            time_limit: valuation::TIME_LIMIT,
-            ..MilpOptions::default()
-        },
+        milp: MilpOptions::default(),
         foresight: foresight::Settings {
             joint: settings.forecast.joint,
             scenarios: settings.forecast.scenarios,
@@ -73,6 +72,7 @@ impl<'a, 's> Decisions<'a, 's> {
             times: SolveTimes::default(),
             shortcuts: BTreeMap::new(),
             unproven: 0,
+            clock_stops: 0,
         }
     }
 
@@ -143,6 +143,7 @@ impl<'a, 's> Decisions<'a, 's> {
                 objective: sizes.objective,
                 solver: "equal-share".to_owned(),
                 shortcut: None,
+                stopped_by_clock: false,
             },
             sizes,
             foreseen: None,
@@ -162,6 +163,7 @@ impl<'a, 's> Decisions<'a, 's> {
             ),
         };
         self.unproven += u64::from(outcome.is_some_and(|o| o != Outcome::Optimal));
+        self.clock_stops += u64::from(decided.solve.stopped_by_clock);
         if let Some(count) = self.shortcuts.get_mut(name) {
             *count += 1;
         } else {

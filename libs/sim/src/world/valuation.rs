@@ -18,7 +18,7 @@ use crate::Verified;
 const AGREEMENT: f64 = 1e-6;
 
 /// Verification wants proof, so it waits for it.
-pub(super) const TIME_LIMIT: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// The values of the decisions so far.
 #[derive(Debug, Default)]
@@ -52,8 +52,7 @@ impl Valuation {
     fn look_at_sizes(&mut self, decider: &Decider, sizes: &Sizes) {
         let whole = MilpOptions {
             shortcuts: false,
-            time_limit: TIME_LIMIT,
-            ..MilpOptions::default()
+            ..MilpOptions::until(TIME_LIMIT)
         };
         let (problem, policy) = (decider.problem(), decider.settings().policy);
         let (milp, solve) = counts::solve(problem, &whole);

@@ -180,6 +180,7 @@ pub(crate) fn plan() -> Plan {
                 objective: 1234.5,
                 solver: "highs".to_owned(),
                 shortcut: Some("pegging".to_owned()),
+                stopped_by_clock: false,
             },
             trainers: vec![
                 verdict("t", 0, 1, Verdict::Start),

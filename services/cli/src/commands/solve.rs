@@ -25,8 +25,8 @@ Examples:
   lacuna solve problem.json --solver highs --gap 0.001 --time-limit 10s
   lacuna solve problem.json --solver node-binary --big-m sound --json
 
-A problem is saved by `lacuna replay --save-problem`. dp is exact; highs stops at the gap or the
-time that it is given; node-binary is the published formulation, one binary per node and trainer.
+A problem is saved by `lacuna replay --save-problem`. dp is exact; highs stops at the gap, the
+nodes or the time that it is given; node-binary is the published formulation, one binary per node and trainer.
 The exit code is 1 if there is no answer.")]
 pub(crate) struct SolveArgs {
     /// The problem (JSON)
@@ -41,6 +41,10 @@ pub(crate) struct SolveArgs {
     /// Longest time for highs and node-binary
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_span)]
     time_limit: Span,
+    /// Most nodes of branch and bound for highs and node-binary; as many as it takes if absent. The
+    /// planner's are 1000, so that its answers do not depend on the machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    tree_nodes: Option<u32>,
     /// Relative gap at which highs and node-binary may stop; 0 asks for proof
     #[arg(long, default_value_t = 0.0, value_parser = parse_gap)]
     gap: f64,
@@ -156,11 +160,12 @@ fn check_size(problem: &Problem, solver: Solver) -> Result<()> {
 
 /// Solves from scratch.
 fn solve(problem: &Problem, args: &SolveArgs) -> (Option<Sizes>, Outcome) {
+    let limit = Duration::from_secs_f64(args.time_limit.as_secs_f64().max(0.0));
     let options = MilpOptions {
-        time_limit: Duration::from_secs_f64(args.time_limit.as_secs_f64().max(0.0)),
+        tree_nodes: args.tree_nodes.unwrap_or(u32::MAX),
         gap: args.gap,
         shortcuts: false,
-        ..MilpOptions::default()
+        ..MilpOptions::until(limit)
     };
     match args.solver {
         Solver::Dp => {

@@ -138,6 +138,13 @@ pub(super) fn table(summary: &Summary, log: &Facts, report: Option<&Path>) -> Re
     if summary.unproven > 0 {
         rows.push(("not proven", format!("{} decisions", summary.unproven)));
     }
+    if summary.clock_stops > 0 {
+        let stops = summary.clock_stops;
+        rows.push((
+            "clock stops",
+            format!("{stops} decisions, which may differ the next time"),
+        ));
+    }
     if let Some(verified) = summary.verified {
         rows.push(("verified", in_words(&verified, settings.policy.forecasts())));
     }

@@ -87,6 +87,7 @@ pub(crate) mod tests {
                         objective: 1_234_567.0,
                         solver: "highs".into(),
                         shortcut: Some("certificate".into()),
+                        stopped_by_clock: false,
                     },
                     trainers: vec![
                         verdict(
@@ -151,6 +152,7 @@ pub(crate) mod tests {
             objective: 1_234_567.0,
             solver: "segments".into(),
             shortcut: None,
+            stopped_by_clock: false,
         };
         plan.repooled = vec![name("a")];
         let offer = Offer {

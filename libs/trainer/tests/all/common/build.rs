@@ -75,6 +75,7 @@ pub(crate) fn plan_of(
                 objective: 0.0,
                 solver: "test".to_owned(),
                 shortcut: None,
+                stopped_by_clock: false,
             },
             trainers: Vec::new(),
             holes: Vec::new(),

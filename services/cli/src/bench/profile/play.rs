@@ -179,6 +179,7 @@ impl Play {
                     objective: 0.0,
                     solver: "bench".to_owned(),
                     shortcut: None,
+                    stopped_by_clock: false,
                 },
                 trainers: Vec::new(),
                 holes: Vec::new(),
