@@ -28,6 +28,9 @@ use super::workload::{State, Workload};
 pub(super) const LED: [&str; 4] = ["ingest", "forecast", "planner", "control"];
 pub(super) const TRAINERS: usize = 3;
 
+/// If all is in order only after so long, seconds, what it was waited for is told.
+const SLOW_S: f64 = 5.0;
+
 /// One process, started again when it ends, as a supervisor does.
 pub(super) struct Process {
     pub(super) service: &'static str,
@@ -328,12 +331,17 @@ impl World {
         self.workload.pause(true).await;
         self.workload.probe().await;
         let mut said = 0.0;
+        let mut waited_for = Vec::new();
         let outcome = loop {
             self.tend();
             match self.agree(begun, since.seconds()).await {
                 Ok(()) => break Ok(since.seconds()),
                 Err(why) if since.seconds() > limit_s => break Err(why),
-                Err(_) => {}
+                Err(why) => {
+                    if waited_for.last().is_none_or(|(_, last)| *last != why) {
+                        waited_for.push((since.seconds(), why));
+                    }
+                }
             }
             // As an adapter does that looks at the scheduler every few seconds.
             if forgetful && since.seconds() - said > 3.0 {
@@ -343,6 +351,11 @@ impl World {
             tokio::time::sleep(Duration::from_millis(100)).await;
         };
         self.workload.pause(false).await;
+        if since.seconds() > SLOW_S {
+            for (at, why) in waited_for {
+                println!("         waited at {at:.1} s: {why}");
+            }
+        }
         outcome
     }
 

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use lacuna_model::{ClusterId, NodeEvent, Span, Timestamp};
+use lacuna_model::{ClusterId, NodeEvent, Progress, RunId, Span, Timestamp, TrainerId};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::{Registry, expose};
@@ -16,6 +16,9 @@ use lacuna_runtime::{Bus, BusError, Follow, Health, Received, Start, Stopwatch};
 use lacuna_testkit::{TestNats, connect, events};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, LeaseRecord, Pace, Reply, Request, Settled};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -104,6 +107,79 @@ async fn followers_survive_kill_and_restart_of_the_server() {
         while next(&mut states).await.message.step != step {}
         println!("round {round}: heard again after {:.3} s", back.seconds());
         assert!(back.seconds() < 10.0, "took {} s", back.seconds());
+    }
+}
+
+/// Passes connections on to a server until it is dropped.
+struct Wire {
+    port: u16,
+    _tasks: JoinSet<()>,
+}
+
+impl Wire {
+    async fn start(port: u16, server: String) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut passed = JoinSet::new();
+            while let Ok((mut client, _)) = listener.accept().await {
+                let mut server = TcpStream::connect(&server).await.unwrap();
+                passed.spawn(async move {
+                    let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+                });
+            }
+        });
+        Self {
+            port,
+            _tasks: tasks,
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_report_is_missed_while_the_connection_is_away() {
+    let nats = TestNats::start();
+    let server = nats.url().replace("nats://", "");
+    let wire = Wire::start(0, server.clone()).await;
+    let port = wire.port;
+    let settings = BusSettings {
+        url: format!("nats://127.0.0.1:{port}"),
+        ..nats.settings()
+    };
+    let (registry, health) = (Registry::new(), Health::default());
+    let bus = Bus::connect(&settings, &cluster(), "test", &registry, &health)
+        .await
+        .unwrap();
+    let trainer = TrainerId::new("a").unwrap();
+    let of_a = address::progress(&cluster(), &trainer);
+    let report = |run: u64| Progress {
+        trainer: trainer.clone(),
+        run: RunId(run),
+        at: Timestamp::from_unix(1),
+        samples: 1.0,
+        owed: 0.0,
+        step: None,
+        world_size: 1,
+        loss: None,
+        checkpoint: None,
+        saved: None,
+        base: None,
+    };
+    let other = connect(&nats, &cluster(), "other").await;
+    for run in 1..=2 {
+        other.store(&of_a, &report(run), "").await.unwrap();
+    }
+    let all = address::progress_all(&cluster());
+    let mut reports = bus.follow(&all, Start::LastOn).await.unwrap();
+    assert_eq!(next(&mut reports).await.message.run, RunId(2));
+    drop(wire);
+    for run in 3..=5 {
+        other.store(&of_a, &report(run), "").await.unwrap();
+    }
+    let _wire = Wire::start(port, server).await;
+    for run in 3..=5 {
+        assert_eq!(next(&mut reports).await.message.run, RunId(run));
     }
 }
 

@@ -185,7 +185,7 @@ impl Control {
             .await?;
         let mut plans = bus.follow(&address::plan(&cluster), Start::Last).await?;
         let mut progress = bus
-            .follow(&address::progress_all(&cluster), Start::Last)
+            .follow(&address::progress_all(&cluster), Start::LastOn)
             .await?;
         let mut link = bus.link();
         let settings = &self.ctx.config.control;

@@ -24,8 +24,11 @@ pub(super) const RETRY: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// The newest message of each subject, then all that come. After a reconnection the
-    /// newest come again: for states, commands and progress.
+    /// newest come again: for states and commands.
     Last,
+    /// The newest message of each subject, then all that come; after a reconnection it goes on
+    /// where it was: for reports, each of which counts.
+    LastOn,
     /// Only what comes from now on; after a reconnection it goes on where it was.
     New,
     /// The newest so many messages of the stream, then all that come.
@@ -381,7 +384,7 @@ impl<M: Message + Send + 'static> Follower<M> {
             self.place = Place::After(last);
         }
         let deliver_policy = match (self.start, self.place) {
-            (Start::Last, _) => DeliverPolicy::LastPerSubject,
+            (Start::Last, _) | (Start::LastOn, Place::Unknown) => DeliverPolicy::LastPerSubject,
             (_, Place::Written(start_time)) => DeliverPolicy::ByStartTime { start_time },
             (_, Place::After(sequence)) => after(sequence.min(last)),
             (Start::All | Start::New, Place::Unknown) => DeliverPolicy::All,
