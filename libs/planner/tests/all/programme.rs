@@ -161,11 +161,12 @@ fn a_solve_ends_by_its_nodes_never_worse_than_what_is_there() {
         let trainers: Vec<Item> = (0..30)
             .map(|_| {
                 let value = (0..=40).map(|n| f64::from(n).sqrt() * rng.random_range(0.2..1.0));
+                let value = value.collect();
                 Item {
                     current: rng.random_range(0..4) * 4,
                     min: rng.random_range(1..20),
                     max: 40,
-                    value: value.collect(),
+                    value,
                     rate_now: 0.1,
                     up_s: 20.0,
                     down_s: 10.0,
