@@ -107,9 +107,11 @@ impl Desk {
         if present.is_some_and(|(seq, as_of)| new.0 <= seq && new.1 < as_of) {
             return;
         }
-        // A pool that differs in its forecasts alone asks for no other plan.
+        // A pool that differs in its forecasts alone asks for no other plan. In lock step every
+        // moment has its plan, also one without an event.
         let same = self.pool().is_some_and(|pool| {
             pool.seq == new.0
+                && (self.mode == Mode::Free || pool.as_of == new.1)
                 && pool.holes.len() == state.pool.holes.len()
                 && pool
                     .holes
@@ -282,6 +284,22 @@ mod tests {
         // Numbering that has begun anew is newer in time.
         desk.take_pool(pools(1, 70, &["c"]), "", now());
         assert!(desk.waiting().is_some());
+    }
+
+    #[test]
+    fn in_lock_step_every_moment_has_its_plan() {
+        let mut desk = desk(0);
+        desk.set_mode(Mode::LockStep);
+        desk.take_pool(pools(5, 50, &["a"]), "", now());
+        desk.take_trainers(trainers(3, 50), "", now());
+        desk.next_task().unwrap();
+        desk.take_pool(pools(5, 50, &["a"]), "", now());
+        assert!(desk.waiting().is_none());
+        // The trainers' figures may be heard before the pool of the new moment.
+        desk.take_trainers(trainers(4, 60), "", now());
+        assert_eq!(desk.next_task().unwrap().pool.as_of.unix_ms(), 50_000);
+        desk.take_pool(pools(5, 60, &["a"]), "", now());
+        assert_eq!(desk.next_task().unwrap().pool.as_of.unix_ms(), 60_000);
     }
 
     #[test]
