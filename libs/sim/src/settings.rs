@@ -190,7 +190,7 @@ impl Default for Settings {
             gantt: None,
             lookahead: Lookahead::default(),
             forecast: Forecasting::default(),
-            node_choice: NodeChoice::Random,
+            node_choice: NodeChoice::default(),
             endless: false,
             seed: 1,
             verify: false,
@@ -205,6 +205,7 @@ impl Settings {
     pub fn published() -> Self {
         Self {
             policy: Policy::Dp,
+            node_choice: NodeChoice::Random,
             ..Self::default()
         }
     }

@@ -241,6 +241,7 @@ impl World<'_> {
         ends: &[f64],
     ) -> Result<(), SimError> {
         self.weigh()?;
+        self.pool.sort();
         let members = self.active.iter();
         self.candidates.clear();
         self.candidates

@@ -2,23 +2,74 @@
 
 use lacuna_planner::choose::Slot;
 
+use crate::recording::Recording;
+
 const ABSENT: u32 = u32::MAX;
 
-/// The pool: slots in no particular order, and where each node's slot is.
+/// The pool: slots, and where each node's slot is.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
     slots: Vec<Slot>,
     nodes: Vec<u32>,
     places: Vec<u32>,
+    /// The rank of each node; empty if no order is kept.
+    ranks: Vec<u32>,
+    sorted: Vec<(u32, Slot)>,
 }
 
 impl Pool {
-    /// An empty pool for nodes numbered below `nodes`.
+    /// An empty pool for nodes numbered below `nodes`, with slots in no particular order.
     pub(crate) fn new(nodes: u32) -> Self {
         Self {
             slots: Vec::new(),
             nodes: Vec::new(),
             places: vec![ABSENT; nodes as usize],
+            ranks: Vec::new(),
+            sorted: Vec::new(),
+        }
+    }
+
+    /// An empty pool of a recording's nodes. [`sort`](Self::sort) orders them by their names as
+    /// text, as the services keep a pool.
+    pub(crate) fn by_name(recording: &dyn Recording) -> Self {
+        let mut by_name: Vec<u32> = (0..recording.nodes()).collect();
+        by_name.sort_by_cached_key(|&node| recording.node_name(node).into_owned());
+        let mut ranks = vec![0; by_name.len()];
+        for (rank, node) in (0..).zip(by_name) {
+            if let Some(place) = ranks.get_mut(node as usize) {
+                *place = rank;
+            }
+        }
+        Self {
+            ranks,
+            ..Self::new(recording.nodes())
+        }
+    }
+
+    /// Brings the slots into the order of their nodes, if one is kept.
+    pub(crate) fn sort(&mut self) {
+        let Self {
+            slots,
+            nodes,
+            places,
+            ranks,
+            sorted,
+        } = self;
+        let rank = |node: &u32| ranks.get(*node as usize);
+        if ranks.is_empty() || nodes.is_sorted_by_key(rank) {
+            return;
+        }
+        sorted.clear();
+        sorted.extend(nodes.iter().copied().zip(slots.iter().copied()));
+        sorted.sort_unstable_by_key(|(node, _)| rank(node));
+        nodes.clear();
+        slots.clear();
+        for (at, &(node, slot)) in (0..).zip(sorted.iter()) {
+            nodes.push(node);
+            slots.push(slot);
+            if let Some(place) = places.get_mut(node as usize) {
+                *place = at;
+            }
         }
     }
 
@@ -85,7 +136,10 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
+    use lacuna_model::{HoleRecord, NodeId, Timestamp};
+
     use super::*;
+    use crate::Trace;
 
     #[test]
     fn nodes_come_and_go_in_any_order() {
@@ -105,5 +159,33 @@ mod tests {
         assert_eq!(pool.close(2), Some(12));
         assert_eq!(pool.close(1), None);
         assert_eq!(pool.len(), 0);
+    }
+
+    #[test]
+    fn slots_are_in_the_order_of_names_as_text() {
+        let hole = |name: &str, from| HoleRecord {
+            node: NodeId::new(name).unwrap(),
+            from: Timestamp::from_unix(from),
+            until: Timestamp::from_unix(100),
+            censored: false,
+        };
+        // Numbered by their first holes: n9, n10, a.
+        let holes = [hole("n9", 0), hole("n10", 1), hole("a", 2)];
+        let trace = Trace::new(&holes, None, Timestamp::from_unix(0), None);
+        let mut pool = Pool::by_name(&trace);
+        for node in 0..3 {
+            pool.open(node, i64::from(node));
+        }
+        pool.assign(&[Some(0), Some(1), Some(2)]);
+        pool.sort();
+        assert_eq!(pool.nodes(), [2, 1, 0]);
+        let owners: Vec<_> = pool.slots().iter().map(|slot| slot.owner).collect();
+        assert_eq!(owners, [Some(2), Some(1), Some(0)]);
+        assert_eq!(pool.close(1), Some(1));
+        assert_eq!(pool.close(2), Some(2));
+        pool.open(2, 7);
+        pool.sort();
+        assert_eq!(pool.nodes(), [2, 0]);
+        assert_eq!(pool.close(0), Some(0));
     }
 }

@@ -1,7 +1,7 @@
 //! The loop of the replay: time advances, nodes leave and come, trainers end and begin, the
 //! planner decides, and every cost is charged.
 
-use lacuna_model::{Span, Timestamp, TrainerSpec};
+use lacuna_model::{NodeChoice, Span, Timestamp, TrainerSpec};
 use lacuna_planner::decider::Candidate;
 use lacuna_planner::objective::{Objective, Service};
 use lacuna_trainer::Queue;
@@ -80,7 +80,11 @@ impl<'a> World<'a> {
             lives: 0,
             admitted: 0,
             active: Vec::new(),
-            pool: Pool::new(recording.nodes()),
+            pool: match settings.node_choice {
+                // At random no order matters.
+                NodeChoice::Random => Pool::new(recording.nodes()),
+                NodeChoice::Together => Pool::by_name(recording),
+            },
             candidates: Vec::new(),
             holes: Vec::new(),
             service: Service::default(),

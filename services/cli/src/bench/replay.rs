@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 
-use lacuna_model::{Policy, Span};
+use lacuna_model::Span;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_sim::{Hooks, Settings, replay};
 
@@ -94,11 +94,10 @@ fn log_args(args: &ReplayBenchArgs) -> Result<Option<LogArgs>> {
 fn measure(case: &Case, args: &ReplayBenchArgs, bar: &mut Bar) -> Result<Row> {
     let watch = Stopwatch::start();
     let settings = Settings {
-        policy: Policy::Dp,
         horizon: Span::from_secs(120),
         max_parallel: case.parallel,
         seed: args.seed,
-        ..Settings::default()
+        ..Settings::published()
     };
     let before = watch.seconds();
     let mut hooks = Hooks {

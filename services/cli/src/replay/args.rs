@@ -30,7 +30,7 @@ Examples:
   lacuna replay accounting.log --time-zone America/Chicago --trainers mine.jsonl
   lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --first-nodes 1024
   lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --policy milp --verify
-  lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --endless --cost-scale 5 --nodes together
+  lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --policy dp --nodes random --cost-scale 5
   lacuna replay holes.csv.gz --trainers mixed.jsonl.gz --max-parallel 35 --report out.html --json
   lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'
   lacuna replay holes.csv.gz --planned planned.csv.gz --policy auto
@@ -93,7 +93,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, help_heading = DECIDES, value_name = "FILE")]
     pub(super) objective_file: Option<PathBuf>,
     /// Which of several equal nodes a trainer gets or gives up
-    #[arg(long, help_heading = DECIDES, value_enum, default_value_t = NodesArg::Random)]
+    #[arg(long, help_heading = DECIDES, value_enum, default_value_t = NodesArg::Together)]
     nodes: NodesArg,
     /// Keep the quirks of the published code (limit on changes, equal share at the minimum)
     #[arg(long, help_heading = DECIDES)]

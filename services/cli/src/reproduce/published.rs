@@ -183,6 +183,7 @@ impl Rows<'_> {
             ("--trainers", self.file(trainers)),
             ("--first-nodes", "1024".to_owned()),
             ("--policy", "dp".to_owned()),
+            ("--nodes", "random".to_owned()),
             ("--horizon", "120s".to_owned()),
             ("--max-parallel", "10".to_owned()),
         ];
