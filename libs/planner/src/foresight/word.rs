@@ -43,7 +43,7 @@ fn of_foreseen(asked: &Asked<'_>, foreseen: &Foreseen) -> Worded {
         asked,
         view: &foreseen.view,
         request: &request,
-        members: request.members().collect(),
+        members: request.members(true).collect(),
         assignment: &foreseen.assignment,
         scenarios: &foreseen.scenarios,
         taking: &foreseen.taking,

@@ -95,9 +95,10 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The trainers as members.
-    pub fn members(&self) -> impl Iterator<Item = Member<'a>> {
-        let hit = self.hit.iter().copied().chain(repeat(false));
+    /// The trainers as members; with `repool`, those that were hit restart anyway.
+    pub fn members(&self, repool: bool) -> impl Iterator<Item = Member<'a>> {
+        let hit = self.hit.iter().map(move |&hit| repool && hit);
+        let hit = hit.chain(repeat(false));
         let start_s = self.start_s.iter().copied().chain(repeat(0.0));
         let trainers = self.trainers.iter().zip(hit.zip(start_s));
         trainers.map(|(item, (hit, start_s))| Member { item, hit, start_s })
@@ -217,7 +218,7 @@ impl Joint {
     }
 
     fn decide_at(&mut self, request: &Request<'_>, salvage: f64) -> Assignment {
-        let members = self.members(request);
+        let members: Vec<Member<'_>> = request.members(self.settings.repool).collect();
         let mut best = Assignment {
             owners: kept(&members, request.owners),
             worth: 0.0,
@@ -247,14 +248,6 @@ impl Joint {
             }
         }
         best
-    }
-
-    fn members<'a>(&self, request: &Request<'a>) -> Vec<Member<'a>> {
-        let repooled = |member: Member<'a>| Member {
-            hit: self.settings.repool && member.hit,
-            ..member
-        };
-        request.members().map(repooled).collect()
     }
 
     /// The sizes that bound trainers are to have: what they have, or what would be best if

@@ -108,12 +108,7 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn new(request: &'a Request<'a>, settings: &'a Settings, salvage: f64) -> Self {
-        let member = |(j, item)| Member {
-            item,
-            hit: settings.repool && request.hit.get(j).copied().unwrap_or(false),
-            start_s: request.start_s.get(j).copied().unwrap_or(0.0),
-        };
-        let members: Vec<Member<'a>> = request.trainers.iter().enumerate().map(member).collect();
+        let members: Vec<Member<'a>> = request.members(settings.repool).collect();
         let mut case = Self {
             loose: members.iter().map(Member::is_loose).collect(),
             members,

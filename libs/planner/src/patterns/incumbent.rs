@@ -48,10 +48,9 @@ impl Search<'_> {
 
 impl Choice {
     /// Keeping for all.
-    pub(crate) fn keep(columns: &Columns, trainers: usize, capacity: &[u32]) -> Self {
-        let keep = (0..trainers).filter_map(|j| columns.keep_of(j).cloned());
+    pub(crate) fn keep(columns: &Columns, capacity: &[u32]) -> Self {
         Self {
-            chosen: keep.collect(),
+            chosen: columns.keeps().to_vec(),
             free: capacity.iter().map(|&c| i64::from(c)).collect(),
         }
     }
@@ -166,13 +165,12 @@ impl Choice {
         price: &[f64],
     ) -> Result<bool, Error> {
         let short = |(top, column): (&f64, &Column)| top - column.reduced(price);
-        let shorts: Vec<f64> = tops.iter().zip(&self.chosen).map(short).collect();
-        let mut order: Vec<usize> = (0..shorts.len()).collect();
-        let short = |j: &usize| shorts.get(*j).copied().unwrap_or(0.0);
-        order.sort_by(|a, b| short(b).total_cmp(&short(a)));
+        let shorts = tops.iter().zip(&self.chosen).map(short);
+        let mut order: Vec<(usize, f64)> = shorts.enumerate().collect();
+        order.sort_by(|a, b| b.1.total_cmp(&a.1));
         let mut better = false;
-        for (place, &i) in order.iter().take(SHORTEST).enumerate() {
-            for &j in order.iter().skip(place + 1) {
+        for (place, &(i, _)) in order.iter().take(SHORTEST).enumerate() {
+            for &(j, _) in order.iter().skip(place + 1) {
                 for (first, second) in [(i, j), (j, i)] {
                     if search.clock.left().is_none() {
                         return Ok(better);
@@ -193,12 +191,10 @@ impl Choice {
         price: &[f64],
     ) -> Result<bool, Error> {
         let before = self.objective();
-        let keep = |j| search.columns.keep_of(j).cloned();
-        let (Some(a), Some(b)) = (keep(first), keep(second)) else {
-            return Ok(false);
-        };
+        let columns = search.columns;
+        let (a, b) = (columns.keep_of(first)?, columns.keep_of(second)?);
         let mut other = self.clone();
-        if !(other.take(&a) && other.take(&b)) {
+        if !(other.take(a) && other.take(b)) {
             return Ok(false);
         }
         let nothing = vec![0.0; self.free.len()];

@@ -109,8 +109,16 @@ impl Columns {
     }
 
     /// Keeping for trainer `j`.
-    pub(crate) fn keep_of(&self, j: usize) -> Option<&Column> {
-        self.keeps.get(j)
+    pub(crate) fn keep_of(&self, j: usize) -> Result<&Column, Error> {
+        self.keeps.get(j).ok_or(Error::Trainer {
+            trainer: self.keeps.len(),
+            found: j as u32,
+        })
+    }
+
+    /// Keeping, by trainer.
+    pub(crate) fn keeps(&self) -> &[Column] {
+        &self.keeps
     }
 
     /// The groups, each by its trainers.

@@ -38,14 +38,12 @@ pub(crate) fn place(
             && let Some(plan) = plans.get(plan as usize)
         {
             // The very nodes of the plan, as far as nobody has them.
-            for (at, owner) in plan.iter().enumerate() {
-                let free = owners.get(at).is_some_and(Option::is_none);
-                let cell = cells.of.get(at).copied().unwrap_or(0);
+            for ((now, owner), &cell) in owners.iter_mut().zip(plan).zip(&cells.of) {
                 let slot = left.iter_mut().find(|(k, nodes)| *k == cell && *nodes > 0);
-                if let (true, true, Some((_, nodes))) = (free, *owner == Some(column.trainer), slot)
-                {
+                let named = now.is_none() && *owner == Some(column.trainer);
+                if let (true, Some((_, nodes))) = (named, slot) {
                     *nodes -= 1;
-                    set(&mut owners, at, Some(column.trainer));
+                    *now = Some(column.trainer);
                 }
             }
         }

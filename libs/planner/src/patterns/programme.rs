@@ -80,7 +80,7 @@ impl Work<'_> {
         );
         self.seconds.programme += self.clock.seconds() - before;
         if let Some(found) = found {
-            let mut choice = Choice::keep(&self.columns, self.trainers, self.capacity);
+            let mut choice = Choice::keep(&self.columns, self.capacity);
             choice.lay(self.columns.deal(found.into_iter()).iter());
             best.heed(choice, Source::Highs);
         }

@@ -129,7 +129,7 @@ fn worth_of_a_node(column: &Column) -> f64 {
 impl Work<'_> {
     /// What there is before any work: keeping for all, or the warm columns.
     fn floor(&mut self, warm: &[Vec<Column>]) -> Result<Best, Error> {
-        let choice = Choice::keep(&self.columns, self.trainers, self.capacity);
+        let choice = Choice::keep(&self.columns, self.capacity);
         let mut best = Best {
             objective: choice.objective(),
             source: Source::Keep,
@@ -288,7 +288,7 @@ impl Work<'_> {
             }
             let from = priced.offers.len();
             self.patterns.price(j, price, &mut priced.offers);
-            let mut top = self.columns.keep_of(j).map_or(0.0, |keep| keep.value);
+            let mut top = self.columns.keep_of(j)?.value;
             let mut nodes = 0;
             for offer in priced.offers.iter().skip(from) {
                 self.columns.check(offer, Some(j))?;
@@ -344,7 +344,7 @@ impl Work<'_> {
         best.improve(&mut search)?;
         let mut rng = ChaCha8Rng::seed_from_u64(SEED);
         for attempt in 0..ROUNDINGS {
-            let mut choice = Choice::keep(&self.columns, self.trainers, self.capacity);
+            let mut choice = Choice::keep(&self.columns, self.capacity);
             let shake = |rng: &mut ChaCha8Rng| match attempt {
                 0 => 0.0,
                 _ => rng.random_range(0.0..0.5),

@@ -158,7 +158,7 @@ fn standing(request: &Request<'_>) -> Vec<Option<u32>> {
 fn value(request: &Request<'_>, settings: &Settings, salvage: f64, owners: &[Option<u32>]) -> f64 {
     let (scenarios, horizon) = (request.scenarios, settings.horizon_s);
     let mut sum = 0.0;
-    for (j, member) in request.members().enumerate() {
+    for (j, member) in request.members(true).enumerate() {
         let (item, new) = (member.item, set(owners, j));
         let nodes = new.len() as u32;
         let rate = item.value_at(nodes);
