@@ -7,7 +7,7 @@ use std::time::Duration;
 use lacuna_model::Outcome;
 use lacuna_planner::Item;
 use lacuna_planner::instance::Size;
-use lacuna_planner::joint::{Joint, Member, Request, Scenarios, Settings, worth};
+use lacuna_planner::joint::{Assignment, Joint, Member, Request, Scenarios, Settings, worth};
 use lacuna_planner::patterns::{
     Answer, Column, Error, Instance, Options, Patterns, Shape, Situation, Source, decide, instance,
     solve,
@@ -354,7 +354,7 @@ fn out_of_time_is_feasible_and_says_so() {
         let request = instance.request();
         let salvage = Joint::highest_price(&instance.trainers);
         // A clock that runs by a millisecond a look, and time for so many looks.
-        for limit in [0, 1, 5, 20, 40, 80, 200] {
+        for limit in [0, 1, 5, 20, 80, 1_000, 100_000] {
             let ticks = Cell::new(0.0);
             let stopwatch = || {
                 ticks.set(ticks.get() + 1e-3);
@@ -379,10 +379,8 @@ fn out_of_time_is_feasible_and_says_so() {
             }
         }
     }
-    assert!(
-        (8..28).contains(&stops),
-        "{stops} of 28 solves were stopped"
-    );
+    // Those without any time always are, those with plenty never.
+    assert!((8..=24).contains(&stops), "{stops} of 28 were stopped");
 }
 
 #[test]
@@ -415,15 +413,14 @@ fn a_solve_ends_by_its_work_with_what_it_has() {
             let (plan, answer) = run(&less);
             assert_sound(&request, dp.salvage, &plan.owners, &answer);
             assert!(answer.objective >= dp.worth - 1e-9 * dp.worth, "{less:?}");
+            let most = less.rounds.min(whole.rounds);
             assert!(
-                answer.rounds <= less.rounds && !answer.stopped_by_clock,
+                answer.rounds <= most && !answer.stopped_by_clock,
                 "{less:?}"
             );
-            assert!(
-                answer.columns <= whole.columns || less.tree_nodes == 1,
-                "{less:?}"
-            );
-            assert_eq!(run(&less), (plan, answer), "the same twice: {less:?}");
+            // As text: a relaxation without a value is no number, and that equals nothing.
+            let text = |run: (Assignment, Answer)| format!("{run:?}");
+            assert_eq!(text(run(&less)), text((plan, answer)), "twice: {less:?}");
         }
         // The relaxation never came to an end, so there was nothing to round.
         let (_, none) = run(&Options {
