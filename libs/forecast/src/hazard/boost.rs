@@ -122,7 +122,7 @@ type Histogram = [[Sums; HALF * LEVELS]; 2];
 type Places = [[u16; HALF]; 2];
 
 /// Nothing summed up.
-const EMPTY: Histogram = [[Sums([[0.0; 4]; PAIRS]); HALF * LEVELS]; 2];
+static EMPTY: Histogram = [[Sums([[0.0; 4]; PAIRS]); HALF * LEVELS]; 2];
 
 /// A sample as the fit needs it.
 #[derive(Debug, Clone, Copy, PartialEq)]
