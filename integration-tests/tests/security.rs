@@ -4,5 +4,6 @@ pub(crate) mod bed;
 mod commands;
 mod connections;
 mod forbidden;
+mod replies;
 mod secrets;
 mod whole;

@@ -88,7 +88,7 @@ impl Up {
     }
 
     /// Nobody was refused anything, and nobody died.
-    fn nothing_was_refused(&self) {
+    pub(crate) fn nothing_was_refused(&self) {
         for (name, at) in self.addresses() {
             let metrics = get(&at, "/metrics").unwrap_or_default();
             let denied = count(&metrics, "lacuna_bus_denied_total");
@@ -109,7 +109,7 @@ impl Drop for Up {
     }
 }
 
-fn phase(up: &Up, trainer: &str) -> String {
+pub(crate) fn phase(up: &Up, trainer: &str) -> String {
     let text = up.lacuna(&["trainers", "--all", "--json"]).unwrap();
     let value: Value = serde_json::from_str(&text).unwrap();
     let all = value["trainers"].as_array().unwrap().clone();

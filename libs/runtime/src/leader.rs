@@ -21,7 +21,7 @@ use lacuna_wire::{Subject, address};
 use prometheus::{IntCounter, IntGauge, Registry};
 use tokio_util::sync::CancellationToken;
 
-use crate::bus::{Bus, Link};
+use crate::bus::{Bus, BusError, Link, Newest, Received};
 use crate::clock::{Stopwatch, wall};
 use crate::http::{Health, HealthCheck};
 use crate::metrics;
@@ -117,32 +117,29 @@ enum Verdict {
 }
 
 impl Watch {
-    /// Judges the newest message. `seat` is the own place, `ttl` the own length of a lead.
+    /// Judges what stands there. `seat` is the own place, `ttl` the own length of a lead.
     fn judge(
         &mut self,
-        found: Option<(u64, &Leader)>,
+        found: &Newest<(u64, &Leader)>,
         seat: &str,
         ttl: Duration,
         now: Duration,
     ) -> Verdict {
-        let Some((number, leader)) = found else {
+        let (number, ttl) = match *found {
+            Newest::Nothing if self.seen.is_none() => return Verdict::Take(0),
             // A server that has lost all. Whoever led has the first word.
-            return match self.seen {
-                Some((0, since)) if now.saturating_sub(since) >= ttl => Verdict::Take(0),
-                Some((0, _)) => Verdict::Wait,
-                Some(_) => {
-                    self.seen = Some((0, now));
-                    Verdict::Wait
+            Newest::Nothing => (0, ttl),
+            // So he has about what cannot be understood: he writes over it.
+            Newest::Unreadable { sequence } => (sequence, ttl),
+            Newest::Understood((number, leader)) => {
+                if leader.resigned || leader.seat == seat {
+                    return Verdict::Take(number);
                 }
-                None => Verdict::Take(0),
-            };
+                (number, Duration::from_millis(leader.ttl_ms))
+            }
         };
-        if leader.resigned || leader.seat == seat {
-            return Verdict::Take(number);
-        }
         match self.seen {
             Some((seen, since)) if seen == number => {
-                let ttl = Duration::from_millis(leader.ttl_ms);
                 if now.saturating_sub(since) >= ttl {
                     Verdict::Take(number)
                 } else {
@@ -221,9 +218,18 @@ impl Candidate {
                 generation = link.generation;
                 watch.begin_anew(clock.span().to_std());
             }
-            let looked = tokio::time::timeout(self.ttl, self.bus.last(&self.subject)).await;
+            let looked = tokio::time::timeout(self.ttl, self.bus.newest(&self.subject)).await;
+            if let Ok(Err(error @ BusError::Decode { .. })) = &looked {
+                self.check.ok_but(format!("standby: {error}"));
+            }
             if let Ok(Ok(found)) = looked {
-                let newest = found.as_ref().map(|f| (f.sequence, &f.message));
+                let found = found
+                    .as_ref()
+                    .map(|f: &Received<Leader>| (f.sequence, &f.message));
+                let newest = match found {
+                    Newest::Understood(newest) => Some(newest),
+                    Newest::Nothing | Newest::Unreadable { .. } => None,
+                };
                 if let Some((number, leader)) = newest
                     && leader.instance == self.bus.instance()
                 {
@@ -234,7 +240,7 @@ impl Candidate {
                     self.changes.inc();
                     said = false;
                 }
-                match watch.judge(newest, &self.seat, self.ttl, clock.span().to_std()) {
+                match watch.judge(&found, &self.seat, self.ttl, clock.span().to_std()) {
                     Verdict::Take(number) => {
                         attempt = Stopwatch::start();
                         let claim = self.record(wall(), false);
@@ -364,17 +370,21 @@ impl Lead {
                     return Ok(true);
                 }
                 Err(error) if error.is_conflict() => {
-                    let Ok(found) = candidate.bus.last(&candidate.subject).await else {
+                    let Ok(found) = candidate.bus.newest(&candidate.subject).await else {
                         return Ok(false);
                     };
                     self.newest = match found {
                         // A server that has lost all.
-                        None => 0,
+                        Newest::Nothing => 0,
+                        // Nobody leads by that.
+                        Newest::Unreadable { sequence } => sequence,
                         // An answer was lost, or the server has lost its newest writes.
-                        Some(own) if own.message.instance == candidate.bus.instance() => {
+                        Newest::Understood(own)
+                            if own.message.instance == candidate.bus.instance() =>
+                        {
                             own.sequence
                         }
-                        Some(other) => {
+                        Newest::Understood(other) => {
                             return Err(LostLead::Taken {
                                 instance: other.message.instance,
                                 seat: other.message.seat,
@@ -432,14 +442,18 @@ mod tests {
     #[test]
     fn the_first_leads_at_once() {
         let mut watch = Watch::default();
-        assert_eq!(watch.judge(None, "here", TTL, at(0)), Verdict::Take(0));
+        assert_eq!(
+            watch.judge(&Newest::Nothing, "here", TTL, at(0)),
+            Verdict::Take(0)
+        );
     }
 
     #[test]
     fn a_silent_leader_is_followed_after_its_time_on_the_observers_clock() {
         let mut watch = Watch::default();
         let other = leader("there", false);
-        let mut look = |number, ms| watch.judge(Some((number, &other)), "here", TTL, at(ms));
+        let mut look =
+            |number, ms| watch.judge(&Newest::Understood((number, &other)), "here", TTL, at(ms));
         assert_eq!(look(7, 100_000), Verdict::Wait);
         assert_eq!(look(7, 102_999), Verdict::Wait);
         assert_eq!(look(8, 103_000), Verdict::Wait, "it has renewed");
@@ -451,7 +465,7 @@ mod tests {
     fn a_leader_that_is_gone_is_followed_at_once() {
         for gone in [leader("there", true), leader("here", false)] {
             let mut watch = Watch::default();
-            let verdict = watch.judge(Some((7, &gone)), "here", TTL, at(0));
+            let verdict = watch.judge(&Newest::Understood((7, &gone)), "here", TTL, at(0));
             assert_eq!(verdict, Verdict::Take(7));
         }
     }
@@ -460,13 +474,35 @@ mod tests {
     fn an_outage_and_an_emptied_server_leave_the_leader_the_first_word() {
         let mut watch = Watch::default();
         let other = leader("there", false);
-        let seen = Some((7, &other));
+        let seen = &Newest::Understood((7, &other));
         assert_eq!(watch.judge(seen, "here", TTL, at(0)), Verdict::Wait);
         watch.begin_anew(at(60_000));
         assert_eq!(watch.judge(seen, "here", TTL, at(62_999)), Verdict::Wait);
-        assert_eq!(watch.judge(None, "here", TTL, at(62_999)), Verdict::Wait);
-        assert_eq!(watch.judge(None, "here", TTL, at(65_998)), Verdict::Wait);
-        assert_eq!(watch.judge(None, "here", TTL, at(65_999)), Verdict::Take(0));
+        assert_eq!(
+            watch.judge(&Newest::Nothing, "here", TTL, at(62_999)),
+            Verdict::Wait
+        );
+        assert_eq!(
+            watch.judge(&Newest::Nothing, "here", TTL, at(65_998)),
+            Verdict::Wait
+        );
+        assert_eq!(
+            watch.judge(&Newest::Nothing, "here", TTL, at(65_999)),
+            Verdict::Take(0)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_understood_leaves_the_leader_the_first_word() {
+        let mut watch = Watch::default();
+        let mut look = |number, ms| {
+            let found = Newest::Unreadable { sequence: number };
+            watch.judge(&found, "here", TTL, at(ms))
+        };
+        assert_eq!(look(7, 0), Verdict::Wait);
+        assert_eq!(look(7, 2999), Verdict::Wait);
+        assert_eq!(look(8, 3000), Verdict::Wait, "more of it");
+        assert_eq!(look(8, 6000), Verdict::Take(8));
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub mod telemetry;
 
 pub use args::{CommonArgs, NoArgs};
 pub use bus::{
-    Bucket, Bus, BusError, Delivery, Entry, Follow, Link, PendingAck, Received, Start,
+    Bucket, Bus, BusError, Delivery, Entry, Follow, Link, Newest, PendingAck, Received, Start,
     Subscription, TextRequest, WorkQueue,
 };
 pub use clock::{ClusterClock, Stopwatch};

@@ -12,7 +12,7 @@ use lacuna_model::{ClusterId, NodeEvent, Progress, RunId, Span, Timestamp, Train
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::{Registry, expose};
-use lacuna_runtime::{Bus, BusError, Follow, Health, Received, Start, Stopwatch};
+use lacuna_runtime::{Bus, BusError, Follow, Health, Newest, Received, Start, Stopwatch};
 use lacuna_testkit::{TestNats, connect, events};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, LeaseRecord, Pace, Reply, Request, Settled};
@@ -280,6 +280,63 @@ async fn what_is_not_understood_becomes_a_dead_letter() {
         text.contains("lacuna_bus_dead_letters_total{service=\"test\"} 1"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn what_cannot_be_understood_has_a_number_and_is_written_over() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let clock = address::clock(&cluster());
+    assert!(matches!(bus.newest(&clock).await, Ok(Newest::Nothing)));
+    let raw = bus.store_raw(clock.as_str(), &[], vec![1, 2, 3]).await;
+    let sequence = raw.unwrap().wait().await.unwrap();
+    let found = bus.newest(&clock).await.unwrap();
+    assert!(matches!(found, Newest::Unreadable { sequence: at } if at == sequence));
+    assert!(bus.last(&clock).await.unwrap().is_none());
+    bus.store_after(&clock, &tick(1), "", sequence)
+        .await
+        .unwrap();
+    let found = bus.newest(&clock).await.unwrap().understood().unwrap();
+    assert_eq!(found.message.step, 1);
+    // What a newer release has written stays.
+    let headers = [
+        ("ce-id", "1"),
+        ("ce-type", "lacuna.clock"),
+        ("ce-dataversion", "99"),
+    ];
+    let raw = bus.store_raw(clock.as_str(), &headers, vec![1, 2, 3]).await;
+    raw.unwrap().wait().await.unwrap();
+    let newer = bus.newest(&clock).await.unwrap_err();
+    assert!(matches!(newer, BusError::Decode { .. }), "{newer}");
+    assert!(bus.last(&clock).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn an_answer_of_the_server_is_no_message() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let clock = address::clock(&cluster());
+    let mut heard = bus.follow(&clock, Start::All).await.unwrap();
+    bus.store(&clock, &tick(1), "").await.unwrap();
+    assert_eq!(next(&mut heard).await.message.step, 1);
+    // Who may read it has the answer sent to where he may not write, twice: then what the server
+    // says of it stands there twice.
+    let read = format!("$JS.API.DIRECT.GET.{}.{clock}", clock.stream().unwrap());
+    for _ in 0..2 {
+        let before = bus.newest_number(&clock).await.unwrap();
+        let asked = bus
+            .client()
+            .publish_with_reply(read.clone(), clock.to_string(), "".into());
+        asked.await.unwrap();
+        let waiting = Stopwatch::start();
+        while bus.newest_number(&clock).await.unwrap() == before {
+            assert!(waiting.seconds() < 10.0, "the answer was not stored");
+        }
+        let newest = bus.newest(&clock).await.unwrap();
+        assert!(matches!(newest, Newest::Unreadable { .. }), "{newest:?}");
+    }
+    bus.store(&clock, &tick(2), "").await.unwrap();
+    assert_eq!(next(&mut heard).await.message.step, 2);
 }
 
 #[tokio::test]

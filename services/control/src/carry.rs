@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use lacuna_model::{Action, Command, Epoch, EventKind, NodeEvent, TrainerId, TrainerRecord};
-use lacuna_runtime::{BusError, Context, ServiceError, Stopwatch};
+use lacuna_runtime::{BusError, Context, Newest, ServiceError, Stopwatch};
 use lacuna_trainer::book::{Effect, LeaseResult, LeaseWrite, Note, Refusal};
 use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, Settled, TrainersState};
@@ -143,11 +143,17 @@ impl Hands {
                     self.metrics.write_failed();
                     tracing::warn!(node = key, %error, correlation, "lease write failed");
                 }
-                let entry = match self.leases.get(key).await {
-                    Ok(Some(entry)) => Some((entry.value.trainer, Epoch(entry.revision))),
+                let entry = match self.leases.newest(key).await {
+                    Ok(Newest::Understood(entry)) => {
+                        Some((entry.value.trainer, Epoch(entry.revision)))
+                    }
                     // The bucket has been emptied: nobody holds anything.
-                    Ok(None) if error.is_conflict() => Some((None, Epoch(0))),
-                    Ok(None) | Err(_) => None,
+                    Ok(Newest::Nothing) if error.is_conflict() => Some((None, Epoch(0))),
+                    // Nobody holds the node by that: the next lease is written over it.
+                    Ok(Newest::Unreadable { sequence }) if error.is_conflict() => {
+                        Some((None, Epoch(sequence)))
+                    }
+                    Ok(Newest::Nothing | Newest::Unreadable { .. }) | Err(_) => None,
                 };
                 // Unchanged after a failure: the write may still be on its way.
                 let moved = entry.filter(|(_, epoch)| error.is_conflict() || epoch.0 != expected);
@@ -216,13 +222,13 @@ impl Hands {
         known: u64,
     ) -> Result<Result<u64, BusError>, ServiceError> {
         let key = record.spec.id.as_str();
-        let entry = match self.trainers.get(key).await {
+        let entry = match self.trainers.newest(key).await {
             Ok(entry) => entry,
             Err(error) => return Ok(Err(error)),
         };
         let revision = match entry {
-            Some(entry) if entry.value == *record => return Ok(Ok(entry.revision)),
-            Some(entry) if entry.revision > known => {
+            Newest::Understood(entry) if entry.value == *record => return Ok(Ok(entry.revision)),
+            Newest::Understood(entry) if entry.revision > known => {
                 return Err(format!(
                     "trainer {key} was changed by somebody else (revision {} of its record, {known} \
                      is known here): another control runs for cluster {}, stop one of them",
@@ -230,14 +236,15 @@ impl Hands {
                 )
                 .into());
             }
-            Some(entry) => entry.revision,
-            None => 0,
+            Newest::Understood(entry) => entry.revision,
+            Newest::Nothing => 0,
+            Newest::Unreadable { sequence } => sequence,
         };
         tracing::warn!(
             trainer = key,
             known,
             revision,
-            "the server has lost a record, writing it again"
+            "the server has lost a record or has what is none, writing it again"
         );
         Ok(self.trainers.update(key, record, revision, "").await)
     }

@@ -7,9 +7,13 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use lacuna_model::{Controls, ControlsChange, Span, Timestamp, UseState, WithheldBy};
+use lacuna_model::{
+    Controls, ControlsChange, Pause, Span, Timestamp, UseLimit, UseState, WithheldBy,
+};
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::{Bus, BusError, Context, HealthCheck, ServiceError, Stopwatch};
+use lacuna_runtime::{
+    Bus, BusError, Context, HealthCheck, Newest, Received, ServiceError, Stopwatch,
+};
 use lacuna_trainer::book::Use;
 use lacuna_trainer::controls::{self, Rules, Wanted};
 use lacuna_wire::address;
@@ -51,7 +55,7 @@ impl Desk {
         let health = ctx.health.check("controls", None);
         let subject = address::controls(&ctx.cluster);
         let found = loop {
-            match ctx.bus.last_understood(&subject).await {
+            match ctx.bus.newest(&subject).await {
                 Ok(found) => break found,
                 Err(error) => {
                     let text = format!("what the operator wants cannot be read: {error}");
@@ -64,9 +68,11 @@ impl Desk {
                 () = tokio::time::sleep(AGAIN) => {}
             }
         };
-        let (controls, sequence) = found.map_or((Controls::default(), 0), |found| {
-            (found.message, found.sequence)
-        });
+        let (controls, sequence) = match found {
+            Newest::Understood(found) => (found.message, found.sequence),
+            Newest::Nothing => (Controls::default(), 0),
+            Newest::Unreadable { sequence } => (lost(wall()), sequence),
+        };
         tracing::info!(version = controls.version, "controls read");
         let local = TimeZone::system();
         Ok(Self {
@@ -117,15 +123,18 @@ impl Desk {
                 Err(error) => unkept = error.to_string(),
             }
             // Another number than expected, or an acknowledgement that was lost: what is there?
-            match self.bus.last_understood(&subject).await {
-                Ok(Some(found)) if found.message == next => {
+            match self.bus.newest(&subject).await {
+                Ok(Newest::Understood(found)) if found.message == next => {
                     self.adopt(next.clone(), found.sequence);
                     return Ok(next);
                 }
-                Ok(Some(found)) if found.message.version >= next.version => {
+                Ok(Newest::Understood(found)) if found.message.version >= next.version => {
                     self.adopt(found.message, found.sequence);
                 }
-                Ok(found) => self.sequence = found.map_or(0, |found| found.sequence),
+                Ok(
+                    Newest::Understood(Received { sequence, .. }) | Newest::Unreadable { sequence },
+                ) => self.sequence = sequence,
+                Ok(Newest::Nothing) => self.sequence = 0,
                 Err(error) => unkept = error.to_string(),
             }
         }
@@ -154,12 +163,14 @@ impl Desk {
 
     async fn compare(&mut self) -> Result<(), BusError> {
         let subject = address::controls(self.bus.cluster());
-        let found = self.bus.last_understood(&subject).await?;
-        let (version, sequence) = found
-            .as_ref()
-            .map_or((0, 0), |found| (found.message.version, found.sequence));
+        let (found, sequence) = match self.bus.newest(&subject).await? {
+            Newest::Understood(found) => (Some(found.message), found.sequence),
+            Newest::Nothing => (None, 0),
+            Newest::Unreadable { sequence } => (None, sequence),
+        };
+        let version = found.as_ref().map_or(0, |controls| controls.version);
         let mine = self.controls().version;
-        if let Some(found) = found
+        if let Some(controls) = found
             && version > mine
         {
             // A change of which the outcome was not known.
@@ -168,12 +179,12 @@ impl Desk {
                 known = mine,
                 "controls are newer than known, taken up"
             );
-            self.adopt(found.message, found.sequence);
+            self.adopt(controls, sequence);
         } else if version < mine {
             tracing::warn!(
                 version,
                 known = mine,
-                "the server has lost the controls, kept again"
+                "the server has lost the controls or has what is none, kept again"
             );
             let controls = self.controls().clone();
             self.sequence = self
@@ -267,5 +278,24 @@ impl Desk {
         } else {
             self.health.ok_but(notes.join("; "));
         }
+    }
+}
+
+/// What holds when what the operator wanted has been overwritten by something that is none: nothing
+/// grows until somebody has looked. What he had stopped or drained stays as it is.
+fn lost(now: Timestamp) -> Controls {
+    let reason = "what was wanted before was overwritten by what cannot be read; look whether nodes \
+                  are to be drained or limited, then resume";
+    Controls {
+        // Newer than whatever it was.
+        version: u64::try_from(now.unix_ms()).unwrap_or_default(),
+        pause: Some(Pause {
+            limit: UseLimit::NoGrowth,
+            until: None,
+            by: "control".to_owned(),
+            since: now,
+            reason: reason.to_owned(),
+        }),
+        ..Controls::default()
     }
 }

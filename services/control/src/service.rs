@@ -29,6 +29,8 @@ use crate::{executor, start};
 
 /// The books are looked at this often at least, whatever the configuration says.
 const TIMER: Span = Span::from_ms(500);
+/// Leases are written so often in one turn of the loop, however often somebody is faster.
+const REWRITES: u32 = 8;
 /// Most messages of one kind that are taken at once.
 const BATCH: usize = 512;
 /// Events that are read again at a start, to meet the snapshot.
@@ -157,12 +159,22 @@ impl Control {
         correlation: &str,
     ) -> Result<(u32, Option<Result<Vec<TrainerId>, Refusal>>), ServiceError> {
         let (mut commands, mut reply) = (0, None);
-        while !effects.is_empty() {
+        for round in 0.. {
+            if effects.is_empty() {
+                break;
+            }
             let done = self.hands.carry_out(effects, correlation).await?;
             commands += done.commands;
             reply = reply.or(done.reply);
             effects = match done.leases {
-                Some(results) => self.book.step(Input::LeasesWritten(results), self.now()),
+                Some(mut results) => {
+                    if round >= REWRITES {
+                        // Left open: tried again at the next turn of the loop.
+                        let lost = results.iter_mut().filter(|result| !result.written);
+                        lost.for_each(|result| result.entry = None);
+                    }
+                    self.book.step(Input::LeasesWritten(results), self.now())
+                }
                 None => Vec::new(),
             };
         }

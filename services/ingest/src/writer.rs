@@ -8,7 +8,7 @@
 //! work: the server has lost its newest writes, and shows what was before.
 
 use lacuna_model::NodeEvent;
-use lacuna_runtime::{Bus, BusError, Received, ServiceError, Superseded};
+use lacuna_runtime::{Bus, BusError, Newest, Received, ServiceError, Superseded};
 use lacuna_wire::address;
 
 /// Writes snapshots, and watches that nobody else does.
@@ -30,12 +30,16 @@ impl Writer {
     /// # Errors
     /// [`BusError`] if the stream cannot be read.
     pub(crate) async fn look(&mut self) -> Result<Option<Received<NodeEvent>>, BusError> {
-        let last = self
+        let newest = self
             .bus
-            .last(&address::snapshot(self.bus.cluster()))
+            .newest(&address::snapshot(self.bus.cluster()))
             .await?;
-        self.newest = last.as_ref().map_or(0, |l| l.sequence);
-        Ok(last)
+        self.newest = match &newest {
+            Newest::Nothing => 0,
+            Newest::Understood(last) => last.sequence,
+            Newest::Unreadable { sequence } => *sequence,
+        };
+        Ok(newest.understood())
     }
 
     /// Writes a snapshot after the newest known.

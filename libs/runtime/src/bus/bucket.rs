@@ -8,12 +8,15 @@ use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
 use futures::StreamExt;
-use lacuna_wire::{BucketDef, DecodeError, Envelope, Message, codec, token};
+use lacuna_wire::{BucketDef, Message, codec, token};
 
 use super::denied::names;
 use super::follow::{RETRY, consumer_name};
-use super::{Bus, BusError, Follow, Start, pairs};
+use super::{Bus, BusError, Follow, Newest, Start, refuse_newer};
 use crate::clock::Stopwatch;
+
+/// The header of a marker that a value has been deleted.
+pub(super) const DELETED: &str = "KV-Operation";
 
 /// A value with its key and revision.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,7 +111,7 @@ impl<M: Message + Send + 'static> Bucket<M> {
     /// As [`Bucket::put`].
     pub async fn delete(&self, key: &str) -> Result<u64, BusError> {
         let mut headers = HeaderMap::new();
-        headers.insert("KV-Operation", "DEL");
+        headers.insert(DELETED, "DEL");
         let subject = self.def.key(key);
         self.bus
             .store_packed(subject.as_str(), headers, Vec::new())
@@ -122,8 +125,19 @@ impl<M: Message + Send + 'static> Bucket<M> {
     /// # Errors
     /// [`BusError::Timeout`] or [`BusError::Stream`].
     pub async fn get(&self, key: &str) -> Result<Option<Entry<M>>, BusError> {
-        let found = self.bus.last(&self.def.key(key)).await?;
-        Ok(found.map(|found| Entry {
+        match self.newest(key).await {
+            Err(BusError::Decode { .. }) => Ok(None),
+            newest => Ok(newest?.understood()),
+        }
+    }
+
+    /// What stands in a key, with the revision that [`Bucket::update`] wants to know.
+    ///
+    /// # Errors
+    /// As [`Bus::newest`].
+    pub async fn newest(&self, key: &str) -> Result<Newest<Entry<M>>, BusError> {
+        let newest = self.bus.newest(&self.def.key(key)).await?;
+        Ok(newest.map(|found| Entry {
             key: key.to_owned(),
             value: found.message,
             revision: found.sequence,
@@ -219,7 +233,7 @@ impl<M: Message + Send + 'static> Bucket<M> {
             let deleted = message
                 .headers
                 .as_ref()
-                .is_some_and(|h| h.get("KV-Operation").is_some());
+                .is_some_and(|h| h.get(DELETED).is_some());
             if !deleted {
                 let subject = message.subject.as_str();
                 let headers = message.headers.as_ref();
@@ -249,24 +263,5 @@ impl<M: Message + Send + 'static> Bucket<M> {
     /// As [`Bus::follow`].
     pub async fn watch(&self) -> Result<Follow<M>, BusError> {
         self.bus.follow(&self.def.all(), Start::Last).await
-    }
-}
-
-/// An error for what a newer release has written.
-fn refuse_newer<M: Message>(subject: &str, headers: Option<&HeaderMap>) -> Result<(), BusError> {
-    let envelope = Envelope::read(headers.into_iter().flat_map(pairs));
-    match envelope {
-        Ok(envelope) if envelope.kind == M::KIND && envelope.version > M::VERSION => {
-            Err(BusError::Decode {
-                subject: subject.to_owned(),
-                source: DecodeError::Version {
-                    kind: M::KIND,
-                    found: envelope.version,
-                    oldest: M::OLDEST,
-                    known: M::VERSION,
-                },
-            })
-        }
-        _ => Ok(()),
     }
 }

@@ -10,8 +10,9 @@ use lacuna_model::Timestamp;
 use lacuna_wire::{Message, Subject};
 use tokio::sync::mpsc;
 
+use super::bucket::DELETED;
 use super::denied::names;
-use super::{Bus, BusError, Received};
+use super::{Bus, BusError, Origin, Received, refuse_newer};
 use crate::clock::Stopwatch;
 
 /// Messages decoded ahead of the receiver; beyond it the stream waits.
@@ -37,6 +38,50 @@ pub enum Start {
     Sequence(u64),
     /// All that the stream holds.
     All,
+}
+
+/// What stands on a subject, or in a key of a bucket.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Newest<T> {
+    /// Nothing.
+    Nothing,
+    /// What was understood.
+    Understood(T),
+    /// The mark of a deletion, or what cannot be understood and no newer release has written. Who
+    /// writes next writes after it, and so it is gone.
+    Unreadable {
+        /// Its number.
+        sequence: u64,
+    },
+}
+
+impl<T> Newest<T> {
+    /// What was understood.
+    pub fn understood(self) -> Option<T> {
+        match self {
+            Self::Understood(found) => Some(found),
+            Self::Nothing | Self::Unreadable { .. } => None,
+        }
+    }
+
+    /// The same, by reference.
+    pub const fn as_ref(&self) -> Newest<&T> {
+        match self {
+            Self::Nothing => Newest::Nothing,
+            Self::Understood(found) => Newest::Understood(found),
+            Self::Unreadable { sequence } => Newest::Unreadable {
+                sequence: *sequence,
+            },
+        }
+    }
+
+    pub(crate) fn map<U>(self, of: impl FnOnce(T) -> U) -> Newest<U> {
+        match self {
+            Self::Nothing => Newest::Nothing,
+            Self::Understood(found) => Newest::Understood(of(found)),
+            Self::Unreadable { sequence } => Newest::Unreadable { sequence },
+        }
+    }
 }
 
 /// The messages of a subject in a stream, in order.
@@ -105,7 +150,8 @@ impl Bus {
         })
     }
 
-    /// The newest message of a subject, if the stream holds one.
+    /// The newest message of a subject, if the stream holds one that can be understood: for who
+    /// reads alone. Who writes after it asks for [`Bus::newest`].
     ///
     /// # Errors
     /// [`BusError::NotKept`], [`BusError::Timeout`] or [`BusError::Stream`], after several
@@ -114,45 +160,43 @@ impl Bus {
         &self,
         subject: &Subject<M>,
     ) -> Result<Option<Received<M>>, BusError> {
+        match self.newest(subject).await {
+            Err(BusError::Decode { .. }) => Ok(None),
+            newest => Ok(newest?.understood()),
+        }
+    }
+
+    /// What stands on a subject, with the number that [`Bus::store_after`] wants to know.
+    ///
+    /// # Errors
+    /// As [`Bus::last`], and [`BusError::Decode`] for what a newer release has written: nobody
+    /// may write over that.
+    pub async fn newest<M: Message>(
+        &self,
+        subject: &Subject<M>,
+    ) -> Result<Newest<Received<M>>, BusError> {
         let waiting = Stopwatch::start();
         loop {
             let stream = subject.stream().unwrap_or_default();
             let concerns = |denied: &str| names(denied, stream);
-            match self.unless_denied(concerns, self.last_once(subject)).await {
-                Ok(last) => return Ok(last),
-                Err(error @ (BusError::NotKept { .. } | BusError::Denied { .. })) => {
-                    return Err(error);
-                }
+            match self
+                .unless_denied(concerns, self.newest_once(subject))
+                .await
+            {
+                Ok(newest) => return Ok(newest),
+                Err(
+                    error @ (BusError::NotKept { .. }
+                    | BusError::Denied { .. }
+                    | BusError::Decode { .. }),
+                ) => return Err(error),
                 Err(error) if self.gives_up(&waiting) => return Err(error),
                 Err(_) => tokio::time::sleep(RETRY).await,
             }
         }
     }
 
-    /// Like [`Bus::last`], but what is there and cannot be understood is an error, not nothing.
-    ///
-    /// # Errors
-    /// As [`Bus::last`], and [`BusError::Stream`] for what cannot be understood.
-    pub async fn last_understood<M: Message>(
-        &self,
-        subject: &Subject<M>,
-    ) -> Result<Option<Received<M>>, BusError> {
-        if let Some(found) = self.last(subject).await? {
-            return Ok(Some(found));
-        }
-        if self.newest_number(subject).await? == 0 {
-            return Ok(None);
-        }
-        Err(BusError::Stream {
-            stream: subject.stream().unwrap_or_default().to_owned(),
-            reason: format!(
-                "what stands on {subject} cannot be understood: did a newer release write it?"
-            ),
-        })
-    }
-
-    /// The number of the newest message of a subject, whether it can be understood or not; 0 for none:
-    /// what [`Bus::store_after`] wants to know.
+    /// The number of the newest message of a subject, whoever wrote it, a newer release included; 0
+    /// for none.
     ///
     /// # Errors
     /// [`BusError::NotKept`] or [`BusError::Stream`].
@@ -200,10 +244,10 @@ impl Bus {
         waiting.seconds() >= self.0.limit.as_secs_f64()
     }
 
-    async fn last_once<M: Message>(
+    async fn newest_once<M: Message>(
         &self,
         subject: &Subject<M>,
-    ) -> Result<Option<Received<M>>, BusError> {
+    ) -> Result<Newest<Received<M>>, BusError> {
         use async_nats::jetstream::stream::DirectGetErrorKind as Kind;
         let name = subject.stream().ok_or_else(|| BusError::NotKept {
             subject: subject.to_string(),
@@ -219,20 +263,28 @@ impl Bus {
             .map_err(|e| failed(e.to_string()))?;
         match stream.direct_get_last_for_subject(subject.as_str()).await {
             Ok(found) => {
-                let at = found.subject.to_string();
-                let opened = self.open(&at, Some(&found.headers), &found.payload);
-                Ok(opened.map(|(envelope, message)| Received {
+                let (at, sequence) = (found.subject.to_string(), found.sequence);
+                if found.headers.get(DELETED).is_some() {
+                    return Ok(Newest::Unreadable { sequence });
+                }
+                let opened =
+                    self.open_from(Origin::Answer, &at, Some(&found.headers), &found.payload);
+                let Some((envelope, message)) = opened else {
+                    refuse_newer::<M>(&at, Some(&found.headers))?;
+                    return Ok(Newest::Unreadable { sequence });
+                };
+                Ok(Newest::Understood(Received {
                     message,
                     envelope,
                     subject: at,
-                    sequence: found.sequence,
+                    sequence,
                     pending: 0,
                     kept: Some(moment(found.time)),
                     arrived: Stopwatch::start(),
                     reply: None,
                 }))
             }
-            Err(e) if e.kind() == Kind::NotFound => Ok(None),
+            Err(e) if e.kind() == Kind::NotFound => Ok(Newest::Nothing),
             Err(e) if e.kind() == Kind::TimedOut => Err(BusError::Timeout {
                 subject: subject.to_string(),
             }),

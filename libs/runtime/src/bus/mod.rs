@@ -20,7 +20,7 @@ use std::time::Duration;
 use lacuna_model::ClusterId;
 use lacuna_wire::access::Access;
 use lacuna_wire::msg::DeadLetter;
-use lacuna_wire::{Envelope, Message, address, codec, token};
+use lacuna_wire::{DecodeError, Envelope, Message, address, codec, token};
 use prometheus::IntCounter;
 use tokio::sync::watch;
 
@@ -29,10 +29,13 @@ use crate::clock;
 pub use bucket::{Bucket, Entry};
 pub use connect::declare_metrics;
 pub use error::BusError;
-pub use follow::{Follow, Start};
+pub use follow::{Follow, Newest, Start};
 pub use queue::{Delivery, WorkQueue};
 pub use send::PendingAck;
 pub use subscription::{Received, Subscription, TextRequest};
+
+/// In which the server's answer to a direct get names the stream.
+const STREAM: &str = "Nats-Stream";
 
 /// A payload in a dead letter is cut at this many bytes.
 const DEAD_LETTER_BYTES: usize = 64 << 10;
@@ -208,6 +211,21 @@ impl Bus {
         headers: Option<&async_nats::HeaderMap>,
         payload: &[u8],
     ) -> Option<(Envelope, M)> {
+        self.open_from(Origin::Sender, subject, headers, payload)
+    }
+
+    fn open_from<M: Message>(
+        &self,
+        origin: Origin,
+        subject: &str,
+        headers: Option<&async_nats::HeaderMap>,
+        payload: &[u8],
+    ) -> Option<(Envelope, M)> {
+        if is_relayed(headers, origin) {
+            let reason = "a server's answer to somebody who let it be sent here";
+            self.bury(subject, reason, payload);
+            return None;
+        }
         let pairs = headers.into_iter().flat_map(pairs);
         let decoded = Envelope::read(pairs)
             .and_then(|envelope| codec::decode(&envelope, payload).map(|m| (envelope, m)));
@@ -232,6 +250,44 @@ impl Bus {
             clock::wall(),
             correlation,
         )
+    }
+}
+
+/// Where a message comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// Its sender, live or through a stream.
+    Sender,
+    /// An answer of the server, which names the stream that it was taken from.
+    Answer,
+}
+
+/// Whether a message is what a stream holds, sent on by the server's answer to somebody's direct
+/// get: whoever asks chooses the subject of the answer, and so could write where he may not.
+fn is_relayed(headers: Option<&async_nats::HeaderMap>, origin: Origin) -> bool {
+    let named = headers.map_or(0, |headers| headers.get_all(STREAM).count());
+    named > usize::from(origin == Origin::Answer)
+}
+
+/// An error for what a newer release has written.
+fn refuse_newer<M: Message>(
+    subject: &str,
+    headers: Option<&async_nats::HeaderMap>,
+) -> Result<(), BusError> {
+    let envelope = Envelope::read(headers.into_iter().flat_map(pairs));
+    match envelope {
+        Ok(envelope) if envelope.kind == M::KIND && envelope.version > M::VERSION => {
+            Err(BusError::Decode {
+                subject: subject.to_owned(),
+                source: DecodeError::Version {
+                    kind: M::KIND,
+                    found: envelope.version,
+                    oldest: M::OLDEST,
+                    known: M::VERSION,
+                },
+            })
+        }
+        _ => Ok(()),
     }
 }
 
