@@ -173,7 +173,9 @@ pub struct TrainerSpec {
 pub enum SpecError {
     /// Bounds on nodes make no sense.
     #[error(
-        "trainer {id}: min_nodes {min} and max_nodes {max}: expected 1 <= min_nodes <= max_nodes"
+        "trainer {id}: min_nodes {min} and max_nodes {max}: expected 1 <= min_nodes <= max_nodes \
+         <= {most}",
+        most = TrainerSpec::MOST_NODES
     )]
     Bounds {
         /// Which trainer.
@@ -217,13 +219,18 @@ pub enum SpecError {
 }
 
 impl TrainerSpec {
+    /// The most nodes that a trainer may ask for: more than any machine has. Rates and values are
+    /// tables by nodes, so that a larger number would cost memory alone.
+    pub const MOST_NODES: u32 = 262_144;
+
     /// Checks what the types do not say.
     ///
     /// # Errors
     /// [`SpecError`] names the trainer, the field and what was expected.
     pub fn check(&self) -> Result<(), SpecError> {
         let id = || self.id.clone();
-        if self.min_nodes == 0 || self.min_nodes > self.max_nodes {
+        let (min, max) = (self.min_nodes, self.max_nodes);
+        if min == 0 || min > max || max > Self::MOST_NODES {
             return Err(SpecError::Bounds {
                 id: id(),
                 min: self.min_nodes,
@@ -379,6 +386,19 @@ mod tests {
                 rescale
             );
         }
+    }
+
+    #[test]
+    fn more_nodes_than_any_machine_has_are_refused() {
+        let most = TrainerSpec::MOST_NODES;
+        let of = |max_nodes| TrainerSpec {
+            max_nodes,
+            throughput: ScalingCurve::linear(10.0, max_nodes).unwrap(),
+            ..spec(None)
+        };
+        assert_eq!(of(most).check(), Ok(()));
+        let error = of(most + 1).check().unwrap_err().to_string();
+        assert!(error.ends_with("max_nodes <= 262144"), "{error}");
     }
 
     #[test]

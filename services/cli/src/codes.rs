@@ -76,9 +76,9 @@ other. Stop the other one (its process id is in up.json), or give another
         title: "a trainer was refused",
         text: "\
 What a trainer needs: a name of 1 to 64 of A-Z a-z 0-9 _ - . that no trainer of
-the cluster has had; 1 <= min_nodes <= max_nodes; a scaling curve with strictly
-increasing node counts that reaches max_nodes, with positive rates that never
-fall below the first; rescale costs and work that are finite and not negative.
+the cluster has had; 1 <= min_nodes <= max_nodes <= 262144; a scaling curve with
+strictly increasing node counts that reaches max_nodes, with positive rates that
+never fall below the first; rescale costs and work that are finite and not negative.
 `lacuna submit --test-only FILE` checks without queueing. Nothing of a refused
 submission is queued.",
     },
