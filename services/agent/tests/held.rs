@@ -1,12 +1,7 @@
 //! The agent cannot be held: whatever a program does to the files, the processes and the words that
 //! its agent relies on, the node is given back and nothing of the program is left.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test may panic"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 use std::fs;
