@@ -309,6 +309,10 @@ impl Predictor for Hinted {
         given
     }
 
+    fn take_in(&mut self) {
+        self.inner.take_in();
+    }
+
     fn report(&self) -> Report {
         self.inner.report()
     }

@@ -112,6 +112,9 @@ pub trait Predictor: Send {
         let _ = (now, hints);
     }
 
+    /// Takes in all that has been told, as a forecast does first.
+    fn take_in(&mut self) {}
+
     /// What it knows of itself. Nothing where there is nothing to know.
     fn report(&self) -> Report {
         Report::default()

@@ -6,8 +6,8 @@
 )]
 
 use lacuna_forecast::{
-    Choice, Hazard, HazardCore, HazardSettings, Learning, ModelError, Nodes, OrderBy, OrderState,
-    Predictor,
+    Choice, Fits, Hazard, HazardCore, HazardSettings, Learning, ModelError, Nodes, OrderBy,
+    OrderState, Predictor,
 };
 use lacuna_model::{Hole, NodeId, Span, Timestamp};
 use rand::seq::SliceRandom;
@@ -140,6 +140,32 @@ fn who_stands_in_front_is_forecast_to_leave_first() {
         let open = |place: usize| view.curves[view.curve[place] as usize][2];
         let last = view.nodes.len() - 1;
         assert!(open(0) + 0.1 < open(last), "{} {}", open(0), open(last));
+    }
+}
+
+#[test]
+fn who_follows_a_scout_forecasts_what_it_would_alone() {
+    let log = machine(Takes::Scrambled, 3000);
+    let make = |fits| {
+        let mut core = HazardCore::new(Nodes::numbered(NODES), settings(OrderBy::Learnt));
+        core.set_fits(fits);
+        core
+    };
+    // A scout that ends early, and one that has seen another machine.
+    for scouted in [&log[..2000], &machine(Takes::Front, 3000)] {
+        let (tell, hear) = Fits::scouted(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| run(&mut make(tell), scouted));
+            let (mut alone, mut follower) = (make(Fits::Inside), make(hear));
+            for (now, closed, opened) in &log {
+                alone.step(*now, closed, opened);
+                follower.step(*now, closed, opened);
+                let later = now + 5.0;
+                assert_eq!(alone.forecast(later), follower.forecast(later));
+            }
+            println!("{} fits", alone.fits());
+            assert!(alone.fits() > 4 && alone.fits() == follower.fits());
+        });
     }
 }
 

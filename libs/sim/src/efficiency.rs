@@ -1,6 +1,7 @@
 //! Dedicated samples of a replay ([`lacuna_trainer::measure`]): by the best static split, or by a
 //! replay on nodes that are always there.
 
+use lacuna_forecast::Fits;
 use lacuna_model::{Timestamp, TrainerSpec};
 use lacuna_trainer::measure::split_rate;
 
@@ -95,7 +96,8 @@ impl<'a> Baseline<'a> {
         between(nodes, &mut |n| {
             let end = start + lacuna_model::Span::from_secs_f64(seconds);
             let trace = Trace::dedicated(n, start, end);
-            let mut world = World::new(&trace, self.trainers, self.kinds, &self.settings, false)?;
+            let (kinds, fits) = (self.kinds, Fits::Inside);
+            let mut world = World::new(&trace, self.trainers, kinds, &self.settings, false, fits)?;
             world.run(&mut Decisions::new(&self.settings, &|| 0.0), &mut |_| {})?;
             Ok(world.tally.samples)
         })

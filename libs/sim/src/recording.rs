@@ -15,7 +15,7 @@ use crate::SimError;
 /// what its kind of recording says ([`Trace`](crate::Trace), [`Simulated`](crate::Simulated)); an
 /// order of nodes that must hold for more than one recording is one of names
 /// ([`node_name`](Self::node_name)).
-pub trait Recording {
+pub trait Recording: Sync {
     /// Where it starts.
     fn start(&self) -> Timestamp;
 

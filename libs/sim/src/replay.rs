@@ -1,7 +1,10 @@
 //! A whole replay: the run itself, and the runs that it is measured by.
 
+use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use lacuna_forecast::Fits;
 use lacuna_model::{Policy, Span, Stall, Timestamp, TrainerId, TrainerSpec};
 use lacuna_planner::check::Violation;
 use lacuna_planner::objective::ObjectiveError;
@@ -12,8 +15,11 @@ use lacuna_trainer::measure;
 
 use crate::efficiency::Baseline;
 use crate::summary::Summary;
-use crate::world::{Decisions, Kinds, Tally, World};
-use crate::{History, Loss, Recording, Settings, SolveTimes, limits};
+use crate::world::{Decisions, Kinds, Observer, Tally, World, forecasts};
+use crate::{History, Lookahead, Loss, Recording, Settings, SolveTimes, limits};
+
+/// Models that a scout is ahead.
+const AHEAD: usize = 4;
 
 /// Why a replay could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -205,14 +211,30 @@ pub fn replay(
     let kinds = Kinds::new(trainers, settings)?;
     let save = hooks.save.as_deref_mut();
     let mut decisions = Decisions::new(settings, hooks.stopwatch).showing(save);
-    let mut world = World::new(recording, trainers, &kinds, settings, history.is_some())?;
-    world.run(
-        &mut decisions,
-        &mut watch("replay", recording, hooks.progress),
-    )?;
-    let tally = world.tally;
-    let (order, oddities) = (world.order(), world.oddities());
-    let mut history = world.take_history();
+    let is_over = AtomicBool::new(false);
+    let (tally, order, oddities, mut history) =
+        std::thread::scope(|scope| -> Result<_, SimError> {
+            let mut live = |fits| {
+                let remembers = history.is_some();
+                let mut world = World::new(recording, trainers, &kinds, settings, remembers, fits)?;
+                world.run(
+                    &mut decisions,
+                    &mut watch("replay", recording, hooks.progress),
+                )?;
+                let (order, oddities) = (world.order(), world.oddities());
+                Ok((world.tally, order, oddities, world.take_history()))
+            };
+            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            if cores < 2 || !forecasts(settings) || settings.lookahead == Lookahead::All {
+                return live(Fits::Inside);
+            }
+            let (tell, hear) = Fits::scouted(AHEAD);
+            // What ends it is met by who follows, too.
+            scope.spawn(|| Observer::new(recording, settings, tell)?.go_ahead(&is_over));
+            let lived = live(hear);
+            is_over.store(true, Ordering::Relaxed);
+            lived
+        })?;
     let times = std::mem::take(&mut decisions.times);
     let shortcuts = std::mem::take(&mut decisions.shortcuts);
     let (unproven, clock_stops) = (decisions.unproven, decisions.clock_stops);
@@ -304,7 +326,7 @@ fn zero_cost(
         ..settings.clone()
     };
     let kinds = Kinds::new(trainers, &free)?;
-    let mut world = World::new(recording, trainers, &kinds, &free, false)?;
+    let mut world = World::new(recording, trainers, &kinds, &free, false, Fits::Inside)?;
     let mut watch = watch("zero-cost bound", recording, hooks.progress);
     world.run(&mut Decisions::new(&free, &|| 0.0), &mut watch)?;
     Ok(world.tally.samples)

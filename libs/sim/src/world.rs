@@ -14,5 +14,6 @@ mod valuation;
 
 pub(crate) use decide::Decisions;
 pub(crate) use kinds::Kinds;
-pub(crate) use run::World;
+pub(crate) use observer::Observer;
+pub(crate) use run::{World, forecasts};
 pub(crate) use tally::{Offer, Tally};

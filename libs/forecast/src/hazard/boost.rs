@@ -112,17 +112,11 @@ const FIRST: [Stretches; STRETCHES + 1] = {
     first
 };
 
-/// Features on one core.
-const HALF: usize = FEATURES / 2;
+/// How many sums a leaf has.
+const SUMS: usize = FEATURES * LEVELS;
 
 /// Sums by feature and level.
-type Histogram = [[Sums; HALF * LEVELS]; 2];
-
-/// The places of a trial's levels in each half of a histogram.
-type Places = [[u16; HALF]; 2];
-
-/// Nothing summed up.
-static EMPTY: Histogram = [[Sums([[0.0; 4]; PAIRS]); HALF * LEVELS]; 2];
+type Histogram = [Sums; SUMS];
 
 /// A sample as the fit needs it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -277,8 +271,8 @@ fn by_age(trials: &[Trial]) -> Vec<Stretches> {
 
 struct Fit<'a> {
     trials: &'a [Trial],
-    /// By trial.
-    places: Vec<Places>,
+    /// By trial, the places of its levels in a histogram.
+    places: Vec<[u16; FEATURES]>,
     /// By feature, the levels of the trials.
     columns: [Vec<u8>; FEATURES],
     odds: Vec<Stretches>,
@@ -338,7 +332,7 @@ impl<'a> Fit<'a> {
         self.leaf.fill(0);
         let mut questions = [(0u8, u8::MAX); DEPTH];
         self.histograms.clear();
-        self.histograms.push(EMPTY);
+        self.histograms.push([Sums::default(); SUMS]);
         self.sum_up(0);
         for (depth, slot) in questions.iter_mut().enumerate() {
             let Some(question) = self.question() else {
@@ -378,16 +372,23 @@ impl<'a> Fit<'a> {
         Some(Tree { questions, leaves })
     }
 
-    /// The gradients of the trials that are seen, each half of them on a core.
+    // By itself, so that its constants stay in registers.
+    #[inline(never)]
     fn gradients(&mut self) {
-        let (trials, odds) = (self.trials, &self.odds);
-        let (front, back) = self.seen.split_at(self.seen.len() / 2);
-        let middle = back.first().map_or(0, |&at| at as usize);
-        let (before, after) = self.sums.split_at_mut(middle);
-        rayon::join(
-            || gradients(trials, odds, front, before, 0),
-            || gradients(trials, odds, back, after, middle),
-        );
+        for &at in &self.seen {
+            let at = at as usize;
+            let trial = &self.trials[at];
+            let hazards = hazards(&self.odds[at]);
+            let (at_risk, survived) = (&FIRST[trial.risk()], &FIRST[usize::from(trial.survived)]);
+            let (mut g, mut q) = ([0.0; STRETCHES], [0.0; STRETCHES]);
+            for k in 0..STRETCHES {
+                let weight = trial.weight * at_risk[k];
+                let outcome = 1.0 - survived[k];
+                g[k] = weight * (hazards[k] - outcome);
+                q[k] = weight * hazards[k] * (1.0 - hazards[k]);
+            }
+            self.sums[at] = Sums::new(&g, &q);
+        }
     }
 
     /// The places of a leaf's trials among those seen.
@@ -428,38 +429,31 @@ impl<'a> Fit<'a> {
             (above, below)
         };
         let whole = self.histograms[below];
-        self.histograms.resize(above + 1, EMPTY);
-        self.histograms[fewer] = EMPTY;
+        self.histograms.resize(above + 1, [Sums::default(); SUMS]);
+        self.histograms[fewer] = [Sums::default(); SUMS];
         self.sum_up(fewer);
         self.histograms[more] = whole;
-        let less = self.histograms[fewer];
-        let more = self.histograms[more].as_flattened_mut();
-        for (sum, less) in more.iter_mut().zip(less.as_flattened()) {
-            sum.take_off(less);
+        for at in 0..SUMS {
+            let less = self.histograms[fewer][at];
+            self.histograms[more][at].take_off(&less);
         }
     }
 
-    /// Adds up the trials of a leaf, each half of the features on a core: the sums, and their
-    /// rounding, are those of one core.
+    /// Adds up the trials of a leaf.
     fn sum_up(&mut self, leaf: usize) {
         let range = self.range(leaf);
-        let [front, back] = &mut self.histograms[leaf];
-        let (trials, places, sums) = (self.trials, &self.places, &self.sums);
-        let seen = &self.seen[range];
-        let add = |half: &mut [Sums; HALF * LEVELS], of: usize| {
-            for &at in seen {
-                let at = at as usize;
-                let (places, [a, b, c, d]) = (&places[at][of], sums[at].0);
-                match trials[at].risk().div_ceil(2) {
-                    0 => {}
-                    1 => tell(half, places, [a]),
-                    2 => tell(half, places, [a, b]),
-                    3 => tell(half, places, [a, b, c]),
-                    _ => tell(half, places, [a, b, c, d]),
-                }
+        let histogram = &mut self.histograms[leaf];
+        for &at in &self.seen[range] {
+            let at = at as usize;
+            let (places, [a, b, c, d]) = (&self.places[at], self.sums[at].0);
+            match self.trials[at].risk().div_ceil(2) {
+                0 => {}
+                1 => tell(histogram, places, [a]),
+                2 => tell(histogram, places, [a, b]),
+                3 => tell(histogram, places, [a, b, c]),
+                _ => tell(histogram, places, [a, b, c, d]),
             }
-        };
-        rayon::join(|| add(front, 0), || add(back, 1));
+        }
     }
 
     /// The question that gains most, if any gains.
@@ -468,7 +462,7 @@ impl<'a> Fit<'a> {
         for (feature, &is_falling) in FALLING.iter().enumerate() {
             let mut gains = [0.0f32; LEVELS];
             for histogram in &self.histograms {
-                let levels = &histogram.as_flattened()[feature * LEVELS..][..LEVELS];
+                let levels = &histogram[feature * LEVELS..][..LEVELS];
                 let mut whole = Sums::default();
                 for level in levels {
                     whole.add(&level.0);
@@ -495,50 +489,20 @@ impl<'a> Fit<'a> {
     }
 }
 
-/// The places of levels in each half of a histogram.
-fn places(row: &Row) -> Places {
-    let mut places = [[0; HALF]; 2];
-    for (places, row) in places.iter_mut().zip(row.chunks(HALF)) {
-        for ((place, &level), feature) in places.iter_mut().zip(row).zip(0..) {
-            *place = feature * LEVELS as u16 + u16::from(level) % LEVELS as u16;
-        }
+/// The places of levels in a histogram.
+fn places(row: &Row) -> [u16; FEATURES] {
+    let mut places = [0; FEATURES];
+    for ((place, &level), feature) in places.iter_mut().zip(row).zip(0..) {
+        *place = feature * LEVELS as u16 + u16::from(level) % LEVELS as u16;
     }
     places
 }
 
 /// Adds what is known of a trial in the first stretches to the sums of its levels.
 #[expect(clippy::indexing_slicing, reason = "a place is below their number")]
-fn tell<const N: usize>(
-    half: &mut [Sums; HALF * LEVELS],
-    places: &[u16; HALF],
-    more: [[f32; 4]; N],
-) {
+fn tell<const N: usize>(histogram: &mut Histogram, places: &[u16; FEATURES], more: [[f32; 4]; N]) {
     for &place in places {
-        half[usize::from(place) % (HALF * LEVELS)].add(&more);
-    }
-}
-
-/// The gradients of the trials `seen`, into `sums`, of which the first is of the trial `from`.
-// By itself, so that its constants stay in registers.
-#[inline(never)]
-#[expect(
-    clippy::indexing_slicing,
-    reason = "places are below lengths that are set in `Fit`"
-)]
-fn gradients(trials: &[Trial], odds: &[Stretches], seen: &[u32], sums: &mut [Sums], from: usize) {
-    for &at in seen {
-        let at = at as usize;
-        let trial = &trials[at];
-        let hazards = hazards(&odds[at]);
-        let (at_risk, survived) = (&FIRST[trial.risk()], &FIRST[usize::from(trial.survived)]);
-        let (mut g, mut q) = ([0.0; STRETCHES], [0.0; STRETCHES]);
-        for k in 0..STRETCHES {
-            let weight = trial.weight * at_risk[k];
-            let outcome = 1.0 - survived[k];
-            g[k] = weight * (hazards[k] - outcome);
-            q[k] = weight * hazards[k] * (1.0 - hazards[k]);
-        }
-        sums[at - from] = Sums::new(&g, &q);
+        histogram[usize::from(place) % SUMS].add(&more);
     }
 }
 

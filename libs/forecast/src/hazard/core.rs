@@ -194,7 +194,7 @@ impl HazardCore {
         if self.learns {
             self.sample(now_s);
             self.follow(now_s);
-            if self.fitting == Fits::Inside && self.is_fit_due(now_s) {
+            if !matches!(self.fitting, Fits::Outside) && self.is_fit_due(now_s) {
                 self.refit(now_s);
             }
         }

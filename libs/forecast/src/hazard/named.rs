@@ -131,6 +131,10 @@ impl Predictor for Hazard {
         self.core.lose(number, last_seen.unix_seconds());
     }
 
+    fn take_in(&mut self) {
+        self.flush();
+    }
+
     fn report(&self) -> Report {
         Report {
             order: Some(self.core.order()),

@@ -1,6 +1,9 @@
 //! Fitting beside the forecasting: a fit takes a second or two, and forecasts must not wait for
 //! it. What is to be fitted is taken out, fitted elsewhere, and put in between two events.
 
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+
 use super::boost::{Trial, fit, trees};
 use super::core::HazardCore;
 use super::model::Model;
@@ -27,7 +30,7 @@ impl Trees {
 }
 
 /// Where the model is fitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Default)]
 pub enum Fits {
     /// Within the step at which it is due: the same log gives the same forecasts.
     #[default]
@@ -35,6 +38,25 @@ pub enum Fits {
     /// By whoever asks for [`HazardCore::fit_task`]; until the answer is put in, the old model
     /// forecasts.
     Outside,
+    /// As inside, and whoever follows is told of each model.
+    Scout(SyncSender<Fitted>),
+    /// As inside, with the models of a scout.
+    Following(Arc<Mutex<Receiver<Fitted>>>),
+}
+
+impl Fits {
+    /// For a scout and for who follows it. Both take in the same steps, the scout on a thread of
+    /// its own and up to `ahead` models earlier: so models are fitted while something else is
+    /// done with the ones before. Nothing depends on how far the scout has come: who follows waits
+    /// for it, and fits the model itself if the scout has ended or has fitted another one.
+    #[must_use]
+    pub fn scouted(ahead: usize) -> (Self, Self) {
+        let (tell, hear) = sync_channel(ahead);
+        (
+            Self::Scout(tell),
+            Self::Following(Arc::new(Mutex::new(hear))),
+        )
+    }
 }
 
 /// A fit that is due.
@@ -100,7 +122,8 @@ impl HazardCore {
 
     /// The fit that is due, if one is and fits are made outside. Until it is put in, none is due.
     pub fn fit_task(&mut self) -> Option<FitTask> {
-        let is_due = self.fitting == Fits::Outside && self.learns && self.is_fit_due(self.now_s);
+        let is_outside = matches!(self.fitting, Fits::Outside);
+        let is_due = is_outside && self.learns && self.is_fit_due(self.now_s);
         if !is_due || self.is_fitting {
             return None;
         }
@@ -131,7 +154,17 @@ impl HazardCore {
 
     /// Fits the model to what has been seen up to now.
     pub(super) fn refit(&mut self, now_s: f64) {
-        let fitted = self.task(now_s).run();
+        let heard = match &self.fitting {
+            Fits::Following(fits) => fits.lock().ok().and_then(|fits| fits.recv().ok()),
+            _ => None,
+        };
+        let is_due = |fitted: &Fitted| fitted.now_s == now_s && fitted.ended == self.ended;
+        let fitted = heard.filter(is_due);
+        let fitted = fitted.unwrap_or_else(|| self.task(now_s).run());
+        if let Fits::Scout(tell) = &self.fitting {
+            // Nobody follows any more.
+            self.learns = tell.send(fitted.clone()).is_ok();
+        }
         self.install(Some(fitted));
     }
 

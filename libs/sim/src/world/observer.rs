@@ -5,14 +5,15 @@
 //! simulated scheduler itself expected at the time.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lacuna_forecast::{
-    AnnouncedEnds, Certainty, Hazard, HazardSettings, Hint, Hinted, Oddities, Predictor,
+    AnnouncedEnds, Certainty, Fits, Hazard, HazardSettings, Hint, Hinted, Oddities, Predictor,
 };
 use lacuna_model::{Hole, NodeId, PlannedStart, Pool, Span, Timestamp};
 
 use super::run::World;
-use crate::{Forecasting, Lookahead, OrderFound, Recording, SimError, StepRef};
+use crate::{Forecasting, Lookahead, OrderFound, Recording, Settings, SimError, StepRef};
 
 /// A hole whose end is not known.
 const UNKNOWN: f64 = f64::INFINITY;
@@ -49,18 +50,20 @@ pub(crate) struct Seen {
 }
 
 impl<'a> Observer<'a> {
-    /// Knows what a recording's past taught.
+    /// Knows what a recording's past taught; models are fitted where `fits` says.
     pub(crate) fn new(
         recording: &'a dyn Recording,
-        settings: &Forecasting,
-        lookahead: Lookahead,
-        seed: u64,
+        settings: &Settings,
+        fits: Fits,
     ) -> Result<Self, SimError> {
-        let hazard = Hazard::new(HazardSettings {
+        let (lookahead, seed) = (settings.lookahead, settings.seed);
+        let settings = &settings.forecast;
+        let mut hazard = Hazard::new(HazardSettings {
             order: settings.order.clone(),
             seed,
             ..HazardSettings::default()
         });
+        hazard.set_fits(fits);
         let nodes = recording.known_nodes() as usize;
         let mut observer = Self {
             recording,
@@ -88,6 +91,19 @@ impl<'a> Observer<'a> {
             }
         }
         Ok(observer)
+    }
+
+    /// Learns from the recording ahead of who follows, until nobody does.
+    pub(crate) fn go_ahead(mut self, is_over: &AtomicBool) -> Result<(), SimError> {
+        let mut walk = self.recording.steps()?;
+        while let Some(step) = walk.next()?
+            && !is_over.load(Ordering::Relaxed)
+        {
+            self.step(&step);
+            // Who follows forecasts after each step.
+            self.predictor.take_in();
+        }
+        Ok(())
     }
 
     /// Something happened; the first step tells of all holes that are present at the start.

@@ -1,6 +1,7 @@
 //! The loop of the replay: time advances, nodes leave and come, trainers end and begin, the
 //! planner decides, and every cost is charged.
 
+use lacuna_forecast::Fits;
 use lacuna_model::{NodeChoice, Span, Timestamp, TrainerSpec};
 use lacuna_planner::decider::Candidate;
 use lacuna_planner::objective::{Objective, Service};
@@ -49,28 +50,23 @@ pub(crate) struct World<'a> {
     second: (f64, u64),
 }
 
+/// Whether decisions need forecasts. Fairness is no sum that they could weigh.
+pub(crate) fn forecasts(settings: &Settings) -> bool {
+    settings.policy.forecasts() && settings.objective != Objective::Fair
+}
+
 impl<'a> World<'a> {
-    /// `remembers` says whether a history is wanted.
+    /// `remembers` says whether a history is wanted, `fits` where an observer's models are fitted.
     pub(crate) fn new(
         recording: &'a dyn Recording,
         trainers: &'a [TrainerSpec],
         kinds: &'a Kinds,
         settings: &'a Settings,
         remembers: bool,
+        fits: Fits,
     ) -> Result<Self, SimError> {
-        // Fairness is no sum that forecasts could weigh.
-        let forecasts = settings.policy.forecasts() && settings.objective != Objective::Fair;
-        let observer = if forecasts {
-            let (forecast, lookahead) = (&settings.forecast, settings.lookahead);
-            Some(Observer::new(
-                recording,
-                forecast,
-                lookahead,
-                settings.seed,
-            )?)
-        } else {
-            None
-        };
+        let observer = forecasts(settings).then(|| Observer::new(recording, settings, fits));
+        let observer = observer.transpose()?;
         Ok(Self {
             recording,
             trainers,
