@@ -72,7 +72,12 @@ async fn answers_sent_to_what_services_live_by_stop_nobody() {
 
     // It has come to them, and was refused.
     let control = get(&up.addresses()["control"], "/metrics").unwrap();
-    assert!(count(&control, "lacuna_bus_dead_letters_total") > 0);
+    assert!(
+        count(
+            &control,
+            "lacuna_bus_dead_letters_total{service=\"control\"}"
+        ) > 0
+    );
     // What the operator wants is kept, what a batch job wants it gets, and training goes on.
     up.lacuna(&["pause", "--reason", "to see whether it holds"])
         .unwrap();

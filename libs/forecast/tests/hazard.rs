@@ -151,8 +151,8 @@ fn who_follows_a_scout_forecasts_what_it_would_alone() {
         core.set_fits(fits);
         core
     };
-    // A scout that ends early, and one that has seen another machine.
-    for scouted in [&log[..2000], &machine(Takes::Front, 3000)] {
+    // A scout that ends early, and one that has not seen all of the beginning.
+    for scouted in [&log[..2000], &log[7..]] {
         let (tell, hear) = Fits::scouted(2);
         std::thread::scope(|scope| {
             scope.spawn(|| run(&mut make(tell), scouted));

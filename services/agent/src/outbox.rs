@@ -3,14 +3,17 @@
 //! Of each status and each report only the newest waits: the newer replaces the older, in the
 //! newer's place, so that words go out in the order in which the newest were said. What waits is
 //! bounded by nodes and by trainers that run here, however much a program says and however long the
-//! server is away.
+//! server is away. A report is said until a stream has it: no later one tells what a run that has
+//! ended did.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use lacuna_model::{NodeId, RunId, TrainerId};
-use lacuna_runtime::Context;
+use lacuna_runtime::{BusError, Context};
 use lacuna_wire::address;
 use lacuna_wire::msg::{AgentStatus, Progress};
 use tokio::sync::Notify;
@@ -54,8 +57,18 @@ struct Waiting {
     put: u64,
     words: BTreeMap<u64, (About, Word, String)>,
     places: BTreeMap<About, u64>,
+    /// The newest report of each run that has been said and is not known to be kept.
+    unkept: BTreeMap<About, u64>,
     /// A word has been taken out and is not yet with the client.
     saying: bool,
+}
+
+/// A report that has been said, and whether a stream has it.
+struct Said {
+    about: About,
+    number: u64,
+    /// What is to be said again.
+    lost: Option<(Word, String)>,
 }
 
 impl Waiting {
@@ -95,11 +108,27 @@ impl Waiting {
         (number >= RUNS).then(|| oldest.cloned()).flatten()
     }
 
-    fn take(&mut self) -> Option<(Word, String)> {
-        let (_, (about, word, correlation)) = self.words.pop_first()?;
+    fn take(&mut self) -> Option<(u64, About, Word, String)> {
+        let (number, (about, word, correlation)) = self.words.pop_first()?;
         self.places.remove(&about);
+        if matches!(word, Word::Progress(_)) {
+            self.unkept.insert(about.clone(), number);
+        }
         self.saying = true;
-        Some((word, correlation))
+        Some((number, about, word, correlation))
+    }
+
+    /// The outcome of a report: what is lost waits again, unless a newer one has been said.
+    fn settle(&mut self, said: Said) {
+        if self.unkept.get(&said.about) != Some(&said.number) {
+            return;
+        }
+        self.unkept.remove(&said.about);
+        if let Some((word, correlation)) = said.lost
+            && !self.places.contains_key(&said.about)
+        {
+            self.put(word, &correlation);
+        }
     }
 }
 
@@ -118,41 +147,70 @@ impl Outbox {
 
     /// Says what is put, for as long as this process lives.
     pub(crate) async fn say(self, ctx: Context, metrics: Metrics) {
+        let mut answers = FuturesUnordered::new();
         loop {
             // What the client holds cannot be replaced any more.
             while !ctx.bus.connected() {
                 tokio::time::sleep(AWAY).await;
             }
+            while let Some(Some(said)) = answers.next().now_or_never() {
+                self.waiting().settle(said);
+            }
             let next = self.waiting().take();
-            let Some((word, correlation)) = next else {
-                self.0.news.notified().await;
+            let Some((number, about, word, correlation)) = next else {
+                tokio::select! {
+                    () = self.0.news.notified() => {}
+                    Some(said) = answers.next() => self.waiting().settle(said),
+                }
                 continue;
             };
-            let result = match &word {
+            match word {
                 Word::Status(status) => {
                     metrics.statuses.inc();
                     let subject = address::agent(&ctx.cluster, &status.node);
-                    ctx.bus.publish(&subject, status, &correlation).await
+                    if let Err(error) = ctx.bus.publish(&subject, &status, &correlation).await {
+                        tracing::warn!(%error, "not said");
+                    }
                 }
                 Word::Progress(report) => {
                     metrics.progress.inc();
                     let subject = address::progress(&ctx.cluster, &report.trainer);
-                    ctx.bus.publish(&subject, report, &correlation).await
+                    let on_its_way = ctx.bus.store_later(&subject, &report, &correlation).await;
+                    answers.push(async move {
+                        let kept = match on_its_way {
+                            Ok(answer) => answer.wait().await,
+                            Err(error) => Err(error),
+                        };
+                        let lost = match kept {
+                            Ok(_) => None,
+                            Err(error @ (BusError::TooLarge { .. } | BusError::Denied { .. })) => {
+                                tracing::warn!(%error, "not said");
+                                None
+                            }
+                            Err(error) => {
+                                tracing::debug!(%error, "no stream has it, to be said again");
+                                tokio::time::sleep(AWAY).await;
+                                Some((Word::Progress(report), correlation))
+                            }
+                        };
+                        Said {
+                            about,
+                            number,
+                            lost,
+                        }
+                    });
                 }
-            };
-            if let Err(error) = result {
-                tracing::warn!(%error, "not said");
             }
             self.waiting().saying = false;
         }
     }
 
-    /// Waits until all that was put is with the client.
+    /// Waits until all that was put is with the client, and each report in a stream.
     pub(crate) async fn empty(&self) {
         loop {
             {
                 let waiting = self.waiting();
-                if waiting.words.is_empty() && !waiting.saying {
+                if waiting.words.is_empty() && waiting.unkept.is_empty() && !waiting.saying {
                     return;
                 }
             }
@@ -197,7 +255,7 @@ mod tests {
     }
 
     fn all(waiting: &mut Waiting) -> Vec<Word> {
-        std::iter::from_fn(|| waiting.take().map(|(word, _)| word)).collect()
+        std::iter::from_fn(|| waiting.take().map(|(_, _, word, _)| word)).collect()
     }
 
     #[test]
@@ -212,6 +270,32 @@ mod tests {
         let expected = [report("a", 1, 999.0), status(2), report("b", 1, 5.0)];
         assert_eq!(all(&mut waiting), expected);
         assert!(waiting.places.is_empty());
+    }
+
+    #[test]
+    fn a_report_that_no_stream_has_is_said_again_unless_a_newer_one_was() {
+        let mut waiting = Waiting::default();
+        let say = |waiting: &mut Waiting, samples| {
+            waiting.put(report("a", 1, samples), "");
+            let (number, about, word, correlation) = waiting.take().unwrap();
+            let lost = Some((word, correlation));
+            Said {
+                about,
+                number,
+                lost,
+            }
+        };
+        let first = say(&mut waiting, 1.0);
+        waiting.settle(first);
+        assert_eq!(all(&mut waiting), [report("a", 1, 1.0)]);
+        let (older, newer) = (say(&mut waiting, 2.0), say(&mut waiting, 3.0));
+        waiting.settle(older);
+        assert!(waiting.words.is_empty());
+        waiting.settle(Said {
+            lost: None,
+            ..newer
+        });
+        assert!(waiting.words.is_empty() && waiting.unkept.is_empty());
     }
 
     #[test]

@@ -452,7 +452,11 @@ async fn controls_that_cannot_be_read_are_waited_for() {
     let bus = connect(&nats, &cluster(), "test").await;
     let subject = address::controls(&cluster());
     // As a later release might write it.
-    let headers = [("ce-type", "lacuna.controls"), ("ce-dataversion", "9")];
+    let headers = [
+        ("ce-id", "1"),
+        ("ce-type", "lacuna.controls"),
+        ("ce-dataversion", "9"),
+    ];
     let garbage = bus.store_raw(subject.as_str(), &headers, vec![0xc1]).await;
     garbage.unwrap().wait().await.unwrap();
     snapshot(&bus).await;
@@ -468,5 +472,24 @@ async fn controls_that_cannot_be_read_are_waited_for() {
     bus.store(&subject, &controls, "").await.unwrap();
     let state = used(&bus, "read", |state| state.version == 7).await;
     assert_eq!(state.at_most, Some(3));
+    control.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn controls_that_nobody_wrote_are_a_pause_without_growth() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let subject = address::controls(&cluster());
+    let garbage = bus.store_raw(subject.as_str(), &[], vec![0xc1]).await;
+    garbage.unwrap().wait().await.unwrap();
+    snapshot(&bus).await;
+    let control = Control::start(&nats, Config::default()).await;
+    let state = used(&bus, "paused", |state| state.no_growth).await;
+    assert_eq!(state.at_most, None);
+    // Whoever looks at it resumes: the change is kept in place of what stood there.
+    let said = format!("{:?}", change(&bus, "op", ControlsChange::Resume).await);
+    let state = used(&bus, &said, |state| !state.no_growth).await;
+    let kept = bus.last(&subject).await.unwrap().unwrap();
+    assert_eq!(kept.message.version, state.version);
     control.stop().await;
 }

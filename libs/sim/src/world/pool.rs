@@ -14,6 +14,8 @@ pub(crate) struct Pool {
     places: Vec<u32>,
     /// The rank of each node; empty if no order is kept.
     ranks: Vec<u32>,
+    // Room that is used again and again.
+    order: Vec<u64>,
     sorted: Vec<(u32, Slot)>,
 }
 
@@ -25,6 +27,7 @@ impl Pool {
             nodes: Vec::new(),
             places: vec![ABSENT; nodes as usize],
             ranks: Vec::new(),
+            order: Vec::new(),
             sorted: Vec::new(),
         }
     }
@@ -48,26 +51,31 @@ impl Pool {
 
     /// Brings the slots into the order of their nodes, if one is kept.
     pub(crate) fn sort(&mut self) {
-        let Self {
-            slots,
-            nodes,
-            places,
-            ranks,
-            sorted,
-        } = self;
-        let rank = |node: &u32| ranks.get(*node as usize);
-        if ranks.is_empty() || nodes.is_sorted_by_key(rank) {
+        if self.ranks.is_empty() {
             return;
         }
-        sorted.clear();
-        sorted.extend(nodes.iter().copied().zip(slots.iter().copied()));
-        sorted.sort_unstable_by_key(|(node, _)| rank(node));
-        nodes.clear();
-        slots.clear();
-        for (at, &(node, slot)) in (0..).zip(sorted.iter()) {
-            nodes.push(node);
-            slots.push(slot);
-            if let Some(place) = places.get_mut(node as usize) {
+        // Rank and place in one number: that sorts fastest.
+        let key = |(&node, at): (&u32, u64)| {
+            let rank = *self.ranks.get(node as usize)?;
+            Some(u64::from(rank) << 32 | at)
+        };
+        self.order.clear();
+        self.order
+            .extend(self.nodes.iter().zip(0..).filter_map(key));
+        if self.order.is_sorted() {
+            return;
+        }
+        self.order.sort_unstable();
+        let places = self.order.iter().map(|key| (key & 0xFFFF_FFFF) as usize);
+        let entry = |at: usize| Some((*self.nodes.get(at)?, *self.slots.get(at)?));
+        self.sorted.clear();
+        self.sorted.extend(places.filter_map(entry));
+        self.nodes.clear();
+        self.slots.clear();
+        for (at, &(node, slot)) in (0..).zip(&self.sorted) {
+            self.nodes.push(node);
+            self.slots.push(slot);
+            if let Some(place) = self.places.get_mut(node as usize) {
                 *place = at;
             }
         }
