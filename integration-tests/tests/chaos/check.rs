@@ -301,19 +301,23 @@ impl Judge {
     }
 
     /// What the books of a trainer must have at least, and at most. Of each run the last report
-    /// before its end may be missing, and what the server may have lost.
+    /// before its end may be missing, and what the server may have lost. Of a run whose end nobody
+    /// said (the server was away, and a later run was said next) nothing is due: it may have ended
+    /// long before that one began, and what it did after its end does not count.
     fn standing(&self, trainer: &str) -> (f64, f64) {
         let (mut least, mut most) = (0.0, 0.0);
         for (run, reports) in self.reports.get(trainer).into_iter().flatten() {
             let next = (trainer.to_owned(), run + 1)..=(trainer.to_owned(), u64::MAX);
-            let end = self.begun.range(next).next().map(|(_, since)| *since);
+            let following = self.begun.range(next).next();
+            let unsaid = following.is_some_and(|((_, later), _)| *later != run + 1);
+            let end = following.map(|(_, since)| *since);
             let lost = |heard: f64| {
                 let shaken = |s: &f64| (heard..heard + AT_RISK_S).contains(s);
                 self.shaken.iter().any(shaken)
             };
             let mut due: Vec<f64> = reports
                 .iter()
-                .filter(|r| end.is_none_or(|end| r.until <= end) && !lost(r.heard))
+                .filter(|r| end.is_none_or(|end| r.until <= end) && !unsaid && !lost(r.heard))
                 .map(|r| r.samples)
                 .collect();
             due.sort_by(f64::total_cmp);
