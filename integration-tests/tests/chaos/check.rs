@@ -301,9 +301,9 @@ impl Judge {
     }
 
     /// What the books of a trainer must have at least, and at most. Of each run the last report
-    /// before its end may be missing, and what the server may have lost. Of a run whose end nobody
-    /// said (the server was away, and a later run was said next) nothing is due: it may have ended
-    /// long before that one began, and what it did after its end does not count.
+    /// before its end may be missing, and what the server may have lost. A run whose end was not heard
+    /// (the server was away, and the next run heard is a later one) has nothing due. It may have
+    /// ended long before that later run began, and work after its end does not count.
     fn standing(&self, trainer: &str) -> (f64, f64) {
         let (mut least, mut most) = (0.0, 0.0);
         for (run, reports) in self.reports.get(trainer).into_iter().flatten() {

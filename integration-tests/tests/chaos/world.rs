@@ -28,7 +28,7 @@ use super::workload::{State, Workload};
 pub(super) const LED: [&str; 4] = ["ingest", "forecast", "planner", "control"];
 pub(super) const TRAINERS: usize = 3;
 
-/// If all is in order only after so long, seconds, what it was waited for is told.
+/// A recovery longer than this, seconds, prints what it waited for.
 const SLOW_S: f64 = 5.0;
 
 /// One process, started again when it ends, as a supervisor does.

@@ -1,5 +1,5 @@
-//! A request names the subject of its answer: whoever may read a stream can have what it holds
-//! sent to any subject, and stored there. That stops nobody.
+//! A JetStream request names the subject of its answer. A reader of a stream can so have its
+//! messages stored on any subject. No service stops because of that.
 
 use std::time::Duration;
 
@@ -25,18 +25,7 @@ async fn answers_sent_to_what_services_live_by_stop_nobody() {
         .unwrap();
     let data = dir.path().join("data");
     let up = Up::start(&data, &[], &[]).await;
-    let trainer = dir.path().join("t.toml");
-    std::fs::write(
-        &trainer,
-        "[[trainer]]\nname = \"t\"\nlauncher = \"simulated\"\nsamples = 2400.0\nmin_nodes = 1\n\
-         max_nodes = 4\nscaling = { nodes = [1, 4], samples_per_s = [50.0, 200.0] }\n\
-         rescale = { up = \"1s\", down = \"1s\" }\n",
-    )
-    .unwrap();
-    up.lacuna(&["events", "publish", "node.idle", "n1", "n2", "n3", "n4"])
-        .unwrap();
-    up.lacuna(&["submit", &trainer.display().to_string()])
-        .unwrap();
+    up.train(2400);
     until("the trainer trains", || phase(&up, "t").contains("active")).await;
 
     // The page may read the state of the trainers.

@@ -68,6 +68,22 @@ impl Up {
         lacuna(args, &[("LACUNA_DATA_DIR", dir.as_str())])
     }
 
+    /// Makes four nodes idle, and submits trainer `t` with so many samples.
+    pub(crate) fn train(&self, samples: u32) {
+        let file = self.dir.join("t.toml");
+        let text = format!(
+            "[[trainer]]\nname = \"t\"\nlauncher = \"simulated\"\nsamples = {samples}.0\n\
+             min_nodes = 1\nmax_nodes = 4\n\
+             scaling = {{ nodes = [1, 4], samples_per_s = [50.0, 200.0] }}\n\
+             rescale = {{ up = \"1s\", down = \"1s\" }}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        self.lacuna(&["events", "publish", "node.idle", "n1", "n2", "n3", "n4"])
+            .unwrap();
+        self.lacuna(&["submit", &file.display().to_string()])
+            .unwrap();
+    }
+
     /// What a service, or nats, has logged.
     pub(crate) fn log(&self, name: &str) -> String {
         let path = self.dir.join("logs").join(format!("{name}.log"));
@@ -125,18 +141,7 @@ async fn a_trainer_trains_to_its_end_with_keys_and_nobody_is_refused() {
         .unwrap();
     let data = dir.path().join("data");
     let up = Up::start(&data, &[], &[]).await;
-    let trainer = dir.path().join("t.toml");
-    std::fs::write(
-        &trainer,
-        "[[trainer]]\nname = \"t\"\nlauncher = \"simulated\"\nsamples = 600.0\nmin_nodes = 1\n\
-         max_nodes = 4\nscaling = { nodes = [1, 4], samples_per_s = [50.0, 200.0] }\n\
-         rescale = { up = \"1s\", down = \"1s\" }\n",
-    )
-    .unwrap();
-    let trainer = trainer.display().to_string();
-    up.lacuna(&["events", "publish", "node.idle", "n1", "n2", "n3", "n4"])
-        .unwrap();
-    up.lacuna(&["submit", &trainer]).unwrap();
+    up.train(600);
     until("the trainer has ended", || phase(&up, "t").contains("done")).await;
     // All that people look at.
     for look in [

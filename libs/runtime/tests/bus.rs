@@ -20,6 +20,13 @@ use lacuna_wire::msg::{Clock, LeaseRecord, Pace, Reply, Request, Settled};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+/// Headers of a tick that a newer release has written.
+const NEWER: [(&str, &str); 3] = [
+    ("ce-id", "1"),
+    ("ce-type", "lacuna.clock"),
+    ("ce-dataversion", "99"),
+];
+
 const WAIT: Duration = Duration::from_secs(20);
 
 fn cluster() -> ClusterId {
@@ -261,12 +268,7 @@ async fn what_is_not_understood_becomes_a_dead_letter() {
         .follow(&address::dead_all(&cluster()), Start::All)
         .await
         .unwrap();
-    let headers = [
-        ("ce-id", "1"),
-        ("ce-type", "lacuna.clock"),
-        ("ce-dataversion", "99"),
-    ];
-    let raw = bus.store_raw(clock.as_str(), &headers, vec![1, 2, 3]).await;
+    let raw = bus.store_raw(clock.as_str(), &NEWER, vec![1, 2, 3]).await;
     raw.unwrap().wait().await.unwrap();
     let letter = next(&mut dead).await.message;
     assert_eq!(letter.subject, "lacuna.v1.c.state.clock");
@@ -299,12 +301,7 @@ async fn what_cannot_be_understood_has_a_number_and_is_written_over() {
     let found = bus.newest(&clock).await.unwrap().understood().unwrap();
     assert_eq!(found.message.step, 1);
     // What a newer release has written stays.
-    let headers = [
-        ("ce-id", "1"),
-        ("ce-type", "lacuna.clock"),
-        ("ce-dataversion", "99"),
-    ];
-    let raw = bus.store_raw(clock.as_str(), &headers, vec![1, 2, 3]).await;
+    let raw = bus.store_raw(clock.as_str(), &NEWER, vec![1, 2, 3]).await;
     raw.unwrap().wait().await.unwrap();
     let newer = bus.newest(&clock).await.unwrap_err();
     assert!(matches!(newer, BusError::Decode { .. }), "{newer}");

@@ -11,9 +11,7 @@ use lacuna_model::{
     Controls, ControlsChange, Pause, Span, Timestamp, UseLimit, UseState, WithheldBy,
 };
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::{
-    Bus, BusError, Context, HealthCheck, Newest, Received, ServiceError, Stopwatch,
-};
+use lacuna_runtime::{Bus, BusError, Context, HealthCheck, Newest, ServiceError, Stopwatch};
 use lacuna_trainer::book::Use;
 use lacuna_trainer::controls::{self, Rules, Wanted};
 use lacuna_wire::address;
@@ -68,10 +66,11 @@ impl Desk {
                 () = tokio::time::sleep(AGAIN) => {}
             }
         };
-        let (controls, sequence) = match found {
-            Newest::Understood(found) => (found.message, found.sequence),
-            Newest::Nothing => (Controls::default(), 0),
-            Newest::Unreadable { sequence } => (lost(wall()), sequence),
+        let sequence = found.sequence();
+        let controls = match found {
+            Newest::Understood(found) => found.message,
+            Newest::Nothing => Controls::default(),
+            Newest::Unreadable { .. } => lost(wall()),
         };
         tracing::info!(version = controls.version, "controls read");
         let local = TimeZone::system();
@@ -131,10 +130,7 @@ impl Desk {
                 Ok(Newest::Understood(found)) if found.message.version >= next.version => {
                     self.adopt(found.message, found.sequence);
                 }
-                Ok(
-                    Newest::Understood(Received { sequence, .. }) | Newest::Unreadable { sequence },
-                ) => self.sequence = sequence,
-                Ok(Newest::Nothing) => self.sequence = 0,
+                Ok(found) => self.sequence = found.sequence(),
                 Err(error) => unkept = error.to_string(),
             }
         }
@@ -163,11 +159,9 @@ impl Desk {
 
     async fn compare(&mut self) -> Result<(), BusError> {
         let subject = address::controls(self.bus.cluster());
-        let (found, sequence) = match self.bus.newest(&subject).await? {
-            Newest::Understood(found) => (Some(found.message), found.sequence),
-            Newest::Nothing => (None, 0),
-            Newest::Unreadable { sequence } => (None, sequence),
-        };
+        let newest = self.bus.newest(&subject).await?;
+        let sequence = newest.sequence();
+        let found = newest.understood().map(|found| found.message);
         let version = found.as_ref().map_or(0, |controls| controls.version);
         let mine = self.controls().version;
         if let Some(controls) = found

@@ -8,7 +8,7 @@
 //! work: the server has lost its newest writes, and shows what was before.
 
 use lacuna_model::NodeEvent;
-use lacuna_runtime::{Bus, BusError, Newest, Received, ServiceError, Superseded};
+use lacuna_runtime::{Bus, BusError, Received, ServiceError, Superseded};
 use lacuna_wire::address;
 
 /// Writes snapshots, and watches that nobody else does.
@@ -34,11 +34,7 @@ impl Writer {
             .bus
             .newest(&address::snapshot(self.bus.cluster()))
             .await?;
-        self.newest = match &newest {
-            Newest::Nothing => 0,
-            Newest::Understood(last) => last.sequence,
-            Newest::Unreadable { sequence } => *sequence,
-        };
+        self.newest = newest.sequence();
         Ok(newest.understood())
     }
 

@@ -38,7 +38,7 @@ pub enum Fits {
     /// By whoever asks for [`HazardCore::fit_task`]; until the answer is put in, the old model
     /// forecasts.
     Outside,
-    /// As inside, and whoever follows is told of each model.
+    /// As inside; each model is also sent to the follower.
     Scout(SyncSender<Fitted>),
     /// As inside, with the models of a scout.
     Following(Arc<Mutex<Receiver<Fitted>>>),
@@ -162,7 +162,7 @@ impl HazardCore {
         let fitted = heard.filter(is_due);
         let fitted = fitted.unwrap_or_else(|| self.task(now_s).run());
         if let Fits::Scout(tell) = &self.fitting {
-            // Nobody follows any more.
+            // The follower has ended.
             self.learns = tell.send(fitted.clone()).is_ok();
         }
         self.install(Some(fitted));

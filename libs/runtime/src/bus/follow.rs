@@ -84,6 +84,18 @@ impl<T> Newest<T> {
     }
 }
 
+impl<M> Newest<Received<M>> {
+    /// Its sequence number in the stream, 0 for none: the next write goes after it.
+    #[must_use]
+    pub const fn sequence(&self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Understood(found) => found.sequence,
+            Self::Unreadable { sequence } => *sequence,
+        }
+    }
+}
+
 /// The messages of a subject in a stream, in order.
 #[derive(Debug)]
 pub struct Follow<M> {
@@ -169,8 +181,8 @@ impl Bus {
     /// What stands on a subject, with the number that [`Bus::store_after`] wants to know.
     ///
     /// # Errors
-    /// As [`Bus::last`], and [`BusError::Decode`] for what a newer release has written: nobody
-    /// may write over that.
+    /// As [`Bus::last`], and [`BusError::Decode`] for what a newer release has written. That must
+    /// not be overwritten.
     pub async fn newest<M: Message>(
         &self,
         subject: &Subject<M>,
