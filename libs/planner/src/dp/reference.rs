@@ -1,5 +1,9 @@
 //! The plain dynamic programme and brute force: slow, short and independent of the fast way.
 //! They judge it in tests and in `--verify`.
+#![expect(
+    clippy::indexing_slicing,
+    reason = "each row has a choice for every number of nodes, and what is taken lowers the number"
+)]
 
 use crate::{Problem, Sizes};
 
@@ -39,7 +43,7 @@ fn solve_limited(problem: &Problem, limit: Option<u32>) -> Option<Sizes> {
         .iter()
         .rev()
         .map(|choice| {
-            let n = choice.get(left).copied().unwrap_or(0);
+            let n = choice[left];
             left -= n as usize;
             n
         })

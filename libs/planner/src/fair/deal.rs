@@ -1,5 +1,10 @@
 //! Who gets the nodes that remain above the water level (step 3).
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "each row of choices is as wide as the nodes that are left at most"
+)]
+
 use std::cmp::Ordering;
 
 use super::profile::{Profile, Score};
@@ -75,7 +80,7 @@ pub(super) fn deal(profiles: &[Profile], base: &[u32], nodes: u32) -> Vec<u32> {
         .zip(base)
         .rev()
         .map(|(taken, &from)| {
-            let n = taken.get(left).copied().unwrap_or(0);
+            let n = taken[left];
             left -= n as usize;
             from + n
         })

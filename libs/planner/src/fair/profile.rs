@@ -1,5 +1,10 @@
 //! What one user gets out of any number of nodes (step 1).
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "each row of choices has a place for every number of nodes up to its end"
+)]
+
 use std::cmp::Ordering;
 
 use crate::{Item, Problem};
@@ -154,7 +159,7 @@ impl Profile {
             .rev()
             .map(|taken| {
                 left = left.min(taken.len().saturating_sub(1));
-                let n = taken.get(left).copied().unwrap_or(0);
+                let n = taken[left];
                 left -= n as usize;
                 n
             })
