@@ -122,7 +122,9 @@ class Bed:
             shutil.copy2(file, state / "hooks" / file.name)
         (state / "etc/slurm.conf").write_text(self.layout.slurm_conf())
         shutil.copy2(HERE / "lacuna.toml", state / "conf/lacuna.toml")
-        shutil.copy2(HERE / "nats.conf", state / "conf/nats.conf")
+        conf = [state / "bin/lacuna", "config", "nats-server", "--store", "/var/lib/lacuna/nats"]
+        conf += ["--listen", "0.0.0.0:4222", "--monitor", "127.0.0.1:8222"]
+        (state / "conf/nats.conf").write_text(run(*map(str, conf)).stdout)
         (state / "conf/hook.conf").write_text(f"nats={self.layout.address(0)}:4222\n")
         (state / "compose.json").write_text(json.dumps(self.layout.compose(), indent=1))
         (state / "layout.json").write_text(json.dumps(vars(self.layout)))

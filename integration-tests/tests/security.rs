@@ -6,4 +6,5 @@ mod connections;
 mod forbidden;
 mod replies;
 mod secrets;
+mod synced;
 mod whole;

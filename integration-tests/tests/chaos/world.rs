@@ -136,7 +136,9 @@ impl World {
         nats.stop();
         let conf = dir.join("nats/nats.conf");
         let text = std::fs::read_to_string(&conf).unwrap();
-        std::fs::write(&conf, format!("{text}write_deadline: \"2s\"\n")).unwrap();
+        let (deadline, short) = ("write_deadline: \"10s\"", "write_deadline: \"2s\"");
+        assert!(text.contains(deadline), "{text}");
+        std::fs::write(&conf, text.replace(deadline, short)).unwrap();
         nats.restart().unwrap();
         let config = config(&dir, &nats.url());
         let path = dir.join("lacuna.toml");

@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 use lacuna_model::{ClusterId, Span};
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::{Registry, expose};
+use lacuna_runtime::nats_conf::{NatsConf, ServerKeys};
 use lacuna_runtime::{Bus, BusError, Health};
 
 use crate::support::count;
@@ -201,18 +202,18 @@ impl Drop for Bed {
 }
 
 fn spawn(dir: &Path, port: u16) -> Child {
-    let keys = dir.join("keys");
-    let text = format!(
-        "listen: \"127.0.0.1:{port}\"\nlog_file: {:?}\nmax_payload: 8MB\n\
-         jetstream {{ store_dir: {:?} }}\ninclude \"keys/server/lacuna-accounts.conf\"\n\
-         tls {{ cert_file: {:?}, key_file: {:?} }}\n",
-        dir.join("nats.log"),
-        dir.join("jetstream"),
-        keys.join("server/server.pem"),
-        keys.join("server/server-key.pem"),
-    );
+    let conf = NatsConf {
+        listen: format!("127.0.0.1:{port}"),
+        monitor: None,
+        store: dir.join("jetstream"),
+        log: Some(dir.join("nats.log")),
+        keys: Some(ServerKeys {
+            include: PathBuf::from("keys/server"),
+            folder: dir.join("keys/server"),
+        }),
+    };
     let path = dir.join("nats.conf");
-    std::fs::write(&path, text).unwrap();
+    std::fs::write(&path, conf.text()).unwrap();
     Command::new(lacuna_runtime::nats_server::find().unwrap())
         .arg("-c")
         .arg(path)

@@ -61,6 +61,7 @@ pub mod identity;
 pub mod leader;
 mod memory;
 pub mod metrics;
+pub mod nats_conf;
 pub mod nats_server;
 pub mod process;
 pub mod secret;

@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::clock::Stopwatch;
+use crate::nats_conf::NatsConf;
 
 /// Environment variable that names the program.
 pub const VARIABLE: &str = "LACUNA_NATS_SERVER";
@@ -137,7 +138,7 @@ impl NatsServer {
             })?;
             let path = dir.join("nats.conf");
             let mut file = std::fs::File::create(&path).map_err(write(&path))?;
-            file.write_all(configuration(dir, chosen).as_bytes())
+            file.write_all(configuration(dir, chosen).text().as_bytes())
                 .map_err(write(&path))?;
             let mut server = Self {
                 program: program.to_owned(),
@@ -282,15 +283,14 @@ fn free_port() -> std::io::Result<u16> {
         .map(|a| a.port())
 }
 
-/// JetStream in files, every write synced but in streams that ask otherwise.
-fn configuration(dir: &Path, port: u16) -> String {
-    let dir = dir.display().to_string().replace('\\', "/");
-    format!(
-        "host: \"127.0.0.1\"\nport: {port}\nlog_file: \"{dir}/{LOG}\"\n\
-         max_payload: 8MB\nmax_pending: 256MB\n\
-         jetstream {{\n  store_dir: \"{dir}/jetstream\"\n  sync_interval: always\n  \
-         max_memory_store: 256MB\n  max_file_store: 8GB\n}}\n"
-    )
+fn configuration(dir: &Path, port: u16) -> NatsConf {
+    NatsConf {
+        listen: format!("127.0.0.1:{port}"),
+        monitor: None,
+        store: dir.join("jetstream"),
+        log: Some(dir.join(LOG)),
+        keys: None,
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use clap::Subcommand;
 
 use lacuna_planner::objective::Objective;
 use lacuna_runtime::config::Config;
+use lacuna_runtime::nats_conf::{NatsConf, ServerKeys};
 
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg};
@@ -30,6 +31,29 @@ pub(crate) enum ConfigCommand {
     /// Print a complete file with every key at its default
     #[command(after_help = "Example:\n  lacuna config example > lacuna.toml")]
     Example,
+    /// Print a configuration of nats-server that keeps what it acknowledges
+    #[command(after_help = "\
+Examples:
+  lacuna config nats-server --store /var/lib/nats > nats.conf
+  lacuna config nats-server --store /data --listen 0.0.0.0:4222 --keys /etc/nats/keys
+
+nats-server finds what it includes from the folder of its configuration: of --keys the last name
+alone is taken for that, so the folder of keys (the folder `server` of `lacuna keys`) lies, or is
+mounted, beside the configuration.")]
+    NatsServer {
+        /// The folder of what it keeps
+        #[arg(long, value_name = "DIR")]
+        store: PathBuf,
+        /// Where clients reach it
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4222")]
+        listen: String,
+        /// Where its health and statistics are served, without a password
+        #[arg(long, value_name = "ADDRESS")]
+        monitor: Option<String>,
+        /// The folder `server` of `lacuna keys`; without it anybody who reaches it may do anything
+        #[arg(long, value_name = "DIR")]
+        keys: Option<PathBuf>,
+    },
 }
 
 /// Reads a file, or the defaults.
@@ -69,6 +93,25 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
             }
         }
         ConfigCommand::Print { file } => output::print(&text(&load(file.as_ref())?)?),
+        ConfigCommand::NatsServer {
+            store,
+            listen,
+            monitor,
+            keys,
+        } => {
+            let keys = keys.as_ref().map(|folder| ServerKeys {
+                include: folder.file_name().map(PathBuf::from).unwrap_or_default(),
+                folder: folder.clone(),
+            });
+            let conf = NatsConf {
+                listen: listen.clone(),
+                monitor: monitor.clone(),
+                store: store.clone(),
+                log: None,
+                keys,
+            };
+            output::print(conf.text().trim_end())
+        }
         ConfigCommand::Example => {
             let head = "\
 # Lacuna: one file for all services. Every key is at its default; leave out what you do not
@@ -88,7 +131,32 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    #[test]
+    fn the_containers_server_is_configured_as_every_other() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let deployed = std::fs::read_to_string(root.join("deploy/nats.conf")).unwrap();
+        let command = "config nats-server --store /data --listen 0.0.0.0:4222 \
+                       --monitor 0.0.0.0:8222 --keys /etc/nats/keys";
+        let conf = NatsConf {
+            listen: "0.0.0.0:4222".to_owned(),
+            monitor: Some("0.0.0.0:8222".to_owned()),
+            store: "/data".into(),
+            log: None,
+            keys: Some(ServerKeys {
+                include: "keys".into(),
+                folder: "/etc/nats/keys".into(),
+            }),
+        };
+        let wanted = conf.text();
+        assert_eq!(
+            deployed, wanted,
+            "make it anew: lacuna {command} > deploy/nats.conf"
+        );
+    }
 
     #[test]
     fn a_wrong_file_is_refused_with_line_and_key() {

@@ -200,7 +200,7 @@ impl Family {
             news: sender.clone(),
             logs: data_dir.join("logs"),
         };
-        let server = keys.as_ref().map_or("", |keys| keys.server.as_str());
+        let server = keys.as_ref().map(|keys| keys.server.clone());
         let conf = nats::write_config(&data_dir, port, server)?;
         let nats_args = vec!["-c".to_owned(), conf.display().to_string()];
         let log = nursery.add("nats", nats_server.clone(), nats_args, stop_nats.clone())?;

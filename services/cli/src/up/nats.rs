@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use lacuna_runtime::nats_conf::{NatsConf, ServerKeys};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
@@ -13,24 +14,24 @@ use crate::error::{CliError, Exit, Result, file_error};
 /// under 1,000 events/s for a minute to 840 MiB resident without this, to 290 MiB with 300 MiB.
 pub(crate) const ENVIRONMENT: [(&str, &str); 1] = [("GOMEMLIMIT", "384MiB")];
 
-/// Writes the server's configuration; the server listens on the loopback interface only. `keys`
-/// is what it says of users and certificates.
+/// Writes the server's configuration; the server listens on the loopback interface only.
 ///
 /// # Errors
 /// The directory cannot be written.
-pub(crate) fn write_config(data_dir: &Path, port: u16, keys: &str) -> Result<PathBuf> {
+pub(crate) fn write_config(
+    data_dir: &Path,
+    port: u16,
+    keys: Option<ServerKeys>,
+) -> Result<PathBuf> {
     let path = data_dir.join("nats.conf");
-    let store = data_dir.join("jetstream");
-    let text = format!(
-        "# Written by `lacuna up`.\n\
-         listen: \"127.0.0.1:{port}\"\n\
-         server_name: lacuna\n\
-         # A snapshot of a big machine and a list of a thousand trainers exceed the default of 1 MB.\n\
-         max_payload: 8MB\n\
-         write_deadline: \"10s\"\n\
-         jetstream {{\n  store_dir: {store:?}\n  max_memory_store: 256MB\n  max_file_store: 4GB\n}}\n{keys}"
-    );
-    std::fs::write(&path, text).map_err(|e| file_error("write", &path, &e))?;
+    let conf = NatsConf {
+        listen: format!("127.0.0.1:{port}"),
+        monitor: None,
+        store: data_dir.join("jetstream"),
+        log: None,
+        keys,
+    };
+    std::fs::write(&path, conf.text()).map_err(|e| file_error("write", &path, &e))?;
     Ok(path)
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::ClusterId;
+use lacuna_runtime::nats_conf::ServerKeys;
 use lacuna_wire::access::{Holder, Role};
 
 use super::book::Keys;
@@ -19,8 +20,8 @@ pub(crate) struct Prepared {
     pub(crate) operator: PathBuf,
     /// What they are called.
     pub(crate) user: String,
-    /// What is to be added to the configuration of nats-server.
-    pub(crate) server: String,
+    /// What nats-server reads.
+    pub(crate) server: ServerKeys,
 }
 
 /// Makes what is missing in this folder for one cluster at this address; an identity that has
@@ -50,15 +51,10 @@ pub(crate) fn prepare(dir: &Path, cluster: &ClusterId, url: &str, user: &str) ->
         found.insert(entry.user, entry.file);
     }
     keys.save()?;
-    let from = dir.join(accounts::SERVER);
-    let server = format!(
-        "include {:?}\ntls {{\n  cert_file: {:?}\n  key_file: {:?}\n}}\n",
-        Path::new("keys")
-            .join(accounts::SERVER)
-            .join(accounts::FILE),
-        from.join("server.pem"),
-        from.join("server-key.pem"),
-    );
+    let server = ServerKeys {
+        include: Path::new("keys").join(accounts::SERVER),
+        folder: dir.join(accounts::SERVER),
+    };
     let user = operator.user;
     let operator = found.remove(&user).unwrap_or_default();
     Ok(Prepared {
