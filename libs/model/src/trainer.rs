@@ -99,6 +99,27 @@ impl Elastic {
 }
 
 impl Launch {
+    fn bytes(&self) -> usize {
+        let Self::Command {
+            program,
+            args,
+            env,
+            checkpoint_dir,
+            family,
+            profile: _,
+            elastic: _,
+        } = self
+        else {
+            return 0;
+        };
+        let args = args.iter().map(|arg| arg.len() + size_of::<String>());
+        let env = env
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 2 * size_of::<String>());
+        let rest = [checkpoint_dir, family].into_iter().flatten();
+        program.len() + args.chain(env).sum::<usize>() + rest.map(String::len).sum::<usize>()
+    }
+
     /// Whether torchrun brings its workers together.
     #[must_use]
     pub const fn by_torchrun(&self) -> bool {
@@ -208,6 +229,18 @@ pub enum SpecError {
         /// What was given.
         value: f64,
     },
+    /// It is too long to be kept, and to be sent to each of its nodes.
+    #[error(
+        "trainer {id}: it is {bytes} bytes long, {most} are allowed: let its program read from a \
+         file what is long, or measure fewer points of its curve",
+        most = TrainerSpec::MOST_BYTES
+    )]
+    TooLong {
+        /// Which trainer.
+        id: TrainerId,
+        /// How long it is.
+        bytes: usize,
+    },
     /// The curve itself is unusable.
     #[error("trainer {id}: {source}")]
     Curve {
@@ -223,6 +256,9 @@ impl TrainerSpec {
     /// tables by nodes, so that a larger number would cost memory alone.
     pub const MOST_NODES: u32 = 262_144;
 
+    /// The most bytes of its texts and curves.
+    pub const MOST_BYTES: usize = 64 << 10;
+
     /// Checks what the types do not say.
     ///
     /// # Errors
@@ -236,6 +272,10 @@ impl TrainerSpec {
                 min: self.min_nodes,
                 max: self.max_nodes,
             });
+        }
+        let bytes = self.bytes();
+        if bytes > Self::MOST_BYTES {
+            return Err(SpecError::TooLong { id: id(), bytes });
         }
         let objective_end = self
             .objective
@@ -269,6 +309,14 @@ impl TrainerSpec {
             }
         }
         Ok(())
+    }
+
+    /// How long its texts and curves are, bytes: what its submitter may choose freely.
+    fn bytes(&self) -> usize {
+        let curves = std::iter::once(&self.throughput).chain(&self.objective);
+        let curves: usize = curves.map(|curve| size_of_val(curve.points())).sum();
+        let owner = self.owner.as_ref().map_or(0, String::len);
+        curves + owner + self.id.as_str().len() + self.launch.bytes()
     }
 
     /// The curve that the planner maximises.
@@ -399,6 +447,35 @@ mod tests {
         assert_eq!(of(most).check(), Ok(()));
         let error = of(most + 1).check().unwrap_err().to_string();
         assert!(error.ends_with("max_nodes <= 262144"), "{error}");
+    }
+
+    #[test]
+    fn what_is_too_long_to_be_kept_is_refused() {
+        let of = |args: Vec<String>| TrainerSpec {
+            launch: Launch::Command {
+                program: "train".to_owned(),
+                args,
+                env: BTreeMap::new(),
+                checkpoint_dir: None,
+                profile: false,
+                family: None,
+                elastic: Elastic::Restart,
+            },
+            ..spec(None)
+        };
+        let most = TrainerSpec::MOST_BYTES;
+        assert_eq!(of(vec!["x".repeat(most - 100)]).check(), Ok(()));
+        // One long text, or many empty ones.
+        for args in [vec!["x".repeat(most)], vec![String::new(); most / 16]] {
+            let error = of(args).check().unwrap_err().to_string();
+            assert!(error.contains("65536 are allowed"), "{error}");
+        }
+        let long = ScalingCurve::new((1..=5_000).map(|n| (n, f64::from(n)))).unwrap();
+        let long = TrainerSpec {
+            throughput: long,
+            ..spec(None)
+        };
+        assert!(matches!(long.check(), Err(SpecError::TooLong { .. })));
     }
 
     #[test]
