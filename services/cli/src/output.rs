@@ -19,11 +19,34 @@ pub(crate) struct JsonArg {
     pub(crate) json: bool,
 }
 
-/// Writes text to standard output. A reader that has gone away (`| head`) is no error.
+/// Without characters that command a terminal, or turn the direction of what follows: a result may
+/// hold what anybody has said. Lines and tabs stay.
+#[must_use]
+pub(crate) fn plain(text: &str) -> String {
+    let odd = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\t'))
+            || matches!(
+                c,
+                '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            )
+    };
+    text.replace(odd, "\u{fffd}")
+}
+
+/// Writes text to standard output, as [`plain`] gives it. A reader that has gone away (`| head`) is
+/// no error.
 ///
 /// # Errors
 /// Any other failure to write, such as a full disk behind a redirection.
 pub(crate) fn print(text: &str) -> Result<()> {
+    print_raw(&plain(text))
+}
+
+/// Writes text to standard output as it is.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn print_raw(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out
         .write_all(text.as_bytes())
@@ -136,6 +159,13 @@ pub(crate) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_have_said_commands_no_terminal() {
+        let said = "done\u{1b}]0;x\u{7}\t\u{9b}2J\u{202e}\r\nnext";
+        let kept = "done\u{fffd}]0;x\u{fffd}\t\u{fffd}2J\u{fffd}\u{fffd}\nnext";
+        assert_eq!(plain(said), kept);
+    }
 
     #[test]
     fn times_are_iso_and_round_trip() {

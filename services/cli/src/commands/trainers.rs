@@ -69,6 +69,9 @@ pub(crate) struct LogsArgs {
     /// How many lines
     #[arg(long, short = 'n', default_value_t = 20)]
     lines: u32,
+    /// As the program wrote it, with what commands a terminal
+    #[arg(long, conflicts_with = "json")]
+    raw: bool,
     #[command(flatten)]
     json: JsonArg,
     #[command(flatten)]
@@ -177,6 +180,7 @@ pub(crate) async fn logs(args: LogsArgs) -> Result<()> {
             eprintln!("lacuna: {} has written nothing", args.trainer);
             Ok(())
         }
+        Reply::Logs { lines } if args.raw => output::print_raw(&lines.join("\n")),
         Reply::Logs { lines } => output::print(&lines.join("\n")),
         other => Err(unexpected(other)),
     }
