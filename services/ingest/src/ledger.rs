@@ -1,6 +1,7 @@
 //! The ledger: takes what happened, refuses what cannot be, numbers the rest without gaps.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 
 use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, NodeState, Span, Timestamp};
 use lacuna_timeline::{PoolKeeper, RESTART_JUMP, UnknownNodes};
@@ -69,8 +70,11 @@ impl Refusal {
 pub struct Ledger {
     pub(crate) keeper: PoolKeeper,
     nodes: UnknownNodes,
-    seen: HashSet<String>,
-    order: VecDeque<String>,
+    /// Ids of events with their sources, as a hash with a key of this process: an id may be as long
+    /// as its sender likes.
+    seen: HashSet<u64>,
+    order: VecDeque<u64>,
+    key: RandomState,
     window: usize,
     max_ahead: Span,
     /// The moment of the snapshot that a restart took back in, if any event had come before it.
@@ -90,6 +94,7 @@ impl Ledger {
             nodes,
             seen: HashSet::new(),
             order: VecDeque::new(),
+            key: RandomState::new(),
             window,
             max_ahead,
             restored: None,
@@ -248,7 +253,7 @@ impl Ledger {
     ) -> Result<Vec<NodeEvent>, Refusal> {
         let id = event.id.as_ref().map(|id| {
             let source = event.source.as_deref().unwrap_or_default();
-            format!("{source}\u{0}{id}")
+            self.key.hash_one((source, id))
         });
         if let (Some(key), Some(id)) = (&id, &event.id)
             && self.seen.contains(key)
@@ -368,13 +373,13 @@ impl Ledger {
         event
     }
 
-    fn remember(&mut self, key: String) {
+    fn remember(&mut self, key: u64) {
         if self.order.len() >= self.window
             && let Some(oldest) = self.order.pop_front()
         {
             self.seen.remove(&oldest);
         }
-        self.order.push_back(key.clone());
+        self.order.push_back(key);
         self.seen.insert(key);
     }
 }
