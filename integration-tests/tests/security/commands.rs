@@ -25,6 +25,11 @@ impl Agent {
         let add = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];
         bed.keys(&[&add[..], &["--cluster", "main"]].concat()).await;
         let control = bed.connect("control").await;
+        let mut statuses = control
+            .bus
+            .subscribe(&address::agents(&bed.id))
+            .await
+            .unwrap();
         let log = File::create(bed.dir.path().join("agent.log")).unwrap();
         let config = bed.dir.path().join("agent.toml");
         let work = bed.dir.path().join("work");
@@ -47,11 +52,10 @@ impl Agent {
             control,
         };
         until("the agent is ready", || agent.log().contains("ready")).await;
-        // Its metrics are served before its loop runs.
-        until("the agent hears commands", || {
-            agent.metrics().contains("lacuna_agent_commands_total")
-        })
-        .await;
+        // What was kept before it listened it takes for old. It speaks when it listens.
+        let limit = std::time::Duration::from_secs(60);
+        let said = tokio::time::timeout(limit, statuses.next()).await;
+        said.unwrap().unwrap();
         agent
     }
 

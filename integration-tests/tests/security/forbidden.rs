@@ -92,11 +92,14 @@ const TABLE: &[(&str, &[Act])] = &[
             Say("C.controls"),
             Say("C.state.plan"),
             Hear("C.req.*"),
+            Say("$JS.API.CONSUMER.CREATE.lac_main_progress.x.C.progress.*"),
+            Say("$JS.API.STREAM.INFO.lac_main_progress"),
         ],
     ),
     (
         "agent",
         &[
+            Say("$JS.API.CONSUMER.CREATE.lac_main_cmds.x.C.cmd.*"),
             Say("C.cmd.n1"),
             Say("C.event"),
             Say("C.renewal"),
@@ -113,7 +116,10 @@ const TABLE: &[(&str, &[Act])] = &[
             Hear("C.cmd.*"),
             Hear("C.logs.n2"),
             Hear("C.agent.*"),
+            Say("$JS.API.CONSUMER.CREATE.lac_main_cmds.x.C.cmd.n1"),
             Say("$JS.API.CONSUMER.CREATE.lac_main_cmds.x.C.cmd.n2"),
+            Say("$JS.API.DIRECT.GET.lac_main_cmds"),
+            Say("$JS.API.DIRECT.GET.lac_main_progress"),
             Say("$JS.API.CONSUMER.CREATE.lac_main_cmds.x.C.cmd.*"),
             Say("$JS.API.CONSUMER.CREATE.lac_main_cmds"),
             Say("$JS.API.DIRECT.GET.lac_main_cmds.C.cmd.n2"),
@@ -153,12 +159,15 @@ const TABLE: &[(&str, &[Act])] = &[
             Say("C.in.watcher"),
             Say("C.controls"),
             Say("$JS.API.STREAM.PURGE.lac_main_audit"),
+            Say("$JS.API.CONSUMER.CREATE.lac_main_progress.x.C.progress.*"),
+            Say("$JS.API.CONSUMER.CREATE.lac_main_cmds"),
             Hear("C.req.*"),
         ],
     ),
     (
         "root",
         &[
+            Say("$JS.API.CONSUMER.CREATE.lac_main_audit.x.C.audit.control"),
             Say("C.cmd.n1"),
             Say("C.req.ann"),
             Say("C.audit.control"),
@@ -289,8 +298,11 @@ async fn who_waits_for_what_is_refused_learns_so_at_once() {
     drop(control);
 }
 
+/// What a command line has refused.
+const REFUSED: &str = "lacuna_bus_dead_letters_total{service=\"cli\"}";
+
 #[tokio::test]
-async fn an_answer_goes_to_an_inbox_and_nowhere_else() {
+async fn an_answer_stays_in_the_account_of_who_asked_and_is_no_word_there() {
     let bed = bed().await;
     let control = bed.connect("control").await;
     let ann = bed.connect("ann").await;
@@ -300,15 +312,16 @@ async fn an_answer_goes_to_an_inbox_and_nowhere_else() {
         .await
         .unwrap();
     // Ann may ask, and names a subject on which only control may speak.
-    let watch = bed.connect("root").await;
+    let (watch, slurm) = (bed.connect("root").await, bed.connect("slurm").await);
     let released = address::released(&bed.id);
-    let mut heard = watch
+    let mut heard = slurm
         .bus
         .client()
         .subscribe(released.to_string())
         .await
         .unwrap();
-    watch.bus.client().flush().await.unwrap();
+    slurm.bus.client().flush().await.unwrap();
+    let mut understood = watch.bus.subscribe(&released).await.unwrap();
     let mut headers = async_nats::HeaderMap::new();
     for (name, value) in [
         ("ce-specversion", "1.0"),
@@ -332,8 +345,12 @@ async fn an_answer_goes_to_an_inbox_and_nowhere_else() {
         now: lacuna_model::Timestamp::from_unix(1),
         trainers: Vec::new(),
     };
-    let error = control.bus.respond(&request, &answer).await.unwrap_err();
-    assert!(error.to_string().contains("no inbox"), "{error}");
+    control.bus.respond(&request, &answer).await.unwrap();
+    // It has come to those of Ann's account, who refuse it, and to nobody else.
+    tokio::select! {
+        word = understood.next() => panic!("{word:?}"),
+        () = until("it is refused", || watch.count(REFUSED) > 0) => {}
+    }
     nothing_comes(&mut heard).await;
 }
 

@@ -1,15 +1,19 @@
-//! A JetStream request names the subject of its answer. A reader of a stream can so have its
-//! messages stored on any subject. No service stops because of that.
+//! A JetStream request names the subject of its answer. What people and agents ask for stays in
+//! their account; who has a service's key can have messages stored on any subject, and no service
+//! stops because of that.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lacuna_model::ClusterId;
+use futures::{FutureExt, StreamExt};
+use lacuna_model::{ClusterId, Timestamp};
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::Registry;
-use lacuna_runtime::{Bus, Health};
-use lacuna_wire::address;
+use lacuna_runtime::{Bus, Health, Identity};
+use lacuna_wire::msg::{Clock, Pace};
+use lacuna_wire::{access, address};
 
-use super::bed::until;
+use super::bed::{Bed, Link, until};
 use super::whole::{Up, phase};
 use crate::support::{count, get};
 
@@ -28,15 +32,15 @@ async fn answers_sent_to_what_services_live_by_stop_nobody() {
     up.train(2400);
     until("the trainer trains", || phase(&up, "t").contains("active")).await;
 
-    // The page may read the state of the trainers.
+    // A planner may read the state of the trainers.
     let settings = BusSettings {
         url: up.file()["nats"].as_str().unwrap().to_owned(),
-        identity: Some(data.join("keys/main/gateway.toml")),
+        identity: Some(data.join("keys/main/planner.toml")),
         ..BusSettings::default()
     };
     let (registry, health) = (Registry::new(), Health::default());
     let main = ClusterId::new("main").unwrap();
-    let bus = Bus::connect(&settings, &main, "gateway", &registry, &health)
+    let bus = Bus::connect(&settings, &main, "planner", &registry, &health)
         .await
         .unwrap();
     let read = address::trainers(&main);
@@ -81,4 +85,168 @@ async fn answers_sent_to_what_services_live_by_stop_nobody() {
     assert!(phase(&up, "t").contains("done"));
     up.nothing_was_refused();
     up.stop();
+}
+
+/// Numbers of messages, and of the newest, in each stream but that of letters of who refuses.
+async fn streams(control: &Link, id: &ClusterId) -> BTreeMap<String, (u64, u64)> {
+    let mut found = BTreeMap::new();
+    let dead = address::dead_all(id);
+    for stream in access::all_streams(id) {
+        if dead.stream() == Some(&stream) {
+            continue;
+        }
+        let held = control.bus.jetstream().get_stream(&stream).await.unwrap();
+        let state = &held.cached_info().state;
+        found.insert(stream, (state.messages, state.last_sequence));
+    }
+    found
+}
+
+/// One subject for each pattern that a stream keeps or a service hears.
+fn targets(id: &ClusterId) -> Vec<String> {
+    let kept = address::streams(id).into_iter().flat_map(|s| s.subjects);
+    let buckets = [
+        address::trainers_bucket(id).all().to_string(),
+        address::leases_bucket(id).all().to_string(),
+        address::observed_bucket(id).all().to_string(),
+    ];
+    let heard = [
+        address::requests(id).to_string(),
+        address::pilots(id).to_string(),
+        address::agents(id).to_string(),
+        address::renewal(id).to_string(),
+        address::settled(id).to_string(),
+    ];
+    kept.chain(buckets)
+        .chain(heard)
+        .map(|subject| subject.replace(['*', '>'], "n1"))
+        .collect()
+}
+
+#[tokio::test]
+async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
+    let bed = Bed::start().await;
+    let main = ["--cluster", "main"];
+    for (name, role) in [
+        ("ann", "researcher"),
+        ("root", "operator"),
+        ("watcher", "observer"),
+        ("slurm", "events"),
+    ] {
+        bed.keys(&[&["add-user", name, "--role", role][..], &main].concat())
+            .await;
+    }
+    let agent = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];
+    bed.keys(&[&agent[..], &main].concat()).await;
+    let control = bed.connect("control").await;
+    // Something to read in each stream, from who may write there.
+    for service in ["control", "ingest", "forecast", "planner"] {
+        let link = bed.connect(service).await;
+        let identity = Identity::load(&bed.identity(service)).unwrap();
+        for subject in identity.access(&bed.id).publish {
+            let kept = subject.starts_with("lacuna.") || subject.starts_with("$KV.");
+            // What control tells all, and nobody keeps, is no matter here.
+            if kept {
+                let subject = subject.replace(['*', '>'], "n1");
+                let said = link.bus.client().publish(subject, "x".into());
+                said.await.unwrap();
+            }
+        }
+        link.bus.client().flush().await.unwrap();
+    }
+    let mut heard = Vec::new();
+    for subject in [
+        address::requests(&bed.id).to_string(),
+        address::pilots(&bed.id).to_string(),
+        address::agents(&bed.id).to_string(),
+    ] {
+        heard.push(control.bus.client().subscribe(subject).await.unwrap());
+    }
+    control.bus.client().flush().await.unwrap();
+    tokio::time::sleep(PAUSE).await;
+    // Who shares an account with those who ask. The time is told, and may be asked for by all.
+    let tick = Clock {
+        now: Timestamp::from_unix(1),
+        pace: Pace::Real,
+        step: 1,
+        events_upto: 0,
+        complete: true,
+        ended: false,
+        recording: String::new(),
+    };
+    let (clock, renewal) = (address::clock(&bed.id), address::renewal(&bed.id));
+    let ingest = bed.connect("ingest").await;
+    ingest.bus.store(&clock, &tick, "").await.unwrap();
+    let (page, nodes) = (bed.connect("gateway").await, bed.connect("agent").await);
+    let mut ticks = [
+        page.bus.subscribe(&clock).await.unwrap(),
+        nodes.bus.subscribe(&clock).await.unwrap(),
+    ];
+    let mut renewals = nodes.bus.subscribe(&renewal).await.unwrap();
+    let commands = address::commands(&bed.id);
+    let mut commands = nodes.bus.subscribe(&commands).await.unwrap();
+    let before = streams(&control, &bed.id).await;
+
+    let targets = targets(&bed.id);
+    for user in [
+        "ann", "root", "watcher", "slurm", "agent-n1", "agent", "gateway",
+    ] {
+        let link = bed.connect(user).await;
+        let client = link.bus.client();
+        let may = Identity::load(&bed.identity(user)).unwrap();
+        let may = may.access(&bed.id).publish;
+        let (mut asked, mut answered) = (0, 0);
+        for read in may.iter().filter(|s| s.starts_with("$JS.API.DIRECT.GET.")) {
+            // Of a stream any message, of a subject the newest.
+            let any = !read.contains(".lacuna.") && !read.contains(".$KV.");
+            let body = if any {
+                r#"{"seq":1,"next_by_subj":">"}"#
+            } else {
+                ""
+            };
+            let read = read.replace(['*', '>'], "n1");
+            asked += 1;
+            let answer = client.request(read.clone(), body.into()).await.unwrap();
+            answered += usize::from(answer.status.is_none());
+            for target in &targets {
+                let sent = client.publish_with_reply(read.clone(), target.clone(), body.into());
+                sent.await.unwrap();
+            }
+        }
+        client.flush().await.unwrap();
+        println!("{user}: {answered} of {asked} reads gave a message");
+        assert_eq!(asked > 0, user != "slurm", "{user}");
+        assert!(answered * 2 >= asked, "{user}: {answered} of {asked}");
+        assert_eq!(link.denied(), 0, "{user}");
+    }
+    tokio::time::sleep(PAUSE).await;
+    for words in &mut heard {
+        let word = words.next().now_or_never();
+        assert!(word.is_none(), "{word:?}");
+    }
+    assert_eq!(streams(&control, &bed.id).await, before);
+    // What has come to those of the same account they have not taken for a word.
+    for words in &mut ticks {
+        assert!(words.next().now_or_never().is_none());
+    }
+    assert!(renewals.next().now_or_never().is_none());
+    assert!(commands.next().now_or_never().is_none());
+    for (link, service) in [(&page, "gateway"), (&nodes, "agent")] {
+        let refused = format!("lacuna_bus_dead_letters_total{{service=\"{service}\"}}");
+        assert!(link.count(&refused) > 0, "{service}");
+    }
+
+    // From a service's account it is stored: what is looked for here can be seen.
+    let trainers = address::trainers(&bed.id);
+    let read = format!(
+        "$JS.API.DIRECT.GET.{}.{trainers}",
+        trainers.stream().unwrap()
+    );
+    let target = address::controls(&bed.id).to_string();
+    let client = control.bus.client();
+    let sent = client.publish_with_reply(read, target, "".into());
+    sent.await.unwrap();
+    client.flush().await.unwrap();
+    tokio::time::sleep(PAUSE).await;
+    assert_ne!(streams(&control, &bed.id).await, before);
 }

@@ -4,7 +4,7 @@
 //! enforces it; tests let each role do its work and try what it must not do. A subject that a
 //! service comes to need is added here, beside the code that needs it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -124,8 +124,9 @@ pub struct Access {
     pub subscribe: BTreeSet<String>,
     /// Whether they may answer requests that they hear.
     pub answers: bool,
-    /// The streams that they use: those they wait for at start.
-    pub streams: BTreeSet<String>,
+    /// The streams that they use, each with a request that is answered as soon as it is there:
+    /// they wait for that at start.
+    pub streams: BTreeMap<String, String>,
     /// Whether they make and change the cluster's streams; the others wait for them.
     pub makes_streams: bool,
 }
@@ -136,10 +137,172 @@ pub fn inbox(user: &str) -> String {
     format!("_INBOX_{}", escape(user))
 }
 
-/// Whether a subject for an answer is an inbox, of whomever: an answer is never sent elsewhere.
+/// Whether a subject for an answer is an inbox, of whomever: an answer is never sent elsewhere. For
+/// who asks from another account, nats-server makes one of its own.
 #[must_use]
 pub fn is_inbox(subject: &str) -> bool {
-    subject.starts_with("_INBOX.") || subject.starts_with("_INBOX_")
+    ["_INBOX.", "_INBOX_", "_R_."]
+        .iter()
+        .any(|inbox| subject.starts_with(inbox))
+}
+
+/// Where on the bus somebody is. Who is in one account sees nothing of another but what is handed
+/// over, and the answer to a request stays in the account of who asked: so no answer that the
+/// server gives to people or agents reaches a stream, a bucket, a command or a lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Account {
+    /// Services with state of their own, and all streams.
+    Services,
+    /// People, and the page that they look at.
+    People,
+    /// Agents.
+    Agents,
+    /// External schedulers.
+    Events,
+}
+
+impl Account {
+    /// All accounts of a cluster.
+    pub const ALL: [Self; 4] = [Self::Services, Self::People, Self::Agents, Self::Events];
+
+    /// Its name in the configuration of nats-server. No cluster's name has a `+`, so that no two
+    /// accounts have one name. That of the services names the folder of their streams, too.
+    #[must_use]
+    pub fn name(self, cluster: &ClusterId) -> String {
+        match self {
+            Self::Services => format!("lacuna_{cluster}"),
+            Self::People => format!("lacuna_{cluster}+people"),
+            Self::Agents => format!("lacuna_{cluster}+agents"),
+            Self::Events => format!("lacuna_{cluster}+events"),
+        }
+    }
+}
+
+impl Role {
+    /// The account that it is in.
+    #[must_use]
+    pub const fn account(self) -> Account {
+        match self {
+            Self::Ingest | Self::Forecast | Self::Planner | Self::Control => Account::Services,
+            Self::Gateway | Self::Operator | Self::Researcher | Self::Observer => Account::People,
+            Self::Agent => Account::Agents,
+            Self::Events => Account::Events,
+        }
+    }
+}
+
+/// How a subject is handed over between accounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// Words go to the giver, who may answer once.
+    Request,
+    /// The same, and the answer may be many messages.
+    Reading,
+    /// Words of the giver are heard.
+    Hearing,
+}
+
+/// A subject that one account hands over to another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Handed {
+    /// Whose it is.
+    pub giver: Account,
+    /// How.
+    pub way: Way,
+    /// Which, or which pattern.
+    pub subject: String,
+    /// Who may use it, as far as permissions let each.
+    pub taker: Account,
+}
+
+/// All that is handed over between the accounts of a cluster.
+#[must_use]
+pub fn handed_over(c: &ClusterId) -> Vec<Handed> {
+    let mut all = Vec::new();
+    let mut hand = |giver, way, taker, subjects: &[String]| {
+        all.extend(subjects.iter().map(|subject| Handed {
+            giver,
+            way,
+            subject: subject.clone(),
+            taker,
+        }));
+    };
+    let (services, people, agents) = (Account::Services, Account::People, Account::Agents);
+    let incoming = address::incoming(c).to_string();
+    let clock = address::clock(c);
+    let commands = address::commands(c);
+    let observed = address::observed_bucket(c);
+    hand(
+        services,
+        Way::Request,
+        people,
+        &[
+            address::requests(c).to_string(),
+            address::pilots(c).to_string(),
+            address::dead(c, "gateway").to_string(),
+            incoming.clone(),
+        ],
+    );
+    let kept = [
+        address::event(c).to_string(),
+        address::snapshot(c).to_string(),
+        clock.to_string(),
+        address::pool(c).to_string(),
+        address::trainers(c).to_string(),
+        address::totals(c).to_string(),
+        address::plan(c).to_string(),
+        address::use_state(c).to_string(),
+        address::progress_all(c).to_string(),
+        address::controls(c).to_string(),
+        address::leaders(c).to_string(),
+        address::audit_all(c).to_string(),
+        address::dead_all(c).to_string(),
+        commands.to_string(),
+        observed.all().to_string(),
+    ];
+    hand(services, Way::Hearing, people, &kept);
+    hand(
+        services,
+        Way::Hearing,
+        people,
+        &[
+            address::renewal(c).to_string(),
+            address::settled(c).to_string(),
+            address::released(c).to_string(),
+        ],
+    );
+    let kept_by = address::streams(c)
+        .into_iter()
+        .filter(|stream| kept.iter().any(|subject| stream.subjects.contains(subject)))
+        .map(|stream| stream.name)
+        .chain([observed.stream()]);
+    for stream in kept_by {
+        let any = format!("$JS.API.DIRECT.GET.{stream}");
+        hand(services, Way::Request, people, &[format!("{any}.>")]);
+        hand(services, Way::Reading, people, &[any]);
+    }
+    let agents_say = [
+        address::progress_all(c).to_string(),
+        address::dead(c, "agent").to_string(),
+    ];
+    hand(services, Way::Request, agents, &agents_say);
+    let renewal = address::renewal(c).to_string();
+    let agents_hear = [clock.to_string(), renewal, commands.to_string()];
+    hand(services, Way::Hearing, agents, &agents_hear);
+    for stream in [clock.stream(), commands.stream()].into_iter().flatten() {
+        let any = format!("$JS.API.DIRECT.GET.{stream}");
+        hand(services, Way::Request, agents, &[format!("{any}.>")]);
+        hand(services, Way::Reading, agents, &[any]);
+    }
+    let said = [address::agents(c).to_string()];
+    hand(agents, Way::Hearing, services, &said);
+    hand(agents, Way::Hearing, people, &said);
+    let logs = [address::logs_all(c).to_string()];
+    hand(agents, Way::Request, services, &logs);
+    hand(services, Way::Request, Account::Events, &[incoming]);
+    let released = [address::released(c).to_string()];
+    hand(services, Way::Hearing, Account::Events, &released);
+    all
 }
 
 /// All streams of a cluster, those behind buckets too.
@@ -191,14 +354,14 @@ fn forecast(to: &mut Access, c: &ClusterId) {
     to.service(c, "forecast");
     to.follow(&address::event(c)).follow(&address::snapshot(c));
     to.follow(&address::clock(c));
-    to.newest(&address::pool(c)).say(&address::pool(c));
+    to.ask(&address::pool(c)).say(&address::pool(c));
 }
 
 fn planner(to: &mut Access, c: &ClusterId) {
     to.service(c, "planner");
     to.follow(&address::pool(c)).follow(&address::trainers(c));
     to.follow(&address::clock(c));
-    to.newest(&address::plan(c)).say(&address::plan(c));
+    to.ask(&address::plan(c)).say(&address::plan(c));
 }
 
 fn control(to: &mut Access, c: &ClusterId) {
@@ -213,11 +376,11 @@ fn control(to: &mut Access, c: &ClusterId) {
     to.follow(&address::pool(c))
         .follow(&address::progress_all(c));
     to.follow(&address::trainers(c)).say(&address::trainers(c));
-    to.newest(&address::totals(c)).say(&address::totals(c));
+    to.ask(&address::totals(c)).say(&address::totals(c));
     to.say(&address::controls(c));
     to.follow(&address::use_state(c))
         .say(&address::use_state(c));
-    to.newest(&address::commands(c)).say(&address::commands(c));
+    to.ask(&address::commands(c)).say(&address::commands(c));
     to.say(&address::renewal(c)).say(&address::settled(c));
     to.say(&address::released(c)).say(&address::logs_all(c));
     to.hear(&address::agents(c));
@@ -226,15 +389,15 @@ fn control(to: &mut Access, c: &ClusterId) {
 }
 
 fn agent(to: &mut Access, c: &ClusterId, node: Option<&NodeId>) {
-    to.follow(&address::clock(c)).hear(&address::renewal(c));
+    to.look(&address::clock(c)).hear(&address::renewal(c));
     match node {
         Some(node) => {
-            to.follow(&address::command(c, node));
+            to.look(&address::command(c, node));
             to.say(&address::agent(c, node));
             to.hear(&address::logs(c, node));
         }
         None => {
-            to.follow(&address::commands(c));
+            to.look(&address::commands(c));
             to.say(&address::agents(c));
             to.hear(&address::logs_all(c));
         }
@@ -246,13 +409,12 @@ fn agent(to: &mut Access, c: &ClusterId, node: Option<&NodeId>) {
 }
 
 fn gateway(to: &mut Access, c: &ClusterId) {
-    to.follow(&address::clock(c)).follow(&address::pool(c));
-    to.follow(&address::trainers(c)).follow(&address::totals(c));
-    to.follow(&address::plan(c))
-        .follow(&address::progress_all(c));
-    to.follow(&address::event(c)).follow(&address::controls(c));
-    to.follow(&address::use_state(c));
-    to.follow(&address::leaders(c)).hear(&address::agents(c));
+    to.look(&address::clock(c)).look(&address::pool(c));
+    to.look(&address::trainers(c)).look(&address::totals(c));
+    to.look(&address::plan(c)).look(&address::progress_all(c));
+    to.read(&address::event(c)).look(&address::controls(c));
+    to.look(&address::use_state(c));
+    to.look(&address::leaders(c)).hear(&address::agents(c));
     to.say(&address::dead(c, "gateway"));
 }
 
@@ -314,36 +476,48 @@ impl Access {
         self
     }
 
-    /// The newest message of a subject that a stream keeps.
-    fn newest<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+    /// Asks a stream for the newest message of a subject; of a pattern for any that it holds.
+    fn ask<M>(&mut self, subject: &Subject<M>) -> &mut Self {
         if let Some(stream) = subject.stream() {
-            self.streams.insert(stream.to_owned());
-            self.api(&format!("STREAM.INFO.{stream}"));
-            self.api(&format!("DIRECT.GET.{stream}.{subject}"));
+            let newest = format!("DIRECT.GET.{stream}.{subject}");
+            let any = format!("DIRECT.GET.{stream}");
+            let there = if subject.is_pattern() { &any } else { &newest };
+            self.streams
+                .insert(stream.to_owned(), format!("$JS.API.{there}"));
+            if subject.is_pattern() {
+                self.api(&any);
+            }
+            self.api(&newest);
         }
         self
     }
 
     /// The newest, and what is published from now on.
     fn look<M>(&mut self, subject: &Subject<M>) -> &mut Self {
-        self.newest(subject).hear(subject)
+        self.ask(subject).hear(subject)
     }
 
-    /// All that the stream keeps of a subject. The name of a consumer is random, so that nobody
-    /// reads or ends another's.
-    fn follow<M>(&mut self, subject: &Subject<M>) -> &mut Self {
-        self.newest(subject);
+    /// All that the stream keeps, and what is published from now on.
+    fn read<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+        self.look(subject);
         if let Some(stream) = subject.stream() {
+            self.api(&format!("DIRECT.GET.{stream}"));
+        }
+        self
+    }
+
+    /// Of services alone: all that the stream keeps of a subject, by a consumer. Its name is
+    /// random, so that nobody reads or ends another's. A consumer can send what it reads to any
+    /// subject of its account.
+    fn follow<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+        self.ask(subject);
+        if let Some(stream) = subject.stream() {
+            self.api(&format!("STREAM.INFO.{stream}"));
             self.api(&format!("CONSUMER.CREATE.{stream}.*.{subject}"));
             self.api(&format!("CONSUMER.MSG.NEXT.{stream}.*"));
             self.api(&format!("CONSUMER.DELETE.{stream}.*"));
         }
         self
-    }
-
-    /// By the stream and as it comes.
-    fn read<M>(&mut self, subject: &Subject<M>) -> &mut Self {
-        self.follow(subject).hear(subject)
     }
 
     /// Reads and writes a bucket.
@@ -356,7 +530,10 @@ impl Access {
         let Some(stream) = subject.stream() else {
             return;
         };
-        self.streams.insert(stream.to_owned());
+        let there = format!("DIRECT.GET.{stream}");
+        self.api(&there);
+        self.streams
+            .insert(stream.to_owned(), format!("$JS.API.{there}"));
         self.api(&format!("STREAM.INFO.{stream}"));
         for request in ["INFO", "CREATE", "DELETE", "MSG.NEXT"] {
             self.api(&format!("CONSUMER.{request}.{stream}.{consumer}"));
@@ -463,7 +640,7 @@ mod tests {
             assert!(!subject.contains("req.*") && !subject.contains("pilots"));
             assert!(!subject.contains("CONSUMER"), "{subject}");
         }
-        assert!(is_inbox("_INBOX_ann_2Eb.x.y") && is_inbox("_INBOX.x"));
+        assert!(is_inbox("_INBOX_ann_2Eb.x.y") && is_inbox("_INBOX.x") && is_inbox("_R_.a.b"));
         assert!(!is_inbox("lacuna.v1.c.cmd.a"));
     }
 
@@ -480,8 +657,58 @@ mod tests {
         }
         assert!(
             one.publish
-                .contains("$JS.API.CONSUMER.CREATE.lac_c_cmds.*.lacuna.v1.c.cmd.a_2E1")
+                .contains("$JS.API.DIRECT.GET.lac_c_cmds.lacuna.v1.c.cmd.a_2E1")
         );
+        assert!(!one.publish.contains("$JS.API.DIRECT.GET.lac_c_cmds"));
+    }
+
+    /// Whether a pattern of nats-server takes in another pattern or subject.
+    fn takes_in(pattern: &str, subject: &str) -> bool {
+        let (mut wide, mut narrow) = (pattern.split('.'), subject.split('.'));
+        loop {
+            match (wide.next(), narrow.next()) {
+                (Some(">"), Some(_)) | (None, None) => return true,
+                (Some(a), Some(b)) if a == b || (a == "*" && b != ">") => {}
+                _ => return false,
+            }
+        }
+    }
+
+    #[test]
+    fn what_people_and_agents_may_use_is_handed_over_and_no_consumer_is() {
+        let cluster = ClusterId::new("c").unwrap();
+        let handed = handed_over(&cluster);
+        for role in Role::ALL {
+            let account = role.account();
+            if account == Account::Services {
+                continue;
+            }
+            let to = of(role, role.name(), None);
+            let takes = |subject: &str, heard: bool| {
+                handed.iter().any(|one| {
+                    one.taker == account
+                        && (one.way == Way::Hearing) == heard
+                        && takes_in(&one.subject, subject)
+                })
+            };
+            let own = |subject: &str| {
+                subject.starts_with("_INBOX_")
+                    || handed
+                        .iter()
+                        .any(|one| one.giver == account && takes_in(&one.subject, subject))
+            };
+            for subject in &to.publish {
+                assert!(own(subject) || takes(subject, false), "{role}: {subject}");
+            }
+            for subject in &to.subscribe {
+                assert!(own(subject) || takes(subject, true), "{role}: {subject}");
+            }
+        }
+        // A consumer sends what it reads to any subject of the account that it is in.
+        for one in &handed {
+            assert!(!one.subject.contains("CONSUMER"), "{one:?}");
+            assert!(!one.subject.starts_with("$JS.API.STREAM"), "{one:?}");
+        }
     }
 
     #[test]
@@ -489,10 +716,14 @@ mod tests {
         let cluster = ClusterId::new("c").unwrap();
         let all = all_streams(&cluster);
         for role in Role::ALL {
-            let needed = of(role, role.name(), None).streams;
-            assert!(needed.is_subset(&all), "{role}: {needed:?}");
+            let to = of(role, role.name(), None);
+            for (stream, request) in to.streams {
+                assert!(all.contains(&stream), "{role}: {stream}");
+                assert!(to.publish.contains(&request), "{role}: {request}");
+            }
         }
         let ingest = of(Role::Ingest, "ingest", None).streams;
+        let ingest: Vec<String> = ingest.into_keys().collect();
         let wanted = ["controls", "events", "in", "leaders", "state"].map(|s| format!("lac_c_{s}"));
         assert!(ingest.iter().eq(&wanted), "{ingest:?}");
     }

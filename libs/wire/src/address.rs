@@ -42,6 +42,14 @@ impl<M> Subject<M> {
     pub fn stream(&self) -> Option<&str> {
         self.stream.as_deref()
     }
+
+    /// Whether it stands for many subjects.
+    #[must_use]
+    pub fn is_pattern(&self) -> bool {
+        self.text
+            .split('.')
+            .any(|token| token == "*" || token == ">")
+    }
 }
 
 impl<M> Clone for Subject<M> {

@@ -166,8 +166,8 @@ async fn live(
     let before = bus.newest_kept(&commands).await?;
     let mut renewals = bus.subscribe(&address::renewal(&cluster)).await?;
     let mut asked = bus.subscribe_text(&logs).await?;
-    let mut clocks = bus.follow(&address::clock(&cluster), Start::Last).await?;
-    let mut commands = bus.follow(&commands, Start::Last).await?;
+    let mut clocks = bus.look(&address::clock(&cluster), Start::Last).await?;
+    let mut commands = bus.look(&commands, Start::Last).await?;
     let settings = &ctx.config.agent;
     let mut tick = interval(TICK);
     let mut reports = interval(settings.report_every.to_std());

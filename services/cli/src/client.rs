@@ -213,7 +213,7 @@ impl Client {
     ) -> Result<Messages<M>> {
         let messages = self
             .bus
-            .follow(subject, Start::Last)
+            .look(subject, Start::Last)
             .await
             .map_err(|e| from_bus(&e))?;
         Ok(Messages(Kind::Kept(messages)))

@@ -107,19 +107,19 @@ async fn listen(
 ) -> Result<(), ServiceError> {
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let (bus, cluster) = (&ctx.bus, &ctx.cluster);
-    let mut ticks = bus.follow(&address::clock(cluster), Start::Last).await?;
-    let mut pools = bus.follow(&address::pool(cluster), Start::Last).await?;
-    let mut trainers = bus.follow(&address::trainers(cluster), Start::Last).await?;
-    let mut totals = bus.follow(&address::totals(cluster), Start::Last).await?;
-    let mut plans = bus.follow(&address::plan(cluster), Start::Last).await?;
+    let mut ticks = bus.look(&address::clock(cluster), Start::Last).await?;
+    let mut pools = bus.look(&address::pool(cluster), Start::Last).await?;
+    let mut trainers = bus.look(&address::trainers(cluster), Start::Last).await?;
+    let mut totals = bus.look(&address::totals(cluster), Start::Last).await?;
+    let mut plans = bus.look(&address::plan(cluster), Start::Last).await?;
     let mut progress = bus
-        .follow(&address::progress_all(cluster), Start::Last)
+        .look(&address::progress_all(cluster), Start::Last)
         .await?;
     let mut events = bus
-        .follow(&address::event(cluster), Start::Newest(60))
+        .look(&address::event(cluster), Start::Newest(60))
         .await?;
-    let mut controls = bus.follow(&address::controls(cluster), Start::Last).await?;
-    let mut leaders = bus.follow(&address::leaders(cluster), Start::Last).await?;
+    let mut controls = bus.look(&address::controls(cluster), Start::Last).await?;
+    let mut leaders = bus.look(&address::leaders(cluster), Start::Last).await?;
     let mut agents = bus.subscribe(&address::agents(cluster)).await?;
     let mut pictures = tokio::time::interval(PICTURE);
     pictures.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,19 +1,15 @@
 //! Key-value buckets with compare-and-set. The values are messages with envelopes, so that
 //! their version can be seen; the layout on the server is that of NATS' own buckets.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
-use async_nats::jetstream::consumer::DeliverPolicy;
-use async_nats::jetstream::consumer::pull::OrderedConfig;
-use futures::StreamExt;
 use lacuna_wire::{BucketDef, Message, codec, token};
 
-use super::denied::names;
-use super::follow::{RETRY, consumer_name};
-use super::{Bus, BusError, Follow, Newest, Start, refuse_newer};
-use crate::clock::Stopwatch;
+use super::look::Begin;
+use super::{Bus, BusError, Follow, Newest, Origin, Start, refuse_newer};
 
 /// The header of a marker that a value has been deleted.
 pub(super) const DELETED: &str = "KV-Operation";
@@ -176,84 +172,48 @@ impl<M: Message + Send + 'static> Bucket<M> {
     /// [`BusError::Decode`] if a value has a newer version than this process knows: to go on
     /// without it would be to take it for gone.
     pub async fn list(&self) -> Result<Vec<Entry<M>>, BusError> {
-        let waiting = Stopwatch::start();
-        loop {
-            let stream = self.def.stream();
-            let concerns = |denied: &str| names(denied, &stream);
-            match self.bus.unless_denied(concerns, self.list_once()).await {
-                Ok(entries) => return Ok(entries),
-                Err(error @ (BusError::Denied { .. } | BusError::Decode { .. })) => {
-                    return Err(error);
-                }
-                Err(error) if self.bus.gives_up(&waiting) => return Err(error),
-                Err(_) => tokio::time::sleep(RETRY).await,
-            }
-        }
+        let stream = self.def.stream();
+        self.bus.patiently(&stream, || self.list_once()).await
     }
 
     async fn list_once(&self) -> Result<Vec<Entry<M>>, BusError> {
-        let name = self.def.stream();
-        let failed = |reason: String| BusError::Stream {
-            stream: name.clone(),
-            reason,
-        };
-        let stream = self
-            .bus
-            .jetstream()
-            .get_stream_no_info(&name)
-            .await
-            .map_err(|e| failed(e.to_string()))?;
-        let consumer = stream
-            .create_consumer(OrderedConfig {
-                name: Some(consumer_name()),
-                filter_subject: self.def.all().as_str().to_owned(),
-                deliver_policy: DeliverPolicy::LastPerSubject,
-                ..OrderedConfig::default()
-            })
-            .await
-            .map_err(|e| failed(e.to_string()))?;
-        let mut entries = Vec::new();
-        if consumer.cached_info().num_pending == 0 {
-            return Ok(entries);
-        }
-        let mut messages = consumer
-            .messages()
-            .await
-            .map_err(|e| failed(e.to_string()))?;
-        let limit = self.bus.0.limit;
-        loop {
-            let next = tokio::time::timeout(limit, messages.next()).await;
-            let message = match next {
-                Ok(Some(Ok(message))) => message,
-                Ok(Some(Err(e))) => return Err(failed(e.to_string())),
-                Ok(None) | Err(_) => return Err(failed("no answer in time".to_owned())),
-            };
-            let info = message.info().map_err(|e| failed(e.to_string()))?;
-            let (revision, pending) = (info.stream_sequence, info.pending);
-            let deleted = message
-                .headers
-                .as_ref()
-                .is_some_and(|h| h.get(DELETED).is_some());
-            if !deleted {
+        let mut entries = BTreeMap::new();
+        let mut next = Some(Begin::Seq(1));
+        while let Some(begin) = next {
+            let page = self.bus.page(&self.def.all(), begin).await?;
+            next = page.next;
+            for message in page.messages {
                 let subject = message.subject.as_str();
-                let headers = message.headers.as_ref();
-                let opened = self.bus.open(subject, headers, &message.payload);
-                if opened.is_none() {
+                let Some(key) = token::last_name(subject) else {
+                    continue;
+                };
+                // What was written while this was read comes again, and the newest counts.
+                if message.headers.get(DELETED).is_some() {
+                    entries.remove(&key);
+                    continue;
+                }
+                let headers = Some(&message.headers);
+                let payload = &message.payload;
+                let opened = self
+                    .bus
+                    .open_from(Origin::Answer, subject, headers, payload);
+                let Some((envelope, value)) = opened else {
                     refuse_newer::<M>(subject, headers)?;
-                }
-                if let (Some((envelope, value)), Some(key)) = (opened, token::last_name(subject)) {
-                    entries.push(Entry {
-                        key,
-                        value,
-                        revision,
-                        version: envelope.version,
-                    });
-                }
-            }
-            if pending == 0 {
-                return Ok(entries);
+                    entries.remove(&key);
+                    continue;
+                };
+                let entry = Entry {
+                    key: key.clone(),
+                    value,
+                    revision: message.sequence,
+                    version: envelope.version,
+                };
+                entries.insert(key, entry);
             }
         }
+        let mut entries: Vec<_> = entries.into_values().collect();
+        entries.sort_by_key(|entry| entry.revision);
+        Ok(entries)
     }
 
     /// All values, then every newer write. The revision is the sequence number; the key is

@@ -37,7 +37,9 @@ impl Bus {
         registry: &Registry,
         health: &Health,
     ) -> Result<Self, BusError> {
-        let (link_in, link) = watch::channel(Link::default());
+        let link = Arc::new(watch::Sender::new(Link::default()));
+        let link_in = link.clone();
+        let (drops, dropped) = watch::channel(0);
         let metrics = declare(registry, service).map_err(|e| BusError::other("metrics", e))?;
         let check = health.check("bus", None);
         let gauge = metrics.connected.clone();
@@ -48,7 +50,6 @@ impl Bus {
         let identity = identity.transpose()?;
         let denials = Denials::new(metrics.denied.clone());
         let heard = denials.clone();
-        let link_in = Arc::new(link_in);
         let on_event = move |event: Event| {
             match &event {
                 Event::Connected => {
@@ -65,7 +66,10 @@ impl Bus {
                     check.fail("not connected");
                     link_in.send_modify(|link| link.up = false);
                 }
-                Event::SlowConsumer(_) => slow.inc(),
+                Event::SlowConsumer(_) => {
+                    slow.inc();
+                    drops.send_modify(|dropped| *dropped += 1);
+                }
                 _ => {}
             }
             match event {
@@ -116,6 +120,7 @@ impl Bus {
             instance: instance.get(..12).unwrap_or(&instance).to_owned(),
             sent: AtomicU64::new(1),
             link,
+            dropped,
             limit,
             retained: tokio::sync::Mutex::default(),
             denials,

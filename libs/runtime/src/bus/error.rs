@@ -146,6 +146,14 @@ impl BusError {
         matches!(self, Self::Conflict { .. })
     }
 
+    /// Whether another attempt would end as this one did.
+    pub(super) const fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Self::NotKept { .. } | Self::Denied { .. } | Self::Decode { .. }
+        )
+    }
+
     pub(super) fn publish(subject: &str, bytes: usize, error: &PublishError) -> Self {
         let subject = subject.to_owned();
         match error.kind() {

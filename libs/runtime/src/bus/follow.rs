@@ -12,11 +12,12 @@ use tokio::sync::mpsc;
 
 use super::bucket::DELETED;
 use super::denied::names;
+use super::look::kept_by;
 use super::{Bus, BusError, Origin, Received, refuse_newer};
 use crate::clock::Stopwatch;
 
 /// Messages decoded ahead of the receiver; beyond it the stream waits.
-const AHEAD: usize = 1024;
+pub(super) const AHEAD: usize = 1024;
 
 /// Between attempts.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
@@ -104,6 +105,13 @@ pub struct Follow<M> {
 }
 
 impl<M> Follow<M> {
+    pub(super) fn new(subject: &Subject<M>, messages: mpsc::Receiver<Received<M>>) -> Self {
+        Self {
+            subject: subject.to_string(),
+            messages,
+        }
+    }
+
     /// The next message that decodes. Safe to drop in `select!`.
     ///
     /// # Errors
@@ -132,11 +140,9 @@ impl Bus {
         subject: &Subject<M>,
         start: Start,
     ) -> Result<Follow<M>, BusError> {
-        let stream = subject.stream().ok_or_else(|| BusError::NotKept {
-            subject: subject.to_string(),
-        })?;
+        let stream = kept_by(subject)?;
         let (into, messages) = mpsc::channel(AHEAD);
-        let mut follower = Follower {
+        let follower = Follower {
             bus: self.clone(),
             stream: stream.to_owned(),
             subject: subject.to_string(),
@@ -145,21 +151,9 @@ impl Bus {
             into,
         };
         // A server that has just started answers, but does not have all its streams yet.
-        let waiting = Stopwatch::start();
-        let first = loop {
-            let concerns = |denied: &str| names(denied, stream);
-            match self.unless_denied(concerns, follower.open()).await {
-                Ok(first) => break first,
-                Err(error @ BusError::Denied { .. }) => return Err(error),
-                Err(error) if self.gives_up(&waiting) => return Err(error),
-                Err(_) => tokio::time::sleep(RETRY).await,
-            }
-        };
+        let first = self.patiently(stream, || follower.open()).await?;
         tokio::spawn(follower.run(first));
-        Ok(Follow {
-            subject: subject.to_string(),
-            messages,
-        })
+        Ok(Follow::new(subject, messages))
     }
 
     /// The newest message of a subject, if the stream holds one that can be understood: for who
@@ -187,24 +181,8 @@ impl Bus {
         &self,
         subject: &Subject<M>,
     ) -> Result<Newest<Received<M>>, BusError> {
-        let waiting = Stopwatch::start();
-        loop {
-            let stream = subject.stream().unwrap_or_default();
-            let concerns = |denied: &str| names(denied, stream);
-            match self
-                .unless_denied(concerns, self.newest_once(subject))
-                .await
-            {
-                Ok(newest) => return Ok(newest),
-                Err(
-                    error @ (BusError::NotKept { .. }
-                    | BusError::Denied { .. }
-                    | BusError::Decode { .. }),
-                ) => return Err(error),
-                Err(error) if self.gives_up(&waiting) => return Err(error),
-                Err(_) => tokio::time::sleep(RETRY).await,
-            }
-        }
+        let stream = kept_by(subject)?;
+        self.patiently(stream, || self.newest_once(subject)).await
     }
 
     /// The number of the newest message of a subject, whoever wrote it, a newer release included; 0
@@ -213,99 +191,69 @@ impl Bus {
     /// # Errors
     /// [`BusError::NotKept`] or [`BusError::Stream`].
     pub async fn newest_number<M: Message>(&self, subject: &Subject<M>) -> Result<u64, BusError> {
-        use async_nats::jetstream::stream::DirectGetErrorKind as Kind;
-        let name = subject.stream().ok_or_else(|| BusError::NotKept {
-            subject: subject.to_string(),
-        })?;
-        let failed = |reason: String| BusError::Stream {
-            stream: name.to_owned(),
-            reason,
-        };
-        let stream = self.jetstream().get_stream_no_info(name).await;
-        let stream = stream.map_err(|e| failed(e.to_string()))?;
-        match stream.direct_get_last_for_subject(subject.as_str()).await {
-            Ok(found) => Ok(found.sequence),
-            Err(e) if e.kind() == Kind::NotFound => Ok(0),
-            Err(e) => Err(failed(e.to_string())),
-        }
+        let newest = self.newest_of(subject).await?;
+        Ok(newest.map_or(0, |newest| newest.sequence))
     }
 
-    /// When the newest message of the stream that keeps a subject was taken, by the server's clock;
-    /// nothing if there never was one.
+    /// When the newest message of a subject or pattern was taken, by the server's clock; nothing if
+    /// the stream holds none.
     ///
     /// # Errors
-    /// [`BusError::NotKept`] or [`BusError::Stream`].
+    /// [`BusError::NotKept`], [`BusError::Timeout`] or [`BusError::Stream`].
     pub async fn newest_kept<M: Message>(
         &self,
         subject: &Subject<M>,
     ) -> Result<Option<Timestamp>, BusError> {
-        let name = subject.stream().ok_or_else(|| BusError::NotKept {
-            subject: subject.to_string(),
-        })?;
-        let stream = self.jetstream().get_stream(name).await;
-        let stream = stream.map_err(|e| BusError::Stream {
-            stream: name.to_owned(),
-            reason: e.to_string(),
-        })?;
-        let state = &stream.cached_info().state;
-        Ok((state.last_sequence > 0).then(|| moment(state.last_timestamp)))
+        let newest = self.newest_of(subject).await?;
+        Ok(newest.map(|newest| moment(newest.time)))
     }
 
-    /// Whether an operation that is tried again has taken long enough.
-    pub(super) fn gives_up(&self, waiting: &Stopwatch) -> bool {
-        waiting.seconds() >= self.0.limit.as_secs_f64()
+    /// Tries again what fails, until the limit of a request or until the server refuses it.
+    pub(super) async fn patiently<T, F>(
+        &self,
+        stream: &str,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, BusError>
+    where
+        F: Future<Output = Result<T, BusError>>,
+    {
+        let waiting = Stopwatch::start();
+        loop {
+            let concerns = |denied: &str| names(denied, stream);
+            match self.unless_denied(concerns, attempt()).await {
+                Ok(done) => return Ok(done),
+                Err(error) if error.is_final() => return Err(error),
+                Err(error) if waiting.seconds() >= self.0.limit.as_secs_f64() => return Err(error),
+                Err(_) => tokio::time::sleep(RETRY).await,
+            }
+        }
     }
 
     async fn newest_once<M: Message>(
         &self,
         subject: &Subject<M>,
     ) -> Result<Newest<Received<M>>, BusError> {
-        use async_nats::jetstream::stream::DirectGetErrorKind as Kind;
-        let name = subject.stream().ok_or_else(|| BusError::NotKept {
-            subject: subject.to_string(),
-        })?;
-        let failed = |reason: String| BusError::Stream {
-            stream: name.to_owned(),
-            reason,
+        let Some(found) = self.newest_of(subject).await? else {
+            return Ok(Newest::Nothing);
         };
-        let stream = self
-            .jetstream()
-            .get_stream_no_info(name)
-            .await
-            .map_err(|e| failed(e.to_string()))?;
-        match stream.direct_get_last_for_subject(subject.as_str()).await {
-            Ok(found) => {
-                let (at, sequence) = (found.subject.to_string(), found.sequence);
-                if found.headers.get(DELETED).is_some() {
-                    return Ok(Newest::Unreadable { sequence });
-                }
-                let opened =
-                    self.open_from(Origin::Answer, &at, Some(&found.headers), &found.payload);
-                let Some((envelope, message)) = opened else {
-                    refuse_newer::<M>(&at, Some(&found.headers))?;
-                    return Ok(Newest::Unreadable { sequence });
-                };
-                Ok(Newest::Understood(Received {
-                    message,
-                    envelope,
-                    subject: at,
-                    sequence,
-                    pending: 0,
-                    kept: Some(moment(found.time)),
-                    arrived: Stopwatch::start(),
-                    reply: None,
-                }))
-            }
-            Err(e) if e.kind() == Kind::NotFound => Ok(Newest::Nothing),
-            Err(e) if e.kind() == Kind::TimedOut => Err(BusError::Timeout {
-                subject: subject.to_string(),
-            }),
-            Err(e) => Err(failed(e.to_string())),
+        let (at, sequence) = (found.subject.to_string(), found.sequence);
+        if found.headers.get(DELETED).is_some() {
+            return Ok(Newest::Unreadable { sequence });
         }
+        let opened = self.open_from(Origin::Answer, &at, Some(&found.headers), &found.payload);
+        let Some((envelope, message)) = opened else {
+            refuse_newer::<M>(&at, Some(&found.headers))?;
+            return Ok(Newest::Unreadable { sequence });
+        };
+        Ok(Newest::Understood(Received {
+            sequence,
+            kept: Some(moment(found.time)),
+            ..Received::heard(message, envelope, at)
+        }))
     }
 }
 
-fn moment(time: DateTime) -> Timestamp {
+pub(super) fn moment(time: DateTime) -> Timestamp {
     let ms = time.unix_timestamp_nanos() / 1_000_000;
     Timestamp::from_unix_ms(i64::try_from(ms).unwrap_or_default())
 }
@@ -337,8 +285,15 @@ struct Follower<M> {
     into: mpsc::Sender<Received<M>>,
 }
 
+/// A consumer, the generation of the connection that it was made on, and where it begins.
+struct Opened {
+    messages: Ordered,
+    generation: u64,
+    place: Place,
+}
+
 impl<M: Message + Send + 'static> Follower<M> {
-    async fn run(mut self, first: (Ordered, u64)) {
+    async fn run(mut self, first: Opened) {
         let mut current = Some(first);
         let mut wait = Duration::from_millis(20);
         loop {
@@ -347,15 +302,18 @@ impl<M: Message + Send + 'static> Follower<M> {
                 None => self.open().await,
             };
             match opened {
-                Ok((messages, generation)) => {
+                Ok(opened) => {
                     wait = Duration::from_millis(20);
-                    if self.pump(messages, generation).await.is_none() {
+                    self.place = opened.place;
+                    let pumped = self.pump(opened.messages, opened.generation);
+                    if pumped.await.is_none() {
                         return;
                     }
                 }
                 Err(error) => {
                     tracing::debug!(stream = self.stream, %error, "stream cannot be read, retrying");
                     let mut link = self.bus.link();
+                    link.mark_unchanged();
                     tokio::select! {
                         () = self.into.closed() => return,
                         changed = link.changed() => if changed.is_err() { return },
@@ -414,21 +372,16 @@ impl<M: Message + Send + 'static> Follower<M> {
             return Some(());
         };
         let received = Received {
-            message: decoded,
-            envelope,
-            subject,
             sequence,
             pending,
             kept: Some(moment(written)),
-            arrived: Stopwatch::start(),
-            reply: None,
+            ..Received::heard(decoded, envelope, subject)
         };
         self.into.send(received).await.ok()
     }
 
-    /// Makes a consumer that begins where this follower is; gives it with the generation of
-    /// the connection that it was made on.
-    async fn open(&mut self) -> Result<(Ordered, u64), BusError> {
+    /// Makes a consumer that begins where this follower is.
+    async fn open(&self) -> Result<Opened, BusError> {
         let generation = self.bus.link().borrow().generation;
         let failed = |reason: String| BusError::Stream {
             stream: self.stream.clone(),
@@ -444,10 +397,11 @@ impl<M: Message + Send + 'static> Follower<M> {
         let after = |sequence: u64| DeliverPolicy::ByStartSequence {
             start_sequence: sequence.saturating_add(1),
         };
-        if matches!((self.start, self.place), (Start::New, Place::Unknown)) {
-            self.place = Place::After(last);
-        }
-        let deliver_policy = match (self.start, self.place) {
+        let place = match (self.start, self.place) {
+            (Start::New, Place::Unknown) => Place::After(last),
+            (_, place) => place,
+        };
+        let deliver_policy = match (self.start, place) {
             (Start::Last, _) | (Start::LastOn, Place::Unknown) => DeliverPolicy::LastPerSubject,
             (_, Place::Written(start_time)) => DeliverPolicy::ByStartTime { start_time },
             (_, Place::After(sequence)) => after(sequence.min(last)),
@@ -470,6 +424,10 @@ impl<M: Message + Send + 'static> Follower<M> {
             .messages()
             .await
             .map_err(|e| failed(e.to_string()))?;
-        Ok((messages, generation))
+        Ok(Opened {
+            messages,
+            generation,
+            place,
+        })
     }
 }

@@ -7,6 +7,7 @@ mod denied;
 mod error;
 mod follow;
 mod gate;
+mod look;
 mod queue;
 mod send;
 mod streams;
@@ -45,7 +46,8 @@ const DEAD_LETTER_BYTES: usize = 64 << 10;
 pub struct Link {
     /// Whether the connection stands.
     pub up: bool,
-    /// Grows with every connection made.
+    /// Grows with every connection made, and whenever what this process said may have been lost as
+    /// in an outage.
     pub generation: u64,
 }
 
@@ -66,7 +68,9 @@ struct Inner {
     /// Unique for this process; ids of messages are this and a number.
     instance: String,
     sent: AtomicU64,
-    link: watch::Receiver<Link>,
+    link: Arc<watch::Sender<Link>>,
+    /// How often the client has dropped messages because a receiver was too slow.
+    dropped: watch::Receiver<u64>,
     limit: Duration,
     metrics: BusMetrics,
     denials: denied::Denials,
@@ -127,10 +131,21 @@ impl Bus {
         self.0.speak
     }
 
-    /// Whether the server is there; changes can be awaited.
+    /// Whether the server is there; the present and changes can be awaited.
     #[must_use]
     pub fn link(&self) -> watch::Receiver<Link> {
-        self.0.link.clone()
+        let mut link = self.0.link.subscribe();
+        link.mark_changed();
+        link
+    }
+
+    fn generation(&self) -> u64 {
+        self.0.link.borrow().generation
+    }
+
+    /// What this process said was lost for a while: all is repaired as after a reconnection.
+    pub(crate) fn begin_anew(&self) {
+        self.0.link.send_modify(|link| link.generation += 1);
     }
 
     /// Whether the server is there now.

@@ -12,8 +12,7 @@ use lacuna_model::Timestamp;
 use lacuna_wire::Subject;
 use tokio::sync::mpsc;
 
-use super::denied::names;
-use super::follow::RETRY;
+use super::look::kept_by;
 use super::{Bus, BusError, pairs};
 use crate::clock::Stopwatch;
 
@@ -149,9 +148,7 @@ impl Bus {
         subject: &Subject<T>,
         name: &str,
     ) -> Result<WorkQueue, BusError> {
-        let stream = subject.stream().ok_or_else(|| BusError::NotKept {
-            subject: subject.to_string(),
-        })?;
+        let stream = kept_by(subject)?;
         let (into, messages) = mpsc::channel(1024);
         let worker = Worker {
             bus: self.clone(),
@@ -159,16 +156,7 @@ impl Bus {
             name: name.to_owned(),
             into,
         };
-        let waiting = Stopwatch::start();
-        let first = loop {
-            let concerns = |denied: &str| names(denied, stream);
-            match self.unless_denied(concerns, worker.open()).await {
-                Ok(first) => break first,
-                Err(error @ BusError::Denied { .. }) => return Err(error),
-                Err(error) if self.gives_up(&waiting) => return Err(error),
-                Err(_) => tokio::time::sleep(RETRY).await,
-            }
-        };
+        let first = self.patiently(stream, || worker.open()).await?;
         tokio::spawn(worker.run(first));
         Ok(WorkQueue {
             subject: subject.to_string(),

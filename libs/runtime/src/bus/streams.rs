@@ -48,9 +48,9 @@ impl Bus {
             _ => return self.ensure_streams().await,
         };
         let waiting = Stopwatch::start();
-        for stream in needed {
+        for (stream, request) in needed {
             loop {
-                let look = async { Ok(self.jetstream().get_stream(stream).await.is_ok()) };
+                let look = async { Ok(self.answers(request).await) };
                 let concerns = |denied: &str| names(denied, stream);
                 if self.unless_denied(concerns, look).await? {
                     break;

@@ -30,6 +30,22 @@ pub struct Received<M> {
     pub(super) reply: Option<async_nats::Subject>,
 }
 
+impl<M> Received<M> {
+    /// A message as it was published, of which no stream is known.
+    pub(super) fn heard(message: M, envelope: Envelope, subject: String) -> Self {
+        Self {
+            message,
+            envelope,
+            subject,
+            sequence: 0,
+            pending: 0,
+            kept: None,
+            arrived: Stopwatch::start(),
+            reply: None,
+        }
+    }
+}
+
 /// A subscription to a subject that no stream keeps. What is published while nobody listens,
 /// or while the server is away, is not heard.
 #[derive(Debug)]
@@ -107,7 +123,7 @@ impl Bus {
             .boxed())
     }
 
-    async fn listen(&self, subject: &str) -> Result<async_nats::Subscriber, BusError> {
+    pub(super) async fn listen(&self, subject: &str) -> Result<async_nats::Subscriber, BusError> {
         let standing = async {
             let inner = self
                 .client()
@@ -158,14 +174,8 @@ impl<M: Message> Subscription<M> {
                 .open(&subject, message.headers.as_ref(), &message.payload);
             if let Some((envelope, decoded)) = opened {
                 return Ok(Received {
-                    message: decoded,
-                    envelope,
-                    subject,
-                    sequence: 0,
-                    pending: 0,
-                    kept: None,
-                    arrived: Stopwatch::start(),
                     reply: message.reply,
+                    ..Received::heard(decoded, envelope, subject)
                 });
             }
         }

@@ -66,17 +66,9 @@ const COLUMNS: [(&str, Side); 6] = [
     ("DETAIL", Side::Left),
 ];
 
-/// Without characters that would end the line, command the terminal, or turn the direction of
-/// what follows: a record may hold what anybody said.
+/// In one line: a record may hold what anybody said.
 fn plain(text: &str) -> String {
-    let odd = |c: char| {
-        c.is_control()
-            || matches!(
-                c,
-                '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-            )
-    };
-    text.replace(odd, "\u{fffd}")
+    output::plain(text).replace(['\n', '\t'], "\u{fffd}")
 }
 
 fn cells(record: &AuditRecord) -> Vec<String> {
@@ -131,7 +123,7 @@ pub(crate) async fn run(args: AuditArgs) -> Result<()> {
     let mut records: Vec<AuditRecord> = Vec::new();
     let mut follow: Option<Follow<AuditRecord>> = None;
     if newest > 0 || args.follow {
-        let opened = client.bus().follow(&subject, Start::All).await;
+        let opened = client.bus().look(&subject, Start::All).await;
         let mut opened = opened.map_err(|e| from_bus(&e))?;
         let mut upto = 0;
         while upto < newest {

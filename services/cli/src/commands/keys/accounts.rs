@@ -1,10 +1,10 @@
 //! What nats-server reads: public keys and what each may do. Nothing in it is secret.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use lacuna_model::ClusterId;
-use lacuna_wire::access::{Role, access};
-use lacuna_wire::address;
+use lacuna_wire::access::{Account, Handed, Way, access, handed_over};
 
 use super::book::{Book, User};
 
@@ -17,8 +17,8 @@ pub(crate) const FILE: &str = "lacuna-accounts.conf";
 /// How many answers a service may give to one request, and how long it may take for them.
 const ANSWERS: &str = "{ max: 1, expires: \"1m\" }";
 
-/// The accounts of all clusters: one for the services and people of a cluster, and one for its
-/// external schedulers, who see nothing of the first but what is handed over between the two.
+/// The accounts of all clusters. Those of one cluster see nothing of each other but what is handed
+/// over, and those of two clusters nothing at all.
 pub(crate) fn text(book: &Book) -> String {
     let mut out = String::from(
         "# Made by `lacuna keys`: who may do what on the bus. Public keys only; do not edit, the \
@@ -26,32 +26,64 @@ pub(crate) fn text(book: &Book) -> String {
          after a\n# change have that read it: nats-server --signal reload\naccounts {\n",
     );
     for cluster in &book.clusters {
-        let (inner, outer) = names(cluster);
-        let (incoming, released) = (address::incoming(cluster), address::released(cluster));
-        let _ = writeln!(
-            out,
-            "  \"{inner}\" {{\n    jetstream: enabled\n    exports: [\n      \
-             {{ service: \"{incoming}\", accounts: [\"{outer}\"] }}\n      \
-             {{ stream: \"{released}\", accounts: [\"{outer}\"] }}\n    ]"
-        );
-        users(&mut out, book, cluster, |user| user.role != Role::Events);
-        let _ = writeln!(
-            out,
-            "  }}\n  \"{outer}\" {{\n    imports: [\n      \
-             {{ service: {{ account: \"{inner}\", subject: \"{incoming}\" }} }}\n      \
-             {{ stream: {{ account: \"{inner}\", subject: \"{released}\" }} }}\n    ]"
-        );
-        users(&mut out, book, cluster, |user| user.role == Role::Events);
-        out.push_str("  }\n");
+        let handed = handed_over(cluster);
+        for account in Account::ALL {
+            let _ = writeln!(out, "  \"{}\" {{", account.name(cluster));
+            match account {
+                Account::Services => out.push_str("    jetstream: enabled\n"),
+                // The longest that people say is a list of trainers.
+                Account::People => out.push_str("    limits { max_payload: 1MB }\n"),
+                Account::Agents | Account::Events => {}
+            }
+            exports(&mut out, cluster, &handed, account);
+            imports(&mut out, cluster, &handed, account);
+            users(&mut out, book, cluster, |user| {
+                user.role.account() == account
+            });
+            out.push_str("  }\n");
+        }
     }
     out.push_str("}\n");
     out
 }
 
-fn names(cluster: &ClusterId) -> (String, String) {
-    let inner = format!("lacuna_{cluster}");
-    let outer = format!("{inner}_events");
-    (inner, outer)
+fn exports(out: &mut String, cluster: &ClusterId, handed: &[Handed], giver: Account) {
+    // Each subject once, with all who take it.
+    let mut takers: BTreeMap<(Way, &str), Vec<String>> = BTreeMap::new();
+    for one in handed.iter().filter(|one| one.giver == giver) {
+        let names = takers.entry((one.way, one.subject.as_str())).or_default();
+        names.push(format!("{:?}", one.taker.name(cluster)));
+    }
+    out.push_str("    exports: [\n");
+    for ((way, subject), names) in takers {
+        let (kind, answer) = match way {
+            Way::Request => ("service", ""),
+            Way::Reading => ("service", ", response_type: stream"),
+            Way::Hearing => ("stream", ""),
+        };
+        let names = names.join(", ");
+        let _ = writeln!(
+            out,
+            "      {{ {kind}: \"{subject}\"{answer}, accounts: [{names}] }}"
+        );
+    }
+    out.push_str("    ]\n");
+}
+
+fn imports(out: &mut String, cluster: &ClusterId, handed: &[Handed], taker: Account) {
+    out.push_str("    imports: [\n");
+    for one in handed.iter().filter(|one| one.taker == taker) {
+        let kind = match one.way {
+            Way::Request | Way::Reading => "service",
+            Way::Hearing => "stream",
+        };
+        let (giver, subject) = (one.giver.name(cluster), &one.subject);
+        let _ = writeln!(
+            out,
+            "      {{ {kind}: {{ account: \"{giver}\", subject: \"{subject}\" }} }}"
+        );
+    }
+    out.push_str("    ]\n");
 }
 
 fn users(out: &mut String, book: &Book, cluster: &ClusterId, which: impl Fn(&User) -> bool) {
@@ -84,6 +116,8 @@ fn list<'a>(out: &mut String, what: &str, subjects: impl Iterator<Item = &'a Str
 
 #[cfg(test)]
 mod tests {
+    use lacuna_wire::access::Role;
+
     use super::*;
 
     fn user(cluster: &ClusterId, name: &str, role: Role, key: &str) -> User {
@@ -99,12 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn each_cluster_has_two_accounts_and_the_revoked_have_no_key() {
+    fn each_cluster_has_its_accounts_and_the_revoked_have_no_key() {
         let (a, b) = (ClusterId::new("a").unwrap(), ClusterId::new("b").unwrap());
         let book = Book {
             clusters: vec![a.clone(), b.clone()],
             users: vec![
                 user(&a, "control", Role::Control, "UCONTROL"),
+                user(&a, "ann", Role::Researcher, "UANN"),
+                user(&a, "agent", Role::Agent, "UAGENT"),
                 user(&a, "slurm", Role::Events, "USLURM"),
                 User {
                     revoked: Some("2026-01-02T00:00:00Z".to_owned()),
@@ -119,11 +155,15 @@ mod tests {
         let order = [
             "\"lacuna_a\" {",
             "UCONTROL",
-            "\"lacuna_a_events\" {",
+            "\"lacuna_a+people\" {",
+            "UANN",
+            "\"lacuna_a+agents\" {",
+            "UAGENT",
+            "\"lacuna_a+events\" {",
             "USLURM",
             "\"lacuna_b\" {",
             "UPLANNER",
-            "\"lacuna_b_events\" {",
+            "\"lacuna_b+events\" {",
         ]
         .map(place);
         assert!(order.is_sorted(), "{text}");

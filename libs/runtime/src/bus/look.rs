@@ -1,0 +1,520 @@
+//! Reading what streams keep by asking for it: no consumer is made, which could send what it reads
+//! to any subject, and which the server would have to remember for each of ten thousand agents.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use async_nats::jetstream::message::StreamMessage;
+use futures::StreamExt;
+use lacuna_model::{Span, Timestamp};
+use lacuna_wire::{Message, Subject, time_text};
+use serde::Serialize;
+use tokio::sync::{mpsc, watch};
+
+use super::bucket::DELETED;
+use super::follow::{AHEAD, moment};
+use super::{Bus, BusError, Follow, Origin, Received, Start};
+
+/// Messages in one answer of the server.
+const BATCH: u64 = 512;
+
+/// Bytes in one answer, after which the server sends no further message.
+const BATCH_BYTES: u64 = 4 << 20;
+
+/// Speakers on one subject whose words are told apart from those already heard.
+const SPEAKERS: usize = 8;
+
+/// What was said within this time before the newest word is asked for again after a reconnection: by
+/// so much the clocks of a speaker and of the server may differ.
+const OVERLAP: Span = Span::from_secs(300);
+
+/// Before a stream is asked again because messages were dropped: who is too slow is not given more
+/// at once.
+const CALM: Duration = Duration::from_secs(1);
+
+/// How many messages the stream holds after this one, as the server says it.
+const PENDING: &str = "Nats-Num-Pending";
+
+/// What is asked of the server: `JSApiMsgGetRequest` in its documentation (ADR-31).
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Ask<'a> {
+    Newest {
+        last_by_subj: &'a str,
+    },
+    From {
+        #[serde(flatten)]
+        begin: Begin,
+        next_by_subj: &'a str,
+        batch: u64,
+        max_bytes: u64,
+    },
+}
+
+/// Where a page begins.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Begin {
+    /// At this sequence number.
+    Seq(u64),
+    /// At this time on the server's clock, ISO-8601.
+    StartTime(String),
+}
+
+/// Some messages of a stream, in its order.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) messages: Vec<StreamMessage>,
+    /// Where the next page begins, if the stream may hold more.
+    pub(super) next: Option<Begin>,
+}
+
+impl Bus {
+    /// As [`Bus::follow`], for those who are no services: they hear a subject as it is published,
+    /// and ask the stream for what they have not heard. What the stream refused is heard, too, and
+    /// only messages that were asked for have [`Received::kept`] and a sequence number.
+    ///
+    /// # Errors
+    /// As [`Bus::follow`].
+    pub async fn look<M: Message + Send + 'static>(
+        &self,
+        subject: &Subject<M>,
+        start: Start,
+    ) -> Result<Follow<M>, BusError> {
+        let (into, messages) = mpsc::channel(AHEAD);
+        let looker = Looker {
+            bus: self.clone(),
+            stream: kept_by(subject)?.to_owned(),
+            live: self.listen(subject.as_str()).await?,
+            subject: subject.clone(),
+            start,
+            newest: None,
+            heard: Heard::default(),
+            into,
+        };
+        // Whatever keeps the stream from being read shows at once.
+        self.patiently(&looker.stream, || self.newest_of(subject))
+            .await?;
+        tokio::spawn(looker.run());
+        Ok(Follow::new(subject, messages))
+    }
+
+    /// One page of what a stream holds of a subject or pattern.
+    ///
+    /// # Errors
+    /// [`BusError::Timeout`] or [`BusError::Stream`].
+    pub(super) async fn page<M>(
+        &self,
+        subject: &Subject<M>,
+        begin: Begin,
+    ) -> Result<Page, BusError> {
+        let ask = Ask::From {
+            begin,
+            next_by_subj: subject.as_str(),
+            batch: BATCH,
+            max_bytes: BATCH_BYTES,
+        };
+        let mut page = Page::default();
+        let mut answers = self.ask(subject, &ask).await?;
+        loop {
+            let message = answers.next().await?;
+            let pending = message.headers.as_ref().and_then(|h| h.get_last(PENDING));
+            let pending = pending.and_then(|count| count.as_str().parse().ok());
+            if message.status.is_some() {
+                // The end of the answer (204), or nothing from there on (404). What is pending may
+                // have been counted before the last messages came.
+                let full = page.messages.len() as u64 >= BATCH;
+                let more = full || pending.unwrap_or(0) > 0;
+                let last = page.messages.last().filter(|_| more);
+                page.next = last.map(|last| Begin::Seq(last.sequence.saturating_add(1)));
+                return Ok(page);
+            }
+            page.messages.push(answers.read(message)?);
+        }
+    }
+
+    /// The newest message of a subject or pattern, if the stream holds one.
+    ///
+    /// # Errors
+    /// [`BusError::NotKept`], [`BusError::Timeout`] or [`BusError::Stream`].
+    pub(super) async fn newest_of<M>(
+        &self,
+        subject: &Subject<M>,
+    ) -> Result<Option<StreamMessage>, BusError> {
+        use async_nats::jetstream::stream::DirectGetErrorKind as Kind;
+        let stream = kept_by(subject)?;
+        if subject.is_pattern() {
+            let ask = Ask::Newest {
+                last_by_subj: subject.as_str(),
+            };
+            let mut answers = self.ask(subject, &ask).await?;
+            let message = answers.next().await?;
+            if message.status.is_some() {
+                return Ok(None);
+            }
+            return answers.read(message).map(Some);
+        }
+        let failed = |reason: String| BusError::Stream {
+            stream: stream.to_owned(),
+            reason,
+        };
+        let handle = self.jetstream().get_stream_no_info(stream).await;
+        let handle = handle.map_err(|e| failed(e.to_string()))?;
+        match handle.direct_get_last_for_subject(subject.as_str()).await {
+            Ok(found) => Ok(Some(found)),
+            Err(e) if e.kind() == Kind::NotFound => Ok(None),
+            Err(e) if e.kind() == Kind::TimedOut => Err(BusError::Timeout {
+                subject: subject.to_string(),
+            }),
+            Err(e) => Err(failed(e.to_string())),
+        }
+    }
+
+    /// Whether the server has the stream of this request: any answer says so.
+    pub(super) async fn answers(&self, request: &str) -> bool {
+        let request = request.to_owned();
+        self.client().request(request, "".into()).await.is_ok()
+    }
+
+    /// Sends a request whose answer may be many messages.
+    async fn ask<M>(&self, subject: &Subject<M>, ask: &Ask<'_>) -> Result<Answers, BusError> {
+        let stream = kept_by(subject)?;
+        let failed = |reason: String| BusError::Stream {
+            stream: stream.to_owned(),
+            reason,
+        };
+        let client = self.client();
+        let payload = serde_json::to_vec(ask).map_err(|e| failed(e.to_string()))?;
+        let inbox = client.new_inbox();
+        let inner = client.subscribe(inbox.clone()).await;
+        let inner = inner.map_err(|e| failed(e.to_string()))?;
+        let request = format!("$JS.API.DIRECT.GET.{stream}");
+        client
+            .publish_with_reply(request, inbox, payload.into())
+            .await
+            .map_err(|e| failed(e.to_string()))?;
+        Ok(Answers {
+            inner,
+            stream: stream.to_owned(),
+            subject: subject.to_string(),
+            limit: self.0.limit,
+        })
+    }
+}
+
+/// The stream that keeps a subject.
+pub(super) fn kept_by<M>(subject: &Subject<M>) -> Result<&str, BusError> {
+    subject.stream().ok_or_else(|| BusError::NotKept {
+        subject: subject.to_string(),
+    })
+}
+
+/// The messages of one answer.
+struct Answers {
+    inner: async_nats::Subscriber,
+    stream: String,
+    subject: String,
+    limit: Duration,
+}
+
+impl Answers {
+    async fn next(&mut self) -> Result<async_nats::Message, BusError> {
+        let next = tokio::time::timeout(self.limit, self.inner.next()).await;
+        let message = next.ok().flatten().ok_or_else(|| BusError::Timeout {
+            subject: self.subject.clone(),
+        })?;
+        match message.status.map(|status| status.as_u16()) {
+            None | Some(204 | 404) => Ok(message),
+            Some(status) => Err(self.failed(format!(
+                "status {status}: {}",
+                message.description.unwrap_or_default()
+            ))),
+        }
+    }
+
+    fn read(&self, message: async_nats::Message) -> Result<StreamMessage, BusError> {
+        StreamMessage::try_from(message).map_err(|e| self.failed(e.to_string()))
+    }
+
+    fn failed(&self, reason: String) -> BusError {
+        BusError::Stream {
+            stream: self.stream.clone(),
+            reason,
+        }
+    }
+}
+
+struct Looker<M> {
+    bus: Bus,
+    stream: String,
+    live: async_nats::Subscriber,
+    subject: Subject<M>,
+    start: Start,
+    /// The newest time at which anything that was handed on was said, by its speaker's clock.
+    newest: Option<Timestamp>,
+    heard: Heard,
+    into: mpsc::Sender<Received<M>>,
+}
+
+/// Nobody hears any more, or the connection is closed for good.
+struct Over;
+
+impl<M: Message + Send + 'static> Looker<M> {
+    async fn run(mut self) {
+        let mut again = false;
+        loop {
+            let (generation, mut drops) = (self.bus.generation(), self.bus.0.dropped.clone());
+            drops.mark_unchanged();
+            let mut wait = Duration::from_millis(20);
+            loop {
+                match self.ask(again).await {
+                    Ok(Ok(())) => break,
+                    Ok(Err(Over)) => return,
+                    Err(error) => {
+                        tracing::debug!(stream = self.stream, %error, "stream cannot be read, retrying");
+                        tokio::select! {
+                            () = self.into.closed() => return,
+                            () = tokio::time::sleep(wait) => {}
+                        }
+                        wait = (wait * 2).min(Duration::from_secs(1));
+                    }
+                }
+            }
+            again = true;
+            if self.listens(generation, drops).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Hands on what is published, until something may have been missed.
+    async fn listens(
+        &mut self,
+        generation: u64,
+        mut drops: watch::Receiver<u64>,
+    ) -> Result<(), Over> {
+        let mut link = self.bus.link();
+        loop {
+            tokio::select! {
+                biased;
+                () = self.into.closed() => return Err(Over),
+                changed = link.changed() => {
+                    changed.map_err(|_| Over)?;
+                    let now = *link.borrow_and_update();
+                    if now.up && now.generation != generation {
+                        return Ok(());
+                    }
+                }
+                changed = drops.changed() => {
+                    changed.map_err(|_| Over)?;
+                    tokio::time::sleep(CALM).await;
+                    return Ok(());
+                }
+                message = self.live.next() => self.published(message.ok_or(Over)?).await?,
+            }
+        }
+    }
+
+    /// Asks the stream for what it holds and this one has not handed on.
+    async fn ask(&mut self, again: bool) -> Result<Result<(), Over>, BusError> {
+        let newest_alone = matches!(self.start, Start::Last | Start::LastOn);
+        if self.start == Start::Last && !self.subject.is_pattern() {
+            let newest = self.bus.newest_of(&self.subject).await?;
+            return Ok(match newest {
+                Some(newest) => self.asked(newest).await,
+                None => Ok(()),
+            });
+        }
+        let Some(begin) = self.begin(again).await? else {
+            return Ok(Ok(()));
+        };
+        let (mut next, mut of_each) = (Some(begin), BTreeMap::new());
+        while let Some(begin) = next {
+            let page = self.bus.page(&self.subject, begin).await?;
+            next = page.next;
+            if newest_alone {
+                let pairs = page.messages.into_iter();
+                of_each.extend(pairs.map(|m| (m.subject.to_string(), m)));
+                continue;
+            }
+            for message in page.messages {
+                if self.asked(message).await.is_err() {
+                    return Ok(Err(Over));
+                }
+            }
+        }
+        let mut of_each: Vec<StreamMessage> = of_each.into_values().collect();
+        of_each.sort_by_key(|message| message.sequence);
+        for message in of_each {
+            if self.asked(message).await.is_err() {
+                return Ok(Err(Over));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Where to begin to ask; nothing if nothing that is kept is wanted. A server that was emptied
+    /// gives its numbers again, so that later times tell.
+    async fn begin(&self, again: bool) -> Result<Option<Begin>, BusError> {
+        if again && self.start != Start::Last {
+            let since = self.newest.map(|newest| newest - OVERLAP);
+            return Ok(since.map(|since| Begin::StartTime(time_text::format(since))));
+        }
+        let seq = match self.start {
+            Start::Last | Start::LastOn | Start::All => 1,
+            Start::New => return Ok(None),
+            Start::Newest(count) => {
+                let newest = self.bus.newest_of(&self.subject).await?;
+                let after = newest.map_or(1, |newest| newest.sequence.saturating_add(1));
+                after.saturating_sub(count)
+            }
+            Start::Sequence(first) => first,
+        };
+        Ok(Some(Begin::Seq(seq.max(1))))
+    }
+
+    async fn asked(&mut self, message: StreamMessage) -> Result<(), Over> {
+        let subject = message.subject.to_string();
+        let headers = Some(&message.headers);
+        if message.headers.get(DELETED).is_some() {
+            return Ok(());
+        }
+        let opened = self
+            .bus
+            .open_from(Origin::Answer, &subject, headers, &message.payload);
+        let Some((envelope, decoded)) = opened else {
+            return Ok(());
+        };
+        // States come again after a reconnection; of all else each counts once.
+        let known = self.heard.ask(&subject, &envelope.id);
+        if known && self.start != Start::Last {
+            return Ok(());
+        }
+        let pending = message.headers.get_last(PENDING);
+        self.hand_on(Received {
+            sequence: message.sequence,
+            pending: pending.and_then(|p| p.as_str().parse().ok()).unwrap_or(0),
+            kept: Some(moment(message.time)),
+            ..Received::heard(decoded, envelope, subject)
+        })
+        .await
+    }
+
+    async fn published(&mut self, message: async_nats::Message) -> Result<(), Over> {
+        let subject = message.subject.to_string();
+        let headers = message.headers.as_ref();
+        if headers.is_some_and(|h| h.get(DELETED).is_some()) {
+            return Ok(());
+        }
+        let opened = self.bus.open::<M>(&subject, headers, &message.payload);
+        let Some((envelope, decoded)) = opened else {
+            return Ok(());
+        };
+        if self.heard.hear(&subject, &envelope.id) {
+            return Ok(());
+        }
+        self.hand_on(Received::heard(decoded, envelope, subject))
+            .await
+    }
+
+    async fn hand_on(&mut self, received: Received<M>) -> Result<(), Over> {
+        let said = received.envelope.time;
+        self.newest = Some(self.newest.map_or(said, |newest| newest.max(said)));
+        self.into.send(received).await.map_err(|_| Over)
+    }
+}
+
+/// What one speaker has said on one subject: a speaker numbers what it says.
+#[derive(Debug)]
+struct Words {
+    speaker: String,
+    /// The newest number that was asked for.
+    asked: u64,
+    /// The greatest number that was handed on.
+    heard: u64,
+}
+
+/// Who has said what, by subject.
+#[derive(Debug, Default)]
+struct Heard(BTreeMap<String, VecDeque<Words>>);
+
+impl Heard {
+    /// A message with this id was asked for; gives whether it has come before.
+    fn ask(&mut self, subject: &str, id: &str) -> bool {
+        let Some((words, number)) = self.words(subject, id) else {
+            return false;
+        };
+        let known = number <= words.heard;
+        // A server that has lost its newest messages is told them again.
+        words.asked = number;
+        words.heard = words.heard.max(number);
+        known
+    }
+
+    /// A message with this id was published; gives whether it was asked for before.
+    fn hear(&mut self, subject: &str, id: &str) -> bool {
+        let Some((words, number)) = self.words(subject, id) else {
+            return false;
+        };
+        words.heard = words.heard.max(number);
+        number <= words.asked
+    }
+
+    fn words(&mut self, subject: &str, id: &str) -> Option<(&mut Words, u64)> {
+        let (speaker, number) = id.rsplit_once('-')?;
+        let number = number.parse().ok()?;
+        let all = self.0.entry(subject.to_owned()).or_default();
+        let at = match all.iter().position(|words| words.speaker == speaker) {
+            Some(at) => at,
+            None => {
+                if all.len() == SPEAKERS {
+                    all.pop_front();
+                }
+                all.push_back(Words {
+                    speaker: speaker.to_owned(),
+                    asked: 0,
+                    heard: 0,
+                });
+                all.len() - 1
+            }
+        };
+        Some((all.get_mut(at)?, number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_is_not_heard_again() {
+        let mut heard = Heard::default();
+        assert!(!heard.ask("s", "a-2"));
+        assert!(heard.hear("s", "a-2") && heard.hear("s", "a-1"));
+        assert!(!heard.hear("s", "b-1") && !heard.hear("t", "a-1"));
+        // Words that overtake each other are all heard.
+        assert!(!heard.hear("s", "a-4") && !heard.hear("s", "a-3"));
+        assert!(heard.ask("s", "a-3") && heard.ask("s", "a-4"));
+        assert!(!heard.ask("s", "a-5"));
+    }
+
+    #[test]
+    fn what_a_server_has_lost_is_heard_when_it_is_repeated() {
+        let mut heard = Heard::default();
+        assert!(!heard.ask("s", "a-7") && !heard.hear("s", "a-8"));
+        // The server has lost the eighth, and is told it again.
+        assert!(heard.ask("s", "a-7"));
+        assert!(!heard.hear("s", "a-8"));
+    }
+
+    #[test]
+    fn of_others_than_our_services_nobody_knows_how_they_number() {
+        let mut heard = Heard::default();
+        assert!(!heard.ask("s", "x") && !heard.hear("s", "x"));
+        assert!(!heard.ask("s", "a-1"));
+        for other in 0..SPEAKERS {
+            assert!(!heard.ask("s", &format!("o{other}-1")));
+        }
+        assert!(!heard.hear("s", "a-1"), "forgotten");
+    }
+}
