@@ -1,10 +1,11 @@
 //! The only place that reads clocks.
 
 use std::sync::{Arc, RwLock};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lacuna_model::{Span, Timestamp};
 use lacuna_wire::msg::{Clock, Pace};
+use nix::time::{ClockId, clock_gettime};
 
 /// The wall clock's time.
 #[must_use]
@@ -16,34 +17,52 @@ pub fn wall() -> Timestamp {
     Timestamp::from_unix_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Measures lengths of time with the monotonic clock.
+/// Measures lengths of time. Time in which the machine was suspended counts: others have lived on.
 #[derive(Debug, Clone, Copy)]
-pub struct Stopwatch(Instant);
+pub struct Stopwatch {
+    started: Instant,
+    /// The same moment on the clock that a suspension does not stop.
+    boot: Duration,
+}
+
+/// Time since the machine's start, suspensions included.
+fn boot() -> Duration {
+    let now = clock_gettime(ClockId::CLOCK_BOOTTIME);
+    // Every Linux since 2.6.39 has it.
+    now.map_or(Duration::ZERO, Duration::from)
+}
 
 impl Stopwatch {
     /// Starts now.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
     pub fn start() -> Self {
-        Self(Instant::now())
+        Self {
+            started: Instant::now(),
+            boot: boot(),
+        }
+    }
+
+    fn elapsed(&self) -> Duration {
+        boot().saturating_sub(self.boot)
     }
 
     /// Seconds since the start.
     #[must_use]
     pub fn seconds(&self) -> f64 {
-        self.0.elapsed().as_secs_f64()
+        self.elapsed().as_secs_f64()
     }
 
     /// Time since the start, to the millisecond.
     #[must_use]
     pub fn span(&self) -> Span {
-        Span::from_ms(i64::try_from(self.0.elapsed().as_millis()).unwrap_or(i64::MAX))
+        Span::from_ms(i64::try_from(self.elapsed().as_millis()).unwrap_or(i64::MAX))
     }
 
     /// The start on the monotonic clock, for timers of tokio.
     #[must_use]
     pub fn instant(&self) -> Instant {
-        self.0
+        self.started
     }
 }
 

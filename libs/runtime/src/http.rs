@@ -10,7 +10,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use lacuna_model::Span;
-use prometheus::Registry;
+use prometheus::{GaugeVec, Registry};
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -107,6 +107,15 @@ impl Health {
         }
     }
 
+    /// Seconds since a check that must be repeated has last held; nothing if it has never held, or
+    /// does not hold.
+    pub(crate) fn silence(&self, name: &str) -> Option<f64> {
+        let checks = self.lock();
+        let entry = checks.get(name)?;
+        let beats = entry.max_age.is_some() && entry.failure.is_none();
+        beats.then(|| entry.since.seconds())
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Entry>> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -169,23 +178,45 @@ pub async fn serve(
     health: Health,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
+    let gauge = declare_metrics(&registry).map_err(std::io::Error::other)?;
     let router = Router::new()
         .route("/metrics", get(show_metrics))
         .route("/healthz", get(show_health))
-        .with_state((registry, health));
+        .with_state((registry, health, gauge));
     axum::serve(listener, router)
         .with_graceful_shutdown(stop.cancelled_owned())
         .await
 }
 
-async fn show_metrics(State((registry, _)): State<(Registry, Health)>) -> Response {
+/// Declares the metric alone, so that a service's golden exposition can include it.
+///
+/// # Errors
+/// If the name is taken.
+pub fn declare_metrics(registry: &Registry) -> Result<GaugeVec, prometheus::Error> {
+    metrics::gauges(
+        registry,
+        "lacuna_health",
+        "whether a check of /healthz holds (1) or fails (0)",
+        &["check"],
+    )
+}
+
+type Shown = (Registry, Health, GaugeVec);
+
+async fn show_metrics(State((registry, health, gauge)): State<Shown>) -> Response {
+    for check in health.report().checks {
+        let labels = [check.name.as_str()];
+        gauge
+            .with_label_values(&labels)
+            .set(f64::from(u8::from(check.ok)));
+    }
     match metrics::expose(&registry) {
         Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
         Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, e.to_string()).into_response(),
     }
 }
 
-async fn show_health(State((_, health)): State<(Registry, Health)>) -> Response {
+async fn show_health(State((_, health, _)): State<Shown>) -> Response {
     let report = health.report();
     let status = if report.status == "ok" {
         StatusCode::OK

@@ -9,8 +9,10 @@
 //! message that gives the lead up is followed at once; so is one of an instance that had the
 //! place which this one has bound, for that instance is gone.
 //!
-//! Who loses the lead ends. While the server is away nobody can take it; when it comes back the
-//! active instance goes on unless another was faster.
+//! Who loses the lead to another ends. While the server is away nobody can take it; when it comes
+//! back the active instance goes on unless another was faster. So does one that was too slow to
+//! renew its lead, or was stopped: what it said meanwhile was lost, as in an outage, and is repaired
+//! as after one. One whose loop stands still gives its lead up.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -34,6 +36,13 @@ const LOOKS: u32 = 12;
 
 /// Renewals of the lead within its length.
 const RENEWALS: u32 = 3;
+
+/// The check of a service's health that tells whether its loop turns.
+pub const LOOP: &str = "loop";
+
+/// In so many looks in a row the loop must have stood still: a process that was stopped has not had
+/// the time to turn it when it is first looked at.
+const STILL: u32 = 4;
 
 /// Whether one instance of a service is active, and others stand by.
 #[must_use]
@@ -79,7 +88,7 @@ fn declare(registry: &Registry) -> Result<(IntGauge, IntCounter), prometheus::Er
 }
 
 /// Why the lead is lost.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum LostLead {
     /// Another has it.
     #[error("the lead is lost: {instance} at {seat} is the active instance now")]
@@ -89,12 +98,11 @@ pub enum LostLead {
         /// Where.
         seat: String,
     },
-    /// It was not renewed in time, though the server is there: the process was stopped, or hears
-    /// no answers.
-    #[error("the lead is lost: not renewed for {ms} ms")]
-    Lapsed {
-        /// Milliseconds since the last renewal.
-        ms: i64,
+    /// The service's loop stands still, and another instance may do better.
+    #[error("the lead is given up: the service's loop has not turned for {seconds:.0} s")]
+    StandsStill {
+        /// Since it last turned.
+        seconds: f64,
     },
 }
 
@@ -173,21 +181,31 @@ pub struct Candidate {
     bus: Bus,
     subject: Subject<Leader>,
     seat: String,
-    ttl: Duration,
+    terms: Terms,
+    health: Health,
     check: HealthCheck,
     active: IntGauge,
     changes: IntCounter,
 }
 
+/// How long a lead lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// From each renewal.
+    pub lead: Duration,
+    /// While the check [`LOOP`] says nothing.
+    pub still: Duration,
+}
+
 impl Candidate {
-    /// Stands by at this place, as [`seat`] gives it; a lead lasts `ttl` from each renewal.
+    /// Stands by at this place, as [`seat`] gives it.
     ///
     /// # Errors
     /// If a metric's name is taken.
     pub fn new(
         bus: &Bus,
         seat: String,
-        ttl: Duration,
+        terms: Terms,
         registry: &Registry,
         health: &Health,
     ) -> Result<Self, prometheus::Error> {
@@ -198,7 +216,8 @@ impl Candidate {
             bus: bus.clone(),
             subject: address::leader(bus.cluster(), bus.service()),
             seat,
-            ttl,
+            terms,
+            health: health.clone(),
             check: health.check("lead", None),
             active,
             changes,
@@ -218,7 +237,8 @@ impl Candidate {
                 generation = link.generation;
                 watch.begin_anew(clock.span().to_std());
             }
-            let looked = tokio::time::timeout(self.ttl, self.bus.newest(&self.subject)).await;
+            let looked =
+                tokio::time::timeout(self.terms.lead, self.bus.newest(&self.subject)).await;
             if let Ok(Err(error @ BusError::Decode { .. })) = &looked {
                 self.check.ok_but(format!("standby: {error}"));
             }
@@ -240,7 +260,7 @@ impl Candidate {
                     self.changes.inc();
                     said = false;
                 }
-                match watch.judge(&found, &self.seat, self.ttl, clock.span().to_std()) {
+                match watch.judge(&found, &self.seat, self.terms.lead, clock.span().to_std()) {
                     Verdict::Take(number) => {
                         attempt = Stopwatch::start();
                         let claim = self.record(wall(), false);
@@ -266,7 +286,7 @@ impl Candidate {
                     }
                 }
             }
-            tokio::time::sleep(self.ttl / LOOKS).await;
+            tokio::time::sleep(self.terms.lead / LOOKS).await;
         }
     }
 
@@ -275,7 +295,7 @@ impl Candidate {
             instance: self.bus.instance().to_owned(),
             seat: self.seat.clone(),
             since,
-            ttl_ms: u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX),
+            ttl_ms: u64::try_from(self.terms.lead.as_millis()).unwrap_or(u64::MAX),
             resigned,
         }
     }
@@ -290,19 +310,23 @@ pub struct Lead {
     newest: u64,
     /// When that was sent.
     renewed: Stopwatch,
+    /// On which connection.
+    generation: u64,
 }
 
 impl Lead {
     fn new(candidate: Candidate, newest: u64, renewed: Stopwatch) -> Self {
         candidate.active.set(1);
         candidate.check.ok();
-        candidate.bus.write_within(renewed, candidate.ttl);
+        candidate.bus.write_within(renewed, candidate.terms.lead);
         tracing::info!(instance = candidate.bus.instance(), "this instance leads");
+        let generation = candidate.bus.link().borrow().generation;
         Self {
             candidate,
             since: wall(),
             newest,
             renewed,
+            generation,
         }
     }
 
@@ -311,46 +335,43 @@ impl Lead {
     /// # Errors
     /// [`LostLead`]: then this instance must do nothing more.
     pub async fn keep(mut self, stop: &CancellationToken) -> Result<Self, LostLead> {
-        let ttl = self.candidate.ttl;
+        let ttl = self.candidate.terms.lead;
         let mut link = self.candidate.bus.link();
         let mut generation = link.borrow_and_update().generation;
-        let mut found = Stopwatch::start();
+        let mut still = 0;
         let mut wait = ttl / RENEWALS;
         loop {
-            tokio::select! {
+            let slept = tokio::select! {
                 () = stop.cancelled() => return Ok(self),
-                _ = link.changed() => {}
-                () = tokio::time::sleep(wait) => {}
-            }
+                _ = link.changed() => false,
+                () = tokio::time::sleep(wait) => true,
+            };
             let now = *link.borrow_and_update();
-            if now.generation != generation {
-                (generation, found) = (now.generation, Stopwatch::start());
+            if !now.up || now.generation != generation {
+                // A loop that waits for the server does not stand still.
+                (generation, still) = (now.generation, 0);
             }
             if !now.up {
                 // Nobody else can take the lead here, and whoever is elsewhere will have.
                 continue;
             }
-            self.lapsed(found)?;
+            let silent = self.candidate.health.silence(LOOP).unwrap_or_default();
+            if silent <= self.candidate.terms.still.as_secs_f64() {
+                still = 0;
+            } else if slept {
+                still += 1;
+            }
+            if still >= STILL {
+                self.resign().await;
+                return Err(LostLead::StandsStill { seconds: silent });
+            }
             let renewal = tokio::time::timeout(ttl / RENEWALS, self.renew()).await;
             wait = match renewal.unwrap_or(Ok(false))? {
                 true => ttl / RENEWALS,
                 // An acknowledgement was lost, or the server does not have its streams yet.
                 false => ttl / LOOKS,
             };
-            if self.candidate.bus.connected() {
-                self.lapsed(found)?;
-            }
         }
-    }
-
-    /// Whether the server has been there since `found` and long enough to renew the lead.
-    fn lapsed(&self, found: Stopwatch) -> Result<(), LostLead> {
-        let ttl = self.candidate.ttl.as_secs_f64();
-        if self.renewed.seconds() > ttl && found.seconds() > ttl {
-            let ms = self.renewed.span().as_ms();
-            return Err(LostLead::Lapsed { ms });
-        }
-        Ok(())
     }
 
     /// Says it once more; gives whether that is kept.
@@ -364,9 +385,16 @@ impl Lead {
                 .claim(&candidate.subject, &record, self.newest);
             match claim.await {
                 Ok(newest) => {
+                    let since = std::mem::replace(&mut self.renewed, at).seconds();
                     self.newest = newest;
-                    self.renewed = at;
-                    candidate.bus.write_within(at, candidate.ttl);
+                    candidate.bus.write_within(at, candidate.terms.lead);
+                    let link = *candidate.bus.link().borrow();
+                    let same = std::mem::replace(&mut self.generation, link.generation);
+                    // After an outage all is repaired anyway.
+                    if since > candidate.terms.lead.as_secs_f64() && same == link.generation {
+                        tracing::warn!(since, "lead renewed late, nobody has taken it");
+                        candidate.bus.begin_anew();
+                    }
                     return Ok(true);
                 }
                 Err(error) if error.is_conflict() => {
@@ -408,7 +436,7 @@ impl Lead {
         let claim = candidate
             .bus
             .claim(&candidate.subject, &record, self.newest);
-        match tokio::time::timeout(candidate.ttl, claim).await {
+        match tokio::time::timeout(candidate.terms.lead, claim).await {
             Ok(Ok(_)) => tracing::debug!("lead given up"),
             Ok(Err(error)) => tracing::debug!(%error, "lead not given up, it will lapse"),
             Err(_) => tracing::debug!("lead not given up in time"),

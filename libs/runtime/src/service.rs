@@ -18,7 +18,7 @@ use crate::bus::Bus;
 use crate::clock::{ClusterClock, Stopwatch};
 use crate::config::Config;
 use crate::http::{self, Health};
-use crate::leader::{self, Candidate, Lead};
+use crate::leader::{self, Candidate, Lead, Terms};
 use crate::process;
 use crate::supervise::Tasks;
 use crate::telemetry;
@@ -273,8 +273,11 @@ async fn take_lead(
     if !leader::is_led(bus.service()) {
         return Ok(None);
     }
-    let ttl = config.cluster.lead.to_std();
-    let candidate = Candidate::new(bus, leader::seat(listening), ttl, registry, health);
+    let terms = Terms {
+        lead: config.cluster.lead.to_std(),
+        still: config.cluster.still.to_std(),
+    };
+    let candidate = Candidate::new(bus, leader::seat(listening), terms, registry, health);
     let candidate = candidate.map_err(|e| {
         tracing::error!("{e}");
         exit::INTERNAL

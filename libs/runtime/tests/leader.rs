@@ -5,12 +5,14 @@
 use std::time::Duration;
 
 use lacuna_model::{ClusterId, Timestamp};
-use lacuna_runtime::leader::{Candidate, Lead, LostLead};
+use lacuna_runtime::leader::{Candidate, LOOP, Lead, LostLead, Terms};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, Health, Stopwatch};
 use lacuna_testkit::{TestNats, connect};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Pace};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +21,18 @@ const SERVICE: &str = "planner";
 
 fn cluster() -> ClusterId {
     ClusterId::new("c").unwrap()
+}
+
+fn tick(step: u64) -> Clock {
+    Clock {
+        now: Timestamp::from_unix(1),
+        pace: Pace::Real,
+        step,
+        events_upto: 0,
+        complete: true,
+        ended: false,
+        recording: String::new(),
+    }
 }
 
 /// One process of the service, as far as the lead goes.
@@ -34,7 +48,11 @@ impl Instance {
     async fn start(nats: &TestNats, seat: &str) -> Self {
         let bus = connect(nats, &cluster(), SERVICE).await;
         let (registry, health) = (Registry::new(), Health::default());
-        let candidate = Candidate::new(&bus, seat.to_owned(), TTL, &registry, &health).unwrap();
+        let terms = Terms {
+            lead: TTL,
+            still: TTL,
+        };
+        let candidate = Candidate::new(&bus, seat.to_owned(), terms, &registry, &health).unwrap();
         let stop = CancellationToken::new();
         let until = stop.clone();
         let lead = tokio::spawn(async move { candidate.wait().await.keep(&until).await });
@@ -147,15 +165,7 @@ async fn who_has_lost_the_lead_is_told_and_can_write_no_more() {
     let nats = TestNats::start();
     let first = Instance::start(&nats, "a").await;
     first.leading().await;
-    let tick = Clock {
-        now: Timestamp::from_unix(1),
-        pace: Pace::Real,
-        step: 1,
-        events_upto: 0,
-        complete: true,
-        ended: false,
-        recording: String::new(),
-    };
+    let tick = tick(1);
     let subject = address::clock(&cluster());
     let kept = first.bus.store(&subject, &tick, "").await.unwrap();
     // Somebody takes the lead behind its back, as after a long stop of the process.
@@ -198,20 +208,54 @@ async fn an_outage_and_an_emptied_server_leave_the_lead_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_that_was_too_slow_goes_on_if_nobody_was_faster_and_all_is_repaired() {
+    let nats = TestNats::start();
+    let first = Instance::start(&nats, "a").await;
+    first.leading().await;
+    let mut link = first.bus.link();
+    let before = *link.borrow_and_update();
+    let server = Pid::from_raw(i32::try_from(nats.pid()).unwrap());
+    // The connection stands, and no answer comes.
+    kill(server, Signal::SIGSTOP).unwrap();
+    tokio::time::sleep(TTL * 3).await;
+    kill(server, Signal::SIGCONT).unwrap();
+    let repaired = tokio::time::timeout(TTL * 20, link.changed()).await;
+    repaired.unwrap().unwrap();
+    let now = *link.borrow();
+    assert!(now.up && now.generation == before.generation + 1, "{now:?}");
+    assert!(first.leads(), "it goes on");
+    let clock = address::clock(&cluster());
+    first.bus.store(&clock, &tick(1), "").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_whose_loop_stands_still_gives_its_lead_up() {
+    let nats = TestNats::start();
+    let first = Instance::start(&nats, "a").await;
+    first.leading().await;
+    // It has not turned yet: it may have much to read.
+    let turning = first
+        .health
+        .check(LOOP, Some(lacuna_model::Span::from_secs(60)));
+    tokio::time::sleep(TTL * 3).await;
+    assert!(first.leads());
+    for _ in 0..12 {
+        turning.ok();
+        tokio::time::sleep(TTL / 2).await;
+        assert!(first.leads(), "a loop that turns keeps the lead");
+    }
+    let second = Instance::start(&nats, "b").await;
+    let lost = first.lost().await;
+    assert!(matches!(lost, LostLead::StandsStill { .. }), "{lost}");
+    second.leading().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn states_are_not_repeated_by_one_that_leads_no_more() {
     let mut nats = TestNats::start();
     let first = Instance::start(&nats, "a").await;
     first.leading().await;
     let subject = address::clock(&cluster());
-    let tick = |step| Clock {
-        now: Timestamp::from_unix(1),
-        pace: Pace::Real,
-        step,
-        events_upto: 0,
-        complete: true,
-        ended: false,
-        recording: String::new(),
-    };
     first.bus.store(&subject, &tick(1), "").await.unwrap();
     // It renews no more, and another has said something newer; then the server comes back.
     let bus = first.die();

@@ -41,6 +41,12 @@ impl TestNats {
         self.server.url()
     }
 
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
     /// `kill -9`.
     pub fn kill(&mut self) {
         self.server.kill();

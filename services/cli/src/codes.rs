@@ -253,6 +253,18 @@ must be given back now and NATS cannot be mended, stop lacuna-control: agents gi
 every node back after agent.dead_man.",
     },
     Page {
+        code: "L0025",
+        title: "no room for more trainers",
+        text: "\
+Control keeps a record of every trainer, ended ones too, in a bucket of 256 MB, and
+submissions may fill four fifths of it; the rest is for what becomes of trainers.
+Nothing of the request was done. Records of ended trainers are not removed by
+themselves yet. The operator can: stop lacuna-control, `nats kv del
+lac_CLUSTER_trainers TRAINER` for each ended trainer that nobody needs (with
+control's identity where there are keys), and start it again. Their samples then
+leave the totals. lacuna_control_records_share tells how much is taken.",
+    },
+    Page {
         code: "L0040",
         title: "no such keys",
         text: "\

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::join_all;
-use lacuna_model::{Action, Command, Epoch, EventKind, NodeEvent, TrainerId, TrainerRecord};
-use lacuna_runtime::{BusError, Context, Newest, ServiceError, Stopwatch};
+use lacuna_model::{Action, Command, Epoch, EventKind, NodeEvent, Span, TrainerId, TrainerRecord};
+use lacuna_runtime::leader::LOOP;
+use lacuna_runtime::{BusError, Context, HealthCheck, Newest, ServiceError, Stopwatch};
 use lacuna_trainer::book::{Effect, LeaseResult, LeaseWrite, Note, Refusal};
 use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, Settled, TrainersState};
 
 use crate::metrics::Metrics;
+use crate::room::Room;
 
 /// Between attempts at a write that must not fail.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -24,6 +26,10 @@ pub(crate) struct Hands {
     trainers: lacuna_runtime::Bucket<TrainerRecord>,
     /// Revision of each trainer's record, as this process has last read or written it.
     revisions: BTreeMap<TrainerId, u64>,
+    pub(crate) room: Room,
+    /// That the loop turns. A change of many nodes is one turn, and each write of it is a sign of
+    /// life.
+    pub(crate) alive: HealthCheck,
 }
 
 /// What came of it.
@@ -36,11 +42,19 @@ pub(crate) struct Done {
 }
 
 impl Hands {
-    pub(crate) fn new(ctx: Context, metrics: Metrics, revisions: BTreeMap<TrainerId, u64>) -> Self {
+    pub(crate) fn new(
+        ctx: Context,
+        metrics: Metrics,
+        revisions: BTreeMap<TrainerId, u64>,
+        room: Room,
+    ) -> Self {
+        metrics.room.set(room.share());
         Self {
             revisions,
+            room,
             leases: ctx.bus.bucket(address::leases_bucket(&ctx.cluster)),
             trainers: ctx.bus.bucket(address::trainers_bucket(&ctx.cluster)),
+            alive: ctx.health.check(LOOP, Some(Span::from_secs(30))),
             ctx,
             metrics,
         }
@@ -137,7 +151,10 @@ impl Hands {
             .update(key, &record, expected, correlation)
             .await
         {
-            Ok(revision) => (Some((write.trainer, Epoch(revision))), true),
+            Ok(revision) => {
+                self.alive.ok();
+                (Some((write.trainer, Epoch(revision))), true)
+            }
             Err(error) => {
                 if !error.is_conflict() {
                     self.metrics.write_failed();
@@ -193,6 +210,8 @@ impl Hands {
             for (record, outcome) in left.into_iter().zip(outcomes) {
                 match outcome? {
                     Ok(revision) => {
+                        self.alive.ok();
+                        self.room.kept(&record);
                         self.revisions.insert(record.spec.id, revision);
                     }
                     Err(error) => {
@@ -202,6 +221,7 @@ impl Hands {
                     }
                 }
             }
+            self.metrics.room.set(self.room.share());
             if failed.is_empty() {
                 return Ok(());
             }

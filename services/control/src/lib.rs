@@ -13,6 +13,7 @@ mod feed;
 mod handover;
 mod metrics;
 mod requests;
+mod room;
 mod service;
 mod settings;
 mod start;

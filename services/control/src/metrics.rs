@@ -4,7 +4,7 @@ use lacuna_model::{UseState, WithheldBy};
 use lacuna_runtime::metrics::{self, Counter, Error, LATENCY_BOUNDS, Registry};
 use lacuna_trainer::book::{Note, Tally};
 use lacuna_trainer::measure::{self, Cause};
-use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
+use prometheus::{Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
 /// Bounds for the time until an agent has given a node back, seconds.
 const RELEASE_BOUNDS: [f64; 12] = [
@@ -24,6 +24,8 @@ const ASKED: [&str; 5] = ["preempted", "idle", "drained", "taken", "wanted"];
 pub struct Metrics {
     leases: IntGauge,
     pool_nodes: IntGauge,
+    /// The share of the bucket that trainers' records take.
+    pub(crate) room: Gauge,
     trainers: prometheus::GaugeVec,
     idle: Counter,
     harvested: Counter,
@@ -86,7 +88,7 @@ impl Metrics {
             }
             Ok::<_, Error>(vec)
         };
-        let efficiency = prometheus::Gauge::new(
+        let efficiency = Gauge::new(
             "lacuna_control_efficiency",
             "efficiency: samples done over dedicated samples, since control first started; NaN where it is not known",
         )?;
@@ -123,12 +125,18 @@ impl Metrics {
             "nodes that are not used because the operator wants it so, by cause",
             &["cause"],
         )?;
-        let use_limit = prometheus::Gauge::new(
+        let use_limit = Gauge::new(
             "lacuna_control_use_limit",
             "most nodes that may be used now, as the operator wants it; +Inf without a limit",
         )?;
         registry.register(Box::new(use_limit.clone()))?;
+        let room = Gauge::new(
+            "lacuna_control_records_share",
+            "share of the room for trainers' records that is taken; submissions end at .8",
+        )?;
+        registry.register(Box::new(room.clone()))?;
         let made = Self {
+            room,
             leases: gauge("lacuna_control_leases", "nodes under a lease")?,
             pool_nodes: gauge("lacuna_control_pool_nodes", "nodes in the pool")?,
             trainers,

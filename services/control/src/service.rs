@@ -5,7 +5,7 @@ mod asked;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use lacuna_model::{AgentStatus, NodeEvent, NodeId, Progress, Span, Timestamp, TrainerId};
+use lacuna_model::{AgentStatus, Member, NodeEvent, NodeId, Progress, Span, Timestamp, TrainerId};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::{
     BusError, Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
@@ -14,7 +14,7 @@ use lacuna_trainer::Now;
 use lacuna_trainer::book::{Book, Effect, Input, Refusal};
 use lacuna_wire::address;
 use lacuna_wire::msg::{PlanState, Renewal, Request, Totals};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::access::Access;
 use crate::audit::{AuditMetrics, Trail};
@@ -93,6 +93,8 @@ struct Control {
     totals: Option<Totals>,
     /// Whether plans are only looked at: nobody will start agents.
     observes: bool,
+    /// Which leases stand, for who renews them.
+    standing: watch::Sender<Vec<Member>>,
 }
 
 impl Control {
@@ -112,11 +114,13 @@ impl Control {
             book,
             first,
             revisions,
+            room,
             migrated,
         } = start::books(&ctx, now).await?;
         metrics.migrated.inc_by(migrated as u64);
         let mut control = Self {
-            hands: Hands::new(ctx.clone(), metrics, revisions),
+            hands: Hands::new(ctx.clone(), metrics, revisions, room),
+            standing: watch::Sender::new(book.leases()),
             ctx,
             book,
             feed: Feed::new(),
@@ -173,7 +177,9 @@ impl Control {
                         let lost = results.iter_mut().filter(|result| !result.written);
                         lost.for_each(|result| result.entry = None);
                     }
-                    self.book.step(Input::LeasesWritten(results), self.now())
+                    let next = self.book.step(Input::LeasesWritten(results), self.now());
+                    self.standing.send_replace(self.book.leases());
+                    next
                 }
                 None => Vec::new(),
             };
@@ -203,8 +209,9 @@ impl Control {
         let settings = &self.ctx.config.control;
         let every = settings.reconcile_every.min(TIMER);
         let mut timer = interval(every);
-        let mut renewals = interval(settings.renew_every);
-        let alive = self.ctx.health.check("loop", Some(Span::from_secs(30)));
+        let renewing = renew(self.ctx.clone(), self.standing.subscribe());
+        tokio::spawn(renewing);
+        let alive = self.hands.alive.clone();
         let shutdown = self.ctx.shutdown.clone();
         loop {
             alive.ok();
@@ -256,7 +263,6 @@ impl Control {
                 request = next_of(&mut unnamed) => self.request(request?).await?,
                 _ = timer.tick() => self.timer().await?,
                 () = sleep(due) => self.timer().await?,
-                _ = renewals.tick() => self.renew().await,
             }
         }
     }
@@ -432,14 +438,24 @@ impl Control {
         self.publish_totals(&totals).await;
         Ok(())
     }
+}
 
-    /// Control lives, and these leases stand.
-    async fn renew(&self) {
-        let renewal = Renewal {
-            leases: self.book.leases(),
-        };
-        let subject = address::renewal(&self.ctx.cluster);
-        if let Err(error) = self.ctx.bus.publish(&subject, &renewal, "").await {
+/// Says again and again that control lives, and which leases stand, whatever its loop waits for: a
+/// change of ten thousand nodes waits longer for the disk than agents wait for this. A loop that
+/// stands still gives its lead up, and with that nothing more goes out.
+async fn renew(ctx: Context, mut standing: watch::Receiver<Vec<Member>>) {
+    let subject = address::renewal(&ctx.cluster);
+    let mut due = interval(ctx.config.control.renew_every);
+    loop {
+        tokio::select! {
+            () = ctx.shutdown.cancelled() => return,
+            _ = due.tick() => {}
+        }
+        if standing.has_changed().is_err() {
+            return;
+        }
+        let leases = standing.borrow_and_update().clone();
+        if let Err(error) = ctx.bus.publish(&subject, &Renewal { leases }, "").await {
             tracing::warn!(%error, "leases not renewed");
         }
     }

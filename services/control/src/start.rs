@@ -10,6 +10,7 @@ use lacuna_trainer::book::{Book, Effect, Tally};
 use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, Totals};
 
+use crate::room::Room;
 use crate::settings;
 
 /// The books as the bus has kept them.
@@ -20,6 +21,8 @@ pub(crate) struct Opened {
     pub(crate) first: Vec<Effect>,
     /// Revision of each trainer's record.
     pub(crate) revisions: BTreeMap<TrainerId, u64>,
+    /// The room that they leave.
+    pub(crate) room: Room,
     /// Records of an older version that were written anew.
     pub(crate) migrated: usize,
 }
@@ -27,7 +30,9 @@ pub(crate) struct Opened {
 /// Opens the books. Call it once the clock is known, or is known not to run yet.
 pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceError> {
     let cluster = &ctx.cluster;
-    let trainers = ctx.bus.bucket(address::trainers_bucket(cluster));
+    let bucket = address::trainers_bucket(cluster);
+    let mut room = Room::new(bucket.max_bytes.unsigned_abs());
+    let trainers = ctx.bus.bucket(bucket);
     // Once for all, so that what reads them need not know the version of before for ever.
     let migrated = trainers.migrate().await?;
     if migrated > 0 {
@@ -40,6 +45,7 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceErro
     let mut revisions = BTreeMap::new();
     for entry in trainers.list().await? {
         revisions.insert(entry.value.spec.id.clone(), entry.revision);
+        room.kept(&entry.value);
         records.push(entry.value);
     }
     let bucket = ctx
@@ -71,6 +77,7 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceErro
         book,
         first,
         revisions,
+        room,
         migrated,
     })
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lacuna_forecast::Fitted;
 use lacuna_model::{NodeEvent, Span, Timestamp};
+use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{
     Context, Follow, HealthCheck, Misconfigured, NoArgs, Received, Running, ServiceError, Start,
     Stopwatch,
@@ -35,7 +36,7 @@ pub fn run(ctx: Context, _: NoArgs) -> Running {
 
 async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let metrics = Metrics::new(&ctx.registry)?;
-    let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
+    let alive = ctx.health.check(LOOP, Some(Span::from_secs(30)));
     let settings = &ctx.config.forecast;
     let wanted = Wanted::from_config(settings).map_err(|e| Misconfigured(e.to_string()))?;
     let mut models = Models::new(wanted);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lacuna_model::{NodeEvent, Span, Timestamp};
+use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{
     Bus, BusError, Context, Delivery, HealthCheck, NoArgs, Running, ServiceError, Start, Stopwatch,
     Subscription, Superseded, WorkQueue, clock,
@@ -44,7 +45,7 @@ pub fn run(ctx: Context, _: NoArgs) -> Running {
 async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let settings = ctx.config.ingest.clone();
     let metrics = Metrics::new(&ctx.registry)?;
-    let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
+    let alive = ctx.health.check(LOOP, Some(Span::from_secs(30)));
     let (nodes, recorded) = {
         let settings = settings.clone();
         let read = tokio::task::spawn_blocking(move || read_files(&settings)).await?;

@@ -7,6 +7,7 @@ use lacuna_planner::counts::MilpOptions;
 use lacuna_planner::{Planner, Settings, foresight, joint};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::Planner as PlannerSettings;
+use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{BusError, Context, Misconfigured, NoArgs, Running, ServiceError, Start};
 use lacuna_wire::address;
 use lacuna_wire::msg::PlanState;
@@ -31,7 +32,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let settings = ctx.config.planner.clone();
     let planner = planner(&settings)?;
     let metrics = Metrics::new(&ctx.registry)?;
-    let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
+    let alive = ctx.health.check(LOOP, Some(Span::from_secs(30)));
     let solving = ctx.health.check("solver", None);
     solving.ok();
     let subject = address::plan(&ctx.cluster);

@@ -52,6 +52,9 @@ pub struct Cluster {
     /// has said nothing for so long.
     #[serde(with = "text::span")]
     pub lead: Span,
+    /// The active one gives its place up when its loop has not turned for so long.
+    #[serde(with = "text::span")]
+    pub still: Span,
 }
 
 impl Default for Cluster {
@@ -61,6 +64,7 @@ impl Default for Cluster {
             Ok(id) => Self {
                 id,
                 lead: Span::from_secs(3),
+                still: Span::from_secs(10),
             },
             Err(e) => unreachable!("{e}"),
         }

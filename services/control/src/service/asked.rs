@@ -77,7 +77,8 @@ impl Control {
             target: trainers.iter().map(|spec| spec.id.to_string()).collect(),
             detail: String::new(),
         };
-        let reply = match self.access.submission(user, &mut trainers) {
+        let may = self.access.submission(user, &mut trainers);
+        let reply = match may.and_then(|()| self.hands.room.admits(&trainers)) {
             Err(denied) => Some(denied.into()),
             Ok(()) => {
                 let input = Input::Submit {
