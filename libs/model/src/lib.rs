@@ -14,6 +14,7 @@ mod lease;
 mod life;
 mod measured;
 mod observed;
+mod past;
 mod plan;
 mod pool;
 mod reason;
@@ -33,6 +34,7 @@ pub use lease::{Epoch, Lease, RunId};
 pub use life::{Efficiency, Held, Phase, Stall, Stalls, TrainerRecord, is_default};
 pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate};
 pub use observed::ObservedHour;
+pub use past::{Past, PastKind};
 pub use plan::{
     Allocation, Generation, HoleVerdict, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve,
     TrainerVerdict, Verdict,

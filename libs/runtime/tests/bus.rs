@@ -251,8 +251,17 @@ async fn only_one_writer_wins_a_lease() {
     assert_eq!(keys, ["a.b_c", "other"]);
     assert_eq!(listed[0].revision, won[0]);
     assert_eq!(leases.get("a.b_c").await.unwrap().unwrap().revision, won[0]);
-    leases.delete("other").await.unwrap();
+    let other = listed[1].revision;
+    assert!(leases.delete("other", 1).await.unwrap_err().is_conflict());
+    let marker = leases.delete("other", other).await.unwrap();
     assert_eq!(leases.list().await.unwrap().len(), 1);
+    // What is written next is written after the marker, which goes by itself.
+    let newest = leases.newest("other").await.unwrap();
+    assert_eq!(newest, Newest::Unreadable { sequence: marker });
+    let subject = address::leases_bucket(&cluster()).key("other");
+    let stream = bus.jetstream().get_stream(subject.stream().unwrap()).await;
+    let kept = stream.unwrap().direct_get(marker).await.unwrap();
+    assert_eq!(kept.headers.get("Nats-TTL").unwrap().as_str(), "60s");
 }
 
 #[tokio::test]

@@ -32,7 +32,10 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_model::{Efficiency, Held, Stall, Stalls, Timestamp, TrainerRecord, TrainerSpec};
+use lacuna_model::{
+    Efficiency, Held, Past, PastKind, Phase, ScalingCurve, Stall, Stalls, Timestamp, TrainerRecord,
+    TrainerSpec,
+};
 
 /// Idle node-seconds below which an efficiency is chance.
 pub const LEAST_IDLE_NODE_S: f64 = 60.0;
@@ -271,6 +274,24 @@ impl<'a> Worked<'a> {
         }
     }
 
+    /// Whether it had a node, or did samples.
+    fn did_work(&self) -> bool {
+        self.samples > 0.0 || self.node_s > 0.0
+    }
+
+    /// Why the efficiency of what it did is not known, if it is not.
+    fn unknown(&self) -> Option<Efficiency> {
+        if self.assumed {
+            Some(Efficiency::CurveAssumed)
+        } else if self.node_s <= 0.0 {
+            Some(Efficiency::Uncounted)
+        } else if self.samples > TOLERANCE * self.most() {
+            Some(Efficiency::CurveExceeded)
+        } else {
+            None
+        }
+    }
+
     /// Samples over those of as many dedicated nodes as it held on average; 0 if it held none.
     fn efficiency(&self) -> f64 {
         let rate = self.spec.throughput.rate(share(self.node_s, self.seconds));
@@ -299,43 +320,50 @@ pub struct Offered {
 }
 
 /// Efficiency U of these trainers on what was offered. It is known only where it is defined.
+/// `past` holds the sums of those that are not among them any more.
 #[must_use]
 pub fn efficiency_of<'a>(
     trainers: impl Iterator<Item = Worked<'a>>,
+    past: &'a Past,
     offered: &Offered,
 ) -> Efficiency {
     if offered.idle_node_s < LEAST_IDLE_NODE_S || offered.seconds <= 0.0 {
         return Efficiency::TooLittleIdle;
     }
-    // Trainers of each kind, and one of the kinds that did work.
+    if let Some(unknown) = past.unknown {
+        return unknown;
+    }
+    // Trainers of each kind, and the sizes and curves of the kinds that did work.
     let mut kinds: BTreeMap<Kind, u32> = BTreeMap::new();
-    let mut worked: BTreeMap<Kind, &TrainerSpec> = BTreeMap::new();
-    let (mut samples, mut node_s, mut weighed) = (0.0, 0.0, 0.0);
+    let mut worked: BTreeMap<Kind, (u32, u32, &ScalingCurve)> = BTreeMap::new();
+    for past in &past.kinds {
+        let (min, max, curve) = (past.min_nodes, past.max_nodes, &past.throughput);
+        let kind = kind(min, max, curve);
+        kinds.insert(kind.clone(), past.trainers);
+        worked.insert(kind, (min, max, curve));
+    }
+    let (mut samples, mut node_s, mut weighed) = (past.samples, past.node_s, past.weighed);
     for trainer in trainers {
-        let kind = kind(trainer.spec);
+        let spec = trainer.spec;
+        let (min, max, curve) = (spec.min_nodes, spec.max_nodes, &spec.throughput);
+        let kind = kind(min, max, curve);
         *kinds.entry(kind.clone()).or_default() += 1;
-        if trainer.samples <= 0.0 && trainer.node_s <= 0.0 {
+        if !trainer.did_work() {
             continue;
         }
-        if trainer.assumed {
-            return Efficiency::CurveAssumed;
-        }
-        if trainer.node_s <= 0.0 {
-            return Efficiency::Uncounted;
-        }
-        if trainer.samples > TOLERANCE * trainer.most() {
-            return Efficiency::CurveExceeded;
+        if let Some(unknown) = trainer.unknown() {
+            return unknown;
         }
         samples += trainer.samples;
         node_s += trainer.node_s;
         weighed += trainer.node_s * trainer.efficiency();
-        worked.insert(kind, trainer.spec);
+        worked.insert(kind, (min, max, curve));
     }
     if node_s > TOLERANCE * offered.harvested_node_s + LEAST_IDLE_NODE_S {
         return Efficiency::Uncounted;
     }
     let mut of_work = worked.into_iter();
-    let Some((kind, spec)) = of_work.next() else {
+    let Some((kind, (min, max, curve))) = of_work.next() else {
         return Efficiency::NoTrainer;
     };
     if of_work.next().is_some() {
@@ -343,18 +371,54 @@ pub fn efficiency_of<'a>(
     }
     let listed = kinds.get(&kind).copied().unwrap_or_default();
     let nodes = equivalent_nodes(offered.idle_node_s, offered.seconds);
-    let table = spec.throughput.table(spec.max_nodes);
+    let table = curve.table(max);
     let parallel = offered.max_parallel.min(listed);
-    let rate = split_rate(&table, spec.min_nodes, parallel, nodes);
+    let rate = split_rate(&table, min, parallel, nodes);
     Efficiency::Known(efficiency(samples, offered.seconds * rate))
 }
 
 /// What trainers that are all alike have in common: sizes and points of the curve.
 type Kind = (u32, u32, Vec<(u32, u64)>);
 
-/// The kind of a trainer.
-fn kind(spec: &TrainerSpec) -> Kind {
-    let points = spec.throughput.points().iter();
+/// The kind of trainers of these sizes and this curve.
+fn kind(min_nodes: u32, max_nodes: u32, curve: &ScalingCurve) -> Kind {
+    let points = curve.points().iter();
     let points = points.map(|point| (point.nodes, point.rate.to_bits()));
-    (spec.min_nodes, spec.max_nodes, points.collect())
+    (min_nodes, max_nodes, points.collect())
+}
+
+/// Adds what a trainer that has ended did to the sums of those that have left the books.
+pub(crate) fn add_past(past: &mut Past, record: &TrainerRecord) {
+    past.trainers += 1;
+    past.order = past.order.max(record.order);
+    past.done += u64::from(record.phase == Phase::Done);
+    past.samples += record.samples();
+    past.rescale_cost += record.rescale_cost;
+    past.preempt_cost += record.preempt_cost;
+    past.restart_cost += record.restart_cost;
+    add(&mut past.stalls, &record.stalls);
+    past.preemptions += record.preemptions;
+    past.rescales += record.rescales;
+    let worked = Worked::of(record, None);
+    if !worked.did_work() {
+        return;
+    }
+    past.unknown = past.unknown.or_else(|| worked.unknown());
+    past.node_s += worked.node_s;
+    past.weighed += worked.node_s * worked.efficiency();
+    let spec = &record.spec;
+    let alike = |kind: &&mut PastKind| {
+        (kind.min_nodes, kind.max_nodes) == (spec.min_nodes, spec.max_nodes)
+            && kind.throughput == spec.throughput
+    };
+    if let Some(kind) = past.kinds.iter_mut().find(alike) {
+        kind.trainers = kind.trainers.saturating_add(1);
+    } else if past.kinds.len() < 2 {
+        past.kinds.push(PastKind {
+            min_nodes: spec.min_nodes,
+            max_nodes: spec.max_nodes,
+            throughput: spec.throughput.clone(),
+            trainers: 1,
+        });
+    }
 }

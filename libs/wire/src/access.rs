@@ -371,6 +371,8 @@ fn control(to: &mut Access, c: &ClusterId) {
     to.keep(&address::trainers_bucket(c));
     to.keep(&address::leases_bucket(c));
     to.keep(&address::observed_bucket(c));
+    to.ask(&address::archive(c)).say(&address::archive(c));
+    to.ask(&address::past(c)).say(&address::past(c));
     to.follow(&address::event(c)).follow(&address::snapshot(c));
     to.follow(&address::clock(c)).follow(&address::plan(c));
     to.follow(&address::pool(c))

@@ -11,7 +11,7 @@ use lacuna_model::{
 
 pub use lacuna_model::{
     Action, Activity, AgentStatus, Assignment, Command, Controls, ControlsChange, Member,
-    ObservedHour, Progress, UseState,
+    ObservedHour, Past, Progress, UseState,
 };
 
 use crate::codec::{self, ContentType};
@@ -116,6 +116,7 @@ message!(Progress, "lacuna.progress", 1; |progress| progress.trainer.as_str());
 message!(Renewal, "lacuna.renewal", 1);
 message!(Settled, "lacuna.settled", 1);
 message!(TrainerRecord, "lacuna.trainer", 2, 1 = v1::Trainer);
+message!(Past, "lacuna.past", 1);
 message!(LeaseRecord, "lacuna.lease", 1);
 message!(Request, "lacuna.request", 1);
 message!(Reply, "lacuna.reply", 2, 1 = v1::Answer);
@@ -255,6 +256,18 @@ pub enum Request {
         /// Whether finished ones are wanted too.
         all: bool,
     },
+    /// One page of trainers, ended ones too.
+    Page {
+        /// Where they are kept.
+        of: Kept,
+        /// Where the page begins: 0, or [`Reply::Page`]'s `next`.
+        from: u64,
+    },
+    /// One trainer, wherever its record is kept.
+    Trainer {
+        /// Which.
+        trainer: TrainerId,
+    },
     /// All nodes that control knows of.
     Nodes,
     /// The last lines of a trainer's output, from the agent that runs its rank 0.
@@ -273,6 +286,16 @@ pub enum Request {
         /// What, in this order: all or nothing.
         changes: Vec<ControlsChange>,
     },
+}
+
+/// Where records of trainers are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// In control's books: those that are not over, and those that ended lately.
+    Books,
+    /// In the archive: those that ended longer ago, the newest 128 MiB.
+    Archive,
 }
 
 /// One node as control sees it.
@@ -367,6 +390,24 @@ pub enum Reply {
         now: Timestamp,
         /// The records, in order of arrival.
         trainers: Vec<TrainerRecord>,
+    },
+    /// One page of trainers.
+    Page {
+        /// Cluster time now.
+        now: Timestamp,
+        /// The records: in order of arrival, of the archive in the order of their moves.
+        trainers: Vec<TrainerRecord>,
+        /// Where the next page begins, if there is one.
+        next: Option<u64>,
+    },
+    /// One trainer.
+    Trainer {
+        /// Cluster time now.
+        now: Timestamp,
+        /// Its record.
+        trainer: Box<TrainerRecord>,
+        /// Where it is kept.
+        kept: Kept,
     },
     /// Nodes.
     Nodes {

@@ -256,13 +256,14 @@ every node back after agent.dead_man.",
         code: "L0025",
         title: "no room for more trainers",
         text: "\
-Control keeps a record of every trainer, ended ones too, in a bucket of 256 MB, and
-submissions may fill four fifths of it; the rest is for what becomes of trainers.
-Nothing of the request was done. Records of ended trainers are not removed by
-themselves yet. The operator can: stop lacuna-control, `nats kv del
-lac_CLUSTER_trainers TRAINER` for each ended trainer that nobody needs (with
-control's identity where there are keys), and start it again. Their samples then
-leave the totals. lacuna_control_records_share tells how much is taken.",
+Control keeps a record of every trainer in a bucket of 256 MB, and submissions may
+fill four fifths of it; the rest is for what becomes of trainers. Nothing of the
+request was done. Ended trainers move to an archive after control.keep_finished, and
+from three fifths on already a minute or two after their end, so those that fill it
+now are not over. Wait until some are, or cancel some; a quota
+(control.access.quota) keeps one user from filling it. If it stays full while
+trainers end, the log of lacuna-control says what keeps them from the archive.
+lacuna_control_records_share tells how much is taken.",
     },
     Page {
         code: "L0040",

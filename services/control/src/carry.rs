@@ -60,6 +60,18 @@ impl Hands {
         }
     }
 
+    /// The revision of a trainer's record; 0 if none is known.
+    pub(crate) fn revision(&self, trainer: &TrainerId) -> u64 {
+        self.revisions.get(trainer).copied().unwrap_or_default()
+    }
+
+    /// The record of a trainer has left the bucket.
+    pub(crate) fn gone(&mut self, trainer: &TrainerId) {
+        self.revisions.remove(trainer);
+        self.room.gone(trainer);
+        self.metrics.room.set(self.room.share());
+    }
+
     /// Carries out effects in their order; neighbours of one kind go out together.
     pub(crate) async fn carry_out(
         &mut self,

@@ -5,6 +5,7 @@
 //! runs the same loop, so that a lost message repairs itself.
 
 mod access;
+mod archive;
 mod audit;
 mod carry;
 mod desk;

@@ -26,6 +26,8 @@ pub struct Metrics {
     pool_nodes: IntGauge,
     /// The share of the bucket that trainers' records take.
     pub(crate) room: Gauge,
+    /// Trainers that were moved to the archive.
+    pub(crate) archived: IntGauge,
     trainers: prometheus::GaugeVec,
     idle: Counter,
     harvested: Counter,
@@ -137,6 +139,10 @@ impl Metrics {
         registry.register(Box::new(room.clone()))?;
         let made = Self {
             room,
+            archived: gauge(
+                "lacuna_control_trainers_archived",
+                "trainers whose records were moved to the archive, since control first started",
+            )?,
             leases: gauge("lacuna_control_leases", "nodes under a lease")?,
             pool_nodes: gauge("lacuna_control_pool_nodes", "nodes in the pool")?,
             trainers,
@@ -400,7 +406,7 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::Held;
+    use lacuna_model::{Held, Past};
     use lacuna_trainer::Now;
     use lacuna_trainer::measure::{Offered, Worked};
 
@@ -438,7 +444,7 @@ mod tests {
             preempt_cost: totals.preempt_cost,
             restart_cost: totals.restart_cost,
             stalls: totals.stalls,
-            efficiency: measure::efficiency_of(trainers, &offered),
+            efficiency: measure::efficiency_of(trainers, &Past::default(), &offered),
             preemptions: totals.preemptions,
             rescales: totals.rescales,
             ..Tally::default()

@@ -39,6 +39,18 @@ pub(crate) fn outcome(reply: Result<Vec<TrainerId>, Refusal>) -> Reply {
     }
 }
 
+/// What is refused of a trainer that is in the archive.
+pub(crate) fn archived(record: &TrainerRecord) -> Denied {
+    Denied {
+        code: "L0016",
+        reason: format!(
+            "trainer {} has ended and is in the archive: `lacuna explain {}` shows its record; what \
+             its program wrote lies on the nodes where it ran",
+            record.spec.id, record.spec.id
+        ),
+    }
+}
+
 /// The answer to a question that changes nothing; `None` for one that is answered elsewhere. Of
 /// trainers on which the asker may not act, `whole` is false.
 pub(crate) fn look(
@@ -81,6 +93,8 @@ pub(crate) fn look(
         Request::Submit { .. }
         | Request::Cancel { .. }
         | Request::Logs { .. }
+        | Request::Page { .. }
+        | Request::Trainer { .. }
         | Request::Controls
         | Request::Change { .. } => return None,
     })

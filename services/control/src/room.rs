@@ -39,6 +39,12 @@ impl Room {
         self.taken = self.taken + bytes - before.unwrap_or_default();
     }
 
+    /// The record of a trainer is kept no more.
+    pub(crate) fn gone(&mut self, trainer: &TrainerId) {
+        let before = self.records.remove(trainer).unwrap_or_default();
+        self.taken = self.taken.saturating_sub(before);
+    }
+
     /// Whether these may be submitted.
     ///
     /// # Errors
@@ -67,7 +73,7 @@ impl Room {
     }
 }
 
-fn bytes(record: &TrainerRecord) -> u64 {
+pub(crate) fn bytes(record: &TrainerRecord) -> u64 {
     let length = codec::encode(record).map_or(0, |bytes| bytes.len());
     (length + FRAME) as u64
 }
@@ -114,6 +120,12 @@ mod tests {
         let before = room.share();
         room.kept(&TrainerRecord::new(spec("t0"), 1));
         assert!((room.share() - before).abs() < 1e-12);
+        room.gone(&spec("t1").id);
+        assert!(
+            room.admits(&[spec("x")]).is_ok(),
+            "what is gone leaves room"
+        );
+        room.kept(&TrainerRecord::new(spec("t1"), 1));
         let refused = room.admits(&[spec("x")]).unwrap_err();
         assert_eq!(refused.code, "L0025");
         assert!(refused.reason.contains("nothing was submitted"));

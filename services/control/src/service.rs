@@ -17,6 +17,7 @@ use lacuna_wire::msg::{PlanState, Renewal, Request, Totals};
 use tokio::sync::{mpsc, watch};
 
 use crate::access::Access;
+use crate::archive::Archive;
 use crate::audit::{AuditMetrics, Trail};
 use crate::carry::Hands;
 use crate::desk::Desk;
@@ -78,6 +79,7 @@ struct Control {
     ctx: Context,
     hands: Hands,
     book: Book,
+    archive: Archive,
     feed: Feed,
     arrivals: Arrivals,
     handovers: Handovers,
@@ -116,6 +118,7 @@ impl Control {
             revisions,
             room,
             migrated,
+            archive,
         } = start::books(&ctx, now).await?;
         metrics.migrated.inc_by(migrated as u64);
         let mut control = Self {
@@ -123,6 +126,7 @@ impl Control {
             standing: watch::Sender::new(book.leases()),
             ctx,
             book,
+            archive,
             feed: Feed::new(),
             arrivals: Arrivals::default(),
             handovers: Handovers::default(),
@@ -410,6 +414,7 @@ impl Control {
         self.obey().await?;
         self.input(Input::Timer, &correlation).await?;
         self.say_use().await;
+        self.archive().await?;
         let tally = self.book.tally();
         self.hands.metrics.tally(&tally);
         for waited in self.handovers.complete(self.ctx.clock.now()) {
@@ -423,6 +428,20 @@ impl Control {
             self.totals = Some(totals);
             self.publish_totals(&totals).await;
         }
+        Ok(())
+    }
+
+    /// Moves on what ended long ago.
+    async fn archive(&mut self) -> Result<(), ServiceError> {
+        let (now, share) = (self.now(), self.hands.room.share());
+        let revision = |id: &TrainerId| self.hands.revision(id);
+        let gone = self
+            .archive
+            .step(&mut self.book, share, now, revision)
+            .await?;
+        gone.iter().for_each(|id| self.hands.gone(id));
+        let archived = i64::try_from(self.book.past().trainers).unwrap_or(i64::MAX);
+        self.hands.metrics.archived.set(archived);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! A new start: the books from the buckets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{Epoch, TrainerId};
 use lacuna_runtime::clock::wall;
@@ -10,6 +10,7 @@ use lacuna_trainer::book::{Book, Effect, Tally};
 use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, Totals};
 
+use crate::archive::{Archive, Found};
 use crate::room::Room;
 use crate::settings;
 
@@ -25,6 +26,8 @@ pub(crate) struct Opened {
     pub(crate) room: Room,
     /// Records of an older version that were written anew.
     pub(crate) migrated: usize,
+    /// What moves trainers that ended long ago.
+    pub(crate) archive: Archive,
 }
 
 /// Opens the books. Call it once the clock is known, or is known not to run yet.
@@ -43,10 +46,18 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceErro
     }
     let mut records = Vec::new();
     let mut revisions = BTreeMap::new();
+    let Found { past, sequence } = Found::read(ctx).await?;
+    let moved: BTreeSet<TrainerId> = past.moved.iter().cloned().collect();
+    let mut left = Vec::new();
     for entry in trainers.list().await? {
-        revisions.insert(entry.value.spec.id.clone(), entry.revision);
+        let id = &entry.value.spec.id;
+        revisions.insert(id.clone(), entry.revision);
         room.kept(&entry.value);
-        records.push(entry.value);
+        if moved.contains(id) {
+            left.push((entry.value, entry.revision));
+        } else {
+            records.push(entry.value);
+        }
     }
     let bucket = ctx
         .bus
@@ -64,6 +75,7 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceErro
     let tally = totals.map(|last| tally(&last.message));
     tracing::info!(
         trainers = records.len(),
+        archived = past.trainers,
         leases = leases
             .iter()
             .filter(|(_, owner, _)| owner.is_some())
@@ -72,13 +84,14 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceErro
         "books opened"
     );
     let config = settings::book(&ctx.config);
-    let (book, first) = Book::recover(config, records, leases, tally.as_ref(), version, now);
+    let (book, first) = Book::recover(config, records, past, leases, tally.as_ref(), version, now);
     Ok(Opened {
         book,
         first,
         revisions,
         room,
         migrated,
+        archive: Archive::new(ctx, sequence, left),
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use async_nats::HeaderMap;
-use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_TTL};
 use lacuna_wire::{BucketDef, Message, codec, token};
 
 use super::look::Begin;
@@ -13,6 +13,8 @@ use super::{Bus, BusError, Follow, Newest, Origin, Start, refuse_newer};
 
 /// The header of a marker that a value has been deleted.
 pub(super) const DELETED: &str = "KV-Operation";
+/// How long that marker stands.
+const MARKER_TTL: &str = "60s";
 
 /// A value with its key and revision.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,13 +103,19 @@ impl<M: Message + Send + 'static> Bucket<M> {
             .await
     }
 
-    /// Deletes the value, leaving a marker.
+    /// Deletes the value if its revision is `revision`. For a minute a marker stands in its place,
+    /// so that who follows the bucket learns of it; then nothing is left.
     ///
     /// # Errors
-    /// As [`Bucket::put`].
-    pub async fn delete(&self, key: &str) -> Result<u64, BusError> {
+    /// As [`Bucket::update`].
+    pub async fn delete(&self, key: &str, revision: u64) -> Result<u64, BusError> {
         let mut headers = HeaderMap::new();
         headers.insert(DELETED, "DEL");
+        headers.insert(NATS_MESSAGE_TTL, MARKER_TTL);
+        headers.insert(
+            NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
+            revision.to_string().as_str(),
+        );
         let subject = self.def.key(key);
         self.bus
             .store_packed(subject.as_str(), headers, Vec::new())

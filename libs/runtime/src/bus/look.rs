@@ -108,11 +108,46 @@ impl Bus {
         subject: &Subject<M>,
         begin: Begin,
     ) -> Result<Page, BusError> {
+        self.page_of(subject, begin, BATCH_BYTES).await
+    }
+
+    /// What a stream holds of a subject or pattern from a sequence number on, until there are so many
+    /// bytes of it, and the number from which there may be more. What cannot be understood is left
+    /// out.
+    ///
+    /// # Errors
+    /// As [`Bus::last`].
+    pub async fn read_from<M: Message>(
+        &self,
+        subject: &Subject<M>,
+        sequence: u64,
+        bytes: u64,
+    ) -> Result<(Vec<M>, Option<u64>), BusError> {
+        let ask = || self.page_of(subject, Begin::Seq(sequence.max(1)), bytes);
+        let page = self.patiently(kept_by(subject)?, ask).await?;
+        let opened = page.messages.iter().filter_map(|message| {
+            let headers = Some(&message.headers);
+            let at = message.subject.as_str();
+            self.open_from(Origin::Answer, at, headers, &message.payload)
+        });
+        let next = page.next.and_then(|begin| match begin {
+            Begin::Seq(next) => Some(next),
+            Begin::StartTime(_) => None,
+        });
+        Ok((opened.map(|(_, message)| message).collect(), next))
+    }
+
+    async fn page_of<M>(
+        &self,
+        subject: &Subject<M>,
+        begin: Begin,
+        max_bytes: u64,
+    ) -> Result<Page, BusError> {
         let ask = Ask::From {
             begin,
             next_by_subj: subject.as_str(),
             batch: BATCH,
-            max_bytes: BATCH_BYTES,
+            max_bytes,
         };
         let mut page = Page::default();
         let mut answers = self.ask(subject, &ask).await?;

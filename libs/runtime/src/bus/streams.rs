@@ -135,6 +135,7 @@ fn same(present: &Config, wanted: &Config) -> bool {
         && present.max_age == wanted.max_age
         && present.max_messages_per_subject == wanted.max_messages_per_subject
         && present.retention == wanted.retention
+        && present.allow_message_ttl == wanted.allow_message_ttl
         && present.persist_mode.unwrap_or_default() == wanted.persist_mode.unwrap_or_default()
 }
 
@@ -174,6 +175,8 @@ fn bucket<M: Message>(def: &BucketDef<M>) -> Config {
         discard: DiscardPolicy::New,
         allow_rollup: true,
         deny_delete: true,
+        // Markers of deletions go by themselves.
+        allow_message_ttl: true,
         allow_direct: true,
         num_replicas: 1,
         ..Config::default()

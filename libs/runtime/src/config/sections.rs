@@ -311,6 +311,9 @@ pub struct Control {
     /// to explain it; then the others go on without them.
     #[serde(with = "text::span")]
     pub broken_wait: Span,
+    /// A trainer that ended longer ago than this moves to the archive, which holds the newest 128 MB.
+    #[serde(with = "text::span")]
+    pub keep_finished: Span,
     /// Whether a node is given to nobody before its agent has spoken, as where agents come as
     /// pilots of the main scheduler. Without it, silence is found out after `silent_after`.
     pub require_agents: bool,
@@ -337,6 +340,7 @@ impl Default for Control {
             quarantine: Span::from_secs(300),
             prepare_wait: Span::from_secs(120),
             broken_wait: Span::from_ms(300),
+            keep_finished: Span::from_secs(7 * 86_400),
             require_agents: false,
             store: None,
             profile: Profile::default(),

@@ -1,6 +1,6 @@
 //! The figures of a replay are those that the accounting core gives of what happened in it.
 
-use lacuna_model::{Held, TrainerRecord};
+use lacuna_model::{Held, Past, TrainerRecord};
 use lacuna_sim::{Life, Settings};
 use lacuna_trainer::measure::{self, Offered, Worked};
 
@@ -59,7 +59,9 @@ fn a_replay_shows_the_figures_of_the_core() {
     assert!(near(summary.idle_share_used, used), "{summary:?}");
     let known = |records: &[TrainerRecord]| {
         let trainers = records.iter().map(|record| Worked::of(record, None));
-        measure::efficiency_of(trainers, &offered).known().unwrap()
+        measure::efficiency_of(trainers, &Past::default(), &offered)
+            .known()
+            .unwrap()
     };
     let found = known(&records);
     assert!(near(summary.efficiency, found), "{found}: {summary:?}");

@@ -16,6 +16,7 @@
 
 mod admission;
 mod agents;
+mod archive;
 mod broken;
 mod effect;
 mod harm;

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use lacuna_model::{Epoch, NodeId, Phase, TrainerId, TrainerRecord};
+use lacuna_model::{Epoch, NodeId, Past, Phase, TrainerId, TrainerRecord};
 
 use crate::Now;
 use crate::account::Change;
@@ -10,7 +10,8 @@ use crate::book::state::{Out, Release};
 use crate::book::{Book, BookConfig, Effect, Tally};
 
 impl Book {
-    /// The books as the buckets have them. `version` is the last one that was published.
+    /// The books as the buckets have them; `past` is what has left them, and `version` the last one
+    /// that was published.
     ///
     /// Agents are taken to be where the records say until they say otherwise; the pool is
     /// unknown until the first snapshot, and until then nothing is taken or given.
@@ -18,6 +19,7 @@ impl Book {
     pub fn recover(
         config: BookConfig,
         records: Vec<TrainerRecord>,
+        past: Past,
         leases: Vec<(NodeId, Option<TrainerId>, Epoch)>,
         tally: Option<&Tally>,
         version: u64,
@@ -26,6 +28,7 @@ impl Book {
         let mut book = Self::new(config);
         let mut out = Out::default();
         book.version = version;
+        book.remember(past);
         if let Some(tally) = tally {
             book.sums.since = tally.since;
             book.sums.upto = tally.upto;

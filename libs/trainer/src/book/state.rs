@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
-    AgentStatus, Command, Epoch, Generation, NodeId, Plan, RunId, Span, Timestamp, TrainerId,
+    AgentStatus, Command, Epoch, Generation, NodeId, Past, Plan, RunId, Span, Timestamp, TrainerId,
     TrainerRecord, WithheldBy,
 };
 
@@ -357,6 +357,8 @@ pub struct Book {
     pub(crate) pool_nodes: u32,
     pub(crate) leased_nodes: u32,
     pub(crate) sums: Sums,
+    /// What those did that have left for the archive.
+    pub(crate) past: Past,
     pub(crate) withholding: Withholding,
 }
 
@@ -390,6 +392,7 @@ impl Book {
             pool_nodes: 0,
             leased_nodes: 0,
             sums: Sums::default(),
+            past: Past::default(),
             withholding: Withholding::default(),
         }
     }

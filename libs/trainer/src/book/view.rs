@@ -121,10 +121,12 @@ impl Book {
         }
     }
 
-    /// Service of each owner by now, over all its trainers: those that wait and those that have
-    /// ended too.
+    /// Service of each owner by now, over all its trainers: those that wait, those that have ended
+    /// and those that have left the books too.
     fn attained(&self, now: Timestamp) -> HashMap<&str, Attained> {
-        let mut owners: HashMap<&str, Attained> = HashMap::new();
+        let past = self.past.attained.iter();
+        let mut owners: HashMap<&str, Attained> =
+            past.map(|(owner, of)| (owner.as_str(), *of)).collect();
         for record in self.trainers.values().map(|trainer| &trainer.record) {
             let own = owners.entry(record.spec.owner_or_self()).or_default();
             own.add(record.attained.by(now), now);
@@ -212,6 +214,14 @@ impl Book {
             harvested_node_s: self.sums.harvested_node_s,
             pool_nodes: self.pool_nodes,
             leased_nodes: self.leased_nodes,
+            samples: self.past.samples,
+            rescale_cost: self.past.rescale_cost,
+            preempt_cost: self.past.preempt_cost,
+            restart_cost: self.past.restart_cost,
+            stalls: self.past.stalls,
+            preemptions: self.past.preemptions,
+            rescales: self.past.rescales,
+            done: self.past.done,
             ..Tally::default()
         };
         for trainer in self.trainers.values() {
@@ -251,6 +261,6 @@ impl Book {
         let trainers = records
             .filter(|record| record.started.is_some() || !record.phase.is_final())
             .map(|record| Worked::of(record, sums.upto));
-        measure::efficiency_of(trainers, &offered)
+        measure::efficiency_of(trainers, &self.past, &offered)
     }
 }

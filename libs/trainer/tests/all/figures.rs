@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Efficiency, Elastic, Held, Launch, Progress, ScalingCurve, Span, Stall, TrainerRecord,
+    Efficiency, Elastic, Held, Launch, Past, Progress, ScalingCurve, Span, Stall, TrainerRecord,
     TrainerSpec, Work,
 };
 use lacuna_trainer::account::{Change, Rates, stall_debt};
@@ -36,7 +36,7 @@ const OFFERED: Offered = Offered {
 
 fn efficiency(records: &[TrainerRecord], offered: &Offered) -> Efficiency {
     let trainers = records.iter().map(|record| Worked::of(record, None));
-    measure::efficiency_of(trainers, offered)
+    measure::efficiency_of(trainers, &Past::default(), offered)
 }
 
 /// What `lacuna top` once showed: all samples over those that trainers like the first one do.

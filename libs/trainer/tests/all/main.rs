@@ -8,6 +8,12 @@
 )]
 mod common;
 
+#[expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+mod archive;
 mod book;
 #[expect(
     clippy::unwrap_used,

@@ -12,17 +12,17 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use lacuna_model::{
-    Allocation, Drain, Efficiency, Epoch, EventKind, Forecast, ForecastPoint, Generation, Held,
-    Hole, HoleVerdict, Launch, LimitInForce, NodeEvent, NodeId, Outcome, Pause, Phase, Plan,
-    PlanReport, Pool, PooledHole, RescaleCost, RunId, ScalingCurve, Solve, Stall, Stalls,
-    Timestamp, TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict, UseLimit, UseState,
+    Allocation, Attained, Drain, Efficiency, Epoch, EventKind, Forecast, ForecastPoint, Generation,
+    Held, Hole, HoleVerdict, Launch, LimitInForce, NodeEvent, NodeId, Outcome, PastKind, Pause,
+    Phase, Plan, PlanReport, Pool, PooledHole, RescaleCost, RunId, ScalingCurve, Solve, Stall,
+    Stalls, Timestamp, TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict, UseLimit, UseState,
     UseWindow, Verdict, WithheldBy, Work,
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,
-    ControlsChange, DeadLetter, Leader, LeaseRecord, Member, Message, NodeView, ObservedHour, Pace,
-    PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled, Totals,
-    TrainersState,
+    ControlsChange, DeadLetter, Kept, Leader, LeaseRecord, Member, Message, NodeView, ObservedHour,
+    Pace, Past, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
+    Totals, TrainersState,
 };
 use lacuna_wire::{ContentType, DecodeError, Envelope, codec};
 use proptest::prelude::*;
@@ -125,8 +125,13 @@ fn older_versions_are_read_and_written_for_ever() {
         },
         other => other,
     });
-    // Version 1 had no controls.
-    let had = |reply: &Reply| !matches!(reply, Reply::Controls(_));
+    // Version 1 had no controls, and no pages.
+    let had = |reply: &Reply| {
+        !matches!(
+            reply,
+            Reply::Controls(_) | Reply::Page { .. } | Reply::Trainer { .. }
+        )
+    };
     let then: Vec<Reply> = replies().into_iter().filter(had).collect();
     past(1, &then, &upgraded.filter(had).collect::<Vec<_>>());
 }
@@ -222,6 +227,7 @@ fn every_message_keeps_its_bytes() {
         figures(Efficiency::CurveExceeded),
     ]);
     check(&[observed()]);
+    check(&[past_sums()]);
     check(&[controls()]);
     check(&[use_state()]);
     check(&[AuditRecord {

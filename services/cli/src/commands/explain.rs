@@ -4,11 +4,11 @@ use clap::Args;
 use serde_json::json;
 
 use lacuna_model::{Timestamp, TrainerId, TrainerRecord};
-use lacuna_wire::msg::{NodeView, PlanState, Reply, Request, UseState};
+use lacuna_wire::msg::{Kept, NodeView, PlanState, Reply, Request, UseState};
 
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::controls::why_withheld;
-use crate::commands::trainers::nodes_of_failing;
+use crate::commands::trainers::{nodes_of_failing, one};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso};
 use crate::view::{explain_json, node_rows, trainer_facts, trainer_rows};
@@ -28,16 +28,10 @@ pub(crate) struct ExplainArgs {
     connect: ConnectArgs,
 }
 
-async fn trainer(client: &Client, name: &str) -> Result<Option<(Timestamp, TrainerRecord)>> {
-    if TrainerId::new(name).is_err() {
-        return Ok(None);
-    }
-    match client.ask(Request::Trainers { all: true }).await? {
-        Reply::Trainers { now, trainers } => Ok(trainers
-            .into_iter()
-            .find(|t| t.spec.id.as_str() == name)
-            .map(|t| (now, t))),
-        other => Err(unexpected(other)),
+async fn trainer(client: &Client, name: &str) -> Result<Option<(Timestamp, TrainerRecord, Kept)>> {
+    match TrainerId::new(name) {
+        Ok(name) => one(client, &name).await,
+        Err(_) => Ok(None),
     }
 }
 
@@ -86,7 +80,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
     let said = plan
         .as_ref()
         .and_then(|p| explain_json(&p.plan, &args.name));
-    if let Some((now, record)) = trainer(&client, &args.name).await? {
+    if let Some((now, record, kept)) = trainer(&client, &args.name).await? {
         let records = std::slice::from_ref(&record);
         let nodes = nodes_of_failing(&client, records).await?;
         let row = trainer_rows(records, now, &nodes).pop();
@@ -101,6 +95,13 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
             .filter(|_| said.is_some())
             .and_then(|p| lacuna_planner::explain::trainer(&p.plan, &record.spec.id))
             .unwrap_or_else(|| without_plan(&record, plan.as_ref(), now));
+        let why = match kept {
+            Kept::Books => why,
+            Kept::Archive => format!(
+                "{}; it is in the archive, which `lacuna trainers --archived` lists",
+                why.trim_end()
+            ),
+        };
         let facts = row.map_or_else(String::new, |row| trainer_facts(&record, row, now));
         return output::print(&format!("{}\n{facts}", why.trim_end()));
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use lacuna_model::{TrainerId, TrainerRecord};
-use lacuna_wire::msg::{NodeView, Reply, Request};
+use lacuna_model::{Timestamp, TrainerId, TrainerRecord};
+use lacuna_wire::msg::{Kept, NodeView, Reply, Request};
 
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::ListArgs;
@@ -33,6 +33,9 @@ pub(crate) struct TrainersArgs {
     /// Finished ones too
     #[arg(long, short)]
     all: bool,
+    /// Those that ended so long ago that they are in the archive (control.keep_finished)
+    #[arg(long, conflicts_with_all = ["all", "watch"])]
+    archived: bool,
     /// Draw again every second
     #[arg(long, short, conflicts_with_all = ["json", "parsable"])]
     watch: bool,
@@ -95,6 +98,69 @@ pub(crate) async fn nodes_of_failing(
     }
 }
 
+/// The trainers that are asked for.
+async fn asked(client: &Client, args: &TrainersArgs) -> Result<(Timestamp, Vec<TrainerRecord>)> {
+    if args.only.is_empty() && (args.all || args.archived) {
+        return pages(client, args.archived).await;
+    }
+    if args.only.is_empty() {
+        return match client.ask(Request::Trainers { all: false }).await? {
+            Reply::Trainers { now, trainers } => Ok((now, trainers)),
+            other => Err(unexpected(other)),
+        };
+    }
+    let (mut now, mut trainers) = (Timestamp::default(), Vec::new());
+    for name in &args.only {
+        if let Some((at, record, _)) = one(client, name).await? {
+            now = at;
+            trainers.push(record);
+        }
+    }
+    trainers.sort_by_key(|record| record.order);
+    Ok((now, trainers))
+}
+
+/// All trainers of the books or of the archive, page by page.
+async fn pages(client: &Client, archived: bool) -> Result<(Timestamp, Vec<TrainerRecord>)> {
+    let of = match archived {
+        true => Kept::Archive,
+        false => Kept::Books,
+    };
+    let (mut all, mut from) = (Vec::new(), 0);
+    loop {
+        match client.ask(Request::Page { of, from }).await? {
+            Reply::Page {
+                now,
+                trainers,
+                next,
+            } => {
+                all.extend(trainers);
+                match next {
+                    Some(next) => from = next,
+                    None => return Ok((now, all)),
+                }
+            }
+            other => return Err(unexpected(other)),
+        }
+    }
+}
+
+/// One trainer and where its record is kept, if there is one of that name.
+///
+/// # Errors
+/// Nobody answers.
+pub(crate) async fn one(
+    client: &Client,
+    name: &TrainerId,
+) -> Result<Option<(Timestamp, TrainerRecord, Kept)>> {
+    let trainer = name.clone();
+    match client.ask(Request::Trainer { trainer }).await? {
+        Reply::Trainer { now, trainer, kept } => Ok(Some((now, *trainer, kept))),
+        Reply::Refused { code, .. } if code == "L0009" => Ok(None),
+        other => Err(unexpected(other)),
+    }
+}
+
 /// Runs `trainers`.
 ///
 /// # Errors
@@ -104,14 +170,7 @@ pub(crate) async fn run(args: TrainersArgs) -> Result<()> {
     let mut screen = args.watch.then(Screen::new);
     let stop = crate::up::stop_token();
     loop {
-        let all = args.all || !args.only.is_empty();
-        let (now, mut trainers) = match client.ask(Request::Trainers { all }).await? {
-            Reply::Trainers { now, trainers } => (now, trainers),
-            other => return Err(unexpected(other)),
-        };
-        if !args.only.is_empty() {
-            trainers.retain(|t| args.only.contains(&t.spec.id));
-        }
+        let (now, trainers) = asked(&client, &args).await?;
         let nodes = nodes_of_failing(&client, &trainers).await?;
         let rows = trainer_rows(&trainers, now, &nodes);
         if args.list.json() {

@@ -1,11 +1,13 @@
 //! What users and operators ask for: checked, done, noted, answered.
 
+use lacuna_model::TrainerId;
 use lacuna_runtime::{Received, ServiceError};
 use lacuna_trainer::book::Input;
-use lacuna_wire::msg::{ControlsChange, Reply, Request};
+use lacuna_wire::msg::{ControlsChange, Kept, Reply, Request};
 
 use super::Control;
 use crate::access::{Denied, asker};
+use crate::archive;
 use crate::audit::{self, Asked};
 use crate::requests;
 
@@ -27,9 +29,7 @@ impl Control {
                     target: vec![trainer.to_string()],
                     detail: String::new(),
                 };
-                let record = self.book.record(&trainer);
-                let may = record.map_or(Ok(()), |record| self.access.trainer(&user, record));
-                match may {
+                match self.may(&user, &trainer).await {
                     Ok(()) => {
                         let accepted = Reply::Accepted {
                             trainers: Vec::new(),
@@ -44,6 +44,27 @@ impl Control {
                         requests::answer(&self.ctx.bus, &request, &reply).await;
                     }
                 }
+                Ok(())
+            }
+            Request::Page { of, from } => {
+                let (of, from, now) = (*of, *from, self.now());
+                let (bus, access) = (self.ctx.bus.clone(), self.access.clone());
+                let books = match of {
+                    Kept::Books => Some(archive::books(&self.book, from, now, &access, &user)),
+                    Kept::Archive => None,
+                };
+                tokio::spawn(async move {
+                    let reply = match books {
+                        Some(reply) => reply,
+                        None => archive::page(&bus, from, now, &access, &user).await,
+                    };
+                    requests::answer(&bus, &request, &reply).await;
+                });
+                Ok(())
+            }
+            Request::Trainer { trainer } => {
+                let reply = self.trainer(&user, trainer).await;
+                requests::answer(&self.ctx.bus, &request, &reply).await;
                 Ok(())
             }
             Request::Controls => {
@@ -78,7 +99,13 @@ impl Control {
             detail: String::new(),
         };
         let may = self.access.submission(user, &mut trainers);
-        let reply = match may.and_then(|()| self.hands.room.admits(&trainers)) {
+        let may = may.and_then(|()| self.hands.room.admits(&trainers));
+        let names = trainers.iter().map(|spec| &spec.id);
+        let may = match may {
+            Ok(()) => self.archive.names_are_free(&self.book, names).await,
+            denied => denied,
+        };
+        let reply = match may {
             Err(denied) => Some(denied.into()),
             Ok(()) => {
                 let input = Input::Submit {
@@ -104,14 +131,44 @@ impl Control {
             target: vec![trainer.to_string()],
             detail: String::new(),
         };
-        let record = self.book.record(&trainer);
-        let may = record.map_or(Ok(()), |record| self.access.trainer(user, record));
-        let reply = match may {
+        let reply = match self.may(user, &trainer).await {
             Err(denied) => Some(denied.into()),
             Ok(()) => self.decide(Input::Cancel(trainer), &request).await?,
         };
         self.finish(asked, reply, request, true);
         Ok(())
+    }
+
+    /// Refuses who may not act on a trainer, and everybody for one that is in the archive. Of one
+    /// that there is not the books say so.
+    async fn may(&self, user: &str, trainer: &TrainerId) -> Result<(), Denied> {
+        if let Some(record) = self.book.record(trainer) {
+            return self.access.trainer(user, record);
+        }
+        match self.archive.find(&self.book, trainer).await {
+            Ok(Some(record)) => Err(requests::archived(&record)),
+            Ok(None) | Err(_) => Ok(()),
+        }
+    }
+
+    /// One trainer, of the books or of the archive.
+    async fn trainer(&self, user: &str, trainer: &TrainerId) -> Reply {
+        let now = self.now();
+        if let Some(record) = self.book.record(trainer) {
+            let whole = self.access.may_act_on(user, record);
+            return archive::one(record.clone(), Kept::Books, now, whole);
+        }
+        match self.archive.find(&self.book, trainer).await {
+            Ok(Some(record)) => {
+                let whole = self.access.may_act_on(user, &record);
+                archive::one(record, Kept::Archive, now, whole)
+            }
+            Ok(None) => Reply::from(Denied {
+                code: "L0009",
+                reason: format!("there is no trainer named {trainer}"),
+            }),
+            Err(error) => Reply::from(archive::silent(&error)),
+        }
     }
 
     /// What the books say.

@@ -182,6 +182,7 @@ impl World {
         let (book, effects) = Book::recover(
             self.config.clone(),
             self.records.values().cloned().collect(),
+            self.book.past().clone(),
             leases,
             Some(&tally),
             self.book.version(),

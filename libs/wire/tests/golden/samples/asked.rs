@@ -12,6 +12,13 @@ pub(crate) fn requests() -> Vec<Request> {
             trainer: trainer("t"),
         },
         Request::Trainers { all: true },
+        Request::Page {
+            of: Kept::Archive,
+            from: 7,
+        },
+        Request::Trainer {
+            trainer: trainer("t"),
+        },
         Request::Nodes,
         Request::Logs {
             trainer: trainer("t"),
@@ -115,6 +122,34 @@ pub(crate) fn totals() -> Totals {
     }
 }
 
+pub(crate) fn past_sums() -> Past {
+    let mut attained = Attained::default();
+    attained.add(12.0, at(9));
+    Past {
+        trainers: 3,
+        moved: vec![trainer("t")],
+        order: 4,
+        done: 2,
+        samples: 5.0,
+        rescale_cost: 6.0,
+        preempt_cost: 7.0,
+        restart_cost: 8.0,
+        preemptions: 9,
+        rescales: 10,
+        node_s: 11.0,
+        weighed: 0.5,
+        kinds: vec![PastKind {
+            min_nodes: 1,
+            max_nodes: 4,
+            throughput: spec().throughput,
+            trainers: 2,
+        }],
+        unknown: Some(Efficiency::CurveAssumed),
+        attained: BTreeMap::from([("ann".to_owned(), attained)]),
+        ..Past::default()
+    }
+}
+
 pub(crate) fn replies() -> Vec<Reply> {
     vec![
         Reply::Accepted {
@@ -127,6 +162,16 @@ pub(crate) fn replies() -> Vec<Reply> {
         Reply::Trainers {
             now: at(9),
             trainers: vec![record()],
+        },
+        Reply::Page {
+            now: at(9),
+            trainers: vec![record()],
+            next: Some(8),
+        },
+        Reply::Trainer {
+            now: at(9),
+            trainer: Box::new(record()),
+            kept: Kept::Archive,
         },
         Reply::Nodes {
             now: at(9),

@@ -1,0 +1,113 @@
+//! Trainers that have ended leave the books for the archive.
+
+use lacuna_model::{Span, Timestamp, Work};
+use lacuna_trainer::book::{BookConfig, Input, Tally};
+
+use crate::common::{World, plan, spec, trainer};
+
+const WEEK: Span = Span::from_secs(7 * 86_400);
+
+/// A world in which two trainers of `ann` have done work and ended, and one of hers goes on.
+fn world() -> World {
+    let mut w = World::new(1, 6, BookConfig::default());
+    w.snapshot();
+    (0..6).for_each(|n| w.open(n));
+    let trainers = ["a", "b", "c"].map(|name| {
+        let mut spec = spec(name, 1, 2, Work::UntilExit);
+        spec.owner = Some("ann".to_owned());
+        spec
+    });
+    w.input(Input::Submit {
+        trainers: trainers.into(),
+        user: "ann".to_owned(),
+        test_only: false,
+    });
+    let view = w.present();
+    let sizes: [(&str, &[usize]); 3] = [("a", &[0, 1]), ("b", &[2, 3]), ("c", &[4, 5])];
+    let plan = plan(1, w.seq, w.now.cluster, &sizes);
+    w.give(plan, &view);
+    w.quiesce();
+    for name in ["b", "a"] {
+        w.input(Input::Cancel(trainer(name)));
+        w.quiesce();
+    }
+    w.quiesce();
+    w
+}
+
+/// What must not change when a trainer leaves the books, in parts in a million.
+fn like(one: &Tally, other: &Tally) {
+    let figures = |t: &Tally| {
+        [
+            t.samples,
+            t.rescale_cost,
+            t.preempt_cost,
+            t.restart_cost,
+            t.stalls.preempt.seconds,
+            t.efficiency.known().unwrap_or(-1.0),
+            t.preemptions as f64,
+            t.rescales as f64,
+            t.done as f64,
+        ]
+    };
+    for (one, other) in figures(one).into_iter().zip(figures(other)) {
+        assert!((one - other).abs() <= 1e-6 * one.abs(), "{one} {other}");
+    }
+}
+
+#[test]
+fn ended_trainers_leave_the_books_in_their_order_and_their_sums_stay() {
+    let mut w = world();
+    assert!(w.book.retire(WEEK, 10, w.now).is_empty(), "it is not time");
+    let before = w.book.tally();
+    assert!(before.samples > 0.0, "{before:?}");
+    let attained = |w: &World| {
+        let now: Timestamp = w.now.cluster;
+        let view = w.book.trainers_view(w.now);
+        view.trainers.first().map(|t| t.attained.by(now))
+    };
+    let of_ann = attained(&w).unwrap();
+    let version = w.book.version();
+    // What ended first goes first, and no more than may.
+    let first = w.book.retire(Span::ZERO, 1, w.now);
+    assert_eq!(first.len(), 1);
+    assert_eq!(first[0].spec.id, trainer("b"));
+    assert_eq!(w.book.past().moved, [trainer("b")]);
+    let second = w.book.retire(Span::ZERO, 10, w.now);
+    assert_eq!(second.len(), 1, "who goes on stays");
+    assert_eq!(w.book.past().moved, [trainer("a")]);
+    assert_eq!(w.book.past().trainers, 2);
+    assert!(w.book.record(&trainer("a")).is_none());
+    assert_eq!(w.book.version(), version, "no plan depends on it");
+    like(&before, &w.book.tally());
+    assert!((attained(&w).unwrap() - of_ann).abs() <= 1e-6 * of_ann);
+    // A new start has them no more, and the sums all the same.
+    let kept = [&first[0], &second[0]].map(|record| record.spec.id.clone());
+    w.records.retain(|id, _| !kept.contains(id));
+    let before = w.book.tally();
+    w.crash_control();
+    like(&before, &w.book.tally());
+    assert!((attained(&w).unwrap() - of_ann).abs() <= 1e-3 * of_ann);
+    // Orders of arrival go on.
+    w.input(Input::Submit {
+        trainers: vec![spec("d", 1, 1, Work::UntilExit)],
+        user: String::new(),
+        test_only: false,
+    });
+    assert_eq!(w.book.record(&trainer("d")).unwrap().order, 4);
+}
+
+#[test]
+fn a_trainer_whose_last_words_may_still_come_stays() {
+    let mut w = World::new(1, 2, BookConfig::default());
+    w.snapshot();
+    w.input(Input::Submit {
+        trainers: vec![spec("a", 1, 2, Work::UntilExit)],
+        user: String::new(),
+        test_only: false,
+    });
+    w.input(Input::Cancel(trainer("a")));
+    assert!(w.book.retire(Span::ZERO, 1, w.now).is_empty());
+    w.pass(Span::from_secs(121));
+    assert_eq!(w.book.retire(Span::ZERO, 1, w.now).len(), 1);
+}

@@ -1,0 +1,197 @@
+//! Trainers that ended long ago are moved to the archive of a real nats-server.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod common;
+
+use std::time::Duration;
+
+use lacuna_control_service::run;
+use lacuna_model::{Span, TrainerId, TrainerRecord};
+use lacuna_runtime::clock::wall;
+use lacuna_runtime::{Bus, Config, NoArgs, ServiceError, Stopwatch, metrics::Registry};
+use lacuna_testkit::{TestNats, connect};
+use lacuna_wire::address;
+use lacuna_wire::msg::{Clock, Kept, Pace, Reply, Request};
+use tokio_util::sync::CancellationToken;
+
+use common::{cluster, context};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+type Running = tokio::task::JoinHandle<Result<(), ServiceError>>;
+
+async fn control(nats: &TestNats) -> (CancellationToken, Running) {
+    let shutdown = CancellationToken::new();
+    let ctx = context(nats, Config::default(), &Registry::new(), &shutdown).await;
+    (shutdown, tokio::spawn(run(ctx, NoArgs {})))
+}
+
+/// Asks, also while control starts.
+async fn ask(bus: &Bus, request: &Request) -> Reply {
+    let subject = address::requests_of(&cluster(), "ann");
+    let waiting = Stopwatch::start();
+    loop {
+        match bus.request(&subject, request, LIMIT).await {
+            Ok(reply) => return reply,
+            Err(error) => assert!(waiting.seconds() < LIMIT.as_secs_f64(), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn trainer(name: &str) -> TrainerId {
+    TrainerId::new(name).unwrap()
+}
+
+fn submit(names: &[&str]) -> Request {
+    Request::Submit {
+        trainers: names.iter().map(|n| lacuna_testkit::spec(n, 4)).collect(),
+        test_only: false,
+    }
+}
+
+fn code(reply: Reply) -> String {
+    match reply {
+        Reply::Refused { code, .. } => code,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+/// The names on all pages.
+async fn listed(bus: &Bus, of: Kept) -> Vec<String> {
+    let (mut names, mut from) = (Vec::new(), 0);
+    loop {
+        match ask(bus, &Request::Page { of, from }).await {
+            Reply::Page { trainers, next, .. } => {
+                names.extend(trainers.into_iter().map(|t| t.spec.id.to_string()));
+                match next {
+                    Some(next) => from = next,
+                    None => break,
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    names.sort();
+    names
+}
+
+async fn in_bucket(bus: &Bus) -> Vec<String> {
+    let bucket = bus.bucket::<TrainerRecord>(address::trainers_bucket(&cluster()));
+    let entries = bucket.list().await.unwrap();
+    let mut names: Vec<String> = entries.into_iter().map(|entry| entry.key).collect();
+    names.sort();
+    names
+}
+
+async fn until_in_bucket(bus: &Bus, wanted: &[&str]) {
+    let waiting = Stopwatch::start();
+    loop {
+        let names = in_bucket(bus).await;
+        if names == wanted {
+            return;
+        }
+        assert!(waiting.seconds() < LIMIT.as_secs_f64(), "{names:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ended_long_ago_moves_to_the_archive_once_wherever_control_dies() {
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    let (stop, running) = control(&nats).await;
+    let many: Vec<String> = (0..70).map(|n| format!("t{n:02}")).collect();
+    let mut names: Vec<&str> = many.iter().map(String::as_str).collect();
+    let reply = ask(&bus, &submit(&names)).await;
+    assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+    for name in &names {
+        let cancelled = ask(
+            &bus,
+            &Request::Cancel {
+                trainer: trainer(name),
+            },
+        )
+        .await;
+        assert!(matches!(cancelled, Reply::Accepted { .. }), "{cancelled:?}");
+    }
+    let reply = ask(&bus, &submit(&["stays"])).await;
+    assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
+    assert_eq!(listed(&bus, Kept::Archive).await, [""; 0]);
+    let records = bus.bucket::<TrainerRecord>(address::trainers_bucket(&cluster()));
+    let one = records.get("t69").await.unwrap().unwrap().value;
+
+    // A month goes by.
+    let clock = Clock {
+        now: wall() + Span::from_secs(30 * 86_400),
+        pace: Pace::Scaled {
+            rate: 1.0,
+            wall_at: wall(),
+        },
+        step: 1,
+        events_upto: 0,
+        complete: true,
+        ended: false,
+        recording: String::new(),
+    };
+    let subject = address::clock(&cluster());
+    bus.store(&subject, &clock, "").await.unwrap();
+    until_in_bucket(&bus, &["stays"]).await;
+    assert_eq!(listed(&bus, Kept::Books).await, ["stays"]);
+    names.sort_unstable();
+    assert_eq!(listed(&bus, Kept::Archive).await, names);
+    let past = bus.newest(&address::past(&cluster())).await.unwrap();
+    let past = past.understood().unwrap().message;
+    assert_eq!(past.trainers, 70);
+    assert!(past.moved.contains(&trainer("t69")), "{past:?}");
+
+    // Their names are taken, and who asks for one is told where it is.
+    assert_eq!(code(ask(&bus, &submit(&["new", "t07"])).await), "L0008");
+    let t07 = trainer("t07");
+    let found = Request::Trainer {
+        trainer: t07.clone(),
+    };
+    let Reply::Trainer { trainer, kept, .. } = ask(&bus, &found).await else {
+        panic!("not found");
+    };
+    assert_eq!((trainer.spec.id, kept), (t07.clone(), Kept::Archive));
+    let logs = Request::Logs {
+        trainer: t07.clone(),
+        lines: 1,
+    };
+    assert_eq!(code(ask(&bus, &logs).await), "L0016");
+    assert_eq!(
+        code(ask(&bus, &Request::Cancel { trainer: t07 }).await),
+        "L0016"
+    );
+
+    // Control dies between the sums and the deletion of the last record.
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    records.put("t69", &one, "").await.unwrap();
+    let (stop, running) = control(&nats).await;
+    assert_eq!(listed(&bus, Kept::Books).await, ["stays"]);
+    until_in_bucket(&bus, &["stays"]).await;
+    assert_eq!(listed(&bus, Kept::Archive).await, names);
+    assert_eq!(code(ask(&bus, &submit(&["t69"])).await), "L0008");
+    let again = bus.newest(&address::past(&cluster())).await.unwrap();
+    assert_eq!(again.understood().unwrap().message, past, "counted once");
+
+    // And before the sums: what stands in the archive alone is moved once more.
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    let mut early = one;
+    early.spec.id = self::trainer("early");
+    records.create("early", &early, "").await.unwrap();
+    let place = address::archived(&cluster(), &early.spec.id);
+    bus.store(&place, &early, "").await.unwrap();
+    let (stop, running) = control(&nats).await;
+    until_in_bucket(&bus, &["stays"]).await;
+    names.insert(0, "early");
+    assert_eq!(listed(&bus, Kept::Archive).await, names);
+    let last = bus.newest(&address::past(&cluster())).await.unwrap();
+    assert_eq!(last.understood().unwrap().message.trainers, 71);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
