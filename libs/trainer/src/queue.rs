@@ -1,12 +1,25 @@
 //! The queue of submitted trainers: those of a later time, and those that wait for room.
 //!
 //! A trainer waits from its submission on. Of those that wait, the first by priority, then by
-//! submission, then by order of arrival goes first; one without room lets others pass.
+//! submission, then by order of arrival goes first; one without room lets others pass. A trainer
+//! whose least nodes exceed the pool has no room, and takes none from others: see [`has_place`].
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use lacuna_model::Timestamp;
+
+/// Whether a trainer takes one of the places of those that are active at a time: it has nodes, or the
+/// pool, whoever holds its nodes, has as many as it needs at least. Who needs one fits into every
+/// pool, for an empty one is soon another.
+#[must_use]
+pub const fn has_place(nodes: u32, min_nodes: u32, pool: u32) -> bool {
+    nodes > 0 || min_nodes <= 1 || min_nodes <= pool
+}
+
+/// Trainers that are active for each place at most: those beyond the places were admitted to a larger
+/// pool, and have no nodes.
+pub const MOST_ACTIVE: usize = 8;
 
 /// Fields in the order in which those that wait are compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,10 +87,9 @@ impl<T: Clone + Ord> Queue<T> {
         self.waiting.retain(|place| place.item != *item);
     }
 
-    /// Whether any item waits.
-    #[must_use]
-    pub fn waits(&self) -> bool {
-        !self.waiting.is_empty()
+    /// Whether an item waits that has room.
+    pub fn waits(&self, mut has_room: impl FnMut(&T) -> bool) -> bool {
+        self.waiting.iter().any(|place| has_room(&place.item))
     }
 
     /// Whether it has no item, now or later.
@@ -113,9 +125,9 @@ mod tests {
         assert_eq!(queue.next(|_| true), Some("urgent"));
         queue.remove(&"later");
         assert_eq!(queue.next_submission(), None);
-        assert!(queue.waits() && !queue.is_empty());
+        assert!(queue.waits(|_| true) && !queue.waits(|_| false) && !queue.is_empty());
         queue.remove(&"second");
-        assert!(!queue.waits() && queue.is_empty());
+        assert!(!queue.waits(|_| true) && queue.is_empty());
     }
 
     #[test]

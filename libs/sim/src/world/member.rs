@@ -6,13 +6,18 @@ use lacuna_model::{Policy, Timestamp, TrainerSpec};
 use lacuna_planner::decider::{Decision, Foretold, Situation, Users};
 use lacuna_planner::kind::{Kind, Values};
 use lacuna_planner::objective::{Objective, State};
-use lacuna_trainer::Ledger;
 use lacuna_trainer::account::{Change, Rates, stall_debt};
+use lacuna_trainer::{Ledger, MOST_ACTIVE, has_place};
 
 use super::decide::{Decisions, Event};
 use super::kinds::work;
 use super::run::World;
 use crate::{Model, SimError, published};
+
+/// Whether the pool has the least nodes of the trainer of a life.
+fn fits(trainers: &[TrainerSpec], life: u32, pool: u32) -> bool {
+    spec_of(trainers, life).is_some_and(|spec| has_place(0, spec.min_nodes, pool))
+}
 
 /// An admitted trainer.
 #[derive(Debug, Clone)]
@@ -143,26 +148,60 @@ impl World<'_> {
     /// Admits by control's queue while there is room: by priority, then first come, first served.
     pub(super) fn admit(&mut self) {
         let now = self.now();
-        while self.active.len() < self.settings.max_parallel as usize {
+        while self.has_places() {
             self.queue.arrive(now);
-            if !self.queue.waits() && !self.submit_more() {
-                return;
+            let (trainers, pool) = (self.trainers, self.pool.len());
+            let next = self.queue.next(|life| fits(trainers, *life, pool));
+            match next {
+                Some(life) => self.enter(life),
+                None if self.submit_more() => {}
+                None => return,
             }
-            let Some(life) = self.queue.next(|_| true) else {
-                continue;
-            };
-            self.enter(life);
         }
     }
 
-    /// Puts the list into the queue once more, if it is endless and all of it was admitted.
+    /// Whether fewer trainers than may be active have nodes, or could have.
+    pub(super) fn has_places(&self) -> bool {
+        let pool = self.pool.len();
+        let takes = |m: &&Member| has_place(m.nodes, m.kind.min(), pool);
+        let taken = self.active.iter().filter(takes).count();
+        let places = self.settings.max_parallel as usize;
+        taken < places && self.active.len() < places.saturating_mul(MOST_ACTIVE)
+    }
+
+    /// Whether a trainer waits whose least the pool has, or would after the next submission.
+    pub(super) fn waits(&self) -> bool {
+        let (trainers, pool) = (self.trainers, self.pool.len());
+        let fits_now = self.queue.waits(|life| fits(trainers, *life, pool));
+        let again = || trainers.iter().any(|t| has_place(0, t.min_nodes, pool));
+        fits_now || (self.begins_again() && again())
+    }
+
+    /// Whether an endless list is submitted once more: nobody of it is to come who fits.
+    fn begins_again(&self) -> bool {
+        let (trainers, pool) = (self.trainers, self.pool.len());
+        self.settings.endless
+            && self.queue.next_submission().is_none()
+            && !self.queue.waits(|life| fits(trainers, *life, pool))
+    }
+
+    /// Puts the list into the queue once more, if it is endless. Who does not fit is left out: he
+    /// waits already, or comes with a later round.
     fn submit_more(&mut self) -> bool {
-        let again = self.settings.endless && self.queue.is_empty() && !self.trainers.is_empty();
-        if again {
-            let now = self.now();
-            self.submit(|_| now);
+        let (trainers, pool) = (self.trainers, self.pool.len());
+        if !self.begins_again() {
+            return false;
         }
-        again
+        let (now, mut any) = (self.now(), false);
+        for spec in trainers {
+            if has_place(0, spec.min_nodes, pool) {
+                self.queue
+                    .submit(now, spec.priority, u64::from(self.lives), self.lives);
+                any = true;
+            }
+            self.lives = self.lives.saturating_add(1);
+        }
+        any
     }
 
     /// Submits the whole list. Each trainer of it gets the next number of a life.

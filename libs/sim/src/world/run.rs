@@ -201,13 +201,12 @@ impl<'a> World<'a> {
 
     /// When a trainer will arrive for which there is room, not before now.
     fn next_arrival_s(&self) -> f64 {
-        if self.active.len() >= self.settings.max_parallel as usize {
+        if !self.has_places() {
             return f64::INFINITY;
         }
         let now_s = self.tally.now_s;
-        let waits = self.queue.waits() || (self.settings.endless && self.queue.is_empty());
         match self.queue.next_submission() {
-            _ if waits && !self.trainers.is_empty() => now_s,
+            _ if self.waits() => now_s,
             Some(at) => at.since(self.recording.start()).as_secs_f64().max(now_s),
             None => f64::INFINITY,
         }

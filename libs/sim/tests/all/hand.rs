@@ -102,6 +102,38 @@ fn the_end_of_a_trainer_is_seen_at_the_next_event_or_at_once() {
 }
 
 #[test]
+fn trainers_that_never_fit_keep_nobody_waiting() {
+    // Four nodes for 100 s, ten trainers that need five, and one that takes any, 10/s a node.
+    let holes: Vec<_> = (0..4).map(|node| hole(node, 0, 100)).collect();
+    let mut trainers: Vec<_> = (0..10).map(|at| trainer(at, 0, 5, 8, 1e9)).collect();
+    trainers.push(trainer(10, 1, 1, 1, 100.0));
+    for max_parallel in [1, 10] {
+        let settings = Settings {
+            max_parallel,
+            ..Settings::published()
+        };
+        let summary = run(&holes, &trainers, &settings).unwrap().summary;
+        assert_eq!(summary.trainers_done, 1, "{summary:?}");
+        assert!((summary.samples - 100.0).abs() < 1e-6, "{summary:?}");
+    }
+}
+
+#[test]
+fn an_endless_list_goes_on_beside_one_that_never_fits() {
+    // The small one does 100 samples in ten seconds, again and again.
+    let holes: Vec<_> = (0..4).map(|node| hole(node, 0, 100)).collect();
+    let trainers = [trainer(0, 0, 5, 8, 100.0), trainer(1, 0, 1, 1, 100.0)];
+    let settings = Settings {
+        max_parallel: 1,
+        endless: true,
+        trainer_end: TrainerEnd::Immediate,
+        ..Settings::published()
+    };
+    let summary = run(&holes, &trainers, &settings).unwrap().summary;
+    assert!((summary.samples - 1000.0).abs() < 1e-6, "{summary:?}");
+}
+
+#[test]
 fn an_endless_list_never_starves() {
     // What t0 computes after its end and before the next event counts: 100 s at 10/s.
     let holes = [hole(0, 0, 100), hole(1, 40, 41)];

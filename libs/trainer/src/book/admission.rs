@@ -11,6 +11,7 @@ use crate::book::profile::Profile;
 use crate::book::state::{Out, Trainer};
 use crate::book::trial::Trials;
 use crate::book::{Book, Effect, Note, Refusal, RefusalKind};
+use crate::queue::{MOST_ACTIVE, has_place};
 
 impl Book {
     pub(crate) fn submit(
@@ -103,10 +104,15 @@ impl Book {
             self.sums.since = Some(self.sums.since.map_or(submit, |since| since.min(submit)));
         }
         self.queue.arrive(now.cluster);
+        if !self.knows_pool() {
+            return;
+        }
         let mut queue = std::mem::take(&mut self.queue);
-        while self.active.len() < self.config.max_parallel as usize {
+        let places = self.config.max_parallel as usize;
+        let most = places.saturating_mul(MOST_ACTIVE);
+        while self.active.len() < most && self.places_taken() < places {
             // One without room waits, and others go first.
-            let Some(id) = queue.next(|id| self.has_room(id)) else {
+            let Some(id) = queue.next(|id| self.fits(id) && self.has_room(id)) else {
                 break;
             };
             let Some(trainer) = self.trainers.get_mut(&id) else {
@@ -122,6 +128,33 @@ impl Book {
             self.take_over(&id, out);
         }
         self.queue = queue;
+    }
+
+    /// Whether the pool of the present moment is known, and who has lost nodes has left them: until
+    /// then nobody can tell who fits. In lock step replay admits once a moment as well, after all of
+    /// its events.
+    fn knows_pool(&self) -> bool {
+        let Some(seq) = self.seq.filter(|_| self.hit.is_empty()) else {
+            return false;
+        };
+        self.tick
+            .filter(|tick| tick.lock_step)
+            .is_none_or(|tick| tick.complete && seq >= tick.events_upto)
+    }
+
+    /// Active trainers that have nodes, or could have.
+    fn places_taken(&self) -> usize {
+        self.active.iter().filter(|id| self.fits(id)).count()
+    }
+
+    /// Whether a trainer has nodes, or the pool has its least. Every admitted one fits while the pool
+    /// is not known.
+    pub(crate) fn fits(&self, id: &TrainerId) -> bool {
+        let pool = self.seq.map_or(u32::MAX, |_| self.pool_nodes);
+        self.record(id).is_some_and(|record| {
+            let nodes = u32::try_from(record.nodes.len()).unwrap_or(u32::MAX);
+            has_place(nodes, record.spec.min_nodes, pool)
+        })
     }
 
     pub(crate) fn cancel(&mut self, id: &TrainerId, now: Now, out: &mut Out) {

@@ -104,7 +104,8 @@ impl Book {
         let Some(most) = self.config.quotas.of(user).nodes else {
             return true;
         };
-        let active = self.active.iter().filter_map(|id| self.record(id));
+        let fitting = self.active.iter().filter(|id| self.fits(id));
+        let active = fitting.filter_map(|id| self.record(id));
         let least = active.filter(|r| user_of(r) == user);
         let least: u64 = least.map(|r| u64::from(r.spec.min_nodes)).sum();
         least + u64::from(record.spec.min_nodes) <= u64::from(most)
@@ -114,7 +115,10 @@ impl Book {
     fn share(&self, trainer: &Trainer) -> Option<u32> {
         let user = user_of(&trainer.record);
         let most = self.config.quotas.of(user).nodes?;
-        let active = self.active.iter().filter_map(|id| self.trainers.get(id));
+        let own = &trainer.record.spec.id;
+        let counts = |id: &&TrainerId| *id == own || self.fits(id);
+        let active = self.active.iter().filter(counts);
+        let active = active.filter_map(|id| self.trainers.get(id));
         let mine: Vec<&TrainerSpec> = active
             .filter(|t| user_of(&t.record) == user)
             .map(|t| &t.record.spec)
@@ -177,28 +181,73 @@ impl Book {
     }
 }
 
-/// Shares of `most` nodes: everybody their least, then one more in turn up to their most.
+/// Shares of `most` nodes: everybody their least, then all alike up to their most. What is left of
+/// equals goes to the first of them.
 fn shares(most: u32, bounds: &[(u32, u32)]) -> Vec<u32> {
-    let mut shares: Vec<u32> = bounds.iter().map(|(min, _)| *min).collect();
-    let mut left = most.saturating_sub(shares.iter().fold(0, |a, b| a.saturating_add(*b)));
-    while left > 0 {
-        // The smallest share that may still grow; the first of equals.
-        let next = shares
-            .iter_mut()
-            .zip(bounds)
-            .filter(|(share, (_, max))| **share < *max)
-            .map(|(share, _)| share)
-            .min();
-        let Some(share) = next else { break };
-        *share += 1;
-        left -= 1;
+    let at = |level: u32| {
+        let bounds = bounds.iter();
+        bounds.map(move |(min, max)| level.min(*max).max(*min))
+    };
+    let sum = |level: u32| at(level).map(u64::from).sum::<u64>();
+    // The highest level that the nodes reach.
+    let (mut level, mut beyond) = (0, most);
+    while level < beyond {
+        let middle = beyond - (beyond - level) / 2;
+        if sum(middle) <= u64::from(most) {
+            level = middle;
+        } else {
+            beyond = middle - 1;
+        }
+    }
+    let mut shares: Vec<u32> = at(level).collect();
+    let mut left = u64::from(most).saturating_sub(sum(level));
+    for (share, (_, max)) in shares.iter_mut().zip(bounds) {
+        if left > 0 && *share == level && *share < *max {
+            *share += 1;
+            left -= 1;
+        }
     }
     shares
 }
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
     use super::shares;
+
+    /// One node in turn: the smallest share that may still grow, the first of equals.
+    fn in_turn(most: u32, bounds: &[(u32, u32)]) -> Vec<u32> {
+        let mut shares: Vec<u32> = bounds.iter().map(|(min, _)| *min).collect();
+        for _ in shares.iter().sum()..most {
+            let growing = shares.iter_mut().zip(bounds);
+            let growing = growing.filter(|(share, (_, max))| **share < *max);
+            if let Some(share) = growing.map(|(share, _)| share).min() {
+                *share += 1;
+            }
+        }
+        shares
+    }
+
+    #[test]
+    fn shares_are_those_of_one_node_in_turn() {
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        for _ in 0..500 {
+            let bounds: Vec<(u32, u32)> = (0..rng.random_range(1..6))
+                .map(|_| {
+                    let min = rng.random_range(1..6);
+                    (min, min + rng.random_range(0..12))
+                })
+                .collect();
+            let most = rng.random_range(0..50);
+            assert_eq!(
+                shares(most, &bounds),
+                in_turn(most, &bounds),
+                "{most} {bounds:?}"
+            );
+        }
+    }
 
     #[test]
     fn shares_are_alike_within_the_bounds_and_never_beyond_the_quota() {

@@ -56,7 +56,7 @@ fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp
         ),
         Phase::Queued => format!(
             "{} is not admitted yet: as many trainers as control.max_parallel allows are active, \
-             or its least nodes do not fit into its user's quota",
+             or its least nodes do not fit into the pool or its user's quota",
             record.spec.id
         ),
         Phase::Active if plan.is_none() => {
