@@ -179,6 +179,7 @@ impl Page {
                 leaving: true,
                 gave_back_in: Some(Span::from_ms(ms)),
                 broken: None,
+                terms: None,
             };
             let subject = address::agent(id, &node(name));
             bus.publish(&subject, &status, "").await.unwrap();

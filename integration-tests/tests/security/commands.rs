@@ -216,6 +216,7 @@ async fn the_key_of_a_node_speaks_of_no_other_node() {
         leaving: false,
         gave_back_in: None,
         broken: None,
+        terms: None,
     };
     let own = NodeId::new("n1").unwrap();
     let subject = address::agent(&agent.bed.id, &own);

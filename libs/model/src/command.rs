@@ -140,6 +140,18 @@ pub struct AgentStatus {
     /// run, and waits for the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<RunId>,
+    /// How long it may take to give the node back by itself, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terms: Option<AgentTerms>,
+}
+
+/// How long an agent may take to give its node back by itself, as its own configuration has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentTerms {
+    /// So long after the last renewal it begins.
+    pub dead_man: Span,
+    /// So long a program may take to stop.
+    pub grace: Span,
 }
 
 /// How far one run of a trainer has come. Cumulative within the run, so that a report that

@@ -38,7 +38,7 @@ pub struct Pause {
     pub reason: String,
 }
 
-/// Why a node is not to be used.
+/// Why a node, or no pilot, is to be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
     /// Who said so.
@@ -89,6 +89,9 @@ pub struct Controls {
     pub max_nodes: Option<u32>,
     /// Limits by the time of day.
     pub windows: Vec<UseWindow>,
+    /// That no pilot is to run, and who said so, until pilots are started again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pilots_stopped: Option<Drain>,
 }
 
 /// One change of [`Controls`].
@@ -108,6 +111,10 @@ pub enum ControlsChange {
     },
     /// Lift the pause.
     Resume,
+    /// Cancel all pilots and submit none.
+    StopPilots,
+    /// Pilots as the configuration has them.
+    StartPilots,
     /// Give these nodes back and use them no more.
     Drain {
         /// Which.

@@ -22,7 +22,9 @@ mod time;
 mod trainer;
 
 pub use attained::{Attained, HALF_LIFE};
-pub use command::{Action, Activity, AgentStatus, Assignment, Command, Member, Progress};
+pub use command::{
+    Action, Activity, AgentStatus, AgentTerms, Assignment, Command, Member, Progress,
+};
 pub use controls::{
     Controls, ControlsChange, Drain, LimitInForce, Pause, UseLimit, UseState, UseWindow, WithheldBy,
 };

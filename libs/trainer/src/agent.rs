@@ -14,8 +14,8 @@
 mod effect;
 
 use lacuna_model::{
-    Action, Activity, AgentStatus, Assignment, Command, Epoch, NodeId, RunId, Span, Timestamp,
-    TrainerId,
+    Action, Activity, AgentStatus, AgentTerms, Assignment, Command, Epoch, NodeId, RunId, Span,
+    Timestamp, TrainerId,
 };
 
 use crate::Now;
@@ -84,6 +84,8 @@ enum State {
 pub struct Agent {
     node: NodeId,
     dead_man: Span,
+    /// How long a program may take to stop, if control is to be told.
+    grace: Option<Span>,
     /// The newest command taken.
     taken: (Epoch, u64),
     /// Whose the epoch of that is, as far as this agent has heard.
@@ -105,6 +107,7 @@ impl Agent {
         Self {
             node,
             dead_man,
+            grace: None,
             taken: (Epoch(0), 0),
             holder: None,
             obeyed: (Epoch(0), 0),
@@ -113,6 +116,13 @@ impl Agent {
             renewed: Timestamp::default(),
             held: None,
         }
+    }
+
+    /// The same, telling control its dead man's time and how long programs may take to stop.
+    #[must_use]
+    pub const fn with_grace(mut self, grace: Span) -> Self {
+        self.grace = Some(grace);
+        self
     }
 
     /// Its node.
@@ -170,6 +180,10 @@ impl Agent {
             leaving: false,
             gave_back_in: None,
             broken,
+            terms: self.grace.map(|grace| AgentTerms {
+                dead_man: self.dead_man,
+                grace,
+            }),
         }
     }
 

@@ -361,8 +361,8 @@ pub struct Totals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask")]
 pub enum PilotsRequest {
-    /// Submit nothing more and cancel all pilots, until control starts again or is told to
-    /// resume.
+    /// Submit nothing more and cancel all pilots, until control is told to resume: a restart or
+    /// another control changes nothing of it.
     Stop,
     /// Do again as the configuration says.
     Resume,

@@ -251,6 +251,7 @@ mod tests {
             leaving: false,
             gave_back_in: None,
             broken: None,
+            terms: None,
         })
     }
 

@@ -56,11 +56,14 @@ impl Shell {
         programs: Command,
         safety: Safety,
     ) -> Self {
-        let dead_man = ctx.config.agent.dead_man;
+        let (dead_man, grace) = (ctx.config.agent.dead_man, ctx.config.agent.grace);
         let agents = match &plays {
             Plays::Nodes(nodes) => nodes
                 .iter()
-                .map(|node| (node.clone(), Agent::new(node.clone(), dead_man)))
+                .map(|node| {
+                    let agent = Agent::new(node.clone(), dead_man).with_grace(grace);
+                    (node.clone(), agent)
+                })
                 .collect(),
             Plays::All => BTreeMap::new(),
         };
@@ -98,10 +101,10 @@ impl Shell {
                 Some(agent) => agent,
                 None => return,
             },
-            Plays::All => self
-                .agents
-                .entry(node.clone())
-                .or_insert_with(|| Agent::new(node.clone(), self.dead_man)),
+            Plays::All => self.agents.entry(node.clone()).or_insert_with(|| {
+                let grace = self.ctx.config.agent.grace;
+                Agent::new(node.clone(), self.dead_man).with_grace(grace)
+            }),
         };
         let begun = match &command.action {
             // A simulated run is gone with the process that it was in.

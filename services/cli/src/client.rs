@@ -51,6 +51,9 @@ impl ConnectArgs {
 /// How long to wait for NATS, and for an answer.
 const CONNECT: Span = Span::from_secs(3);
 const ANSWER: Duration = Duration::from_secs(10);
+/// Between attempts of who asks too fast, and how many there are before the refusal is shown.
+const TOO_FAST: Duration = Duration::from_millis(250);
+const PATIENCE: usize = 40;
 
 /// A connection to one cluster. Clones share it.
 #[derive(Debug, Clone)]
@@ -155,14 +158,26 @@ impl Client {
     /// # Errors
     /// `L0002` when control does not answer.
     pub(crate) async fn ask(&self, request: Request) -> Result<Reply> {
+        for _ in 0..PATIENCE {
+            match self.ask_once(&request).await? {
+                Reply::Refused { code, .. } if code == "L0026" => {
+                    tokio::time::sleep(TOO_FAST).await;
+                }
+                reply => return Ok(reply),
+            }
+        }
+        self.ask_once(&request).await
+    }
+
+    async fn ask_once(&self, request: &Request) -> Result<Reply> {
         let subject = address::requests_of(self.cluster(), self.bus.user());
         let answer: std::result::Result<Reply, BusError> =
-            self.bus.request(&subject, &request, ANSWER).await;
+            self.bus.request(&subject, request, ANSWER).await;
         // A control of the first release listens where no user is named.
         let answer = match answer {
             Err(BusError::NoResponders { subject }) => {
                 let unnamed = address::unnamed_requests(self.cluster());
-                let told = self.bus.request(&unnamed, &request, ANSWER).await;
+                let told = self.bus.request(&unnamed, request, ANSWER).await;
                 told.map_err(|_| BusError::NoResponders { subject })
             }
             other => other,

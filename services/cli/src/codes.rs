@@ -266,6 +266,21 @@ trainers end, the log of lacuna-control says what keeps them from the archive.
 lacuna_control_records_share tells how much is taken.",
     },
     Page {
+        code: "L0026",
+        title: "asked too fast",
+        text: "\
+Control answers each user so many requests a second (control.access.rate, 20 by default,
+200 at once after a pause). Nothing was done; the message says when to try again. Commands
+of `lacuna` wait and try again by themselves. A file of many trainers is one request:
+submit them together.",
+    },
+    Page {
+        code: "L0027",
+        title: "too many trainers in one request",
+        text: "\
+A submission carries 1,000 trainers at most. Nothing was done. Submit them in parts.",
+    },
+    Page {
         code: "L0040",
         title: "no such keys",
         text: "\

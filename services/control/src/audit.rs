@@ -292,6 +292,8 @@ fn named(change: &ControlsChange) -> (&'static str, Vec<String>, String) {
             ("pause", Vec::new(), because(detail, reason))
         }
         ControlsChange::Resume => ("resume", Vec::new(), String::new()),
+        ControlsChange::StopPilots => ("pilots-stop", Vec::new(), String::new()),
+        ControlsChange::StartPilots => ("pilots-resume", Vec::new(), String::new()),
         ControlsChange::Drain { nodes, reason } => {
             ("drain", names(nodes), because(String::new(), reason))
         }

@@ -411,6 +411,10 @@ fn log(note: &Note, correlation: &str) {
                 "plan refused"
             );
         }
+        Note::OtherTerms { node, terms } => {
+            let (dead_man, grace) = (terms.dead_man, terms.grace);
+            tracing::warn!(%node, %dead_man, %grace, correlation, "the agent may take longer to give its node back than agent.dead_man and agent.grace of control say: control waits as long");
+        }
         Note::LeaseConflict { node } => {
             tracing::warn!(%node, correlation, "lease was not as we knew it");
         }

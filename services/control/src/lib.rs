@@ -13,6 +13,7 @@ mod executor;
 mod feed;
 mod handover;
 mod metrics;
+mod rate;
 mod requests;
 mod room;
 mod service;

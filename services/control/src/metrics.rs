@@ -26,6 +26,8 @@ pub struct Metrics {
     pool_nodes: IntGauge,
     /// The share of the bucket that trainers' records take.
     pub(crate) room: Gauge,
+    /// Requests of users who asked too fast.
+    pub(crate) too_fast: IntCounter,
     /// Trainers that were moved to the archive.
     pub(crate) archived: IntGauge,
     trainers: prometheus::GaugeVec,
@@ -139,6 +141,10 @@ impl Metrics {
         registry.register(Box::new(room.clone()))?;
         let made = Self {
             room,
+            too_fast: counter(
+                "lacuna_control_requests_too_fast_total",
+                "requests that were refused unread because their user asked too fast",
+            )?,
             archived: gauge(
                 "lacuna_control_trainers_archived",
                 "trainers whose records were moved to the archive, since control first started",
@@ -337,7 +343,10 @@ impl Metrics {
             Note::LateReport { .. } => self.late.inc(),
             Note::BadReport { .. } => self.bad.inc(),
             Note::Resent { .. } => self.resent.inc(),
-            Note::Admitted { .. } | Note::Usable { .. } | Note::Trial { .. } => {}
+            Note::Admitted { .. }
+            | Note::Usable { .. }
+            | Note::Trial { .. }
+            | Note::OtherTerms { .. } => {}
         }
     }
 

@@ -21,9 +21,11 @@ use crate::archive::Archive;
 use crate::audit::{AuditMetrics, Trail};
 use crate::carry::Hands;
 use crate::desk::Desk;
+use crate::executor::Wish;
 use crate::feed::{Feed, tick};
 use crate::handover::Handovers;
 use crate::metrics::Metrics;
+use crate::rate::Rates;
 use crate::start::totals;
 use crate::times::Arrivals;
 use crate::{executor, start};
@@ -72,6 +74,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let mut control = Control::start(ctx, metrics, desk, access, trail).await?;
     control.observes = executor.observes;
     control.cancelled = Some(executor.cancelled);
+    control.wishes = Some(executor.wishes);
     control.live(agents, asked, unnamed).await
 }
 
@@ -85,9 +88,12 @@ struct Control {
     handovers: Handovers,
     desk: Desk,
     access: Access,
+    rates: Rates,
     trail: Trail,
     /// Nodes whose pilot the executor cancels.
     cancelled: Option<mpsc::UnboundedReceiver<NodeId>>,
+    /// What operators say to pilots, to be kept.
+    wishes: Option<mpsc::UnboundedReceiver<Wish>>,
     /// Real time since the start.
     watch: Stopwatch,
     /// The newest correlation id seen, for what the timer does.
@@ -121,6 +127,7 @@ impl Control {
             archive,
         } = start::books(&ctx, now).await?;
         metrics.migrated.inc_by(migrated as u64);
+        let rates = Rates::new(ctx.config.control.access.rate);
         let mut control = Self {
             hands: Hands::new(ctx.clone(), metrics, revisions, room),
             standing: watch::Sender::new(book.leases()),
@@ -131,9 +138,11 @@ impl Control {
             arrivals: Arrivals::default(),
             handovers: Handovers::default(),
             desk,
+            rates,
             access,
             trail,
             cancelled: None,
+            wishes: None,
             watch,
             newest: String::new(),
             totals: None,
@@ -215,6 +224,7 @@ impl Control {
         let mut timer = interval(every);
         let renewing = renew(self.ctx.clone(), self.standing.subscribe());
         tokio::spawn(renewing);
+        let mut wishes = self.wishes.take();
         let alive = self.hands.alive.clone();
         let shutdown = self.ctx.shutdown.clone();
         loop {
@@ -265,6 +275,7 @@ impl Control {
                 }
                 request = asked.next() => self.request(request?).await?,
                 request = next_of(&mut unnamed) => self.request(request?).await?,
+                Some(wish) = next_wish(&mut wishes) => self.wish(wish).await?,
                 _ = timer.tick() => self.timer().await?,
                 () = sleep(due) => self.timer().await?,
             }
@@ -493,6 +504,14 @@ fn moment(ctx: &Context, watch: &Stopwatch) -> Now {
 async fn next_of(asked: &mut Option<Subscription<Request>>) -> Result<Received<Request>, BusError> {
     match asked {
         Some(asked) => asked.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next thing to be kept; none, for ever, if nobody is there to say it.
+async fn next_wish(wishes: &mut Option<mpsc::UnboundedReceiver<Wish>>) -> Option<Wish> {
+    match wishes {
+        Some(wishes) => wishes.recv().await,
         None => std::future::pending().await,
     }
 }

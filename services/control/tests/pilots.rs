@@ -165,6 +165,7 @@ async fn speaks(bus: &Bus, name: &str, leaving: bool, gave_back_in: Option<Span>
         leaving,
         gave_back_in,
         broken: None,
+        terms: None,
     };
     let subject = address::agent(&cluster(), &status.node);
     bus.publish(&subject, &status, "").await.unwrap();

@@ -422,6 +422,7 @@ mod tests {
                 leaving: true,
                 gave_back_in: Some(Span::from_ms(ms)),
                 broken: None,
+                terms: None,
             };
             view.take_agent(status, Timestamp::from_unix(11));
         }

@@ -336,6 +336,7 @@ mod tests {
             leaving: true,
             gave_back_in: None,
             broken: None,
+            terms: None,
         };
         view.take_agent(status.clone(), Timestamp::from_unix(1));
         assert!(view.given_back.is_empty());

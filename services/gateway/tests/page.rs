@@ -248,6 +248,7 @@ async fn what_the_services_say_is_shown_as_it_changes() {
         leaving: true,
         gave_back_in: Some(Span::from_ms(7)),
         broken: None,
+        terms: None,
     };
     bus.publish(&address::agent(&cluster(), &node("a")), &status, "")
         .await

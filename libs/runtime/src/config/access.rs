@@ -18,8 +18,27 @@ pub struct Quota {
     pub nodes: Option<u32>,
 }
 
+/// How fast one user may ask control.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rate {
+    /// Requests a second.
+    pub per_second: f64,
+    /// Requests at once, after a pause.
+    pub burst: u32,
+}
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self {
+            per_second: 20.0,
+            burst: 200,
+        }
+    }
+}
+
 /// Who may do what. The bus proves who asks where it runs with keys.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Access {
     /// Users who may change the controls, stop pilots, and end anybody's trainer; by default
@@ -29,6 +48,8 @@ pub struct Access {
     /// anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforce: Option<bool>,
+    /// How fast each user may ask, operators too.
+    pub rate: Rate,
     /// How much everybody may have for whom `users` says nothing.
     pub quota: Quota,
     /// How much certain users may have, in place of `quota`.
@@ -41,6 +62,7 @@ impl Default for Access {
         Self {
             operators: vec!["operator".to_owned()],
             enforce: None,
+            rate: Rate::default(),
             quota: Quota::default(),
             users: BTreeMap::new(),
         }
@@ -62,6 +84,14 @@ impl Access {
                 key: "control.access",
                 value: "a quota of 0".to_owned(),
                 expected: "1 or more; leave out what has no bound",
+            });
+        }
+        let Rate { per_second, burst } = self.rate;
+        if !(per_second > 0.0 && per_second.is_finite()) || burst == 0 {
+            return Err(ConfigError::Value {
+                key: "control.access.rate",
+                value: format!("{per_second} a second, {burst} at once"),
+                expected: "more than nothing of both, else nobody can ask for anything",
             });
         }
         if self.enforce == Some(true) && self.operators.is_empty() {
@@ -101,6 +131,8 @@ mod tests {
         let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
         assert_eq!(again, config);
         assert!(refused("[control.access]\nquota = { nodes = 0 }\n").contains("quota of 0"));
+        assert!(refused("[control.access.rate]\nburst = 0\n").contains("control.access.rate"));
+        assert!(refused("[control.access.rate]\nper_second = nan\n").contains("nobody can ask"));
         let nobody = "[control.access]\nenforce = true\noperators = []\n";
         assert!(refused(nobody).contains("operators"));
     }

@@ -13,7 +13,7 @@ mod profile;
 mod sections;
 mod text;
 
-pub use access::{Access, Quota};
+pub use access::{Access, Quota, Rate};
 pub use adapters::{Answers, Following, Lsf, Marks, Pbs, Polling, Slurm};
 pub use forecast::{Forecast, NodeOrder, Predictor};
 pub use gateway::Gateway;

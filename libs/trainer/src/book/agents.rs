@@ -27,8 +27,22 @@ impl Book {
             out.note(Note::Usable { node: id.clone() });
             self.changed = true;
         }
+        let node = self.nodes.entry(id.clone()).or_default();
+        let before = node.status.replace(status.clone());
+        if let Some(terms) = status.terms
+            && before.and_then(|before| before.terms) != Some(terms)
+        {
+            let safe_after = node.safe_after(&self.config);
+            if safe_after > self.config.dead_man + self.config.safety {
+                let node = id.clone();
+                out.note(Note::OtherTerms { node, terms });
+            }
+            // One of before it was heard.
+            if let Some(release) = &mut node.release {
+                release.safe_at = release.safe_at.max(release.since + safe_after);
+            }
+        }
         let node = self.node(&id);
-        node.status = Some(status.clone());
         if node.acknowledged() {
             self.unacked.remove(&id);
         } else {

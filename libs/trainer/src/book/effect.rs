@@ -3,7 +3,8 @@
 use std::fmt;
 
 use lacuna_model::{
-    Command, Epoch, Generation, NodeId, RunId, Span, TrainerId, TrainerRecord, WithheldBy,
+    AgentTerms, Command, Epoch, Generation, NodeId, RunId, Span, TrainerId, TrainerRecord,
+    WithheldBy,
 };
 
 use crate::book::TrainersView;
@@ -194,6 +195,13 @@ pub enum Note {
         generation: Generation,
         /// Why: `older` or `stale`.
         cause: &'static str,
+    },
+    /// An agent may take longer to give its node back than control's configuration says.
+    OtherTerms {
+        /// Which node.
+        node: NodeId,
+        /// What it says.
+        terms: AgentTerms,
     },
     /// A lease was not as we knew it.
     LeaseConflict {

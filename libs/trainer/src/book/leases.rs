@@ -77,8 +77,8 @@ impl Book {
 
     /// The lease is nobody's now: the agent is told, and must confirm.
     fn released(&mut self, id: &NodeId, now: Now, out: &mut Out) {
-        let safe_at = now.wall + self.config.dead_man + self.config.safety;
-        let node = self.node(id);
+        let node = self.nodes.entry(id.clone()).or_default();
+        let safe_at = now.wall + node.safe_after(&self.config);
         node.release = Some(Release {
             since: now.wall,
             safe_at,

@@ -195,7 +195,22 @@ impl Trainer {
     }
 }
 
+/// A write to the bus and the way to an agent, at worst.
+const SLACK: Span = Span::from_secs(5);
+/// The longest that an agent is believed to take. What says more is no agent of ours.
+const LONGEST: Span = Span::from_secs(86_400);
+
 impl Node {
+    /// How long after a release its agent has surely given up by itself: by control's configuration
+    /// or by the agent's own, whichever is longer.
+    pub(crate) fn safe_after(&self, config: &BookConfig) -> Span {
+        let terms = self.status.as_ref().and_then(|status| status.terms);
+        let own = terms.map_or(Span::ZERO, |terms| {
+            (terms.dead_man + terms.grace + SLACK).min(LONGEST)
+        });
+        own.max(config.dead_man + config.safety)
+    }
+
     pub(crate) fn usable(&self) -> bool {
         !self.silent && !self.overdue && self.quarantined_until.is_none() && self.withheld.is_none()
     }

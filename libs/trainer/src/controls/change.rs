@@ -71,6 +71,14 @@ fn one(
             });
         }
         ControlsChange::Resume => next.pause = None,
+        ControlsChange::StopPilots => {
+            next.pilots_stopped = Some(Drain {
+                by: by.to_owned(),
+                since: now,
+                reason: String::new(),
+            });
+        }
+        ControlsChange::StartPilots => next.pilots_stopped = None,
         ControlsChange::Drain { nodes, reason } => {
             if nodes.is_empty() {
                 return refuse("no node is named");

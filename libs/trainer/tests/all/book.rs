@@ -1,6 +1,6 @@
 //! The books by hand: cases with figures worked out on paper.
 
-use lacuna_model::{Activity, Phase, Progress, RunId, Span, Timestamp, Work};
+use lacuna_model::{Activity, AgentTerms, Phase, Progress, RunId, Span, Timestamp, Work};
 use lacuna_trainer::book::{BookConfig, Input, Note, Tick};
 
 use crate::common::{World, node, plan, spec, trainer};
@@ -129,6 +129,38 @@ fn a_node_changes_hands_only_through_a_confirmed_release() {
     // b began once, with both nodes, and paid nothing.
     let b = w.book.record(&trainer("b")).unwrap();
     assert_eq!((b.run, b.rescale_cost), (RunId(1), 0.0));
+}
+
+#[test]
+fn an_agent_whose_own_time_is_longer_is_waited_for_that_long() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    w.open(0);
+    apply(&mut w, &[("a", &[0])]);
+    let mut status = w.agents[&node(0)].status();
+    status.terms = Some(AgentTerms {
+        dead_man: Span::from_secs(100),
+        grace: Span::from_secs(20),
+    });
+    for _ in 0..2 {
+        w.input(Input::Agents(vec![status.clone()]));
+    }
+    let told = |n: &&Note| matches!(n, Note::OtherTerms { .. });
+    assert_eq!(w.notes.iter().filter(told).count(), 1, "said once");
+    w.close(0);
+    // Nobody hears of the release. 60 s and 5 s are control's own, and 125 s the agent's.
+    let unheard = |w: &World| {
+        let is = |n: &Note| matches!(n, Note::ReleasedUnheard { .. });
+        w.notes.iter().any(is)
+    };
+    for _ in 0..124 {
+        w.pass(Span::from_secs(1));
+        w.input(Input::Timer);
+        w.mail.clear();
+        assert!(!unheard(&w));
+    }
+    w.pass(Span::from_secs(1));
+    w.input(Input::Timer);
+    assert!(unheard(&w));
 }
 
 #[test]
@@ -263,6 +295,45 @@ fn admission_is_by_priority_then_first_come_first_served_and_waits_for_its_time(
             .unwrap_err()
             .contains("over already")
     );
+}
+
+#[test]
+fn who_does_not_fit_into_the_pool_takes_no_place_from_who_does() {
+    let config = BookConfig {
+        max_parallel: 2,
+        ..BookConfig::default()
+    };
+    let mut w = World::new(1, 12, config);
+    w.snapshot();
+    (0..4).for_each(|n| w.open(n));
+    let mut trainers: Vec<_> = ["a", "b", "c"]
+        .map(|name| spec(name, 5, 8, Work::UntilExit))
+        .into();
+    trainers.push(spec("small", 1, 8, Work::UntilExit));
+    trainers.push(spec("four", 4, 8, Work::UntilExit));
+    trainers.push(spec("late", 1, 8, Work::UntilExit));
+    w.input(Input::Submit {
+        trainers,
+        user: String::new(),
+        test_only: false,
+    });
+    let admitted = |w: &World| -> Vec<String> {
+        let view = w.book.trainers_view(w.now);
+        let ids = view.trainers.iter().map(|t| t.spec.id.to_string());
+        ids.collect()
+    };
+    assert_eq!(admitted(&w), ["small", "four"]);
+    // Without the fourth node one of them no longer fits, and has none.
+    w.close(3);
+    w.input(Input::Timer);
+    assert_eq!(admitted(&w), ["small", "four", "late"]);
+    // Those that fit now wait for a place: three have one.
+    (3..8).for_each(|n| w.open(n));
+    w.input(Input::Timer);
+    assert_eq!(admitted(&w), ["small", "four", "late"]);
+    w.input(Input::Cancel(trainer("late")));
+    w.input(Input::Cancel(trainer("four")));
+    assert_eq!(admitted(&w), ["small", "a"]);
 }
 
 #[test]

@@ -340,6 +340,7 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         leaving,
         gave_back_in: None,
         broken: None,
+        terms: None,
     };
     let gone = AgentStatus {
         gave_back_in: Some(lacuna_model::Span::from_ms(34)),

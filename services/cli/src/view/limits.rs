@@ -109,6 +109,10 @@ pub(crate) fn limits_text(controls: &Controls, state: &UseState, now: Timestamp)
     if !controls.drained.is_empty() {
         rows.push(("drained", names(controls.drained.keys())));
     }
+    if let Some(stop) = &controls.pilots_stopped {
+        let since = iso_short(stop.since);
+        rows.push(("pilots", format!("stopped by {} since {since}", stop.by)));
+    }
     rows.push(("in use", format!("{} nodes", state.used)));
     let held = in_force(state).unwrap_or_else(|| "no limit".to_owned());
     rows.push(("now", held));
@@ -185,6 +189,9 @@ pub(crate) fn limits_json(controls: &Controls, state: &UseState) -> Value {
         "avoid": controls.avoid,
         "drained": drained,
         "windows": windows,
+        "pilots_stopped": controls.pilots_stopped.as_ref().map(|stop| {
+            json!({ "by": stop.by, "since": iso(stop.since) })
+        }),
         "now": {
             "version": state.version,
             "used": state.used,

@@ -12,14 +12,14 @@ mod observe;
 mod service;
 mod settings;
 
-use lacuna_model::NodeId;
+use lacuna_model::{ControlsChange, NodeId};
 use lacuna_pilots::observe::Assumed;
 use lacuna_runtime::config::PilotMode;
 use lacuna_runtime::{Context, OnError, ServiceError};
 use lacuna_wire::address;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::access::Access;
+use crate::access::{Access, Denied};
 use crate::audit::Trail;
 use check::Check;
 use service::Service;
@@ -34,6 +34,17 @@ pub(crate) struct Executor {
     pub(crate) observes: bool,
     /// Nodes whose pilot is being cancelled: nobody waits for them.
     pub(crate) cancelled: mpsc::UnboundedReceiver<NodeId>,
+    /// What is to be kept of what operators say to pilots.
+    pub(crate) wishes: mpsc::UnboundedReceiver<Wish>,
+}
+
+/// A change of the controls that is to outlive the executor, asked for by an operator.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    pub(crate) change: ControlsChange,
+    pub(crate) by: String,
+    /// The version of the controls that keep it.
+    pub(crate) answer: oneshot::Sender<Result<u64, Denied>>,
 }
 
 impl Executor {
@@ -61,10 +72,12 @@ pub(crate) async fn start(
     (access, trail): (Access, Trail),
 ) -> Result<Executor, ServiceError> {
     let (cancels, cancelled) = mpsc::unbounded_channel();
+    let (wish, wishes) = mpsc::unbounded_channel();
     let Some(pilots) = ctx.config.control.pilots.clone() else {
         return Ok(Executor {
             observes: false,
             cancelled,
+            wishes,
         });
     };
     let metrics = PilotMetrics::new(&ctx.registry)?;
@@ -105,11 +118,13 @@ pub(crate) async fn start(
         );
         service.check.clone_from(&check);
         service.cancels = Some(cancels.clone());
+        service.wishes = Some(wish.clone());
         service.observe = observes.then(|| (assumed, observed.clone()));
         service.run(first.take(), stop)
     });
     Ok(Executor {
         observes,
         cancelled,
+        wishes,
     })
 }

@@ -4,7 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use lacuna_model::{Activity, AgentStatus, NodeId, Timestamp, UseState, WithheldBy};
+use lacuna_model::{
+    Activity, AgentStatus, ControlsChange, NodeId, Timestamp, UseState, WithheldBy,
+};
 use lacuna_pilots::check::Finding;
 use lacuna_pilots::job::JobId;
 use lacuna_pilots::keeper::{Effect, Input, Keeper, Limits, Mode, Note, Offer, Ticket};
@@ -12,12 +14,13 @@ use lacuna_pilots::observe::Assumed;
 use lacuna_runtime::{Context, Received, ServiceError, Start, Stopwatch, Subscription};
 use lacuna_wire::address;
 use lacuna_wire::msg::{PilotsRequest, PoolState, Reply, TrainersState};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{Access, asker};
+use crate::access::{Access, Denied, asker};
 use crate::audit::{Asked, Trail};
 
+use super::Wish;
 use super::check::Check;
 use super::commands::{Ran, Runner};
 use super::metrics::PilotMetrics;
@@ -28,6 +31,8 @@ use super::settings::Setup;
 const TICK: Duration = Duration::from_millis(100);
 /// What is observed is kept this often.
 const KEEP: Duration = Duration::from_secs(10);
+/// What an operator says is kept within this time, or the operator is told.
+const KEPT: Duration = Duration::from_secs(5);
 /// The site's configuration is looked at this often.
 const RECHECK: Duration = Duration::from_secs(1800);
 
@@ -38,6 +43,8 @@ enum Done {
     Cancel(Vec<JobId>, Ran),
     Check(Vec<Finding>),
     List(Ran),
+    /// An operator's stop (or start) is kept by controls of this version, or is not.
+    Kept(bool, Option<u64>),
 }
 
 /// The executor.
@@ -55,13 +62,17 @@ pub(super) struct Service {
     /// Whether the site's configuration forbade pilots at the start, or does now.
     forbidden_at_start: bool,
     forbidden: bool,
-    /// Whether an operator has stopped all pilots.
-    stopped: bool,
+    /// Whether an operator has stopped all pilots, by controls of this version.
+    stopped: (u64, bool),
+    /// What operators have said that is not kept yet, the newest last.
+    unkept: Vec<bool>,
     pub(super) check: Option<Check>,
     /// With what, if what would have been is counted.
     pub(super) observe: Option<(Assumed, ObservedMetrics)>,
     /// Who is told of nodes whose pilot is being cancelled.
     pub(super) cancels: Option<mpsc::UnboundedSender<NodeId>>,
+    /// Who keeps what operators say.
+    pub(super) wishes: Option<mpsc::UnboundedSender<Wish>>,
     /// Whether the last list failed, so that only changes are told.
     list_failed: bool,
 }
@@ -100,10 +111,12 @@ impl Service {
             finished,
             forbidden_at_start: forbidden,
             forbidden,
-            stopped: false,
+            stopped: (0, false),
+            unkept: Vec::new(),
             check: None,
             observe: None,
             cancels: None,
+            wishes: None,
             list_failed: false,
         }
     }
@@ -136,6 +149,14 @@ impl Service {
             .follow(&address::use_state(&cluster), Start::Last)
             .await?;
         let mut asked = bus.subscribe(&address::pilots(&cluster)).await?;
+        // A stop outlives restarts, so it is known before anything goes out.
+        let known = bus.last(&address::controls(&cluster)).await?;
+        if let Some(known) = known.map(|known| known.message) {
+            self.stopped(known.version, known.pilots_stopped.is_some());
+        }
+        let mut controls = bus
+            .follow(&address::controls(&cluster), Start::Last)
+            .await?;
         let mut watching = match self.observe.take() {
             Some((assumed, metrics)) => {
                 Some(Watching::new(self.ctx.clone(), assumed, metrics).await)
@@ -186,6 +207,10 @@ impl Service {
                     }
                 }
                 request = asked.next() => self.asked(request?),
+                state = controls.next() => {
+                    let state = state?.message;
+                    self.stopped(state.version, state.pilots_stopped.is_some());
+                }
                 _ = keep.tick() => {
                     if let Some(watching) = &mut watching {
                         watching.keep().await;
@@ -225,7 +250,7 @@ impl Service {
     /// The mode in force.
     fn mode(&self) -> Mode {
         match self.setup.mode {
-            _ if self.stopped => Mode::Off,
+            _ if self.unkept.last().copied().unwrap_or(self.stopped.1) => Mode::Off,
             Mode::On if self.forbidden => Mode::Observe,
             mode => mode,
         }
@@ -235,29 +260,77 @@ impl Service {
         self.step(Input::Mode(self.mode()));
     }
 
+    /// What the controls of a version say.
+    fn stopped(&mut self, version: u64, stopped: bool) {
+        if version >= self.stopped.0 {
+            self.stopped = (version, stopped);
+            self.set_mode();
+        }
+    }
+
+    /// What an operator said is kept, or is not: a stop then holds as long as this control.
+    fn kept(&mut self, stop: bool, version: Option<u64>) {
+        if !self.unkept.is_empty() {
+            self.unkept.remove(0);
+        }
+        if let Some(version) = version {
+            self.stopped(version, stop);
+        } else if stop {
+            self.stopped.1 = true;
+        }
+        self.set_mode();
+    }
+
     fn asked(&mut self, request: Received<PilotsRequest>) {
         let user = asker(&request.subject);
         let stop = request.message == PilotsRequest::Stop;
-        let reply = match self.access.operator(&user) {
-            Ok(()) => {
-                self.stopped = stop;
-                self.set_mode();
-                Reply::Accepted {
-                    trainers: Vec::new(),
-                }
+        let may = self.access.operator(&user);
+        let (answer, kept) = oneshot::channel();
+        if may.is_ok() {
+            // At once; that it outlives this control is next.
+            self.unkept.push(stop);
+            self.set_mode();
+            let change = match stop {
+                true => ControlsChange::StopPilots,
+                false => ControlsChange::StartPilots,
+            };
+            let by = user.clone();
+            if let Some(wishes) = &self.wishes {
+                let _ = wishes.send(Wish { change, by, answer });
             }
-            Err(denied) => denied.into(),
-        };
+        }
         let asked = Asked {
             user,
             action: if stop { "pilots-stop" } else { "pilots-resume" },
             target: Vec::new(),
             detail: String::new(),
         };
-        let kept = self.trail.note(asked, &reply);
-        let bus = self.ctx.bus.clone();
+        let (bus, trail, done) = (self.ctx.bus.clone(), self.trail.clone(), self.done.clone());
         tokio::spawn(async move {
-            kept.await;
+            let reply = match may {
+                Err(denied) => denied.into(),
+                Ok(()) => {
+                    let kept = tokio::time::timeout(KEPT, kept).await;
+                    let kept = match kept {
+                        Ok(Ok(kept)) => kept.map_err(|denied| denied.reason),
+                        Ok(Err(_)) | Err(_) => Err("control has not answered in time".to_owned()),
+                    };
+                    let _ = done.send(Done::Kept(stop, kept.as_ref().ok().copied()));
+                    match kept {
+                        Ok(_) => Reply::Accepted {
+                            trainers: Vec::new(),
+                        },
+                        Err(reason) => Reply::from(Denied {
+                            code: "L0024",
+                            reason: format!(
+                                "this would not outlive a restart of control, say it again (a stop \
+                                 holds until then): {reason}"
+                            ),
+                        }),
+                    }
+                }
+            };
+            trail.note(asked, &reply).await;
             if let Err(error) = bus.respond(&request, &reply).await {
                 tracing::warn!(%error, "an operator was not answered");
             }
@@ -385,6 +458,7 @@ impl Service {
                 }
             }
             Done::Check(findings) => self.checked(&findings),
+            Done::Kept(stop, version) => self.kept(stop, version),
             Done::List(ran) => {
                 let asked = moment(ran.started);
                 let listed = self.setup.scheduler.listed(&ran.said);

@@ -9,11 +9,18 @@ use super::Control;
 use crate::access::{Denied, asker};
 use crate::archive;
 use crate::audit::{self, Asked};
-use crate::requests;
+use crate::executor::Wish;
+use crate::{rate, requests};
 
 impl Control {
     pub(super) async fn request(&mut self, request: Received<Request>) -> Result<(), ServiceError> {
         let user = asker(&request.subject);
+        // Nothing of it is noted: who asks too fast would fill the audit log as well.
+        if let Err(denied) = self.rates.take(&user, self.now().wall) {
+            self.hands.metrics.too_fast.inc();
+            requests::answer(&self.ctx.bus, &request, &denied.into()).await;
+            return Ok(());
+        }
         match &request.message {
             Request::Submit { .. } => self.submit(&user, request).await,
             Request::Cancel { .. } => self.cancel(&user, request).await,
@@ -98,7 +105,8 @@ impl Control {
             target: trainers.iter().map(|spec| spec.id.to_string()).collect(),
             detail: String::new(),
         };
-        let may = self.access.submission(user, &mut trainers);
+        let may = rate::few_enough(trainers.len());
+        let may = may.and_then(|()| self.access.submission(user, &mut trainers));
         let may = may.and_then(|()| self.hands.room.admits(&trainers));
         let names = trainers.iter().map(|spec| &spec.id);
         let may = match may {
@@ -210,6 +218,13 @@ impl Control {
             requests::answer(&bus, &request, &reply).await;
         });
         Ok(())
+    }
+
+    /// Keeps what an operator said to the executor of pilots.
+    pub(super) async fn wish(&mut self, wish: Wish) -> Result<(), ServiceError> {
+        let kept = self.desk.change(&[wish.change], &wish.by).await;
+        let _ = wish.answer.send(kept.map(|controls| controls.version));
+        self.obey().await
     }
 
     /// Notes what came of a request and answers it, beside the loop: the record may take its

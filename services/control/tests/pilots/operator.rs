@@ -29,6 +29,12 @@ async fn an_operator_stops_all_pilots_and_resumes() {
     idle(&bus, 2, &["n1", "n2"]).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(slurm.lines("sbatch.log").len(), 1);
+    // Another control, as after a takeover, has not forgotten.
+    control.end().await;
+    let control = Control::start(&nats, slurm.config("on")).await;
+    idle(&bus, 3, &["n1", "n2"]).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(slurm.lines("sbatch.log").len(), 1);
     ask(PilotsRequest::Resume).await;
     control
         .until("another submission", |_| {

@@ -88,6 +88,7 @@ pub(crate) fn controls() -> Controls {
         avoid: vec!["b*".to_owned()],
         max_nodes: Some(12),
         windows: vec![window()],
+        pilots_stopped: None,
     }
 }
 
