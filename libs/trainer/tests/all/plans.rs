@@ -157,11 +157,13 @@ fn losses_in_quick_succession_are_one_new_run_and_releases_go_out_at_once() {
 #[test]
 fn a_plan_that_comes_too_early_or_while_the_bus_is_gone_is_held() {
     let mut w = World::new(1, 4, BookConfig::default());
+    w.snapshot();
     w.input(Input::Submit {
         trainers: vec![spec("a", 1, 4, Work::UntilExit)],
         user: String::new(),
         test_only: false,
     });
+    w.restart_control();
     w.pool.insert(node(0), w.now.cluster);
     apply(&mut w, &[("a", &[0])]);
     assert_eq!(w.nodes_of("a"), 0, "the pool is unknown");

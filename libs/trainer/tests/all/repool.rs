@@ -257,7 +257,8 @@ fn plans_made_between_leaving_and_joining_do_not_cut_the_way_off() {
     w.give(p, &view);
     // Node 4 has not been given back yet, and the planner hears of the first step.
     let between = w.present();
-    let record = between.trainers.first().unwrap();
+    let mut shown = between.trainers.iter();
+    let record = shown.find(|t| t.spec.id == trainer("a")).unwrap();
     assert_eq!(record.nodes, [node(1), node(3)]);
     assert!(record.hit_at.is_some());
     // It comes to the same nodes again.
