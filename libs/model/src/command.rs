@@ -158,6 +158,8 @@ pub struct AgentTerms {
 /// comes twice or late counts nothing twice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
+    /// Which node says so.
+    pub node: NodeId,
     /// Which trainer.
     pub trainer: TrainerId,
     /// Which membership.

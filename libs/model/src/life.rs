@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attained, Measured, NodeId, RunId, Timestamp, TrainerSpec};
+use crate::{Attained, Measured, NodeId, Progress, RunId, Timestamp, TrainerSpec};
 
 /// Where a trainer is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -189,6 +189,22 @@ pub struct TrainerRecord {
 }
 
 impl TrainerRecord {
+    /// The nodes that may speak of the progress of the present run: that of rank 0, and of a run by
+    /// torchrun, which ranks its workers itself, all.
+    #[must_use]
+    pub fn leaders(&self) -> &[NodeId] {
+        if self.spec.launch.by_torchrun() {
+            return &self.nodes;
+        }
+        self.nodes.get(..1).unwrap_or_default()
+    }
+
+    /// Whether a report is of the present run, from a node that leads it.
+    #[must_use]
+    pub fn is_reported_by(&self, report: &Progress) -> bool {
+        report.run == self.run && self.leaders().contains(&report.node)
+    }
+
     /// The record of what was just submitted: queued, without nodes, nothing done.
     #[must_use]
     pub fn new(spec: TrainerSpec, order: u64) -> Self {

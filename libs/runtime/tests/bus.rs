@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use lacuna_model::{ClusterId, NodeEvent, Progress, RunId, Span, Timestamp, TrainerId};
+use lacuna_model::{ClusterId, NodeEvent, NodeId, Progress, RunId, Span, Timestamp, TrainerId};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::{Registry, expose};
@@ -159,8 +159,10 @@ async fn no_report_is_missed_while_the_connection_is_away() {
         .await
         .unwrap();
     let trainer = TrainerId::new("a").unwrap();
-    let of_a = address::progress(&cluster(), &trainer);
+    let node = NodeId::new("n1").unwrap();
+    let of_a = address::progress(&cluster(), &node, &trainer);
     let report = |run: u64| Progress {
+        node: node.clone(),
         trainer: trainer.clone(),
         run: RunId(run),
         at: Timestamp::from_unix(1),

@@ -6,6 +6,7 @@
 //!   open a while for the last report of its agent, but only for work done before the end
 //!   (for real programs: a little longer, since they may save while they are being stopped).
 //!   What comes later still is late, and is ignored.
+//! - Only the node of a run's rank 0 is believed ([`TrainerRecord::leaders`]), also once it has ended.
 //! - A program that writes checkpoints begins again at its newest one. So when such a run ends
 //!   before the work is done, only what the checkpoint covers is added to the past: the rest
 //!   will be done again. A program without checkpoints is credited with all that it reported.
@@ -27,7 +28,7 @@
 use std::collections::VecDeque;
 
 use lacuna_model::{
-    Launch, Phase, Progress, RescaleCost, RunId, Span, Timestamp, TrainerRecord, Work,
+    Launch, NodeId, Phase, Progress, RescaleCost, RunId, Span, Timestamp, TrainerRecord, Work,
 };
 
 use crate::Ledger;
@@ -128,6 +129,8 @@ impl Credit {
 #[derive(Debug, Clone, PartialEq)]
 struct Closed {
     run: RunId,
+    /// Who may speak of it.
+    leaders: Vec<NodeId>,
     credit: Credit,
     /// Samples counted of it.
     counted: f64,
@@ -146,6 +149,8 @@ pub enum Counted {
     Samples(f64),
     /// It belongs to a run whose books are closed, or tells of work after the run's end.
     Late,
+    /// The node that says so does not lead that run.
+    Foreign,
     /// Its figures are no figures: negative, infinite or not numbers.
     Nonsense,
 }
@@ -214,6 +219,7 @@ impl Account {
             }
             self.closed.push_back(Closed {
                 run: record.run,
+                leaders: record.leaders().to_vec(),
                 credit,
                 counted,
                 reported: record.samples_run,
@@ -297,6 +303,9 @@ impl Account {
             return Counted::Nonsense;
         }
         if report.run == record.run && !record.nodes.is_empty() {
+            if !record.leaders().contains(&report.node) {
+                return Counted::Foreign;
+            }
             let (known, before) = (record.samples(), record.samples_before);
             if let Some(base) = report.base {
                 // What the model has absorbed is the truth: whatever earlier runs have still
@@ -327,6 +336,7 @@ impl Account {
             return Counted::Samples(more);
         }
         match self.closed.iter_mut().find(|c| c.run == report.run) {
+            Some(closed) if !closed.leaders.contains(&report.node) => Counted::Foreign,
             Some(closed) if report.at <= closed.until => {
                 let done = match closed.credit {
                     Credit::All => report.samples,

@@ -396,16 +396,16 @@ fn agent(to: &mut Access, c: &ClusterId, node: Option<&NodeId>) {
         Some(node) => {
             to.look(&address::command(c, node));
             to.say(&address::agent(c, node));
+            to.say(&address::progress_of(c, node));
             to.hear(&address::logs(c, node));
         }
         None => {
             to.look(&address::commands(c));
             to.say(&address::agents(c));
+            to.say(&address::progress_all(c));
             to.hear(&address::logs_all(c));
         }
     }
-    // By trainer, not by node: control heeds only who holds the lease.
-    to.say(&address::progress_all(c));
     to.say(&address::dead(c, "agent"));
     to.answers = true;
 }
@@ -650,12 +650,14 @@ mod tests {
     fn the_agent_of_a_node_speaks_for_that_node_alone() {
         let one = of(Role::Agent, "agent-a.1", Some("a.1"));
         assert!(one.publish.contains("lacuna.v1.c.agent.a_2E1"));
+        assert!(one.publish.contains("lacuna.v1.c.progress.a_2E1.*"));
         assert!(one.subscribe.contains("lacuna.v1.c.logs.a_2E1"));
         let all = one.publish.iter().chain(&one.subscribe);
         for subject in all {
             assert!(!subject.contains("agent.*"), "{subject}");
             assert!(!subject.contains("cmd.*"), "{subject}");
             assert!(!subject.contains("logs.*"), "{subject}");
+            assert!(!subject.contains("progress.*"), "{subject}");
         }
         assert!(
             one.publish

@@ -120,8 +120,8 @@ subjects! {
     commands: Command = "cmd.*" in "cmds";
     /// What all agents say.
     agents: AgentStatus = "agent.*";
-    /// Progress of all trainers.
-    progress_all: Progress = "progress.*" in "progress";
+    /// Progress of all trainers, from all nodes.
+    progress_all: Progress = "progress.*.*" in "progress";
     /// Which leases stand, from control.
     renewal: Renewal = "renewal";
     /// The loop has settled, from control.
@@ -204,11 +204,21 @@ pub fn agent(cluster: &ClusterId, node: &NodeId) -> Subject<AgentStatus> {
     )
 }
 
-/// Progress of one trainer.
+/// Progress of one trainer, from the agent of one node.
 #[must_use]
-pub fn progress(cluster: &ClusterId, trainer: &TrainerId) -> Subject<Progress> {
-    let text = base(cluster, &format!("progress.{}", escape(trainer.as_str())));
-    Subject::new(text, Some(stream_name(cluster, "progress")))
+pub fn progress(cluster: &ClusterId, node: &NodeId, trainer: &TrainerId) -> Subject<Progress> {
+    progress_by(cluster, node, &escape(trainer.as_str()))
+}
+
+/// Progress of whatever trainer, from the agent of one node.
+#[must_use]
+pub fn progress_of(cluster: &ClusterId, node: &NodeId) -> Subject<Progress> {
+    progress_by(cluster, node, "*")
+}
+
+fn progress_by(cluster: &ClusterId, node: &NodeId, trainer: &str) -> Subject<Progress> {
+    let text = format!("progress.{}.{trainer}", escape(node.as_str()));
+    Subject::new(base(cluster, &text), Some(stream_name(cluster, "progress")))
 }
 
 /// The record of one trainer that ended long ago.
@@ -385,9 +395,16 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         // they are obeyed: to wait for the disk here would only make them late (a trainer of
         // a hundred nodes has a hundred of them at every change).
         limits("cmds", "cmd.*", Span::ZERO, 256, 1, Durability::Buffered),
-        // Several per trainer, so that the last report of a run is not pushed out by the first
-        // of the next before control has read it.
-        limits("progress", "progress.*", day, 64, 16, Durability::Buffered),
+        // Several per node and trainer, so that the last report of a run is not pushed out by the
+        // first of the next before control has read it.
+        limits(
+            "progress",
+            "progress.*.*",
+            day,
+            64,
+            16,
+            Durability::Buffered,
+        ),
         limits("dead", "dead.*", day, 64, -1, Durability::Buffered),
         limits("controls", "controls", Span::ZERO, 4, 1, Durability::Synced),
         limits("audit", "audit.*", year, 256, -1, Durability::Synced),

@@ -30,10 +30,10 @@ pub trait Message: Serialize + for<'de> Deserialize<'de> {
     /// The oldest version that is still read, and written for those who know no newer one.
     const OLDEST: u16 = Self::VERSION;
 
-    /// The node or trainer that it is about, if its subject ends with that name: who may publish on
-    /// the subject may speak of no other.
-    fn about(&self) -> Option<&str> {
-        None
+    /// The nodes and trainers that it is about, if its subject ends with these names: who may
+    /// publish on the subject may speak of no others.
+    fn about(&self) -> Vec<&str> {
+        Vec::new()
     }
 
     /// Reads a payload of an older version; nothing if there was none of that number.
@@ -59,15 +59,15 @@ pub const WIRE: u16 = 2;
 pub const OLDEST_WIRE: u16 = 1;
 
 macro_rules! message {
-    ($type:ty, $kind:literal, $version:literal $(, $past:literal = $before:ty)* $(; $about:expr)?) => {
+    ($type:ty, $kind:literal, $version:literal $(, $past:literal = $before:ty)* $(; $message:ident => $($about:expr),+)?) => {
         impl Message for $type {
             const KIND: &'static str = $kind;
             const VERSION: u16 = $version;
             const OLDEST: u16 = first(&[$($past,)* $version]);
 
-            $(fn about(&self) -> Option<&str> {
-                let about: fn(&$type) -> &str = $about;
-                Some(about(self))
+            $(fn about(&self) -> Vec<&str> {
+                let $message = self;
+                vec![$($about.as_str()),+]
             })?
 
             fn read_past(
@@ -110,9 +110,9 @@ message!(NodeEvent, "lacuna.event", 1);
 message!(PoolState, "lacuna.pool", 1);
 message!(TrainersState, "lacuna.trainers", 2, 1 = v1::Trainers);
 message!(PlanState, "lacuna.plan", 1);
-message!(Command, "lacuna.command", 1; |command| command.node.as_str());
-message!(AgentStatus, "lacuna.agent", 1; |status| status.node.as_str());
-message!(Progress, "lacuna.progress", 1; |progress| progress.trainer.as_str());
+message!(Command, "lacuna.command", 1; command => command.node);
+message!(AgentStatus, "lacuna.agent", 1; status => status.node);
+message!(Progress, "lacuna.progress", 2; progress => progress.node, progress.trainer);
 message!(Renewal, "lacuna.renewal", 1);
 message!(Settled, "lacuna.settled", 1);
 message!(TrainerRecord, "lacuna.trainer", 2, 1 = v1::Trainer);

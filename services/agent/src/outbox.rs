@@ -174,7 +174,7 @@ impl Outbox {
                 }
                 Word::Progress(report) => {
                     metrics.progress.inc();
-                    let subject = address::progress(&ctx.cluster, &report.trainer);
+                    let subject = address::progress(&ctx.cluster, &report.node, &report.trainer);
                     let on_its_way = ctx.bus.store_later(&subject, &report, &correlation).await;
                     answers.push(async move {
                         let kept = match on_its_way {
@@ -227,6 +227,7 @@ mod tests {
 
     fn report(trainer: &str, run: u64, samples: f64) -> Word {
         Word::Progress(Progress {
+            node: NodeId::new("n1").unwrap(),
             trainer: TrainerId::new(trainer).unwrap(),
             run: RunId(run),
             at: Timestamp::from_unix(1),

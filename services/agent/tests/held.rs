@@ -330,7 +330,7 @@ async fn no_file_of_a_program_holds_its_agent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_reports_is_thinned_and_delays_no_dead_man() {
     let mut bed = Bed::plain("2s").await;
-    let subject = address::progress(&cluster(), &trainer());
+    let subject = address::progress(&cluster(), &node(), &trainer());
     let mut reports: Subscription<Progress> = bed.bus.subscribe(&subject).await.unwrap();
     let pid = bed.run(FLOOD, Elastic::Regroup).await;
     let watch = Stopwatch::start();

@@ -220,6 +220,7 @@ async fn a_pilot_prepares_regroups_and_is_gone_at_once_when_its_node_is_wanted()
         .bus
         .subscribe(&address::progress(
             &cluster(),
+            &node(),
             &TrainerId::new("a").unwrap(),
         ))
         .await

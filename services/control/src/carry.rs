@@ -421,6 +421,9 @@ fn log(note: &Note, correlation: &str) {
         Note::LateReport { trainer, run } => {
             tracing::debug!(%trainer, run = run.0, correlation, "late report");
         }
+        Note::ForeignReport { trainer, run, node } => {
+            tracing::debug!(%trainer, run = run.0, %node, correlation, "report of a node that does not lead the run");
+        }
         Note::BadReport { trainer } => {
             tracing::warn!(%trainer, correlation, "report makes no sense");
         }

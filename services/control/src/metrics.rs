@@ -45,6 +45,7 @@ pub struct Metrics {
     plans: IntCounterVec,
     conflicts: IntCounter,
     late: IntCounter,
+    foreign: IntCounter,
     pub(crate) migrated: IntCounter,
     bad: IntCounter,
     resent: IntCounter,
@@ -222,6 +223,10 @@ impl Metrics {
                 "lacuna_control_late_reports_total",
                 "reports of runs whose books are closed",
             )?,
+            foreign: counter(
+                "lacuna_control_foreign_reports_total",
+                "reports of runs by nodes that do not lead them",
+            )?,
             bad: counter(
                 "lacuna_control_bad_reports_total",
                 "reports whose figures are no figures",
@@ -341,6 +346,7 @@ impl Metrics {
             Note::PlanRefused { cause, .. } => self.plans.with_label_values(&[*cause]).inc(),
             Note::LeaseConflict { .. } => self.conflicts.inc(),
             Note::LateReport { .. } => self.late.inc(),
+            Note::ForeignReport { .. } => self.foreign.inc(),
             Note::BadReport { .. } => self.bad.inc(),
             Note::Resent { .. } => self.resent.inc(),
             Note::Admitted { .. }

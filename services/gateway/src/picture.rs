@@ -240,7 +240,7 @@ fn trainer<'a>(view: &View, record: &'a TrainerRecord, code: Option<Code>) -> Tr
     let newest = view
         .progress
         .get(&spec.id)
-        .filter(|newest| newest.run == record.run);
+        .filter(|newest| record.is_reported_by(newest));
     let of_run = newest.map_or(record.samples_run, |p| p.samples.max(record.samples_run));
     let owed = newest.map_or(record.owed, |p| p.owed);
     let plan = view.plan.as_ref().map(|plan| &plan.value.plan);

@@ -309,11 +309,10 @@ fn refuse_newer<M: Message>(
 /// Whether a message is about whom its subject names. The server lets the agent of a node publish
 /// on that node's subject alone; this makes sure that it speaks of no other there.
 fn is_of<M: Message>(message: &M, subject: &str) -> bool {
-    let Some(about) = message.about() else {
-        return true;
-    };
-    let last = subject.rsplit('.').next();
-    last == Some(token::escape(about).as_str())
+    let about = message.about();
+    let mut tokens = subject.rsplit('.');
+    let mut names = about.into_iter().rev();
+    names.all(|name| tokens.next() == Some(token::escape(name).as_str()))
 }
 
 /// Headers as names and values.

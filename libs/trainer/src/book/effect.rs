@@ -215,6 +215,15 @@ pub enum Note {
         /// Of which run.
         run: RunId,
     },
+    /// A report of a run came from a node that does not lead it, and was not counted.
+    ForeignReport {
+        /// Of which trainer.
+        trainer: TrainerId,
+        /// Of which run.
+        run: RunId,
+        /// From which node.
+        node: NodeId,
+    },
     /// A report made no sense.
     BadReport {
         /// Of which trainer.

@@ -232,6 +232,11 @@ impl Book {
                 trainer: report.trainer.clone(),
                 run: report.run,
             }),
+            Counted::Foreign => out.note(Note::ForeignReport {
+                trainer: report.trainer.clone(),
+                run: report.run,
+                node: report.node.clone(),
+            }),
             Counted::Nonsense => out.note(Note::BadReport {
                 trainer: report.trainer.clone(),
             }),

@@ -384,6 +384,53 @@ fn work_ends_at_its_end_and_the_nodes_come_back() {
 }
 
 #[test]
+fn only_who_leads_a_run_is_believed_and_who_led_it_may_say_its_last_words() {
+    let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    (0..3).for_each(|n| w.open(n));
+    apply(&mut w, &[("a", &[0, 1])]);
+    w.pass(Span::from_secs(10));
+    w.mail.clear();
+    let report = |by, run, samples, checkpoint: &str| {
+        Input::Progress(Progress {
+            node: node(by),
+            trainer: trainer("a"),
+            run: RunId(run),
+            at: Timestamp::from_unix(1005),
+            samples,
+            owed: 0.0,
+            step: None,
+            world_size: 2,
+            loss: None,
+            checkpoint: Some(checkpoint.to_owned()),
+            saved: None,
+            base: None,
+        })
+    };
+    w.input(report(0, 1, 50.0, "true"));
+    // A member that does not lead, and a node that is no member.
+    w.input(report(1, 1, 70.0, "false"));
+    w.input(report(2, 1, 70.0, "false"));
+    let foreign = |n: &&Note| matches!(n, Note::ForeignReport { .. });
+    assert_eq!(w.notes.iter().filter(foreign).count(), 2);
+    // The lead changes: node 1 leads the second run, and of the first node 0 is still believed.
+    w.close(0);
+    w.mail.clear();
+    w.input(report(1, 1, 90.0, "false"));
+    w.input(report(0, 2, 90.0, "false"));
+    assert_eq!(
+        (w.samples("a"), w.notes.iter().filter(foreign).count()),
+        (50.0, 4)
+    );
+    w.input(report(0, 1, 60.0, "true"));
+    w.input(report(1, 2, 5.0, "newer"));
+    let record = w.book.record(&trainer("a")).unwrap();
+    assert_eq!(
+        (record.samples(), record.checkpoint.as_deref()),
+        (65.0, Some("newer"))
+    );
+}
+
+#[test]
 fn late_repeated_and_mad_reports_count_nothing() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
     (0..2).for_each(|n| w.open(n));
@@ -391,6 +438,7 @@ fn late_repeated_and_mad_reports_count_nothing() {
     w.pass(Span::from_secs(10));
     let report = |run, at, samples| {
         Input::Progress(Progress {
+            node: node(0),
             trainer: trainer("a"),
             run: RunId(run),
             at: Timestamp::from_unix(at),

@@ -347,6 +347,7 @@ impl World {
         };
         let standing = simulated::standing(program, at);
         let report = Progress {
+            node: id.clone(),
             trainer: program.trainer.clone(),
             run: program.run,
             at,

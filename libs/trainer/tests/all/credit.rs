@@ -76,6 +76,7 @@ fn of_a_run_with_checkpoints_only_what_they_cover_is_credited() {
         w.mail.clear();
         let said = |run, samples, saved| {
             Input::Progress(Progress {
+                node: node(0),
                 trainer: trainer("a"),
                 run: RunId(run),
                 at: Timestamp::from_unix(1001),
@@ -113,6 +114,7 @@ fn of_a_run_with_checkpoints_only_what_they_cover_is_credited() {
     apply(&mut w, &[("a", &[0])]);
     w.mail.clear();
     w.input(Input::Progress(Progress {
+        node: node(0),
         trainer: trainer("a"),
         run: RunId(1),
         at: Timestamp::from_unix(1001),

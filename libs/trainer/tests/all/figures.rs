@@ -188,6 +188,7 @@ fn report(w: &mut World, after: i64, samples: f64, saved: f64) {
     w.pass(Span::from_secs(after));
     w.renew();
     let said = Progress {
+        node: node(0),
         trainer: trainer("a"),
         run: w.book.record(&trainer("a")).unwrap().run,
         at: w.now.cluster,
@@ -248,6 +249,7 @@ fn last_words_say_what_is_done_again() {
     let redone = |w: &World| w.book.record(&trainer("a")).unwrap().stalls.preempt.redone;
     assert_eq!(redone(&w), 32.0);
     let last = |samples, saved| Progress {
+        node: node(0),
         trainer: trainer("a"),
         run: first,
         at: w.now.cluster,

@@ -55,8 +55,10 @@ fn apply(w: &mut World, nodes: &[usize]) {
 /// The program of the present run says, ten seconds later, how far it has come.
 fn report(w: &mut World, samples: f64) {
     w.pass(Span::from_secs(10));
-    let run: RunId = w.book.record(&trainer("a")).unwrap().run;
+    let record = w.book.record(&trainer("a")).unwrap();
+    let (node, run) = (record.nodes[0].clone(), record.run);
     w.input(Input::Progress(Progress {
+        node,
         trainer: trainer("a"),
         run,
         at: w.now.cluster,

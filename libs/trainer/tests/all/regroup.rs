@@ -33,7 +33,10 @@ pub(crate) fn run_of(w: &World) -> RunId {
 
 /// Rank 0 says how far the run has come on what base.
 pub(crate) fn said(w: &mut World, run: RunId, base: f64, samples: f64) {
+    let record = w.book.record(&trainer("a")).unwrap();
+    let node = record.nodes.first().cloned().unwrap_or(node(0));
     w.input(Input::Progress(Progress {
+        node,
         trainer: trainer("a"),
         run,
         at: w.now.cluster,

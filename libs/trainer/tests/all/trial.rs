@@ -85,9 +85,10 @@ fn train(w: &mut World, name: &str, seconds: i64) {
         w.deliver(usize::MAX);
         let record = w.book.record(&trainer(name)).unwrap();
         let (run, nodes) = (record.run, record.nodes.len());
-        if nodes > 0 {
+        if let Some(first) = record.nodes.first().cloned() {
             let samples = record.samples_run + 5.0 * truth(nodes);
             w.input(Input::Progress(Progress {
+                node: first,
                 trainer: trainer(name),
                 run,
                 at: w.now.cluster,

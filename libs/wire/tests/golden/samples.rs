@@ -394,6 +394,7 @@ pub(crate) fn pool() -> PoolState {
 
 pub(crate) fn progress() -> Progress {
     Progress {
+        node: node("a.1"),
         trainer: trainer("t"),
         run: RunId(3),
         at: at(90),

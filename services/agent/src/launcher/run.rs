@@ -362,6 +362,7 @@ impl Run {
             }
             Said::Progress(line) => {
                 let progress = Progress {
+                    node: self.node.clone(),
                     trainer: self.assignment.trainer.clone(),
                     run: RunId(line.run),
                     at: self.clock.now(),
@@ -415,6 +416,7 @@ impl Run {
     fn progress(&self, line: &Line, saved: Option<(String, f64)>) -> Progress {
         let (checkpoint, saved) = saved.unzip();
         Progress {
+            node: self.node.clone(),
             trainer: self.assignment.trainer.clone(),
             run: self.assignment.run,
             at: self.clock.now(),

@@ -71,6 +71,7 @@ impl Simulated {
         };
         let standing = standing(run, at);
         self.happened.push(Happened::Progress(Progress {
+            node: node.clone(),
             trainer: run.trainer.clone(),
             run: run.run,
             at,

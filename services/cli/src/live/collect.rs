@@ -263,7 +263,7 @@ impl Collector {
 /// A trainer with its newest progress, which is fresher than control's record.
 fn live(record: &TrainerRecord, progress: Option<&Progress>, totals: &Totals) -> LiveTrainer {
     let mut record = record.clone();
-    if let Some(p) = progress.filter(|p| p.run == record.run) {
+    if let Some(p) = progress.filter(|p| record.is_reported_by(p)) {
         record.samples_run = record.samples_run.max(p.samples);
         record.owed = p.owed;
     }
@@ -291,6 +291,7 @@ mod tests {
         r.run = RunId(4);
         r.samples_run = 100_000.0;
         let progress = |run, samples| Progress {
+            node: r.nodes[0].clone(),
             trainer: TrainerId::new("a").unwrap(),
             run: RunId(run),
             at: Timestamp::default(),

@@ -238,8 +238,12 @@ impl Play {
         let statuses = self.agents.values().map(Agent::status);
         self.inbox
             .extend(statuses.map(|status| Input::Agents(vec![status])));
-        if let Some(running) = &self.running {
+        let leader = self.book.record(&self.name).map(TrainerRecord::leaders);
+        if let Some(running) = &self.running
+            && let Some(node) = leader.and_then(<[NodeId]>::first)
+        {
             self.inbox.push_back(Input::Progress(Progress {
+                node: node.clone(),
                 trainer: self.name.clone(),
                 run: running.run,
                 at: now.cluster,
