@@ -242,7 +242,7 @@ async fn flood(world: &World, at: usize) {
         .get(at)
         .is_some_and(|p| p.service == "agent");
     let subject = if agent {
-        address::renewal(&world.id).as_str().to_owned()
+        address::renewals(&world.id).as_str().replace('*', "0")
     } else {
         address::agents(&world.id).as_str().replace('*', "junk")
     };

@@ -60,7 +60,7 @@ async fn takeover(world: &mut World, service: &'static str, signal: Signal) -> f
             "ingest" => work_of_another(&bus, address::snapshot(&id), true, old, since).await,
             "forecast" => work_of_another(&bus, address::pool(&id), true, old, since).await,
             "planner" => work_of_another(&bus, address::plan(&id), true, old, since).await,
-            _ => work_of_another(&bus, address::renewal(&id), false, old, since).await,
+            _ => work_of_another(&bus, address::renewals(&id), false, old, since).await,
         }
     });
     tokio::time::sleep(Duration::from_millis(50)).await;

@@ -149,7 +149,7 @@ async fn clusters_do_not_hear_each_other() {
     streams(&theirs).get_stream("lac_other_plan").await.unwrap();
     assert!(streams(&main.bus).get_stream("lac_main_plan").await.is_ok());
     // Subscribed to the same word in both, each hears its own.
-    let renewal = address::renewal(&bed.id);
+    let renewal = address::renewals(&bed.id);
     let error = theirs
         .client()
         .subscribe(renewal.to_string())

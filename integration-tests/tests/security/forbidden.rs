@@ -102,7 +102,7 @@ const TABLE: &[(&str, &[Act])] = &[
             Say("$JS.API.CONSUMER.CREATE.lac_main_cmds.x.C.cmd.*"),
             Say("C.cmd.n1"),
             Say("C.event"),
-            Say("C.renewal"),
+            Say("C.renewal.44"),
             Say("C.state.trainers"),
             Say("$KV.lac_main_leases.n1"),
             Hear("C.req.*"),
@@ -116,6 +116,9 @@ const TABLE: &[(&str, &[Act])] = &[
             Say("C.progress.t"),
             Hear("C.cmd.n2"),
             Hear("C.cmd.*"),
+            // That of n1 is 44, that of a01n02 is 7.
+            Hear("C.renewal.7"),
+            Hear("C.renewal.*"),
             Hear("C.logs.n2"),
             Hear("C.agent.*"),
             Say("$JS.API.CONSUMER.CREATE.lac_main_cmds.x.C.cmd.n1"),

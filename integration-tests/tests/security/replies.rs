@@ -114,7 +114,7 @@ fn targets(id: &ClusterId) -> Vec<String> {
         address::requests(id).to_string(),
         address::pilots(id).to_string(),
         address::agents(id).to_string(),
-        address::renewal(id).to_string(),
+        address::renewals(id).to_string(),
         address::settled(id).to_string(),
     ];
     kept.chain(buckets)
@@ -174,7 +174,7 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         ended: false,
         recording: String::new(),
     };
-    let (clock, renewal) = (address::clock(&bed.id), address::renewal(&bed.id));
+    let (clock, renewals) = (address::clock(&bed.id), address::renewals(&bed.id));
     let ingest = bed.connect("ingest").await;
     ingest.bus.store(&clock, &tick, "").await.unwrap();
     let (page, nodes) = (bed.connect("gateway").await, bed.connect("agent").await);
@@ -182,7 +182,7 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         page.bus.subscribe(&clock).await.unwrap(),
         nodes.bus.subscribe(&clock).await.unwrap(),
     ];
-    let mut renewals = nodes.bus.subscribe(&renewal).await.unwrap();
+    let mut renewals = nodes.bus.subscribe(&renewals).await.unwrap();
     let commands = address::commands(&bed.id);
     let mut commands = nodes.bus.subscribe(&commands).await.unwrap();
     let before = streams(&control, &bed.id).await;

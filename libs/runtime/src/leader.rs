@@ -17,7 +17,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use lacuna_model::Timestamp;
+use lacuna_model::{Span, Timestamp};
 use lacuna_wire::msg::Leader;
 use lacuna_wire::{Subject, address};
 use prometheus::{IntCounter, IntGauge, Registry};
@@ -254,7 +254,8 @@ impl Candidate {
                     && leader.instance == self.bus.instance()
                 {
                     // The answer to the last attempt was lost.
-                    return Lead::new(self, number, attempt);
+                    let since = leader.since;
+                    return Lead::new(self, number, since, attempt);
                 }
                 if newest.is_some_and(|(_, leader)| watch.changed(leader)) {
                     self.changes.inc();
@@ -263,13 +264,16 @@ impl Candidate {
                 match watch.judge(&found, &self.seat, self.terms.lead, clock.span().to_std()) {
                     Verdict::Take(number) => {
                         attempt = Stopwatch::start();
-                        let claim = self.record(wall(), false);
+                        // Later than the lead before it, whatever the clocks of two machines say.
+                        let before = newest.map_or(Timestamp::default(), |(_, l)| l.since);
+                        let since = wall().max(before + Span::from_ms(1));
+                        let claim = self.record(since, false);
                         match self.bus.claim(&self.subject, &claim, number).await {
                             Ok(taken) => {
                                 if newest.is_some() {
                                     self.changes.inc();
                                 }
-                                return Lead::new(self, taken, attempt);
+                                return Lead::new(self, taken, since, attempt);
                             }
                             Err(error) => tracing::debug!(%error, "lead not taken"),
                         }
@@ -315,7 +319,8 @@ pub struct Lead {
 }
 
 impl Lead {
-    fn new(candidate: Candidate, newest: u64, renewed: Stopwatch) -> Self {
+    fn new(candidate: Candidate, newest: u64, since: Timestamp, renewed: Stopwatch) -> Self {
+        candidate.bus.leads_since(since);
         candidate.active.set(1);
         candidate.check.ok();
         candidate.bus.write_within(renewed, candidate.terms.lead);
@@ -323,7 +328,7 @@ impl Lead {
         let generation = candidate.bus.link().borrow().generation;
         Self {
             candidate,
-            since: wall(),
+            since,
             newest,
             renewed,
             generation,

@@ -266,7 +266,7 @@ pub fn handed_over(c: &ClusterId) -> Vec<Handed> {
         Way::Hearing,
         people,
         &[
-            address::renewal(c).to_string(),
+            address::renewals(c).to_string(),
             address::settled(c).to_string(),
             address::released(c).to_string(),
         ],
@@ -286,8 +286,8 @@ pub fn handed_over(c: &ClusterId) -> Vec<Handed> {
         address::dead(c, "agent").to_string(),
     ];
     hand(services, Way::Request, agents, &agents_say);
-    let renewal = address::renewal(c).to_string();
-    let agents_hear = [clock.to_string(), renewal, commands.to_string()];
+    let renewals = address::renewals(c).to_string();
+    let agents_hear = [clock.to_string(), renewals, commands.to_string()];
     hand(services, Way::Hearing, agents, &agents_hear);
     for stream in [clock.stream(), commands.stream()].into_iter().flatten() {
         let any = format!("$JS.API.DIRECT.GET.{stream}");
@@ -383,7 +383,7 @@ fn control(to: &mut Access, c: &ClusterId) {
     to.follow(&address::use_state(c))
         .say(&address::use_state(c));
     to.ask(&address::commands(c)).say(&address::commands(c));
-    to.say(&address::renewal(c)).say(&address::settled(c));
+    to.say(&address::renewals(c)).say(&address::settled(c));
     to.say(&address::released(c)).say(&address::logs_all(c));
     to.hear(&address::agents(c));
     to.hear(&address::requests(c)).hear(&address::pilots(c));
@@ -391,16 +391,18 @@ fn control(to: &mut Access, c: &ClusterId) {
 }
 
 fn agent(to: &mut Access, c: &ClusterId, node: Option<&NodeId>) {
-    to.look(&address::clock(c)).hear(&address::renewal(c));
+    to.look(&address::clock(c));
     match node {
         Some(node) => {
             to.look(&address::command(c, node));
+            to.hear(&address::renewal(c, address::shard(node)));
             to.say(&address::agent(c, node));
             to.say(&address::progress_of(c, node));
             to.hear(&address::logs(c, node));
         }
         None => {
             to.look(&address::commands(c));
+            to.hear(&address::renewals(c));
             to.say(&address::agents(c));
             to.say(&address::progress_all(c));
             to.hear(&address::logs_all(c));
@@ -451,7 +453,7 @@ fn observer(to: &mut Access, c: &ClusterId) {
     to.read(&address::audit_all(c)).read(&address::dead_all(c));
     to.read(&address::commands(c));
     to.read(&address::observed_bucket(c).all());
-    to.hear(&address::agents(c)).hear(&address::renewal(c));
+    to.hear(&address::agents(c)).hear(&address::renewals(c));
     to.hear(&address::settled(c)).hear(&address::released(c));
 }
 
@@ -614,7 +616,7 @@ mod tests {
             ("lacuna.v1.c.state.plan", "planner"),
             ("lacuna.v1.c.state.trainers", "control"),
             ("lacuna.v1.c.cmd.*", "control"),
-            ("lacuna.v1.c.renewal", "control"),
+            ("lacuna.v1.c.renewal.*", "control"),
             ("lacuna.v1.c.controls", "control"),
             ("lacuna.v1.c.state.use", "control"),
             ("lacuna.v1.c.out.released", "control"),

@@ -122,8 +122,8 @@ subjects! {
     agents: AgentStatus = "agent.*";
     /// Progress of all trainers, from all nodes.
     progress_all: Progress = "progress.*.*" in "progress";
-    /// Which leases stand, from control.
-    renewal: Renewal = "renewal";
+    /// Which leases stand, of all nodes, from control.
+    renewals: Renewal = "renewal.*";
     /// The loop has settled, from control.
     settled: Settled = "settled";
     /// Requests to control of all users, answered by a [`Reply`].
@@ -193,6 +193,21 @@ pub fn leader(cluster: &ClusterId, service: &str) -> Subject<Leader> {
 pub fn command(cluster: &ClusterId, node: &NodeId) -> Subject<Command> {
     let text = base(cluster, &format!("cmd.{}", escape(node.as_str())));
     Subject::new(text, Some(stream_name(cluster, "cmds")))
+}
+
+/// So many renewals name all leases among them. Control and all agents must agree on it.
+pub const SHARDS: u32 = 64;
+
+/// The renewal that names the lease of a node: the CRC-32 (IEEE) of its name, modulo [`SHARDS`].
+#[must_use]
+pub fn shard(node: &NodeId) -> u32 {
+    crc32fast::hash(node.as_str().as_bytes()) % SHARDS
+}
+
+/// Which leases of one shard stand, from control.
+#[must_use]
+pub fn renewal(cluster: &ClusterId, shard: u32) -> Subject<Renewal> {
+    Subject::new(base(cluster, &format!("renewal.{shard}")), None)
 }
 
 /// What the agent of one node says.
@@ -430,7 +445,11 @@ mod tests {
         let c = ClusterId::new("c").unwrap();
         assert_eq!(event(&c).as_str(), "lacuna.v1.c.event");
         assert_eq!(event(&c).stream(), Some("lac_c_events"));
-        assert_eq!(renewal(&c).stream(), None);
+        assert_eq!(renewals(&c).stream(), None);
+        // Agents of all releases must find it where control says it.
+        let of = |name: &str| shard(&NodeId::new(name).unwrap());
+        assert_eq!(["n1", "a01n02", "123456789"].map(of), [44, 7, 38]);
+        assert_eq!(renewal(&c, 38).as_str(), "lacuna.v1.c.renewal.38");
         assert!(is_state(pool(&c).as_str()) && is_state(plan(&c).as_str()));
         assert!(!is_state(event(&c).as_str()) && !is_state("$KV.lac_c_leases.state"));
         let node = NodeId::new("a01.x").unwrap();

@@ -113,7 +113,7 @@ message!(PlanState, "lacuna.plan", 1);
 message!(Command, "lacuna.command", 1; command => command.node);
 message!(AgentStatus, "lacuna.agent", 1; status => status.node);
 message!(Progress, "lacuna.progress", 2; progress => progress.node, progress.trainer);
-message!(Renewal, "lacuna.renewal", 1);
+message!(Renewal, "lacuna.renewal", 2);
 message!(Settled, "lacuna.settled", 1);
 message!(TrainerRecord, "lacuna.trainer", 2, 1 = v1::Trainer);
 message!(Past, "lacuna.past", 1);
@@ -212,10 +212,15 @@ pub struct PlanState {
 }
 
 /// Control lives and these leases stand: an agent whose lease is not renewed for its dead-man
-/// time gives the node back by itself.
+/// time gives the node back by itself. Of each lead and number there is one for each shard of
+/// nodes ([`crate::address::shard`]); an older one is not heeded after a newer one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Renewal {
-    /// Every lease that stands.
+    /// When its sender took the lead, milliseconds since 1970; grows with every change of the lead.
+    pub lead: u64,
+    /// Grows with every renewal of the lead.
+    pub number: u64,
+    /// Every lease of the shard that stands.
     pub leases: Vec<Member>,
 }
 

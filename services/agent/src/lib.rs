@@ -16,6 +16,7 @@ mod guard;
 mod launcher;
 mod lock;
 mod metrics;
+mod order;
 mod outbox;
 mod safety;
 mod service;

@@ -12,6 +12,7 @@ pub struct Metrics {
     pub(crate) statuses: IntCounter,
     pub(crate) progress: IntCounter,
     pub(crate) replaced: IntCounter,
+    pub(crate) older_renewals: IntCounter,
     pub(crate) released: IntCounterVec,
     starts: IntCounter,
     exits: IntCounterVec,
@@ -61,6 +62,10 @@ impl Metrics {
             replaced: counter(
                 "lacuna_agent_replaced_total",
                 "statuses and progress reports that newer ones replaced before they were sent",
+            )?,
+            older_renewals: counter(
+                "lacuna_agent_older_renewals_total",
+                "renewals that were not heeded because newer ones had been heard",
             )?,
             released: labelled(
                 "lacuna_agent_given_back_total",

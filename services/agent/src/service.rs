@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::launcher::{Command, Happened, Settings};
 use crate::lock::{Lock, LockError};
 use crate::metrics::Metrics;
+use crate::order::Order;
 use crate::safety::{PATIENCE, Process, Safety};
 use crate::shell::{Plays, Shell};
 
@@ -149,22 +150,27 @@ async fn live(
     if let Some(clock) = bus.last(&address::clock(&cluster)).await? {
         ctx.clock.update(&clock.message);
     }
-    // One node hears its own subject; several share one subscription.
-    let (commands, logs) = match &plays {
+    // One node hears its own subjects; several share a subscription of each kind.
+    let (commands, renewals, logs) = match &plays {
         Plays::Nodes(nodes) if nodes.len() == 1 => match nodes.first() {
             Some(node) => (
                 address::command(&cluster, node),
+                address::renewal(&cluster, address::shard(node)),
                 address::logs(&cluster, node),
             ),
             None => return Ok(()),
         },
-        Plays::Nodes(_) | Plays::All => (address::commands(&cluster), address::logs_all(&cluster)),
+        Plays::Nodes(_) | Plays::All => (
+            address::commands(&cluster),
+            address::renewals(&cluster),
+            address::logs_all(&cluster),
+        ),
     };
     // What the stream holds now is from before this process: whatever it asked for is gone.
     // Its times tell, not its numbers: a server that was emptied begins to count anew, and what
     // it is told now must be obeyed.
     let before = bus.newest_kept(&commands).await?;
-    let mut renewals = bus.subscribe(&address::renewal(&cluster)).await?;
+    let mut renewals = bus.subscribe(&renewals).await?;
     let mut asked = bus.subscribe_text(&logs).await?;
     let mut clocks = bus.look(&address::clock(&cluster), Start::Last).await?;
     let mut commands = bus.look(&commands, Start::Last).await?;
@@ -174,6 +180,7 @@ async fn live(
     let mut idle = interval(idle_every(&ctx.config, pilot).to_std());
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let mut control_spoke = moment(&ctx, &watch).wall;
+    let mut order = Order::new(settings.dead_man);
     let wanted = asked_back(&ctx);
     let answers = Arc::new(Semaphore::new(ANSWERS));
     let cause = loop {
@@ -194,7 +201,13 @@ async fn live(
             }
             renewal = renewals.next() => {
                 let renewal = renewal?;
-                control_spoke = moment(&ctx, &watch).wall;
+                let now = moment(&ctx, &watch).wall;
+                if !order.heeds(&renewal.subject, &renewal.message, now) {
+                    shell.metrics.older_renewals.inc();
+                    tracing::debug!(lead = renewal.message.lead, "older renewal not heeded");
+                    continue;
+                }
+                control_spoke = now;
                 let (leases, of) = (&renewal.message.leases, &renewal.envelope.correlation);
                 shell.renewed(leases, of, moment(&ctx, &watch));
             }

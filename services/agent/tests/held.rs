@@ -334,15 +334,18 @@ async fn a_flood_of_reports_is_thinned_and_delays_no_dead_man() {
     let mut reports: Subscription<Progress> = bed.bus.subscribe(&subject).await.unwrap();
     let pid = bed.run(FLOOD, Elastic::Regroup).await;
     let watch = Stopwatch::start();
-    let mut heard = 0;
+    let (mut heard, mut number) = (0, 0);
     while watch.seconds() < 3.0 {
+        number += 1;
         let renewal = Renewal {
+            lead: 1,
+            number,
             leases: vec![Member {
                 node: node(),
                 epoch: Epoch(5),
             }],
         };
-        let subject = address::renewal(&cluster());
+        let subject = address::renewal(&cluster(), address::shard(&node()));
         bed.bus.publish(&subject, &renewal, "").await.unwrap();
         let pause = tokio::time::sleep(Duration::from_millis(300));
         tokio::pin!(pause);

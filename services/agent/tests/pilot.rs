@@ -317,14 +317,16 @@ async fn an_agent_does_not_speak_for_a_program_that_says_nothing() {
 async fn a_pilot_without_control_or_server_gives_its_node_back_by_itself() {
     let mut pilot = Pilot::start("2s").await;
     let program = pilot.prepare(false).await;
-    for _ in 0..6 {
+    for number in 1..=6 {
         let renewal = Renewal {
+            lead: 1,
+            number,
             leases: vec![Member {
                 node: node(),
                 epoch: Epoch(5),
             }],
         };
-        let subject = address::renewal(&cluster());
+        let subject = address::renewal(&cluster(), address::shard(&node()));
         pilot.bus.publish(&subject, &renewal, "").await.unwrap();
         tokio::time::sleep(Duration::from_millis(500)).await;
         assert!(pilot.child.try_wait().unwrap().is_none(), "too early");

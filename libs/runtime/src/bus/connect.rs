@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::denied::Denials;
 use super::{Bus, BusError, BusMetrics, Inner, Link};
-use crate::clock::Stopwatch;
+use crate::clock::{self, Stopwatch};
 use crate::config::BusSettings;
 use crate::http::Health;
 use crate::identity::Identity;
@@ -126,6 +126,7 @@ impl Bus {
             denials,
             access,
             gate: super::gate::Gate::default(),
+            lead: AtomicU64::new(super::millis(clock::wall())),
             metrics: BusMetrics {
                 dead_letters: metrics.dead_letters,
                 failed: metrics.failed,

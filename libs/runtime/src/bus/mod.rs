@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lacuna_model::ClusterId;
+use lacuna_model::{ClusterId, Timestamp};
 use lacuna_wire::access::Access;
 use lacuna_wire::msg::DeadLetter;
 use lacuna_wire::{DecodeError, Envelope, Message, address, codec, token};
@@ -77,6 +77,8 @@ struct Inner {
     /// What the server lets this user do, if it knows users by keys.
     access: Option<Access>,
     gate: gate::Gate,
+    /// See [`Bus::lead`].
+    lead: AtomicU64,
     /// The newest message that this process stored on each state subject.
     retained: tokio::sync::Mutex<BTreeMap<String, (async_nats::HeaderMap, bytes::Bytes)>>,
 }
@@ -137,6 +139,17 @@ impl Bus {
         let mut link = self.0.link.subscribe();
         link.mark_changed();
         link
+    }
+
+    /// When this process took the lead of its service, milliseconds since 1970: later than anybody
+    /// before it. Without a lead it is when the process connected.
+    #[must_use]
+    pub fn lead(&self) -> u64 {
+        self.0.lead.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn leads_since(&self, since: Timestamp) {
+        self.0.lead.store(millis(since), Ordering::Relaxed);
     }
 
     fn generation(&self) -> u64 {
@@ -266,6 +279,10 @@ impl Bus {
             correlation,
         )
     }
+}
+
+fn millis(at: Timestamp) -> u64 {
+    u64::try_from(at.unix_ms()).unwrap_or_default()
 }
 
 /// Where a message comes from.

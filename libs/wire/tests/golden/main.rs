@@ -193,6 +193,8 @@ fn every_message_keeps_its_bytes() {
     check(&statuses());
     check(&[progress()]);
     check(&[Renewal {
+        lead: 1_700_000_000_000,
+        number: 5,
         leases: vec![member("a.1", 7)],
     }]);
     check(&[Settled {
