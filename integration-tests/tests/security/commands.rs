@@ -7,7 +7,9 @@ use lacuna_model::{
     Action, Activity, AgentStatus, Assignment, Command as Order, Epoch, Launch, Member, NodeId,
     RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
 };
+use lacuna_runtime::Identity;
 use lacuna_wire::address;
+use lacuna_wire::msg::Renewal;
 
 use super::bed::{Bed, Link, program, until};
 use crate::support::{count, get};
@@ -170,6 +172,123 @@ async fn a_number_that_was_obeyed_already_is_not_obeyed_again() {
         "{}",
         agent.log()
     );
+}
+
+#[tokio::test]
+async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
+    let agent = Agent::start().await;
+    let node = NodeId::new("n1").unwrap();
+    let subject = address::command(&agent.bed.id, &node);
+    let refused = || {
+        let name = "lacuna_bus_dead_letters_total{service=\"agent\"}";
+        count(&agent.metrics(), name)
+    };
+    // All that control may say, this one may say, too: the agent has not heard of its key.
+    let add = [
+        "add-user",
+        "thief",
+        "--role",
+        "control",
+        "--cluster",
+        "main",
+    ];
+    agent.bed.keys(&add).await;
+    let settings = agent.bed.settings(agent.bed.identity("thief"));
+    let thief = agent.bed.open(&settings, "control").await.unwrap();
+    let order = |epoch| Order {
+        node: node.clone(),
+        epoch: Epoch(epoch),
+        seq: 1,
+        action: run(epoch, 1),
+    };
+    thief
+        .bus
+        .store(&subject, &order(1 << 40), "")
+        .await
+        .unwrap();
+    until("what another key has signed is refused", || refused() == 1).await;
+    // Without a signature.
+    let headers = [
+        ("ce-specversion", "1.0"),
+        ("ce-id", "thief-1"),
+        ("ce-source", "lacuna/control"),
+        ("ce-type", "lacuna.command"),
+        ("ce-dataversion", "1"),
+        ("content-type", "application/msgpack"),
+    ];
+    let forged = lacuna_wire::codec::encode(&order(1 << 41)).unwrap();
+    let stored = thief
+        .bus
+        .store_raw(subject.as_str(), &headers, forged.clone());
+    stored.await.unwrap().wait().await.unwrap();
+    until("what nobody has signed is refused", || refused() == 2).await;
+    // A renewal, which would keep a lease for ever.
+    let renewal = Renewal {
+        lead: u64::MAX,
+        number: 1,
+        leases: Vec::new(),
+    };
+    let of = address::renewal(&agent.bed.id, address::shard(&node));
+    thief.bus.publish(&of, &renewal, "").await.unwrap();
+    until("the renewal is refused", || refused() == 3).await;
+    let log = agent.log();
+    assert!(log.contains("its signature is not control's"), "{log}");
+    assert!(log.contains("it has no signature of control"), "{log}");
+
+    // Control's own is obeyed, live and from the stream, and its signature is good for no other.
+    agent.command(10, 1, run(10, 1)).await;
+    until("the true one is obeyed", || agent.commands("run") == 1).await;
+    let stream = agent
+        .control
+        .bus
+        .jetstream()
+        .get_stream(subject.stream().unwrap());
+    let kept = stream.await.unwrap();
+    let kept = kept
+        .direct_get_last_for_subject(subject.as_str())
+        .await
+        .unwrap();
+    let mut headers: Vec<(String, String)> = Vec::new();
+    for (name, values) in kept.headers.iter() {
+        let name: &str = name.as_ref();
+        if name.starts_with("ce-") || name.starts_with("Lacuna-") || name == "content-type" {
+            headers.push((name.to_owned(), values[0].as_str().to_owned()));
+        }
+    }
+    assert!(headers.iter().any(|(name, _)| name == "Lacuna-Signature"));
+    let headers: Vec<(&str, &str)> = headers
+        .iter()
+        .map(|(n, v)| (n.as_str(), v.as_str()))
+        .collect();
+    let stored = thief.bus.store_raw(subject.as_str(), &headers, forged);
+    stored.await.unwrap().wait().await.unwrap();
+    until("a signature of something else is refused", || {
+        refused() == 4
+    })
+    .await;
+    assert_eq!((agent.commands("run"), agent.commands("refused")), (1, 0));
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_know_control_does_not_start() {
+    let bed = Bed::start().await;
+    let path = bed.identity("agent");
+    let own = Identity::load(&path).unwrap();
+    let old = Identity {
+        control: Vec::new(),
+        ..own.clone()
+    };
+    std::fs::write(&path, old.text().unwrap().reveal()).unwrap();
+    let output = Command::new(program("lacuna-agent"))
+        .env_remove("LACUNA_IDENTITY")
+        .arg("--identity")
+        .arg(&path)
+        .args(["--node", "n1", "--listen", "127.0.0.1:0"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(said.contains("lacuna keys init"), "{said}");
 }
 
 #[tokio::test]

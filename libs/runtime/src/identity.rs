@@ -39,6 +39,16 @@ pub enum IdentityError {
         /// Its mode.
         mode: u32,
     },
+    /// It is of an agent and names no key of control.
+    #[error(
+        "the identity {path} does not name control's key, by which an agent knows true commands: \
+         `lacuna keys init DIR --cluster ID` writes it anew with that, and changes no key",
+        path = path.display()
+    )]
+    NoControl {
+        /// Which file.
+        path: PathBuf,
+    },
     /// It is no identity.
     #[error("{path} is no identity of `lacuna keys`: {reason}", path = path.display())]
     Wrong {
@@ -63,6 +73,8 @@ struct File {
     seed: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ca: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    control: Vec<String>,
 }
 
 /// Who one is on the bus.
@@ -79,6 +91,8 @@ pub struct Identity {
     /// The authority that vouches for the server, in PEM; without one the connection is not
     /// encrypted.
     pub ca: Option<String>,
+    /// Of an agent: the public keys of control, whose commands alone it believes.
+    pub control: Vec<String>,
 }
 
 impl Identity {
@@ -87,6 +101,20 @@ impl Identity {
     /// # Errors
     /// [`IdentityError`] with the file and what to do.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
+        let identity = Self::read(path)?;
+        if identity.holder.role == Role::Agent && identity.control.is_empty() {
+            return Err(IdentityError::NoControl {
+                path: path.to_owned(),
+            });
+        }
+        Ok(identity)
+    }
+
+    /// The same, also of an agent that does not know control's key yet: for whoever writes it.
+    ///
+    /// # Errors
+    /// As [`Identity::load`].
+    pub fn read(path: &Path) -> Result<Self, IdentityError> {
         let read = |source| IdentityError::Read {
             path: path.to_owned(),
             source,
@@ -128,6 +156,7 @@ impl Identity {
             url: file.url,
             seed: Secret::from(file.seed),
             ca: file.ca,
+            control: file.control,
         })
     }
 
@@ -145,6 +174,7 @@ impl Identity {
             url: self.url.clone(),
             seed: self.seed.reveal().to_owned(),
             ca: self.ca.clone(),
+            control: self.control.clone(),
         };
         let head = "# Made by `lacuna keys`. Whoever has this file speaks in this name: keep it to \
                     yourself (mode 600).\n";
@@ -173,6 +203,7 @@ mod tests {
             url: "nats://bus:4222".to_owned(),
             seed: Secret::from("SUGEHEIM".to_owned()),
             ca: Some("-----BEGIN CERTIFICATE-----\nAA==\n".to_owned()),
+            control: vec!["UCONTROL".to_owned()],
         }
     }
 
@@ -190,6 +221,23 @@ mod tests {
         let read = Identity::load(&path).unwrap();
         assert_eq!(read, identity());
         assert!(!format!("{read:?}").contains("GEHEIM"));
+    }
+
+    #[test]
+    fn an_agent_that_does_not_know_control_is_told_what_to_do() {
+        let old = Identity {
+            control: Vec::new(),
+            ..identity()
+        };
+        let (_dir, path) = write(old.text().unwrap().reveal(), 0o600);
+        let error = Identity::load(&path).unwrap_err().to_string();
+        assert!(error.contains("lacuna keys init"), "{error}");
+        assert_eq!(Identity::read(&path).unwrap(), old);
+        // Nobody else needs it.
+        let mut other = old;
+        (other.holder.role, other.holder.node) = (Role::Planner, None);
+        let (_dir, path) = write(other.text().unwrap().reveal(), 0o600);
+        assert_eq!(Identity::load(&path).unwrap(), other);
     }
 
     #[test]

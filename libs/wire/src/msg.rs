@@ -30,6 +30,9 @@ pub trait Message: Serialize + for<'de> Deserialize<'de> {
     /// The oldest version that is still read, and written for those who know no newer one.
     const OLDEST: u16 = Self::VERSION;
 
+    /// Whether control signs it, and an agent with keys believes it only so.
+    const SIGNED: bool = false;
+
     /// The nodes and trainers that it is about, if its subject ends with these names: who may
     /// publish on the subject may speak of no others.
     fn about(&self) -> Vec<&str> {
@@ -59,11 +62,13 @@ pub const WIRE: u16 = 2;
 pub const OLDEST_WIRE: u16 = 1;
 
 macro_rules! message {
-    ($type:ty, $kind:literal, $version:literal $(, $past:literal = $before:ty)* $(; $message:ident => $($about:expr),+)?) => {
+    ($type:ty, $kind:literal, $version:literal $(signed $signed:literal)?
+        $(, $past:literal = $before:ty)* $(; $message:ident => $($about:expr),+)?) => {
         impl Message for $type {
             const KIND: &'static str = $kind;
             const VERSION: u16 = $version;
             const OLDEST: u16 = first(&[$($past,)* $version]);
+            $(const SIGNED: bool = $signed;)?
 
             $(fn about(&self) -> Vec<&str> {
                 let $message = self;
@@ -110,10 +115,10 @@ message!(NodeEvent, "lacuna.event", 1);
 message!(PoolState, "lacuna.pool", 1);
 message!(TrainersState, "lacuna.trainers", 2, 1 = v1::Trainers);
 message!(PlanState, "lacuna.plan", 1);
-message!(Command, "lacuna.command", 1; command => command.node);
+message!(Command, "lacuna.command", 1 signed true; command => command.node);
 message!(AgentStatus, "lacuna.agent", 1; status => status.node);
 message!(Progress, "lacuna.progress", 2; progress => progress.node, progress.trainer);
-message!(Renewal, "lacuna.renewal", 2);
+message!(Renewal, "lacuna.renewal", 2 signed true);
 message!(Settled, "lacuna.settled", 1);
 message!(TrainerRecord, "lacuna.trainer", 2, 1 = v1::Trainer);
 message!(Past, "lacuna.past", 1);

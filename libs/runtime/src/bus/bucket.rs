@@ -88,14 +88,14 @@ impl<M: Message + Send + 'static> Bucket<M> {
         correlation: &str,
         expected: Option<u64>,
     ) -> Result<u64, BusError> {
-        let (mut headers, payload) = self.bus.pack(value, correlation)?;
+        let subject = self.def.key(key);
+        let (mut headers, payload) = self.bus.pack(subject.as_str(), value, correlation)?;
         if let Some(revision) = expected {
             headers.insert(
                 NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
                 revision.to_string().as_str(),
             );
         }
-        let subject = self.def.key(key);
         self.bus
             .store_packed(subject.as_str(), headers, payload)
             .await?

@@ -12,6 +12,7 @@ use prometheus::Registry;
 use tokio::sync::watch;
 
 use super::denied::Denials;
+use super::seal::Seal;
 use super::{Bus, BusError, BusMetrics, Inner, Link};
 use crate::clock::{self, Stopwatch};
 use crate::config::BusSettings;
@@ -48,6 +49,7 @@ impl Bus {
         let limit = settings.request_limit.to_std();
         let identity = settings.identity.as_deref().map(Identity::load);
         let identity = identity.transpose()?;
+        let seal = Seal::of(identity.as_ref()).map_err(|e| BusError::other("identity", e))?;
         let denials = Denials::new(metrics.denied.clone());
         let heard = denials.clone();
         let on_event = move |event: Event| {
@@ -126,6 +128,7 @@ impl Bus {
             denials,
             access,
             gate: super::gate::Gate::default(),
+            seal,
             lead: AtomicU64::new(super::millis(clock::wall())),
             metrics: BusMetrics {
                 dead_letters: metrics.dead_letters,

@@ -85,7 +85,7 @@ impl Bus {
         message: &M,
         newest: u64,
     ) -> Result<u64, BusError> {
-        let (headers, payload) = self.pack_after(message, "", newest)?;
+        let (headers, payload) = self.pack_after(subject.as_str(), message, "", newest)?;
         self.send_bytes(subject.as_str(), headers, payload.into())
             .await?
             .wait()

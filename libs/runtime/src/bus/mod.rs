@@ -9,6 +9,7 @@ mod follow;
 mod gate;
 mod look;
 mod queue;
+mod seal;
 mod send;
 mod streams;
 mod subscription;
@@ -77,6 +78,7 @@ struct Inner {
     /// What the server lets this user do, if it knows users by keys.
     access: Option<Access>,
     gate: gate::Gate,
+    seal: seal::Seal,
     /// See [`Bus::lead`].
     lead: AtomicU64,
     /// The newest message that this process stored on each state subject.
@@ -254,9 +256,18 @@ impl Bus {
             self.bury(subject, reason, payload);
             return None;
         }
-        let pairs = headers.into_iter().flat_map(pairs);
-        let decoded = Envelope::read(pairs)
-            .and_then(|envelope| codec::decode(&envelope, payload).map(|m| (envelope, m)));
+        let envelope = Envelope::read(headers.into_iter().flat_map(pairs));
+        if let Ok(envelope) = &envelope
+            && let Some(reason) = self
+                .0
+                .seal
+                .refuses::<M>(subject, envelope, payload, headers)
+        {
+            self.bury(subject, reason, payload);
+            return None;
+        }
+        let decoded =
+            envelope.and_then(|envelope| codec::decode(&envelope, payload).map(|m| (envelope, m)));
         match decoded {
             Ok((_, message)) if !is_of(&message, subject) => {
                 self.bury(subject, "it is about another than its subject", payload);

@@ -54,7 +54,7 @@ impl Bus {
         message: &M,
         correlation: &str,
     ) -> Result<(), BusError> {
-        let (headers, payload) = self.pack(message, correlation)?;
+        let (headers, payload) = self.pack(subject.as_str(), message, correlation)?;
         let bytes = payload.len();
         if !self.may_write().await {
             self.0.metrics.failed.inc();
@@ -106,7 +106,7 @@ impl Bus {
         message: &M,
         correlation: &str,
     ) -> Result<PendingAck, BusError> {
-        let (headers, payload) = self.pack(message, correlation)?;
+        let (headers, payload) = self.pack(subject.as_str(), message, correlation)?;
         self.store_packed(subject.as_str(), headers, payload).await
     }
 
@@ -122,7 +122,7 @@ impl Bus {
         correlation: &str,
         newest: u64,
     ) -> Result<u64, BusError> {
-        let (headers, payload) = self.pack_after(message, correlation, newest)?;
+        let (headers, payload) = self.pack_after(subject.as_str(), message, correlation, newest)?;
         self.store_bytes(subject.as_str(), headers, payload.into())
             .await?
             .wait()
@@ -241,7 +241,7 @@ impl Bus {
         question: &Q,
         limit: Duration,
     ) -> Result<A, BusError> {
-        let (mut headers, payload) = self.pack(question, "")?;
+        let (mut headers, payload) = self.pack(subject.as_str(), question, "")?;
         headers.insert("ce-reads", WIRE.to_string().as_str());
         let answer = self
             .request_packed(subject.as_str(), headers, payload, limit)
@@ -320,7 +320,8 @@ impl Bus {
         // Who does not say what they read knows only the oldest.
         let reads = request.envelope.reads.unwrap_or(OLDEST_WIRE);
         let wire = reads.min(self.0.speak);
-        let (headers, payload) = self.pack_for(answer, &request.envelope.correlation, wire)?;
+        let (headers, payload) =
+            self.pack_for(reply, answer, &request.envelope.correlation, wire)?;
         if !self.may_write().await {
             return Err(BusError::other(
                 &request.subject,
@@ -347,11 +348,12 @@ impl Bus {
     /// sequence number.
     pub(super) fn pack_after<M: Message>(
         &self,
+        subject: &str,
         message: &M,
         correlation: &str,
         newest: u64,
     ) -> Result<(HeaderMap, Vec<u8>), BusError> {
-        let (mut headers, payload) = self.pack(message, correlation)?;
+        let (mut headers, payload) = self.pack(subject, message, correlation)?;
         headers.insert(
             NATS_EXPECTED_LAST_SUBJECT_SEQUENCE,
             newest.to_string().as_str(),
@@ -362,15 +364,17 @@ impl Bus {
     /// Headers and payload of a message.
     pub(super) fn pack<M: Message>(
         &self,
+        subject: &str,
         message: &M,
         correlation: &str,
     ) -> Result<(HeaderMap, Vec<u8>), BusError> {
-        self.pack_for(message, correlation, self.0.speak)
+        self.pack_for(subject, message, correlation, self.0.speak)
     }
 
     /// Headers and payload of a message for those who read this number of the wire.
     fn pack_for<M: Message>(
         &self,
+        subject: &str,
         message: &M,
         correlation: &str,
         wire: u16,
@@ -384,6 +388,11 @@ impl Bus {
         for (name, value) in envelope.headers() {
             headers.insert(name, value.as_str());
         }
+        let signed = self
+            .0
+            .seal
+            .sign::<M>(subject, &envelope, &payload, &mut headers);
+        signed.map_err(|e| BusError::other(subject, e))?;
         Ok((headers, payload))
     }
 }

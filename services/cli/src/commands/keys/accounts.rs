@@ -129,6 +129,7 @@ mod tests {
             key: key.to_owned(),
             created: "2026-01-01T00:00:00Z".to_owned(),
             revoked: None,
+            control: Vec::new(),
         }
     }
 

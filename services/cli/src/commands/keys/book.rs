@@ -1,6 +1,7 @@
 //! Who has a key: a folder with a list of users, their identity files, certificates, and what
 //! nats-server reads.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{ClusterId, NodeId};
@@ -35,6 +36,9 @@ pub(crate) struct User {
     /// Until when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) revoked: Option<String>,
+    /// Of an agent: the keys of control that its identity names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) control: Vec<String>,
 }
 
 impl User {
@@ -76,6 +80,16 @@ pub(crate) struct Book {
     pub(crate) users: Vec<User>,
 }
 
+impl Book {
+    /// The public keys of control in a cluster.
+    fn control(&self, cluster: &ClusterId) -> Vec<String> {
+        let users = self.users.iter();
+        let of = users.filter(|u| u.role == Role::Control && u.cluster == *cluster);
+        let standing = of.filter(|u| u.revoked.is_none());
+        standing.map(|u| u.key.clone()).collect()
+    }
+}
+
 /// What became of one key.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Entry {
@@ -98,8 +112,11 @@ pub(crate) struct Keys {
     pub(crate) dir: PathBuf,
     /// Who.
     pub(crate) book: Book,
+    /// Identities of agents that [`Keys::save`] could not write anew, since they are not here: they
+    /// do not name control's keys as they are now.
+    pub(crate) stale: Vec<PathBuf>,
     /// Identities that [`Keys::save`] will put in their places.
-    identities: Vec<files::Staged>,
+    identities: BTreeMap<PathBuf, Identity>,
     _lock: std::fs::File,
 }
 
@@ -135,16 +152,15 @@ impl Keys {
         Ok(Self {
             dir: dir.to_owned(),
             book,
-            identities: Vec::new(),
+            stale: Vec::new(),
+            identities: BTreeMap::new(),
             _lock: lock,
         })
     }
 
     /// Where the identity of a user is written.
     pub(crate) fn identity_path(&self, cluster: &ClusterId, name: &str) -> PathBuf {
-        self.dir
-            .join(cluster.to_string())
-            .join(format!("{name}.toml"))
+        place(&self.dir, cluster, name)
     }
 
     /// Gives a user a key, unless they have one. With `force` they get a new one, and the old one
@@ -197,14 +213,10 @@ impl Keys {
             url: self.book.url.clone(),
             seed,
             ca: Some(tls::authority(&self.dir)?),
+            control: Vec::new(),
         };
-        let text = identity
-            .text()
-            .map_err(|e| CliError::failed(e.to_string()))?;
         // Of one who is named twice the last key holds.
-        self.identities.retain(|staged| !staged.is_for(&path));
-        let staged = files::Staged::new(&path, text.reveal(), files::Readers::Owner);
-        self.identities.push(staged.map_err(unchanged)?);
+        self.identities.insert(path.clone(), identity);
         if let Some(at) = known {
             self.book.users.remove(at);
         }
@@ -216,8 +228,38 @@ impl Keys {
             key,
             created: super::now(),
             revoked: None,
+            control: Vec::new(),
         });
         Ok(entry(true))
+    }
+
+    /// Has agents told of control's keys as they are now: their identities are written anew, with
+    /// their own keys as they were, where these are of before there were signatures, or control has
+    /// another key.
+    fn tell_agents(&mut self) {
+        let book = self.book.clone();
+        self.stale.clear();
+        let users = self.book.users.iter_mut();
+        for user in users.filter(|u| u.role == Role::Agent && u.revoked.is_none()) {
+            let control = book.control(&user.cluster);
+            let path = place(&self.dir, &user.cluster, &user.name);
+            let identity = self.identities.remove(&path);
+            if identity.is_none() && user.control == control {
+                continue;
+            }
+            let Some(identity) = identity.or_else(|| Identity::read(&path).ok()) else {
+                self.stale.push(path);
+                continue;
+            };
+            user.control.clone_from(&control);
+            self.identities.insert(
+                path,
+                Identity {
+                    control,
+                    ..identity
+                },
+            );
+        }
     }
 
     /// Takes the keys of all these users back, and says who they were. Their identity files go
@@ -250,11 +292,12 @@ impl Keys {
     /// Writes identities, what nats-server reads, and the list of users. All are written beside
     /// their places first: where one cannot be, nothing has changed. Identities come first and the
     /// list last, so that an interrupted run leaves keys that open nothing, never a user without
-    /// a key, and nobody in the list whom nats-server does not know.
+    /// a key, and nobody in the list whom nats-server does not know. Agents are told of control's keys.
     ///
     /// # Errors
     /// `L0011`, which says whether anything has changed.
     pub(crate) fn save(&mut self) -> Result<()> {
+        self.tell_agents();
         self.book
             .users
             .sort_by(|a, b| (&a.cluster, a.role, &a.name).cmp(&(&b.cluster, b.role, &b.name)));
@@ -270,15 +313,27 @@ impl Keys {
         .map_err(unchanged)?;
         let users = files::Staged::new(&self.dir.join(FILE), &format!("{head}{text}"), all)
             .map_err(unchanged)?;
-        let mut staged = std::mem::take(&mut self.identities);
+        let mut staged = Vec::new();
+        for (path, identity) in &self.identities {
+            let text = identity
+                .text()
+                .map_err(|e| CliError::failed(e.to_string()))?;
+            let whole = files::Staged::new(path, text.reveal(), files::Readers::Owner);
+            staged.push(whole.map_err(unchanged)?);
+        }
         staged.extend([accounts, users]);
         for file in staged {
             file.commit().map_err(|e| {
                 e.remedy("the keys are written in part: mend that, and run the command again")
             })?;
         }
+        self.identities.clear();
         Ok(())
     }
+}
+
+fn place(dir: &Path, cluster: &ClusterId, name: &str) -> PathBuf {
+    dir.join(cluster.to_string()).join(format!("{name}.toml"))
 }
 
 /// What to say of a file that could not be written, where nothing has changed yet.

@@ -62,11 +62,6 @@ impl Staged {
         Ok(staged)
     }
 
-    /// Whether it is to take this place.
-    pub(crate) fn is_for(&self, path: &Path) -> bool {
-        self.path == path
-    }
-
     /// Puts it in its place, in one step.
     ///
     /// # Errors

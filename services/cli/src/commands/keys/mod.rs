@@ -40,7 +40,10 @@ Makes what is missing and leaves the rest as it is; --host adds to the names tha
 certificate holds for, and makes it anew. To drop one, name those that stay:
 lacuna keys renew-tls DIR --host NAME...
 
---force makes all of it anew, also authority and certificate, with the names given here alone. No
+Agents know true commands by control's key, which their identities name. Those of before are
+written anew with it, with the keys that they have; hand them over again, and restart the agents.
+
+--force makes all of it anew, control's key too, also authority and certificate, with the names given here alone. No
 identity of before is worth anything then: who is not made anew (people, nodes, clusters that are
 not named) is revoked and listed.
 
@@ -291,6 +294,7 @@ fn tell(keys: &Keys, made: &[Entry], revoked: &[User], json: JsonArg) -> Result<
             "url": keys.book.url,
             "identities": made,
             "revoked": revoked,
+            "stale": keys.stale,
         }));
     }
     let mut text = String::new();
@@ -307,6 +311,13 @@ fn tell(keys: &Keys, made: &[Entry], revoked: &[User], json: JsonArg) -> Result<
         text.push_str(&format!(
             "revoked  {}  {} of cluster {}\n",
             user.name, user.role, user.cluster
+        ));
+    }
+    for path in &keys.stale {
+        text.push_str(&format!(
+            "stale  {}  is not here, and does not name control's key as it is now: bring it back and \
+             run this again, or make a new one with --force\n",
+            path.display()
         ));
     }
     text.push_str(&format!("accounts in {}; {RELOAD}", accounts.display()));

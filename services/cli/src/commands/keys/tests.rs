@@ -117,6 +117,55 @@ fn what_cannot_be_written_changes_nothing() {
 }
 
 #[test]
+fn agents_are_told_of_controls_key_and_keep_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    keys("x init DIR --cluster a --agent n1 --agent n2", dir).unwrap();
+    let key_of = |name: &str| {
+        let users = Keys::open(dir, false).unwrap().book.users;
+        let user = users.into_iter().find(|user| user.name == name);
+        user.unwrap().key
+    };
+    let path = dir.join("a/agent-n1.toml");
+    let first = Identity::load(&path).unwrap();
+    assert_eq!(first.control, [key_of("control")]);
+    assert_eq!(
+        Identity::load(&dir.join("a/planner.toml")).unwrap().control,
+        [""; 0]
+    );
+    // As a release without signatures wrote them; one was handed over.
+    let old = Identity {
+        control: Vec::new(),
+        ..first.clone()
+    };
+    std::fs::write(&path, old.text().unwrap().reveal()).unwrap();
+    let mut book = Keys::open(dir, false).unwrap().book;
+    book.users.iter_mut().for_each(|user| user.control.clear());
+    std::fs::write(dir.join("users.toml"), toml::to_string(&book).unwrap()).unwrap();
+    let handed = dir.join("a/agent-n2.toml");
+    std::fs::rename(&handed, dir.join("handed.toml")).unwrap();
+    Identity::load(&path).unwrap_err();
+    keys("x init DIR --cluster a --agent n1 --agent n2", dir).unwrap();
+    assert_eq!(Identity::load(&path).unwrap(), first);
+    let stale = || {
+        let mut keys = Keys::open(dir, false).unwrap();
+        keys.save().unwrap();
+        keys.stale
+    };
+    assert_eq!(stale(), [handed.clone()]);
+    std::fs::rename(dir.join("handed.toml"), &handed).unwrap();
+    assert_eq!(stale(), [""; 0].map(std::path::PathBuf::from));
+    // Control gets another key, and a second one.
+    keys("x add-user DIR control --role control --force", dir).unwrap();
+    keys("x add-user DIR control2 --role control", dir).unwrap();
+    let now = Identity::load(&path).unwrap();
+    assert_eq!(now.control, [key_of("control"), key_of("control2")]);
+    assert_eq!(now.seed, first.seed);
+    keys("x revoke DIR control2", dir).unwrap();
+    assert_eq!(Identity::load(&path).unwrap().control, [key_of("control")]);
+}
+
+#[test]
 fn nodes_have_keys_of_their_own_and_share_none() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

@@ -1,0 +1,229 @@
+//! Signatures: control signs what it tells agents, and an agent that knows control's key believes
+//! nothing else. So neither somebody else's permission to speak there, nor an answer that a server
+//! was made to send there, commands a node.
+//!
+//! What is signed is the subject, the envelope as the receiver reads it, and the payload. The
+//! signature stands in a header, which streams keep.
+
+use async_nats::HeaderMap;
+use lacuna_wire::access::Role;
+use lacuna_wire::{Envelope, Message};
+use nkeys::KeyPair;
+
+use crate::identity::Identity;
+
+/// The header with the signature, Ed25519 in hexadecimal.
+const HEADER: &str = "Lacuna-Signature";
+
+/// What every signed text begins with. No UTF-8 does: what nats-server has a user sign at a
+/// connection, which may be any UTF-8, is never a message.
+const BEGIN: &[u8] = b"\xfflacuna-1\n";
+
+/// Whether this process signs, or asks for signatures.
+#[derive(Default)]
+pub(super) enum Seal {
+    /// Neither: there are no keys, or this is neither control nor an agent.
+    #[default]
+    None,
+    /// With this key.
+    Signs(KeyPair),
+    /// By one of these.
+    Asks(Vec<KeyPair>),
+}
+
+impl Seal {
+    /// What the holder of an identity does.
+    ///
+    /// # Errors
+    /// If a key in it is none.
+    pub(super) fn of(identity: Option<&Identity>) -> Result<Self, nkeys::error::Error> {
+        let Some(identity) = identity else {
+            return Ok(Self::None);
+        };
+        Ok(match identity.holder.role {
+            Role::Control => Self::Signs(KeyPair::from_seed(identity.seed.reveal())?),
+            Role::Agent => {
+                let keys = identity.control.iter();
+                let keys = keys.map(|key| KeyPair::from_public_key(key));
+                Self::Asks(keys.collect::<Result<_, _>>()?)
+            }
+            _ => Self::None,
+        })
+    }
+
+    /// Signs a message of a kind that is signed.
+    ///
+    /// # Errors
+    /// If the key has no private part, which cannot happen for the seed of an identity.
+    pub(super) fn sign<M: Message>(
+        &self,
+        subject: &str,
+        envelope: &Envelope,
+        payload: &[u8],
+        headers: &mut HeaderMap,
+    ) -> Result<(), nkeys::error::Error> {
+        if let Self::Signs(key) = self
+            && M::SIGNED
+        {
+            let signature = key.sign(&text(subject, envelope, payload))?;
+            headers.insert(HEADER, hex(&signature).as_str());
+        }
+        Ok(())
+    }
+
+    /// Why a message is not believed, if it is not.
+    pub(super) fn refuses<M: Message>(
+        &self,
+        subject: &str,
+        envelope: &Envelope,
+        payload: &[u8],
+        headers: Option<&HeaderMap>,
+    ) -> Option<&'static str> {
+        let Self::Asks(keys) = self else {
+            return None;
+        };
+        if !M::SIGNED {
+            return None;
+        }
+        let Some(signature) = headers.and_then(|headers| headers.get_last(HEADER)) else {
+            return Some("it has no signature of control");
+        };
+        let signature = unhex(signature.as_str()).unwrap_or_default();
+        let text = text(subject, envelope, payload);
+        let true_by = |key: &KeyPair| key.verify(&text, &signature).is_ok();
+        (!keys.iter().any(true_by)).then_some("its signature is not control's")
+    }
+}
+
+fn text(subject: &str, envelope: &Envelope, payload: &[u8]) -> Vec<u8> {
+    let mut text = BEGIN.to_vec();
+    text.extend_from_slice(subject.as_bytes());
+    // Neither names nor values have line ends.
+    for (name, value) in envelope.headers() {
+        text.extend_from_slice(format!("\n{name}:{value}").as_bytes());
+    }
+    text.extend_from_slice(b"\n\n");
+    text.extend_from_slice(payload);
+    text
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
+    let pairs = digits?;
+    let byte = |pair: &[u32]| match pair {
+        [high, low] => u8::try_from(high * 16 + low).ok(),
+        _ => None,
+    };
+    pairs.chunks(2).map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lacuna_model::{Epoch, Timestamp};
+    use lacuna_wire::msg::{Command, Renewal, Settled};
+    use lacuna_wire::{ContentType, codec};
+
+    use super::*;
+
+    fn envelope() -> Envelope {
+        Envelope {
+            id: "a b-7".to_owned(),
+            source: "lacuna/control".to_owned(),
+            kind: Renewal::KIND.to_owned(),
+            version: Renewal::VERSION,
+            time: Timestamp::from_unix_ms(1_700_000_000_123),
+            correlation: "e-1".to_owned(),
+            content_type: ContentType::MessagePack,
+            reads: None,
+        }
+    }
+
+    fn headers(envelope: &Envelope) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in envelope.headers() {
+            headers.insert(name, value.as_str());
+        }
+        headers
+    }
+
+    /// As who hears it does.
+    fn refuses(keys: &[&KeyPair], subject: &str, headers: &HeaderMap, payload: &[u8]) -> bool {
+        let keys = keys.iter().map(|key| key.public_key());
+        let keys = keys.map(|key| KeyPair::from_public_key(&key).unwrap());
+        let seal = Seal::Asks(keys.collect());
+        let envelope = Envelope::read(super::super::pairs(headers)).unwrap();
+        let reason = seal.refuses::<Renewal>(subject, &envelope, payload, Some(headers));
+        reason.is_some()
+    }
+
+    #[test]
+    fn what_control_has_signed_is_believed_and_nothing_that_differs() {
+        let (control, other) = (KeyPair::new_user(), KeyPair::new_user());
+        let renewal = Renewal {
+            lead: 1,
+            number: 2,
+            leases: Vec::new(),
+        };
+        let payload = codec::encode(&renewal).unwrap();
+        let seal = Seal::Signs(KeyPair::from_seed(&control.seed().unwrap()).unwrap());
+        let mut signed = headers(&envelope());
+        seal.sign::<Renewal>("s.1", &envelope(), &payload, &mut signed)
+            .unwrap();
+        assert!(!refuses(&[&control], "s.1", &signed, &payload));
+        assert!(!refuses(&[&other, &control], "s.1", &signed, &payload));
+        // Another's signature, or none.
+        assert!(refuses(&[&other], "s.1", &signed, &payload));
+        assert!(refuses(&[], "s.1", &signed, &payload));
+        assert!(refuses(&[&control], "s.1", &headers(&envelope()), &payload));
+        // Said elsewhere, or with other words.
+        assert!(refuses(&[&control], "s.2", &signed, &payload));
+        let mut changed = payload.clone();
+        changed[1] ^= 1;
+        assert!(refuses(&[&control], "s.1", &signed, &changed));
+        for (name, value) in [
+            ("ce-id", "a b-9"),
+            ("ce-type", Command::KIND),
+            ("ce-time", "2030-01-01T00:00:00Z"),
+            ("ce-dataversion", "1"),
+            ("content-type", "application/json"),
+            (HEADER, ""),
+            (HEADER, "zz"),
+            (HEADER, "\u{fc}"),
+        ] {
+            let mut changed = signed.clone();
+            changed.insert(name, value);
+            assert!(refuses(&[&control], "s.1", &changed, &payload), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_what_commands_nodes_is_signed_and_only_where_there_are_keys() {
+        assert!(Command::SIGNED && Renewal::SIGNED && !Settled::SIGNED);
+        let payload = codec::encode(&Renewal {
+            lead: Epoch(1).0,
+            number: 2,
+            leases: Vec::new(),
+        });
+        let payload = payload.unwrap();
+        let mut plain = headers(&envelope());
+        Seal::None
+            .sign::<Renewal>("s", &envelope(), &payload, &mut plain)
+            .unwrap();
+        assert!(plain.get(HEADER).is_none());
+        let believed = Seal::None.refuses::<Renewal>("s", &envelope(), &payload, None);
+        assert_eq!(believed, None);
+        let asks = Seal::Asks(Vec::new());
+        assert!(
+            asks.refuses::<Renewal>("s", &envelope(), &payload, None)
+                .is_some()
+        );
+        assert_eq!(
+            asks.refuses::<Settled>("s", &envelope(), &payload, None),
+            None
+        );
+    }
+}
