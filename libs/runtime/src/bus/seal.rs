@@ -10,6 +10,7 @@ use lacuna_wire::access::Role;
 use lacuna_wire::{Envelope, Message};
 use nkeys::KeyPair;
 
+use super::{BusError, pairs};
 use crate::identity::Identity;
 
 /// The header with the signature, Ed25519 in hexadecimal.
@@ -54,18 +55,22 @@ impl Seal {
     /// Signs a message of a kind that is signed.
     ///
     /// # Errors
-    /// If the key has no private part, which cannot happen for the seed of an identity.
+    /// If the headers are no envelope, or the key has no private part: neither can happen for
+    /// messages of ours and the seed of an identity.
     pub(super) fn sign<M: Message>(
         &self,
         subject: &str,
-        envelope: &Envelope,
         payload: &[u8],
         headers: &mut HeaderMap,
-    ) -> Result<(), nkeys::error::Error> {
+    ) -> Result<(), BusError> {
         if let Self::Signs(key) = self
             && M::SIGNED
         {
-            let signature = key.sign(&text(subject, envelope, payload))?;
+            // As the receiver reads it.
+            let envelope = Envelope::read(pairs(headers));
+            let envelope = envelope.map_err(|e| BusError::other(subject, e))?;
+            let signature = key.sign(&text(subject, &envelope, payload));
+            let signature = signature.map_err(|e| BusError::other(subject, e))?;
             headers.insert(HEADER, hex(&signature).as_str());
         }
         Ok(())
@@ -136,7 +141,7 @@ mod tests {
             kind: Renewal::KIND.to_owned(),
             version: Renewal::VERSION,
             time: Timestamp::from_unix_ms(1_700_000_000_123),
-            correlation: "e-1".to_owned(),
+            correlation: " \"e%31\u{fc}\n\"".to_owned(),
             content_type: ContentType::MessagePack,
             reads: None,
         }
@@ -155,7 +160,7 @@ mod tests {
         let keys = keys.iter().map(|key| key.public_key());
         let keys = keys.map(|key| KeyPair::from_public_key(&key).unwrap());
         let seal = Seal::Asks(keys.collect());
-        let envelope = Envelope::read(super::super::pairs(headers)).unwrap();
+        let envelope = Envelope::read(pairs(headers)).unwrap();
         let reason = seal.refuses::<Renewal>(subject, &envelope, payload, Some(headers));
         reason.is_some()
     }
@@ -171,8 +176,7 @@ mod tests {
         let payload = codec::encode(&renewal).unwrap();
         let seal = Seal::Signs(KeyPair::from_seed(&control.seed().unwrap()).unwrap());
         let mut signed = headers(&envelope());
-        seal.sign::<Renewal>("s.1", &envelope(), &payload, &mut signed)
-            .unwrap();
+        seal.sign::<Renewal>("s.1", &payload, &mut signed).unwrap();
         assert!(!refuses(&[&control], "s.1", &signed, &payload));
         assert!(!refuses(&[&other, &control], "s.1", &signed, &payload));
         // Another's signature, or none.
@@ -211,7 +215,7 @@ mod tests {
         let payload = payload.unwrap();
         let mut plain = headers(&envelope());
         Seal::None
-            .sign::<Renewal>("s", &envelope(), &payload, &mut plain)
+            .sign::<Renewal>("s", &payload, &mut plain)
             .unwrap();
         assert!(plain.get(HEADER).is_none());
         let believed = Seal::None.refuses::<Renewal>("s", &envelope(), &payload, None);
