@@ -60,6 +60,16 @@ chaos: setup ## faults on purpose, judged (some eight minutes); FAULTS=70 SEED=1
 		$(CARGO) test --release --locked --workspace --test all -- --ignored --nocapture \
 		chaos::whatever_fails $(ARGS)
 
+# What the attacks speak NATS with, beside the tree's own Python: nothing is installed elsewhere.
+ATTACK_PY := .cache/attack-py
+
+.PHONY: attack
+attack: setup build ## attacks on a whole secure cluster, judged; ARGS=--short, ARGS='--before FILE', ARGS=--help
+	@[ $(ATTACK_PY)/.done -nt integration-tests/attack/requirements.txt ] || \
+		{ python3 -m pip install --quiet --disable-pip-version-check --upgrade --target $(ATTACK_PY) \
+			-r integration-tests/attack/requirements.txt && touch $(ATTACK_PY)/.done; }
+	@PYTHONPATH=$(ATTACK_PY) python3 integration-tests/attack/attack.py $(ARGS)
+
 .PHONY: verify
 verify: lint test highs-once ## lint and test, and check that HiGHS was compiled once
 

@@ -1,0 +1,534 @@
+"""The attacks: what each does to a cluster, and what it may not achieve beside what is always judged."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from typing import Callable
+
+import msgpack
+
+from bus import concrete, headers, newest, rewrite
+from cluster import NODES, SERVICES, Cluster, marked, spec, until
+from programs import HOSTILE
+
+BASE = "lacuna.v1.main"
+KINDS = ["event", "clock", "pool", "plan", "trainers", "command", "progress", "agent", "request", "renewal"]
+TRIED = [f"{BASE}.leader.{name}" for name in SERVICES]
+TRIED += [f"$KV.lac_main_leases.{node}" for node in NODES]
+TRIED += ["$KV.lac_main_trainers.honest", f"{BASE}.controls", f"{BASE}.cmd.n1", f"{BASE}.state.plan"]
+TRIED += [f"{BASE}.state.{name}" for name in ("pool", "trainers", "snapshot", "clock")]
+TRIED += [f"{BASE}.progress.honest", f"{BASE}.progress.n1.honest", f"{BASE}.event", f"{BASE}.renewal"]
+
+
+@dataclass
+class Attack:
+    """One attack. `early`: it begins before the honest user does. `owners`: among how many users nodes
+    are then shared. `run` returns what it has achieved, and the node that is to be asked back."""
+
+    run: Callable[[Cluster], tuple[list[str], str | None]]
+    what: str
+    owners: int = 1
+    early: bool = False
+    short: bool = False
+
+
+ATTACKS: dict[str, Attack] = {}
+
+
+def attack(name: str, **more):
+    """Registers an attack: it returns what it has achieved, and the node that is to be asked back."""
+
+    def register(run):
+        ATTACKS[name] = Attack(run, " ".join((run.__doc__ or "").split()), **more)
+        return run
+
+    return register
+
+
+async def say(client, subject: str, payload: bytes = b"", **more) -> None:
+    try:
+        await client.publish(subject, payload, **more)
+    except Exception:  # noqa: BLE001 (too large, or the server is away)
+        pass
+
+
+async def leave(client) -> None:
+    try:
+        await client.flush(5)
+        await client.close()
+    except Exception:  # noqa: BLE001 (a server that has thrown us out)
+        pass
+
+
+# --- the bus -------------------------------------------------------------------------------------
+
+
+@attack("answers", short=True)
+def answers(c: Cluster):
+    """All that people and agents may read, with the answer sent to what services live by."""
+
+    async def run() -> None:
+        clients = [(key, await key.connect(c.url)) for key in map(c.key, c.everybody())]
+        for _ in range(12):
+            for key, client in clients:
+                reads = [s for s in key.publish if s.startswith("$JS.API.DIRECT.GET.")][:4]
+                for read in reads:
+                    whole = len(read.split(".")) == 5
+                    payload = b'{"seq":1}' if whole else b""
+                    for target in TRIED:
+                        await say(client, concrete(read), payload, reply=target)
+                await client.flush(10)
+            await asyncio.sleep(0.3)
+        for _, client in clients:
+            await leave(client)
+
+    asyncio.run(run())
+    return [], None
+
+
+async def forged(c: Cluster, proof: str) -> tuple[dict, bytes]:
+    """A command that control has given, with a program and an epoch of the attacker's."""
+    client = await c.key("obs").connect(c.url)
+    found = await newest(client, "lac_main_cmds", f"{BASE}.cmd.n1")
+    await leave(client)
+    if not found:
+        return headers("lacuna.command"), b""
+
+    def change(key, value):
+        changed = {
+            "program": "/bin/sh",
+            "args": ["-c", f"touch {c.folder}/{proof}; sleep 30", c.mark],
+            "epoch": 2**62,
+            "trainer": "forged",
+            "run": 7,
+            "seq": 2**40,
+        }
+        return changed.get(key, value) if not isinstance(value, dict) else value
+
+    kept, payload = found
+    return {**kept, "ce-id": f"forged-{proof}"}, msgpack.packb(rewrite(msgpack.unpackb(payload), change))
+
+
+def obeyed(c: Cluster, proof: str) -> list[str]:
+    found = until(lambda: (c.folder / proof).exists(), 6)
+    return ["a forged command was obeyed: a program of the attacker's ran"] if found else []
+
+
+@attack("relayed-command", short=True)
+def relayed(c: Cluster):
+    """A forged command, said by an agent of another node as progress and in all other ways that its key
+    allows, and relayed to a node by whoever may read it."""
+
+    async def run() -> None:
+        head, payload = await forged(c, "relayed")
+        names = ["agent-n9", "agent", "gateway", "obs", "boss", "eve"]
+        clients = [(key, await key.connect(c.url)) for key in map(c.key, names)]
+        subjects = set()
+        for key, client in clients:
+            for subject in key.publish:
+                if subject.startswith("lacuna."):
+                    subjects.add(concrete(subject, "forged"))
+                    await say(client, concrete(subject, "forged"), payload, headers=head)
+            await say(client, f"{BASE}.cmd.n1", payload, headers=head)
+            await client.flush(10)
+        await asyncio.sleep(0.5)
+        streams = ["progress", "dead", "in", "cmds", "audit", "events", "state"]
+        for _, client in clients:
+            for stream in streams:
+                get = f"$JS.API.DIRECT.GET.lac_main_{stream}"
+                for subject in sorted(subjects):
+                    await say(client, f"{get}.{subject}", reply=f"{BASE}.cmd.n1")
+                    last = json.dumps({"last_by_subj": subject}).encode()
+                    await say(client, get, last, reply=f"{BASE}.cmd.n1")
+            await leave(client)
+
+    asyncio.run(run())
+    return obeyed(c, "relayed"), None
+
+
+@attack("service-command")
+def service_command(c: Cluster):
+    """The same by the keys of planner, forecast and ingest, which may make consumers: these bring what
+    stands in a stream to any subject."""
+
+    async def run() -> None:
+        head, payload = await forged(c, "pushed")
+        for name in ("planner", "forecast", "ingest"):
+            key = c.key(name)
+            client = await key.connect(c.url)
+            await say(client, f"{BASE}.cmd.n1", payload, headers=head)
+            own = [s for s in key.publish if s.startswith("lacuna.") and "*" not in s and ">" not in s]
+            for subject in own:
+                for request in key.publish:
+                    parts = request.split(".", 6)
+                    pattern = parts[-1].replace("*", subject.split(".")[-1])
+                    if not request.startswith("$JS.API.CONSUMER.CREATE.") or pattern != subject:
+                        continue
+                    stream = parts[4]
+                    consumer = {
+                        "stream_name": stream,
+                        "config": {
+                            "name": "push",
+                            "deliver_policy": "new",
+                            "ack_policy": "none",
+                            "filter_subject": parts[-1],
+                            "deliver_subject": f"{BASE}.cmd.n1",
+                        },
+                        "action": "",
+                    }
+                    asked = json.dumps(consumer).encode()
+                    await say(client, request.replace("*", "push", 1), asked, reply=f"{client._inbox_prefix.decode()}.a")
+                    pull = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.pull"
+                    consumer["config"] = {**consumer["config"], "name": "pull", "ack_policy": "explicit"}
+                    del consumer["config"]["deliver_subject"]
+                    asked = json.dumps(consumer).encode()
+                    await say(client, request.replace("*", "pull", 1), asked, reply=f"{client._inbox_prefix.decode()}.a")
+                    await say(client, pull, b'{"batch":1,"expires":5000000000}', reply=f"{BASE}.cmd.n1")
+                await client.flush(10)
+                await say(client, subject, payload, headers=head)
+                for get in key.publish:
+                    if get.startswith("$JS.API.DIRECT.GET.") and get.endswith(subject):
+                        await say(client, get, reply=f"{BASE}.cmd.n1")
+            await leave(client)
+
+    asyncio.run(run())
+    return obeyed(c, "pushed"), None
+
+
+@attack("foreign-progress", short=True)
+def foreign_progress(c: Cluster):
+    """The key of another node's agent speaks of the honest user's trainer: samples that nobody trained, and
+    a checkpoint."""
+
+    spoken = [f"{BASE}.progress.honest", *(f"{BASE}.progress.{node}.honest" for node in NODES)]
+
+    def change(key, value):
+        # As much as the trainer's curve has room for: what nobody can believe is refused anyway.
+        return value * 3 if key == "samples" else {"checkpoint": "/evil"}.get(key, value)
+
+    async def run() -> None:
+        obs, agent = c.key("obs"), c.key("agent-n9")
+        reader, client = await obs.connect(c.url), await agent.connect(c.url)
+        subjects = [s for s in spoken if await newest(reader, "lac_main_progress", s)]
+        for told in range(10):
+            for heard in subjects:
+                if not (found := await newest(reader, "lac_main_progress", heard)):
+                    continue
+                head, payload = found[0], rewrite(msgpack.unpackb(found[1]), change)
+                patterns = [s for s in agent.publish if ".progress." in s]
+                for subject in {heard, *(concrete(p, "honest") for p in patterns)}:
+                    head["ce-id"] = f"foreign-{told}"
+                    await say(client, subject, msgpack.packb(payload), headers=head)
+            await asyncio.sleep(1)
+        await leave(client)
+        await leave(reader)
+
+    begun, before = time.monotonic(), c.samples()
+    asyncio.run(run())
+    time.sleep(1)
+    honest, faults = c.trainers().get("honest", {}), []
+    # The program says 50 samples/s.
+    more = (honest.get("samples") or 0) - before - 80 * (time.monotonic() - begun)
+    if more > 0:
+        faults.append(f"{more:.0f} samples are counted that nobody has trained")
+    if honest.get("checkpoint") == "/evil":
+        faults.append("the honest trainer is to go on from the attacker's checkpoint")
+    return faults, None
+
+
+def rubbish(dice: random.Random, model: bytes) -> list[tuple[bytes, dict | None]]:
+    """Payloads that no receiver should trip over, each bare and in the name of a message."""
+    deep = b"\x81\xa1a" * 20_000
+    payloads = [
+        b"",
+        b"\0",
+        dice.randbytes(100),
+        dice.randbytes(60_000),
+        model[: len(model) // 2],
+        b"[" * 50_000,
+        b'{"type":' * 5_000,
+        deep,
+        b"\xdd\xff\xff\xff\xff",
+        b"\xc6\xff\xff\xff\xff",
+        msgpack.packb({"node": "n1", "epoch": -1, "seq": 2**63, "activity": None}),
+        json.dumps({"type": "node.idle", "node": "\x1b[31m" * 100, "time": 1e308}).encode(),
+        dice.randbytes(900_000),
+    ]
+    whole: list[tuple[bytes, dict | None]] = [(payload, None) for payload in payloads]
+    for payload in payloads[:-1]:
+        kind = f"lacuna.{dice.choice(KINDS)}"
+        whole.append((payload, headers(kind, {"content-type": dice.choice(["application/json", "application/msgpack"])})))
+    return whole
+
+
+def garbage(c: Cluster, names: list[str]) -> None:
+    async def run() -> None:
+        dice = random.Random(14)
+        _, model = await forged(c, "none")
+        for name in names:
+            key = c.key(name)
+            client = await key.connect(c.url)
+            for subject in key.publish:
+                if subject.startswith(("$JS.API.CONSUMER.DELETE", "$JS.API.STREAM", "$JS.ACK")):
+                    continue
+                for payload, head in rubbish(dice, model):
+                    if head and not subject.startswith("$"):
+                        # Half of the time as what is expected there.
+                        kind = concrete(subject).split(".")[-1]
+                        head["ce-type"] = f"lacuna.{kind}" if dice.random() < 0.5 else head["ce-type"]
+                    await say(client, concrete(subject), payload, headers=head)
+                await asyncio.sleep(0.05)
+            await leave(client)
+
+    asyncio.run(run())
+
+
+@attack("garbage", short=True)
+def garbage_people(c: Cluster):
+    """Random bytes, truncated messages, deep, giant and tiny ones on every subject on which a person, an
+    agent or a scheduler may publish."""
+    garbage(c, c.everybody())
+    return [], None
+
+
+@attack("garbage-services")
+def garbage_services(c: Cluster):
+    """The same by the keys of planner, forecast and ingest."""
+    garbage(c, ["planner", "forecast", "ingest"])
+    return [], None
+
+
+@attack("consumers")
+def consumers(c: Cluster):
+    """A thousand consumers and subscriptions by each person who may read."""
+
+    async def run() -> None:
+        for name in ("obs", "eve", "gateway", "boss"):
+            key = c.key(name)
+            client = await key.connect(c.url)
+            for number in range(1000):
+                stream = ("events", "state", "plan", "cmds", "progress")[number % 5]
+                asked = {"stream_name": f"lac_main_{stream}", "config": {"ack_policy": "explicit", "name": f"c{number}"}}
+                for way in (f"$JS.API.CONSUMER.CREATE.lac_main_{stream}", f"$JS.API.CONSUMER.CREATE.lac_main_{stream}.c{number}"):
+                    await say(client, way, json.dumps(asked).encode(), reply=f"{client._inbox_prefix.decode()}.x")
+                # What one hears and does not read.
+                for subject in key.subscribe[:1]:
+                    await client.subscribe(concrete(subject, "many"))
+            await leave(client)
+
+    asyncio.run(run())
+    return [], None
+
+
+@attack("requests")
+def requests(c: Cluster):
+    """Twenty thousand requests of one user within ten seconds, some that make sense."""
+
+    async def run() -> None:
+        key = c.key("eve")
+        client = await key.connect(c.url)
+        subject = next(s for s in key.publish if ".req." in s)
+        ask = headers("lacuna.request", {"content-type": "application/json", "ce-reads": "1"})
+        for number in range(100):
+            for _ in range(200):
+                body = b'{"ask":"trainers","all":true}' if number % 2 else b"\x80"
+                await say(client, subject, body, headers=ask, reply=f"{client._inbox_prefix.decode()}.r")
+            await asyncio.sleep(0.1)
+        await leave(client)
+
+    asyncio.run(run())
+    return [], None
+
+
+# --- greedy users --------------------------------------------------------------------------------
+
+
+def sleeper(c: Cluster, name: str, **more) -> str:
+    return c.program("stubborn", name, **more)
+
+
+@attack("huge", owners=2, short=True)
+def huge(c: Cluster):
+    """A trainer that asks for sixty million nodes."""
+    c.submit(sleeper(c, "huge", high=60_000_000))
+    time.sleep(5)
+    used = {name: c.memory(name) for name in ("planner", "control")}
+    return [f"{name} holds {mb:.0f} MB" for name, mb in used.items() if mb > 400], None
+
+
+@attack("misfits", owners=2, early=True, short=True)
+def misfits(c: Cluster):
+    """Twelve trainers that need more nodes than there are, submitted before the honest user comes."""
+    c.submit("".join(sleeper(c, f"misfit-{n}", low=8, high=9) for n in range(12)))
+    time.sleep(2)
+    return [], None
+
+
+@attack("large", owners=2)
+def large(c: Cluster):
+    """Sixty submissions with 7 MB of arguments, or until they are refused three times."""
+    refused = 0
+    for number in range(60):
+        code, _ = c.submit(spec(f"large-{number}", "true", ["x" * 7_000_000], low=3, high=4), limit=30)
+        refused += code != 0
+        if refused >= 3:
+            break
+    return still_open(c), None
+
+
+@attack("many", owners=2)
+def many(c: Cluster):
+    """Eight hundred trainers of one user, by a hundred at once, and fifty alone."""
+    for batch in range(8):
+        c.submit("".join(spec(f"many-{batch}-{n}", "false", [], high=4) for n in range(100)), limit=30)
+    for number in range(50):
+        c.submit(spec(f"alone-{number}", "false", [], high=4), limit=30)
+    return still_open(c), None
+
+
+def still_open(c: Cluster) -> list[str]:
+    """Whether others may submit yet."""
+    code, said = c.submit(c.program("honest", "second"), user="ann")
+    return [f"the honest user can submit nothing more: {said.strip()[-100:]}"] if code else []
+
+
+@attack("selfish", owners=2, short=True)
+def selfish(c: Cluster):
+    """The greatest worth, weight and priority that a submission can claim."""
+    claims = ['maximise = "1000000 * n"\nweight = 1e9\npriority = 2147483647\n', 'maximise = "1000000 * n"\n']
+    for number, claim in enumerate(claims):
+        c.submit(c.program("honest", f"selfish-{number}", more=claim))
+    time.sleep(3)
+    return [], None
+
+
+@attack("names")
+def names(c: Cluster):
+    """Names with escapes, paths and foreign owners; outputs and events that command terminals."""
+    for number, name in enumerate(["../../x", "a/b", "\x1b[31mred", "a b", "-rf", "$(id)", "honest", "x" * 300, ""]):
+        for more in ("", 'owner = "ann"\n'):
+            c.submit(spec(name, "/bin/echo", ["\x1b]0;owned\x07"], more=f"{more}"), limit=20)
+    c.submit(c.program("output", "output"))
+    time.sleep(3)
+    shown = "".join(c.lacuna(*words)[1] for words in (["trainers", "--all"], ["nodes"], ["explain", "output"], ["audit"]))
+    c.lacuna("cancel", "output", user="eve")
+    faults = ["an operator's terminal is commanded"] if "\x1b]0" in shown or "\x1b[31mred" in shown else []
+    owned = [t for t in c.trainers().values() if t["owner"] == "ann" and t["trainer"] != "honest"]
+    if owned:
+        faults.append("a trainer stands in another's name")
+    return faults, None
+
+
+# --- events --------------------------------------------------------------------------------------
+
+
+@attack("events-garbage")
+def events_garbage(c: Cluster):
+    """The key of a scheduler: rubbish, and a hundred ids and sources of almost a megabyte."""
+    garbage(c, ["slurm"])
+
+    async def run() -> None:
+        client = await c.key("slurm").connect(c.url)
+        for number in range(100):
+            long = f"{number}" + "i" * 900_000
+            event = {"type": "node.idle", "node": f"n{number % 4 + 1}"}
+            whole = {"specversion": "1.0", "id": long, "source": "x", "type": "node.idle", "data": event}
+            head = {"content-type": "application/cloudevents+json"}
+            await say(client, f"{BASE}.in.slurm", json.dumps(whole).encode(), headers=head)
+            await client.flush(10)
+        await leave(client)
+
+    asyncio.run(run())
+    used = c.memory("ingest")
+    return ([f"ingest holds {used:.0f} MB"] if used > 400 else []), None
+
+
+@attack("events-ahead", short=True)
+def events_ahead(c: Cluster):
+    """Events of all nodes, dated 299 s ahead; a batch job takes a node after that."""
+    c.event("node.idle", *NODES, ahead=299)
+    time.sleep(2)
+    return [], "n2"
+
+
+@attack("events-names")
+def events_names(c: Cluster):
+    """Idle nodes with names that are paths, lists and options; a true event after them."""
+    odd = ["../../x", "/etc/passwd", "a,b[1-9]", "$HOME", "a;id", "--all"]
+    for name in odd:
+        payload = json.dumps({"type": "node.idle", "node": name}).encode()
+
+        async def run() -> None:
+            client = await c.key("slurm").connect(c.url)
+            await say(client, f"{BASE}.in.slurm", payload, headers={"content-type": "application/json"})
+            await leave(client)
+
+        asyncio.run(run())
+    time.sleep(3)
+    shown = c.lacuna("nodes")[1]
+    known = [name for name in odd if name in shown]
+    return ([f"nodes {', '.join(known)} are there"] if known else []), None
+
+
+# --- the server ----------------------------------------------------------------------------------
+
+
+@attack("server-killed")
+def server_killed(c: Cluster):
+    """nats-server is killed during a flood of an agent's words, and started again by `lacuna up`."""
+    over = threading.Event()
+
+    async def flood() -> None:
+        key = c.key("agent-n9")
+        client = await key.connect(c.url)
+        subjects = [concrete(s, "n9") for s in key.publish if s.startswith("lacuna.")]
+        end = time.monotonic() + 10
+        while time.monotonic() < end and not over.is_set():
+            for _ in range(200):
+                await say(client, random.choice(subjects), b"\x80" * 200, headers=headers("lacuna.agent"))
+            await asyncio.sleep(0.05)
+        await leave(client)
+
+    flooding = threading.Thread(target=lambda: asyncio.run(flood()), daemon=True)
+    flooding.start()
+    time.sleep(3)
+    before = c.file()["children"]["nats"]
+    os.kill(before, signal.SIGKILL)
+    restarted = until(lambda: c.file()["children"].get("nats") not in (None, before), 30)
+    flooding.join(20)
+    over.set()
+    flooding.join(5)
+    return ([] if restarted else ["nats-server is not started again"]), None
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+
+def hostile(kind: str):
+    def run(c: Cluster):
+        more = 'environment = { LD_PRELOAD = "/nonexistent/evil.so" }\n' if kind == "preload" else ""
+        node = c.hostile(kind, more)
+        faults = []
+        time.sleep(2)
+        if kind == "preload":
+            for pid in marked(c.mark, "guard", f"-{kind}"):
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if b"evil.so" in file.read():
+                        faults = ["the submitted environment reaches the guard"]
+        if kind == "links":
+            code, said = c.lacuna("logs", kind, user="eve", limit=20)
+            if "root:" in said:
+                faults.append("a foreign file is shown as output")
+        return faults, node
+
+    run.__doc__ = f"A program: {HOSTILE[kind]}"
+    return run
+
+
+for _kind in HOSTILE:
+    attack(f"program-{_kind}", owners=2, early=True, short=_kind in ("fifo", "parent"))(hostile(_kind))
