@@ -11,12 +11,12 @@ its description names. Then the exit code is 1. Nothing is left running.
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(1, str(Path(__file__).parent.parent / "slurm"))
 
 EXAMPLES = """examples:
   make attack                                         all of it, on what `make build` has built
@@ -32,21 +32,29 @@ exit codes: 0 no attack succeeds, 1 one does, 2 the command line is wrong, 69 so
 def arguments() -> argparse.Namespace:
     root = Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(
-        prog="attack.py", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="attack.py",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--binary", type=Path, default=root / "target/release/lacuna", help="under test, the services beside it")
-    parser.add_argument("--before", type=Path, help="another binary, shown beside it")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this attack; may be repeated")
-    parser.add_argument("--short", action="store_true", help="a few attacks that take about two minutes")
-    parser.add_argument("--release", type=int, metavar="N", help="N times each: from SIGTERM to a pilot until all is gone")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the outcomes")
-    parser.add_argument("--list", action="store_true", help="name the attacks")
+    add = parser.add_argument
+    built = root / "target/release/lacuna"
+    add("--binary", type=Path, default=built, help="under test, the services beside it")
+    add("--before", type=Path, help="another binary, shown beside it")
+    add("--only", action="append", default=[], metavar="NAME", help="this attack or program; may be repeated")
+    add("--short", action="store_true", help="four attacks that take about a minute")
+    add("--release", type=int, metavar="N", help="N times each: from SIGTERM to a pilot until all is gone")
+    add("--json", type=Path, metavar="FILE", help="also write the outcomes")
+    add("--list", action="store_true", help="name the attacks")
     args = parser.parse_args()
     for binary in filter(None, (args.binary, args.before)):
-        missing = [n for n in ("lacuna", "lacuna-agent", "lacuna-control") if not (binary.parent / n).is_file()]
+        needed = ("lacuna", "lacuna-agent", "lacuna-control")
+        missing = [name for name in needed if not (binary.parent / name).is_file()]
         if missing and not args.list:
-            print(f"attack: {', '.join(missing)} not in {binary.parent}: `make build` builds all", file=sys.stderr)
+            print(f"attack: {', '.join(missing)} not in {binary.parent}: run `make build`", file=sys.stderr)
             sys.exit(69)
+    if args.release is not None and args.release < 1:
+        parser.error("--release takes a number of at least 1")
     return args
 
 
@@ -56,6 +64,11 @@ def try_attack(binary: Path, name: str) -> dict:
     from cluster import Broken, Cluster, judge
 
     this, begun = ATTACKS[name], time.monotonic()
+
+    def result(outcome: str, faults: list[str], took: float | None = None) -> dict:
+        spent = time.monotonic() - begun
+        return {"outcome": outcome, "faults": faults, "given_back_s": took, "seconds": spent}
+
     try:
         with Cluster(binary) as cluster:
             cluster.idle()
@@ -67,9 +80,10 @@ def try_attack(binary: Path, name: str) -> dict:
             more, took = judge(cluster, this.owners, node)
             faults += more
     except Broken as error:
-        return {"attack": name, "outcome": "not run", "faults": [str(error)], "seconds": time.monotonic() - begun}
-    outcome = "succeeds" if faults else "fails"
-    return {"attack": name, "outcome": outcome, "faults": faults, "given_back_s": took, "seconds": time.monotonic() - begun}
+        return result("not run", [str(error)])
+    except Exception as error:  # noqa: BLE001 (the other attacks go on)
+        return result("not run", [f"the harness failed: {error!r}"])
+    return result("succeeds" if faults else "fails", faults, took)
 
 
 def cell(result: dict) -> str:
@@ -81,20 +95,29 @@ def cell(result: dict) -> str:
 
 def main() -> int:
     args = arguments()
+    # Whoever ends it ends its clusters, too.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda *_: sys.exit(130))
     try:
         from attacks import ATTACKS
+        from programs import HOSTILE
         from release import release
     except ModuleNotFoundError as error:
-        print(f"attack: python3 has no {error.name}: run `make attack`, or pip install 'nats-py[nkeys]' msgpack", file=sys.stderr)
+        remedy = "run `make attack`, or pip install -r requirements.txt"
+        print(f"attack: python3 has no {error.name}: {remedy}", file=sys.stderr)
         return 69
     if args.list:
         print("\n".join(f"{name:20} {this.what}" for name, this in ATTACKS.items()))
         return 0
-    if unknown := [name for name in args.only if name not in ATTACKS and not args.release]:
-        print(f"attack: there is no attack {', '.join(unknown)}: --list names them", file=sys.stderr)
+    there = {"honest", *HOSTILE} if args.release else ATTACKS
+    if unknown := [name for name in args.only if name not in there]:
+        print(f"attack: {', '.join(unknown)} is not known: expected {', '.join(there)}", file=sys.stderr)
         return 2
-    os.environ.setdefault("LACUNA_NATS_SERVER", str(Path(__file__).resolve().parents[2] / ".cache/bin/nats-server"))
-    binaries = {"now": args.binary.resolve()} | ({"before": args.before.resolve()} if args.before else {})
+    own = Path(__file__).resolve().parents[2] / ".cache/bin/nats-server"
+    os.environ.setdefault("LACUNA_NATS_SERVER", str(own))
+    binaries = {"now": args.binary.resolve()}
+    if args.before:
+        binaries["before"] = args.before.resolve()
     if args.release:
         return release(binaries, args.release, args.only, args.json)
     chosen = args.only or [name for name, this in ATTACKS.items() if this.short or not args.short]
@@ -103,16 +126,19 @@ def main() -> int:
         row = {"attack": name, "what": ATTACKS[name].what}
         for column, binary in binaries.items():
             row[column] = try_attack(binary, name)
-            print(f"[{number}/{len(chosen)}] {name} {column}: {cell(row[column])} ({row[column]['seconds']:.0f} s)", flush=True)
+            spent = f"{row[column]['seconds']:.0f} s"
+            print(f"[{number}/{len(chosen)}] {name} {column}: {cell(row[column])} ({spent})", flush=True)
         results.append(row)
         if args.json:
             args.json.write_text(json.dumps(results, indent=1) + "\n")
     columns = list(reversed(binaries))
-    print("\n| attack | " + " | ".join(columns) + " |\n|---" * 1 + "|---" * len(columns) + "|")
+    print("\n| attack | " + " | ".join(columns) + " |")
+    print("|---" * (1 + len(columns)) + "|")
     for row in results:
         print(f"| {row['attack']} | " + " | ".join(cell(row[column]) for column in columns) + " |")
     lost = [row["attack"] for row in results if row["now"]["outcome"] != "fails"]
-    print(f"\n{len(results) - len(lost)} of {len(results)} attacks fail" + (f"; not: {', '.join(lost)}" if lost else ""))
+    others = f"; not: {', '.join(lost)}" if lost else ""
+    print(f"\n{len(results) - len(lost)} of {len(results)} attacks fail{others}")
     return 1 if lost else 0
 
 

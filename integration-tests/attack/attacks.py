@@ -57,6 +57,10 @@ async def say(client, subject: str, payload: bytes = b"", **more) -> None:
         pass
 
 
+def inbox(client) -> str:
+    return f"{client._inbox_prefix.decode()}.answer"
+
+
 async def leave(client) -> None:
     try:
         await client.flush(5)
@@ -181,13 +185,13 @@ def service_command(c: Cluster):
                         },
                         "action": "",
                     }
-                    asked = json.dumps(consumer).encode()
-                    await say(client, request.replace("*", "push", 1), asked, reply=f"{client._inbox_prefix.decode()}.a")
+                    asked, answer = json.dumps(consumer).encode(), inbox(client)
+                    await say(client, request.replace("*", "push", 1), asked, reply=answer)
                     pull = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.pull"
                     consumer["config"] = {**consumer["config"], "name": "pull", "ack_policy": "explicit"}
                     del consumer["config"]["deliver_subject"]
                     asked = json.dumps(consumer).encode()
-                    await say(client, request.replace("*", "pull", 1), asked, reply=f"{client._inbox_prefix.decode()}.a")
+                    await say(client, request.replace("*", "pull", 1), asked, reply=answer)
                     await say(client, pull, b'{"batch":1,"expires":5000000000}', reply=f"{BASE}.cmd.n1")
                 await client.flush(10)
                 await say(client, subject, payload, headers=head)
@@ -262,7 +266,8 @@ def rubbish(dice: random.Random, model: bytes) -> list[tuple[bytes, dict | None]
     whole: list[tuple[bytes, dict | None]] = [(payload, None) for payload in payloads]
     for payload in payloads[:-1]:
         kind = f"lacuna.{dice.choice(KINDS)}"
-        whole.append((payload, headers(kind, {"content-type": dice.choice(["application/json", "application/msgpack"])})))
+        written = dice.choice(["application/json", "application/msgpack"])
+        whole.append((payload, headers(kind, {"content-type": written})))
     return whole
 
 
@@ -288,7 +293,7 @@ def garbage(c: Cluster, names: list[str]) -> None:
     asyncio.run(run())
 
 
-@attack("garbage", short=True)
+@attack("garbage")
 def garbage_people(c: Cluster):
     """Random bytes, truncated messages, deep, giant and tiny ones on every subject on which a person, an
     agent or a scheduler may publish."""
@@ -313,9 +318,11 @@ def consumers(c: Cluster):
             client = await key.connect(c.url)
             for number in range(1000):
                 stream = ("events", "state", "plan", "cmds", "progress")[number % 5]
-                asked = {"stream_name": f"lac_main_{stream}", "config": {"ack_policy": "explicit", "name": f"c{number}"}}
-                for way in (f"$JS.API.CONSUMER.CREATE.lac_main_{stream}", f"$JS.API.CONSUMER.CREATE.lac_main_{stream}.c{number}"):
-                    await say(client, way, json.dumps(asked).encode(), reply=f"{client._inbox_prefix.decode()}.x")
+                consumer = {"ack_policy": "explicit", "name": f"c{number}"}
+                asked = json.dumps({"stream_name": f"lac_main_{stream}", "config": consumer}).encode()
+                create = f"$JS.API.CONSUMER.CREATE.lac_main_{stream}"
+                for way in (create, f"{create}.c{number}"):
+                    await say(client, way, asked, reply=inbox(client))
                 # What one hears and does not read.
                 for subject in key.subscribe[:1]:
                     await client.subscribe(concrete(subject, "many"))
@@ -337,7 +344,7 @@ def requests(c: Cluster):
         for number in range(100):
             for _ in range(200):
                 body = b'{"ask":"trainers","all":true}' if number % 2 else b"\x80"
-                await say(client, subject, body, headers=ask, reply=f"{client._inbox_prefix.decode()}.r")
+                await say(client, subject, body, headers=ask, reply=inbox(client))
             await asyncio.sleep(0.1)
         await leave(client)
 
@@ -352,7 +359,7 @@ def sleeper(c: Cluster, name: str, **more) -> str:
     return c.program("stubborn", name, **more)
 
 
-@attack("huge", owners=2, short=True)
+@attack("huge", owners=2)
 def huge(c: Cluster):
     """A trainer that asks for sixty million nodes."""
     c.submit(sleeper(c, "huge", high=60_000_000))
@@ -361,7 +368,7 @@ def huge(c: Cluster):
     return [f"{name} holds {mb:.0f} MB" for name, mb in used.items() if mb > 400], None
 
 
-@attack("misfits", owners=2, early=True, short=True)
+@attack("misfits", owners=2, early=True)
 def misfits(c: Cluster):
     """Twelve trainers that need more nodes than there are, submitted before the honest user comes."""
     c.submit("".join(sleeper(c, f"misfit-{n}", low=8, high=9) for n in range(12)))
@@ -397,7 +404,7 @@ def still_open(c: Cluster) -> list[str]:
     return [f"the honest user can submit nothing more: {said.strip()[-100:]}"] if code else []
 
 
-@attack("selfish", owners=2, short=True)
+@attack("selfish", owners=2)
 def selfish(c: Cluster):
     """The greatest worth, weight and priority that a submission can claim."""
     claims = ['maximise = "1000000 * n"\nweight = 1e9\npriority = 2147483647\n', 'maximise = "1000000 * n"\n']
@@ -410,12 +417,13 @@ def selfish(c: Cluster):
 @attack("names")
 def names(c: Cluster):
     """Names with escapes, paths and foreign owners; outputs and events that command terminals."""
-    for number, name in enumerate(["../../x", "a/b", "\x1b[31mred", "a b", "-rf", "$(id)", "honest", "x" * 300, ""]):
+    for name in ["../../x", "a/b", "\x1b[31mred", "a b", "-rf", "$(id)", "honest", "x" * 300, ""]:
         for more in ("", 'owner = "ann"\n'):
-            c.submit(spec(name, "/bin/echo", ["\x1b]0;owned\x07"], more=f"{more}"), limit=20)
+            c.submit(spec(name, "/bin/echo", ["\x1b]0;owned\x07"], more=more), limit=20)
     c.submit(c.program("output", "output"))
     time.sleep(3)
-    shown = "".join(c.lacuna(*words)[1] for words in (["trainers", "--all"], ["nodes"], ["explain", "output"], ["audit"]))
+    looks = (["trainers", "--all"], ["nodes"], ["explain", "output"], ["audit"])
+    shown = "".join(c.lacuna(*words)[1] for words in looks)
     c.lacuna("cancel", "output", user="eve")
     faults = ["an operator's terminal is commanded"] if "\x1b]0" in shown or "\x1b[31mred" in shown else []
     owned = [t for t in c.trainers().values() if t["owner"] == "ann" and t["trainer"] != "honest"]
@@ -448,11 +456,16 @@ def events_garbage(c: Cluster):
     return ([f"ingest holds {used:.0f} MB"] if used > 400 else []), None
 
 
-@attack("events-ahead", short=True)
+@attack("events-ahead")
 def events_ahead(c: Cluster):
-    """Events of all nodes, dated 299 s ahead; a batch job takes a node after that."""
-    c.event("node.idle", *NODES, ahead=299)
-    time.sleep(2)
+    """False events, dated 299 s ahead: a busy node is idle, idle ones are busy. Then the true ones."""
+    c.event("node.busy", "n2")
+    until(lambda: "n2" not in c.nodes_of("honest"), 10)
+    c.event("node.idle", "n2", ahead=299)
+    c.event("node.busy", "n3", "n4", ahead=299)
+    until(lambda: c.left("n2"), 5)
+    time.sleep(1)
+    c.event("node.idle", "n3", "n4")
     return [], "n2"
 
 
@@ -531,4 +544,4 @@ def hostile(kind: str):
 
 
 for _kind in HOSTILE:
-    attack(f"program-{_kind}", owners=2, early=True, short=_kind in ("fifo", "parent"))(hostile(_kind))
+    attack(f"program-{_kind}", owners=2, early=True, short=_kind == "fifo")(hostile(_kind))

@@ -262,7 +262,7 @@ class Cluster:
         return time.monotonic() - begun if gone else None
 
     def health(self) -> list[str]:
-        """What does not live: services that do not answer or say that they are not well, and those that died."""
+        """What does not live: services that do not answer or say that they are not well."""
         faults = []
         for name, address in self.file()["http"].items():
             try:
@@ -278,7 +278,9 @@ class Cluster:
         return faults
 
     def deaths(self) -> list[str]:
-        return [line.strip() for line in self.log().splitlines() if " died" in line and not line.startswith("nats")]
+        """Services that ended by themselves; nats-server is killed by an attack alone."""
+        said = [line.strip().removeprefix("lacuna: ") for line in self.log().splitlines()]
+        return [line.split(";")[0] for line in said if " died" in line and not line.startswith("nats died")]
 
     def memory(self, service: str) -> float:
         """Most resident memory that a service has had, MB."""
@@ -291,6 +293,8 @@ class Cluster:
 
 def judge(c: Cluster, owners: int = 1, node: str | None = None) -> tuple[list[str], float | None]:
     """What an attack has achieved, and how long a node took to come back."""
+    if not until(c.trainers, 30, 0.5):
+        return [*c.health(), *c.deaths()[:4], "control answers nobody"], None
     faults, share = [], len(NODES) // owners
     seen: list[int] = []
 
@@ -319,7 +323,7 @@ def judge(c: Cluster, owners: int = 1, node: str | None = None) -> tuple[list[st
         faults.append(f"{node} is given back after {took:.1f} s, {IN_TIME} s at most are due")
     if not until(lambda: not c.health(), 20, 0.5):
         faults += c.health()
-    faults += c.deaths()
+    faults += c.deaths()[:4]
     code, said = c.lacuna("trainers", user="ann")
     if code:
         faults.append(f"the honest user gets no answer: {said.strip()[-120:]}")

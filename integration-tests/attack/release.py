@@ -13,7 +13,7 @@ import msgpack
 from cluster import Broken, Cluster, marked, until
 from programs import HOSTILE
 
-NODE, LIMIT = "n1", 25
+LIMIT = 25
 
 
 class Ear:
@@ -43,18 +43,19 @@ class Ear:
 
 def once(c: Cluster, kind: str, number: int) -> tuple[float, float | None]:
     """Seconds from SIGTERM to the pilot until it and all of its program are gone, and its own figure."""
-    name = f"{kind}-{number}"
+    # Each on a node of its own: control may yet wait for the last one, or doubt it.
+    name, node = f"{kind}-{number}", f"n{number + 100}"
     c.config.with_suffix(".pilot.toml").write_text(c.config.read_text().replace('nodes = ["nobody"]', ""))
     log = open(c.folder / "pilot.log", "ab")
-    words = [c.binary.parent / "lacuna-agent", "--pilot", "--node", NODE, "--listen", "127.0.0.1:0"]
+    words = [c.binary.parent / "lacuna-agent", "--pilot", "--node", node, "--listen", "127.0.0.1:0"]
     words += ["--config", c.config.with_suffix(".pilot.toml"), "--nats", c.url]
-    words += ["--identity", c.keys / f"main/agent-{NODE}.toml"]
+    words += ["--identity", c.keys / "main/agent.toml"]
     pilot = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=c.env(), cwd=c.folder)
     c.others.append(pilot)
-    c.event("node.idle", NODE)
+    c.event("node.idle", node)
     more = 'environment = { LD_PRELOAD = "/nonexistent/evil.so" }\n' if kind == "preload" else ""
     code, said = c.submit(c.program(kind, name, high=1, more=more))
-    up = c.folder / f"up-{c.mark}-{name}-@{NODE}"
+    up = c.folder / f"up-{c.mark}-{name}-@{node}"
     if code or not until(up.exists, 60, 0.05):
         raise Broken(f"{name} does not start: {said[-200:]} {c.lacuna('trainers')[1][-300:]}")
     time.sleep(1.5)
@@ -63,15 +64,15 @@ def once(c: Cluster, kind: str, number: int) -> tuple[float, float | None]:
     def leave() -> float:
         begun = time.monotonic()
         pilot.send_signal(signal.SIGTERM)
-        until(lambda: pilot.poll() is not None and not c.left(NODE), LIMIT, 0.01)
+        until(lambda: pilot.poll() is not None and not c.left(node), LIMIT, 0.01)
         return time.monotonic() - begun
 
     took = asyncio.run(ear.listen(leave))
     for pid in [pilot.pid] * (pilot.poll() is None) + list(marked(c.mark, f"-{name}")):
         subprocess.run(["kill", "-9", str(pid)], check=False)
     pilot.wait()
-    c.lacuna("cancel", name)
-    c.event("node.busy", NODE)
+    c.lacuna("cancel", name, user="eve")
+    c.event("node.busy", node)
     until(lambda: c.trainers().get(name, {}).get("phase") not in ("active", "queued", "waiting"), 20, 0.2)
     return took, (ear.heard[-1] if ear.heard else None)
 
