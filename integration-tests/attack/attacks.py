@@ -388,6 +388,19 @@ def large(c: Cluster):
     return still_open(c), None
 
 
+@attack("fill", owners=2)
+def fill(c: Cluster):
+    """Trainers of 60 KB each, fourteen at once, for ninety seconds or until they are refused five times."""
+    refused, end = 0, time.monotonic() + 90
+    for number in range(400):
+        each = (spec(f"fill-{number}-{n}", "true", ["x" * 60_000], low=4) for n in range(14))
+        code, _ = c.submit("".join(each), limit=30)
+        refused += code != 0
+        if refused >= 5 or time.monotonic() > end:
+            break
+    return still_open(c), None
+
+
 @attack("many", owners=2)
 def many(c: Cluster):
     """Eight hundred trainers of one user, by a hundred at once, and fifty alone."""
