@@ -390,14 +390,16 @@ def large(c: Cluster):
 
 @attack("fill", owners=2)
 def fill(c: Cluster):
-    """Trainers of 60 KB each, fourteen at once, for ninety seconds or until they are refused five times."""
-    refused, end = 0, time.monotonic() + 90
-    for number in range(400):
-        each = (spec(f"fill-{number}-{n}", "true", ["x" * 60_000], low=4) for n in range(14))
+    """Trainers of 60 KB each, fourteen at once; single and smaller ones when they are refused. Two minutes
+    at most."""
+    sizes, end, number = [(14, 60_000), (1, 60_000), (1, 5_000), (1, 10)], time.monotonic() + 120, 0
+    while sizes and time.monotonic() < end:
+        count, length = sizes[0]
+        number += 1
+        each = (spec(f"fill-{number}-{n}", "true", ["x" * length], low=4) for n in range(count))
         code, _ = c.submit("".join(each), limit=30)
-        refused += code != 0
-        if refused >= 5 or time.monotonic() > end:
-            break
+        if code:
+            sizes.pop(0)
     return still_open(c), None
 
 
