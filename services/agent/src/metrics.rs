@@ -18,6 +18,7 @@ pub struct Metrics {
     exits: IntCounterVec,
     garbage: IntCounter,
     guard_kills: IntCounter,
+    devices_held: IntCounter,
     hangs: IntCounter,
 }
 
@@ -88,6 +89,10 @@ impl Metrics {
                 "lacuna_agent_guard_kills_total",
                 "guards that did not end by themselves after the grace",
             )?,
+            devices_held: counter(
+                "lacuna_agent_devices_held_total",
+                "programs that ended while a process of the agent's user kept a device open",
+            )?,
             hangs: counter(
                 "lacuna_agent_hangs_total",
                 "programs that regroup, killed because they said nothing any more",
@@ -110,6 +115,10 @@ impl Metrics {
 
     pub(crate) fn guard_killed(&self) {
         self.guard_kills.inc();
+    }
+
+    pub(crate) fn device_held(&self) {
+        self.devices_held.inc();
     }
 
     pub(crate) fn hung(&self) {

@@ -102,6 +102,8 @@ async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), Se
             start_limit: settings.start_limit,
             torchrun: settings.torchrun.clone(),
             pass_env: settings.pass_env.clone(),
+            devices: settings.devices.clone(),
+            device_wait: settings.device_wait,
         },
         safety.clone(),
         ctx.clock.clone(),

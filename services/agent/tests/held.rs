@@ -410,6 +410,72 @@ async fn a_guard_that_is_stopped_is_killed_with_its_program() {
     assert!(!lives(pid) && !lives(hidden), "said to be free before");
 }
 
+/// A process that keeps a file open and is no child of the agent's.
+fn holder(file: &Path, mark: Option<&Path>) -> Child {
+    let file = fs::File::open(file).unwrap();
+    let mut command = std::process::Command::new("sleep");
+    command.arg("600").stdin(file);
+    if let Some(mark) = mark {
+        command.env("LACUNA_PROGRESS_FILE", mark);
+    }
+    command.spawn().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_free_when_nobody_keeps_its_device_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let device = folder.path().join("gpu0");
+    fs::write(&device, "").unwrap();
+    let more = format!(
+        "cgroups = false\ndevices = [\"{}/gpu*\"]\ndevice_wait = \"3s\"",
+        folder.path().display()
+    );
+    let mut bed = Bed::start("60s", &more, &[]).await;
+    let script = format!("echo $LACUNA_PROGRESS_FILE > $HERE/mark; {STAY}");
+
+    // Who had it open before the program started is not waited for.
+    let mut before = holder(&device, None);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    bed.run(&script, Elastic::Restart).await;
+    // What is the run's is killed, wherever it comes from.
+    let mark = fs::read_to_string(bed.path("mark")).unwrap();
+    let mut own = holder(&device, Some(Path::new(mark.trim())));
+    let watch = Stopwatch::start();
+    let seq = bed.release().await;
+    bed.until(|s| s.seq == seq).await;
+    assert!(own.try_wait().unwrap().is_some(), "it was not killed");
+    assert!(watch.seconds() < 3.0, "{} s", watch.seconds());
+    assert!(before.try_wait().unwrap().is_none());
+
+    // Another one is waited for, until it has ended.
+    bed.run(&script, Elastic::Restart).await;
+    let mut other = holder(&device, None);
+    let seq = bed.release().await;
+    let early = tokio::time::timeout(Duration::from_millis(1500), bed.until(|s| s.seq == seq));
+    assert!(early.await.is_err(), "said to be free before");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    bed.until(|s| s.seq == seq).await;
+    assert!(!bed.log().contains("with an open device"), "{}", bed.log());
+
+    // But not for ever, and the node's last words say so.
+    bed.run(&format!("{UP} sleep 1; exit 3"), Elastic::Restart)
+        .await;
+    let mut other = holder(&device, None);
+    let status = bed
+        .until(|s| matches!(s.activity, Activity::Exited { .. }))
+        .await;
+    let Activity::Exited { reason, .. } = &status.activity else {
+        panic!("{status:?}");
+    };
+    assert!(reason.contains("gpu0 open"), "{reason}");
+    assert!(bed.log().contains("with an open device"), "{}", bed.log());
+    for child in [&mut before, &mut other] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_submitters_environment_reaches_the_program_alone() {
     let mut bed = Bed::plain("60s").await;

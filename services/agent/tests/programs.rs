@@ -47,6 +47,8 @@ fn bench(grace_ms: i64) -> Bench {
         start_limit: Span::from_ms(500),
         torchrun: Vec::new(),
         pass_env: Vec::new(),
+        devices: Vec::new(),
+        device_wait: Span::ZERO,
     };
     let metrics = Metrics::new(&Registry::new()).unwrap();
     let grace = settings.grace.to_std();

@@ -383,6 +383,12 @@ pub struct Agent {
     /// Names of the agent's own environment that programs get, beside the usual ones (`PATH`,
     /// `HOME`, `LANG`, `CUDA_*` and so on); a `*` at the end stands for any.
     pub pass_env: Vec<String>,
+    /// Device files of which a program may leave none open, by path; a `*` at the end stands for any.
+    pub devices: Vec<String>,
+    /// From a program's end its node is not reported free for so long at most, while processes of
+    /// the agent's user that started after it keep such a device open.
+    #[serde(with = "text::span")]
+    pub device_wait: Span,
     /// Whether each program gets a cgroup of its own, where version 2 may be divided. A pilot's
     /// never does: what the main scheduler gave it is the scheduler's to end.
     pub cgroups: bool,
@@ -401,6 +407,10 @@ impl Default for Agent {
             torchrun: vec!["torchrun".to_owned()],
             work_dir: PathBuf::from("lacuna-work"),
             pass_env: Vec::new(),
+            devices: ["/dev/nvidia*", "/dev/kfd", "/dev/dri/render*"]
+                .map(str::to_owned)
+                .to_vec(),
+            device_wait: Span::from_secs(10),
             cgroups: true,
         }
     }

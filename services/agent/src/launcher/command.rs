@@ -53,6 +53,10 @@ pub struct Settings {
     pub torchrun: Vec<String>,
     /// Names of the agent's environment that programs have, beside the usual ones.
     pub pass_env: Vec<String>,
+    /// Device files of which a program may leave none open; a `*` at the end stands for any.
+    pub devices: Vec<String>,
+    /// After a program's end its node is kept for so long at most while one is open.
+    pub device_wait: Span,
 }
 
 /// A program that lives.

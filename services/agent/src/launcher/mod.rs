@@ -1,6 +1,7 @@
 //! What trains: started, stopped, watched.
 
 mod command;
+mod devices;
 mod environment;
 mod files;
 mod orphans;

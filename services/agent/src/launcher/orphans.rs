@@ -50,7 +50,8 @@ fn is_below(file: &Path, work_dir: &Path, wanted: Option<&BTreeSet<String>>) -> 
     below.iter().count() == 3 && wanted.is_none_or(|wanted| wanted.contains(node.as_ref()))
 }
 
-fn processes() -> impl Iterator<Item = Pid> {
+/// All processes.
+pub(super) fn processes() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| {
         let number = entry.file_name().to_str()?.parse().ok()?;
@@ -58,7 +59,8 @@ fn processes() -> impl Iterator<Item = Pid> {
     })
 }
 
-fn progress_file(pid: Pid) -> Option<PathBuf> {
+/// The run that a process is of, by its environment as far as this user may read it.
+pub(super) fn progress_file(pid: Pid) -> Option<PathBuf> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let named = |one: &[u8]| {
         let value = one

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use lacuna_model::{Assignment, Launch, NodeId, Progress, RunId, Timestamp};
 use lacuna_runtime::ClusterClock;
+use nix::unistd::Pid;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
+use super::devices::Devices;
 use super::environment::{PROGRESS_FILE, command_line, environment, passed};
 use super::files::{Files, last_lines};
 use super::talk::{LastHeard, Said, Talk};
@@ -34,6 +36,8 @@ const REPORTS: Duration = Duration::from_millis(200);
 const RUNS: usize = 4;
 /// Longest wait for a file of the program: its file system may hang.
 const FILES: Duration = Duration::from_secs(2);
+/// While a device is open, processes are looked at this often.
+const DEVICES: Duration = Duration::from_millis(100);
 /// Longest wait until a guard has taken the program's environment.
 const HANDOVER: Duration = Duration::from_secs(5);
 
@@ -167,6 +171,7 @@ impl Run {
                 return self.ended(told, 127, reason);
             }
         };
+        let devices = child.id().and_then(|guard| self.devices(guard));
         let mut seen = Seen::new(Tail::new(self.files.progress.clone()));
         let mut pace = Pace::default();
         let mut poll = tokio::time::interval(self.settings.poll_every.to_std());
@@ -205,6 +210,7 @@ impl Run {
             }
         };
         let told = self.finish().await;
+        let held = self.devices_closed(devices).await;
         // What it had said before it ended. One that never spoke has nothing to say.
         let spoke = last.as_ref().is_some_and(|last| last.get().is_some());
         let end = Instant::now() + LAST_WORDS;
@@ -229,6 +235,11 @@ impl Run {
             format!("said nothing for {}", self.settings.hang_after)
         } else {
             words
+        };
+        let words = match held {
+            Some(held) if words.is_empty() => held,
+            Some(held) => format!("{words} ({held})"),
+            None => words,
         };
         self.ended(told, exit_code(status), words);
     }
@@ -257,6 +268,33 @@ impl Run {
     async fn finish(&self) -> bool {
         let ward = self.ward.clone();
         spawn_blocking(move || ward.finish()).await.unwrap_or(false)
+    }
+
+    /// What to look for when its guard has ended.
+    fn devices(&self, guard: u32) -> Option<Devices> {
+        let guard = Pid::from_raw(i32::try_from(guard).ok()?);
+        let mark = std::path::absolute(&self.files.progress).ok()?;
+        Devices::of(&self.settings.devices, &mark, guard)
+    }
+
+    /// Waits until no device is open any more, for `device_wait` at most. Says who has one open
+    /// then.
+    async fn devices_closed(&self, devices: Option<Devices>) -> Option<String> {
+        let devices = devices?;
+        let limit = Instant::now() + self.settings.device_wait.to_std();
+        loop {
+            let look = devices.clone();
+            let held = spawn_blocking(move || look.holders()).await.ok()?;
+            let first = held.first()?;
+            if Instant::now() >= limit {
+                let (pid, device) = (first.pid, first.device.display());
+                self.metrics.device_held();
+                tracing::error!(node = %self.node, trainer = %self.assignment.trainer, %pid,
+                    %device, processes = held.len(), "node given back with an open device");
+                return Some(format!("process {pid} keeps {device} open"));
+            }
+            tokio::time::sleep(DEVICES).await;
+        }
     }
 
     /// The last line that the program has printed; its files are cleared.
