@@ -88,11 +88,12 @@ string_id!(
     "1 to 16 of A-Z a-z 0-9 _ -"
 );
 string_id!(
-    /// A compute node, by the name that the main scheduler uses.
+    /// A compute node, by the name that the main scheduler uses. It stands on command lines (Slurm
+    /// takes a list with `/` for a file), in lists with commas and in columns.
     NodeId,
     "node",
     is_node,
-    "1 to 255 printable characters without white space"
+    "1 to 255 of A-Z a-z 0-9 _ - . and no - or . in front"
 );
 string_id!(
     /// A trainer, by the name that its owner gave it.
@@ -110,7 +111,11 @@ fn is_cluster(name: &str) -> bool {
 }
 
 fn is_node(name: &str) -> bool {
-    (1..=255).contains(&name.len()) && name.chars().all(|c| !c.is_whitespace() && !c.is_control())
+    (1..=255).contains(&name.len())
+        && !name.starts_with(['-', '.'])
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
 }
 
 fn is_trainer(name: &str) -> bool {
@@ -127,8 +132,24 @@ mod tests {
     #[test]
     fn names_are_checked_where_they_enter() {
         assert!(NodeId::new("a01n02.example.org").is_ok());
-        assert!(NodeId::new("two words").is_err());
-        assert!(NodeId::new("").is_err());
+        assert!(NodeId::new("n".repeat(255)).is_ok());
+        let long = "n".repeat(256);
+        for name in [
+            "",
+            "two words",
+            "/etc/passwd",
+            "a,b",
+            "a[1-9]",
+            "$x",
+            "-n",
+            ".",
+            "..",
+            "nœud",
+            "a\n",
+            &long,
+        ] {
+            assert!(NodeId::new(name).is_err(), "{name:?}");
+        }
         assert!(ClusterId::new("summit").is_ok());
         assert!(ClusterId::new("with.dot").is_err());
         assert!(ClusterId::new("seventeen-letters").is_err());

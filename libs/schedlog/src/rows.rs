@@ -124,7 +124,7 @@ pub(crate) fn node_id(place: &str, text: &[u8]) -> Result<NodeId, FieldError> {
         .ok()
         .and_then(|name| NodeId::new(name).ok())
         .ok_or_else(|| {
-            let expected = "a node name of 1 to 255 printable characters without white space";
+            let expected = "a node name of 1 to 255 of A-Z a-z 0-9 _ - . and no - or . in front";
             odd(place, expected, text)
         })
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use flate2::write::GzEncoder;
-use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
+use lacuna_model::{HoleRecord, PlannedStart, Timestamp};
 
 use crate::{HEADER, PLANNED_HEADER};
 
@@ -50,17 +50,6 @@ impl<W: Write> Sink<W> {
     }
 }
 
-/// Refuses a name that would be two columns.
-fn one_column(node: &NodeId, list: &str) -> io::Result<()> {
-    if !node.as_str().contains(',') {
-        return Ok(());
-    }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidInput,
-        format!("{list} cannot hold the node name {node:?}: it has a comma"),
-    ))
-}
-
 /// Writes a hole list that [`crate::HoleReader`] reads back. Call [`HoleWriter::finish`], or the
 /// end of a compressed list is missing.
 pub struct HoleWriter<W: Write>(Sink<W>);
@@ -77,10 +66,9 @@ impl<W: Write> HoleWriter<W> {
     /// Writes one hole.
     ///
     /// # Errors
-    /// What the stream says; also for a node name with a comma, which a hole list cannot hold.
+    /// What the stream says.
     pub fn write(&mut self, record: &HoleRecord) -> io::Result<()> {
         let node = &record.node;
-        one_column(node, "a hole list")?;
         let (from, until) = (Seconds(record.from), Seconds(record.until));
         let censored = u8::from(record.censored);
         self.0
@@ -112,10 +100,9 @@ impl<W: Write> PlannedWriter<W> {
     /// Writes one planned start.
     ///
     /// # Errors
-    /// What the stream says; also for a node name with a comma, which the list cannot hold.
+    /// What the stream says.
     pub fn write(&mut self, planned: &PlannedStart) -> io::Result<()> {
         let (at, node) = (Seconds(planned.at), &planned.node);
-        one_column(node, "a list of planned starts")?;
         match planned.start.map(Seconds) {
             Some(start) => self.0.line(format_args!("{at},{node},{start}\n")),
             None => self.0.line(format_args!("{at},{node},\n")),

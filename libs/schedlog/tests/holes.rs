@@ -85,8 +85,8 @@ fn errors_name_line_column_expectation_and_finding() {
         ),
         (
             format!("{HEAD}two words,10,20,0\n"),
-            "holes.csv: line 2, column 1 (node): expected a node name of 1 to 255 printable \
-             characters without white space, found \"two words\"",
+            "holes.csv: line 2, column 1 (node): expected a node name of 1 to 255 of A-Z \
+             a-z 0-9 _ - . and no - or . in front, found \"two words\"",
         ),
     ] {
         assert_eq!(complaint(&text), expected);

@@ -110,8 +110,8 @@ fn errors_name_line_column_expectation_and_finding() {
         ),
         (
             format!("{HEAD}10,two words,25\n"),
-            "line 2, column 2 (node): expected a node name of 1 to 255 printable characters \
-             without white space, found \"two words\"",
+            "line 2, column 2 (node): expected a node name of 1 to 255 of A-Z a-z 0-9 _ - . \
+             and no - or . in front, found \"two words\"",
         ),
         (
             format!("{HEAD}10,a,never\n"),

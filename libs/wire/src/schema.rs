@@ -3,9 +3,9 @@
 //!
 //! [`crate::external::read`] is held against the schemas by property tests: what a schema
 //! accepts is read, and what is read is accepted by the schema once it is in canonical form. The
-//! reader is more lenient in three things, so that senders who write nearly the right thing are
-//! understood: times in other forms of ISO 8601, node names outside ASCII, and CloudEvents
-//! without `id` or `source` (which cannot be told from their repetitions).
+//! reader is more lenient in two things, so that senders who write nearly the right thing are
+//! understood: times in other forms of ISO 8601, and CloudEvents without `id` or `source` (which
+//! cannot be told from their repetitions).
 
 mod render;
 

@@ -12,8 +12,8 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// Name of the schema of CloudEvents in structured mode.
 pub const CLOUD_EVENTS: &str = "cloudevents";
 
-/// Printable ASCII without blanks. The reader takes any printable characters.
-const NODE: &str = "^[!-~]{1,255}$";
+/// As [`lacuna_model::NodeId`].
+const NODE: &str = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,254}$";
 
 /// `1`, or `1.` and anything.
 const SPEC_VERSION: &str = r"^1(\..*)?$";

@@ -47,7 +47,7 @@ fn parse(text: &str) -> std::result::Result<Vec<Block>, String> {
         if line.is_empty() || line.starts_with('#') || (at == 0 && line == "nodes,from,until") {
             continue;
         }
-        // Names of nodes may hold commas, times do not.
+        // A list of nodes may hold commas, times do not.
         let mut parts = line.rsplitn(3, ',').map(str::trim);
         let (until, from, nodes) = (parts.next(), parts.next(), parts.next());
         let (Some(until), Some(from), Some(nodes)) = (until, from, nodes) else {
