@@ -38,7 +38,7 @@ pub enum Refusal {
         ahead: Span,
     },
     /// It names a node that the cluster does not have.
-    #[error("node {node} is not on the list of nodes")]
+    #[error("node {node} is not on the list of nodes (ingest.nodes_file, or the scheduler's own)")]
     UnknownNode {
         /// The node.
         node: NodeId,
@@ -70,6 +70,8 @@ impl Refusal {
 pub struct Ledger {
     pub(crate) keeper: PoolKeeper,
     nodes: UnknownNodes,
+    /// The nodes that a scheduler was seen to have, where external events may name no others.
+    sighted: Option<HashSet<NodeId>>,
     /// Ids of events with their sources, as a hash with a key of this process: an id may be as long
     /// as its sender likes.
     seen: HashSet<u64>,
@@ -92,6 +94,7 @@ impl Ledger {
         let mut ledger = Self {
             keeper: PoolKeeper::new(nodes.clone()),
             nodes,
+            sighted: None,
             seen: HashSet::new(),
             order: VecDeque::new(),
             key: RandomState::new(),
@@ -103,6 +106,18 @@ impl Ledger {
         };
         ledger.reset(seq, Timestamp::default());
         ledger
+    }
+
+    /// External events may name no nodes from now on but those of [`Ledger::sight`].
+    pub fn believe_only_sighted(&mut self) {
+        self.sighted = Some(HashSet::new());
+    }
+
+    /// A scheduler was seen to have these nodes.
+    pub(crate) fn sight<'a>(&mut self, nodes: impl Iterator<Item = &'a NodeId>) {
+        if let Some(sighted) = &mut self.sighted {
+            sighted.extend(nodes.cloned());
+        }
     }
 
     /// Forgets all nodes; numbers go on after `seq`.
@@ -295,7 +310,8 @@ impl Ledger {
     }
 
     fn known(&self, node: &NodeId) -> Result<(), Refusal> {
-        if self.keeper.knows(node) {
+        let sighted = self.sighted.as_ref();
+        if self.keeper.knows(node) && sighted.is_none_or(|sighted| sighted.contains(node)) {
             Ok(())
         } else {
             Err(Refusal::UnknownNode { node: node.clone() })

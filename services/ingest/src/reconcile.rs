@@ -16,6 +16,7 @@ impl Ledger {
         promises: &[Promise],
         at: Timestamp,
     ) -> Vec<NodeEvent> {
+        self.sight(nodes.iter().map(|(node, _)| node));
         let mut events = Vec::new();
         for (node, standing) in nodes {
             if let Some(kind) = self.change_to(node, standing, at) {

@@ -8,6 +8,7 @@ use lacuna_runtime::{
     Bus, BusError, Context, Delivery, HealthCheck, NoArgs, Running, ServiceError, Start, Stopwatch,
     Subscription, Superseded, WorkQueue, clock,
 };
+use lacuna_timeline::UnknownNodes;
 use lacuna_wire::msg::{Clock, Pace, Settled};
 use lacuna_wire::{address, external};
 use tokio::sync::mpsc;
@@ -52,7 +53,15 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
         read?
     };
     let listed = nodes.clone();
-    let empty = Ledger::new(0, nodes, settings.dedup_window, settings.max_ahead);
+    let any_node = settings.any_node || !ctx.bus.proven() || listed != UnknownNodes::Accept;
+    let mut empty = Ledger::new(0, nodes, settings.dedup_window, settings.max_ahead);
+    if !any_node {
+        tracing::info!(
+            "external events may name no nodes but those that the scheduler's adapter has seen: the \
+             cluster is secured, and there is no ingest.nodes_file (ingest.any_node = true admits all)"
+        );
+        empty.believe_only_sighted();
+    }
     let Some(begun) = take_over(&ctx, &empty, recorded.as_ref(), &metrics).await? else {
         return Ok(());
     };

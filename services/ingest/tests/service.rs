@@ -32,7 +32,9 @@ fn cluster() -> ClusterId {
     ClusterId::new("c").unwrap()
 }
 
-async fn start(nats: &TestNats, config: Config) -> (CancellationToken, Running) {
+async fn start(nats: &TestNats, mut config: Config) -> (CancellationToken, Running) {
+    // Some tests say what is to come, so that no snapshot makes it late.
+    config.ingest.max_ahead = Span::from_secs(300);
     let bus = connect(nats, &cluster(), "ingest").await;
     let shutdown = CancellationToken::new();
     let ctx = Context {

@@ -209,8 +209,11 @@ pub struct Ingest {
     #[serde(with = "text::span")]
     pub max_ahead: Span,
     /// All nodes of the cluster, one name a line; events of others are then refused. Without
-    /// it, every name is a node.
+    /// it, every name is a node, but for external events where keys are in use.
     pub nodes_file: Option<PathBuf>,
+    /// Whether external events may name any node where keys are in use and there is no
+    /// `nodes_file`. Else only those that the adapter of the scheduler has seen.
+    pub any_node: bool,
     /// A recorded machine to play.
     pub recording: Option<Recording>,
     /// A living Slurm.
@@ -226,8 +229,9 @@ impl Default for Ingest {
         Self {
             snapshot_every: Span::from_secs(5),
             dedup_window: 65_536,
-            max_ahead: Span::from_secs(300),
+            max_ahead: Span::from_secs(5),
             nodes_file: None,
+            any_node: false,
             recording: None,
             slurm: None,
             pbs: None,

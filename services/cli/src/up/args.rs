@@ -102,6 +102,8 @@ impl UpArgs {
                 end: None,
             });
         }
+        // One machine's own family: there is no list that names could be on.
+        config.ingest.any_node |= self.secure;
         config.check().map_err(|e| {
             crate::error::CliError::new("L0003", crate::error::Exit::Config, e.to_string())
         })?;

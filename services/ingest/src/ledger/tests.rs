@@ -197,3 +197,19 @@ fn a_recalled_ledger_goes_on_where_the_other_was() {
     );
     assert_eq!(take(&mut second, &said("3", "busy", "b", 30)), Ok(vec![3]));
 }
+
+#[test]
+fn where_keys_are_in_use_a_name_is_a_node_when_its_scheduler_has_it() {
+    let mut l = ledger();
+    l.believe_only_sighted();
+    assert_eq!(
+        take(&mut l, &said("1", "idle", "a", 10)),
+        Err("unknown_node")
+    );
+    l.sight([node("a")].iter());
+    assert_eq!(take(&mut l, &said("2", "idle", "a", 10)), Ok(vec![1]));
+    assert_eq!(
+        take(&mut l, &said("3", "idle", "b", 10)),
+        Err("unknown_node")
+    );
+}
