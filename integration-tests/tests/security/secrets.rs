@@ -142,7 +142,7 @@ async fn a_password_is_sent_and_never_logged() {
     std::fs::write(
         &conf,
         format!(
-            "listen: \"127.0.0.1:{port}\"\njetstream {{ store_dir: {:?} }}\n\
+            "listen: \"127.0.0.1:{port}\"\nmax_payload: 8MB\njetstream {{ store_dir: {:?} }}\n\
              authorization {{ user: lacuna, password: \"{PASSWORD}\" }}\n",
             dir.path().join("jetstream")
         ),

@@ -294,7 +294,7 @@ pub struct StreamDef {
     pub subjects: Vec<String>,
     /// Messages older than this go; zero means no limit.
     pub max_age: Span,
-    /// The oldest messages go beyond this many bytes.
+    /// The oldest messages go beyond this many bytes; a work queue refuses newer ones instead.
     pub max_bytes: i64,
     /// How many messages are kept for each subject; -1 means no limit.
     pub max_per_subject: i64,
@@ -362,7 +362,8 @@ pub fn observed_bucket(cluster: &ClusterId) -> BucketDef<ObservedHour> {
     BucketDef::new(stream_name(cluster, "observed"), 16 << 20)
 }
 
-/// All streams but those behind buckets. Each has a limit of size, and the oldest messages go first.
+/// All streams but those behind buckets. Each has a limit of size, and the oldest messages go first;
+/// a work queue refuses new ones.
 /// States, plans, commands, controls, ended trainers and leaders have none of age: of each subject
 /// only the newest message is kept, and it holds until there is a newer one, however old it is. Buckets have none
 /// either, and refuse what no longer fits rather than lose what they hold.

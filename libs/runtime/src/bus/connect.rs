@@ -22,6 +22,13 @@ use crate::metrics;
 
 /// Unacknowledged writes in flight before a writer waits.
 const ACKS_IN_FLIGHT: usize = 4096;
+/// Messages of one subscription that wait for their receiver; more are dropped and counted. Every
+/// agent of ten thousand nodes may speak at the same moment.
+const WAITING: usize = 16_384;
+/// Largest message, in bytes: a plan with its report, a pool or a snapshot of many nodes.
+const LARGEST: usize = 8 << 20;
+/// Who says what may be so large.
+const SAY_MUCH: [&str; 4] = ["ingest", "forecast", "planner", "control"];
 
 impl Bus {
     /// Connects, waiting for the server up to the limit of the settings, and puts all streams
@@ -95,10 +102,18 @@ impl Bus {
                 let ms = u64::try_from(attempt)
                     .unwrap_or(u64::MAX)
                     .saturating_mul(50);
-                Duration::from_millis(ms.min(1000))
+                jittered(ms.min(1000))
             })
+            .subscription_capacity(WAITING)
             .event_callback(on_event);
         let client = first_connection(settings, options).await?;
+        let info = client.server_info();
+        if SAY_MUCH.contains(&service) && info.max_payload < LARGEST {
+            return Err(BusError::SmallPayload {
+                url: settings.url.clone(),
+                bytes: info.max_payload,
+            });
+        }
         // A server that asks for no keys lets anybody speak in any name.
         let access = identity
             .as_ref()
@@ -126,6 +141,7 @@ impl Bus {
             limit,
             retained: tokio::sync::Mutex::default(),
             denials,
+            graves: std::sync::Mutex::default(),
             access,
             gate: super::gate::Gate::default(),
             seal,
@@ -252,8 +268,15 @@ async fn first_connection(
             let limit: Span = settings.connect_limit;
             tracing::warn!(url, reason, %limit, "no nats-server answers yet, waiting");
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(jittered(200)).await;
     }
+}
+
+/// Half to one and a half of these milliseconds, so that thousands who lost the same server do
+/// not come back at the same moment.
+fn jittered(ms: u64) -> Duration {
+    let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
+    Duration::from_millis(ms / 2 + ms * (random % 1000) / 1000)
 }
 
 /// How rustls words it that the server's certificate is not good.

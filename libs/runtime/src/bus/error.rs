@@ -72,6 +72,17 @@ pub enum BusError {
         /// Where.
         url: String,
     },
+    /// The server takes only short messages.
+    #[error(
+        "nats-server at {url} takes messages of {bytes} bytes at most: set `max_payload: 8MB` in its \
+         configuration (`lacuna config nats-server` prints one)"
+    )]
+    SmallPayload {
+        /// Where.
+        url: String,
+        /// How long a message may be.
+        bytes: usize,
+    },
     /// Somebody else wrote first: the expected revision is no longer the newest.
     #[error("{subject}: another write came first")]
     Conflict {

@@ -7,6 +7,7 @@ mod denied;
 mod error;
 mod follow;
 mod gate;
+mod graves;
 mod look;
 mod queue;
 mod seal;
@@ -15,8 +16,8 @@ mod streams;
 mod subscription;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lacuna_model::{ClusterId, Timestamp};
@@ -26,7 +27,7 @@ use lacuna_wire::{DecodeError, Envelope, Message, address, codec, token};
 use prometheus::IntCounter;
 use tokio::sync::watch;
 
-use crate::clock;
+use crate::clock::{self, Stopwatch};
 
 pub use bucket::{Bucket, Entry};
 pub use connect::declare_metrics;
@@ -75,6 +76,7 @@ struct Inner {
     limit: Duration,
     metrics: BusMetrics,
     denials: denied::Denials,
+    graves: Mutex<graves::Graves>,
     /// What the server lets this user do, if it knows users by keys.
     access: Option<Access>,
     gate: gate::Gate,
@@ -201,10 +203,25 @@ impl Bus {
         format!("{}-{number}", self.0.instance)
     }
 
-    /// Keeps what could not be understood, for the operator, and counts it. Returns at once.
+    /// Keeps what could not be understood, for the operator, and counts it. Returns at once. Of a
+    /// flood only the first are kept and logged.
     pub fn bury(&self, subject: &str, reason: &str, payload: &[u8]) {
         self.0.metrics.dead_letters.inc();
-        tracing::warn!(subject, reason, "message refused");
+        let mut graves = self.0.graves.lock().unwrap_or_else(PoisonError::into_inner);
+        let burial = graves.one(subject, Stopwatch::start().instant());
+        drop(graves);
+        match burial {
+            graves::Burial::Kept => tracing::warn!(subject, reason, "message refused"),
+            graves::Burial::FirstUnkept => {
+                tracing::warn!(
+                    subject,
+                    reason,
+                    "messages refused too often to keep and log each"
+                );
+                return;
+            }
+            graves::Burial::Unkept => return,
+        }
         let kept = payload.get(..DEAD_LETTER_BYTES).unwrap_or(payload);
         let letter = DeadLetter {
             subject: subject.to_owned(),

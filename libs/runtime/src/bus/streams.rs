@@ -136,6 +136,7 @@ fn same(present: &Config, wanted: &Config) -> bool {
         && present.max_messages_per_subject == wanted.max_messages_per_subject
         && present.retention == wanted.retention
         && present.allow_message_ttl == wanted.allow_message_ttl
+        && present.discard == wanted.discard
         && present.persist_mode.unwrap_or_default() == wanted.persist_mode.unwrap_or_default()
 }
 
@@ -156,7 +157,11 @@ fn stream(def: &StreamDef) -> Config {
             Durability::Buffered => Some(PersistenceMode::Async),
         },
         storage: StorageType::File,
-        discard: DiscardPolicy::Old,
+        // Who publishes work sees the refusal; to lose the oldest would be to lose others' events.
+        discard: match def.retention {
+            Retention::Limits => DiscardPolicy::Old,
+            Retention::WorkQueue => DiscardPolicy::New,
+        },
         allow_direct: true,
         num_replicas: 1,
         ..Config::default()
