@@ -17,6 +17,24 @@ pub(crate) const FILE: &str = "lacuna-accounts.conf";
 /// How many answers a service may give to one request, and how long it may take for them.
 const ANSWERS: &str = "{ max: 1, expires: \"1m\" }";
 
+/// What the streams of one cluster may have: what they reserve, and a fourth of the server's 8 GB.
+/// Consumers are counted for each stream.
+const STREAMS: &str = "    jetstream { max_file: 2GB, max_streams: 64, max_consumers: 1024 }\n";
+
+/// What an account may have of the server: connections together, and subscriptions and the length
+/// of a message for each of them. Enough for ten thousand nodes, and for their hooks all at once;
+/// less together than the server's 65,536 connections.
+const fn limits(account: Account) -> &'static str {
+    match account {
+        Account::Services => "max_conn: 512, max_subs: 4096",
+        // The longest that people say is a list of trainers.
+        Account::People => "max_conn: 2048, max_subs: 1024, max_payload: 1MB",
+        Account::Agents => "max_conn: 32768, max_subs: 1024, max_payload: 1MB",
+        // A snapshot of all nodes.
+        Account::Events => "max_conn: 16384, max_subs: 64",
+    }
+}
+
 /// The accounts of all clusters. Those of one cluster see nothing of each other but what is handed
 /// over, and those of two clusters nothing at all.
 pub(crate) fn text(book: &Book) -> String {
@@ -30,11 +48,10 @@ pub(crate) fn text(book: &Book) -> String {
         for account in Account::ALL {
             let _ = writeln!(out, "  \"{}\" {{", account.name(cluster));
             match account {
-                Account::Services => out.push_str("    jetstream: enabled\n"),
-                // The longest that people say is a list of trainers.
-                Account::People => out.push_str("    limits { max_payload: 1MB }\n"),
-                Account::Agents | Account::Events => {}
+                Account::Services => out.push_str(STREAMS),
+                Account::People | Account::Agents | Account::Events => {}
             }
+            let _ = writeln!(out, "    limits {{ {} }}", limits(account));
             exports(&mut out, cluster, &handed, account);
             imports(&mut out, cluster, &handed, account);
             users(&mut out, book, cluster, |user| {
