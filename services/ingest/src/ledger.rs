@@ -140,6 +140,7 @@ impl Ledger {
             self.restored = Some(event.at);
         }
         self.learn_planned(&event.kind);
+        self.sight_told(&event.kind);
         self.keeper.step(event);
     }
 
@@ -147,6 +148,7 @@ impl Ledger {
     /// which nodes are idle, not when the others were taken, and no planned start.
     pub fn recall_past(&mut self, event: &NodeEvent) {
         self.learn_planned(&event.kind);
+        self.sight_told(&event.kind);
         if let EventKind::NodeIdle { node }
         | EventKind::NodeBusy { node }
         | EventKind::NodeDown { node, .. }
@@ -154,6 +156,19 @@ impl Ledger {
         {
             let newest = self.past.entry(node.clone()).or_insert(event.at);
             *newest = event.at.max(*newest);
+        }
+    }
+
+    /// What was published named nodes that there are: an event of one is not refused after a restart
+    /// because its scheduler was not yet asked.
+    fn sight_told(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::Snapshot { idle } => self.sight(idle.iter().map(|hole| &hole.node)),
+            EventKind::NodeIdle { node }
+            | EventKind::NodeBusy { node }
+            | EventKind::NodeDown { node, .. }
+            | EventKind::NodeWanted { node, .. } => self.sight(std::iter::once(node)),
+            _ => {}
         }
     }
 

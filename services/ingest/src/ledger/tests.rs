@@ -212,4 +212,9 @@ fn where_keys_are_in_use_a_name_is_a_node_when_its_scheduler_has_it() {
         take(&mut l, &said("3", "idle", "b", 10)),
         Err("unknown_node")
     );
+    // After a restart what was published is known.
+    let mut second = ledger();
+    second.believe_only_sighted();
+    second.recall(&l.snapshot(Timestamp::from_unix(12)));
+    assert!(take(&mut second, &said("4", "busy", "a", 20)).is_ok());
 }
