@@ -365,9 +365,11 @@ impl<M: Message + Send + 'static> Follower<M> {
             self.place = Place::Written(written);
         }
         let subject = message.subject.to_string();
-        let opened = self
-            .bus
-            .open::<M>(&subject, message.headers.as_ref(), &message.payload);
+        let headers = message.headers.as_ref();
+        if headers.is_some_and(|h| h.get(DELETED).is_some()) {
+            return Some(());
+        }
+        let opened = self.bus.open::<M>(&subject, headers, &message.payload);
         let Some((envelope, decoded)) = opened else {
             return Some(());
         };
