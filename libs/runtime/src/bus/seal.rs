@@ -27,7 +27,7 @@ pub(super) enum Seal {
     #[default]
     None,
     /// With this key.
-    Signs(KeyPair),
+    Signs(Box<KeyPair>),
     /// By one of these.
     Asks(Vec<KeyPair>),
 }
@@ -42,7 +42,7 @@ impl Seal {
             return Ok(Self::None);
         };
         Ok(match identity.holder.role {
-            Role::Control => Self::Signs(KeyPair::from_seed(identity.seed.reveal())?),
+            Role::Control => Self::Signs(Box::new(KeyPair::from_seed(identity.seed.reveal())?)),
             Role::Agent => {
                 let keys = identity.control.iter();
                 let keys = keys.map(|key| KeyPair::from_public_key(key));
@@ -174,7 +174,8 @@ mod tests {
             leases: Vec::new(),
         };
         let payload = codec::encode(&renewal).unwrap();
-        let seal = Seal::Signs(KeyPair::from_seed(&control.seed().unwrap()).unwrap());
+        let own = KeyPair::from_seed(&control.seed().unwrap()).unwrap();
+        let seal = Seal::Signs(Box::new(own));
         let mut signed = headers(&envelope());
         seal.sign::<Renewal>("s.1", &payload, &mut signed).unwrap();
         assert!(!refuses(&[&control], "s.1", &signed, &payload));
