@@ -206,9 +206,10 @@ in their header (MaxNodes of the Standard Workload Format); else say it with
         title: "only operators may do this",
         text: "\
 Controls (pause, resume, drain, undrain, limits) and `lacuna pilots` are for those
-whom control.access.operators names in the configuration of lacuna-control. Who
-asks is proven by the key with which they connect to NATS. The refusal stands in
-the audit log: lacuna audit --refused.
+whom control.access.operators names in the configuration of lacuna-control, and so
+are priorities of trainers above control.access.max_priority. Who asks is proven by
+the key with which they connect to NATS. The refusal stands in the audit log:
+lacuna audit --refused.
 
 What to do:
   - connect with an operator's key, or

@@ -43,6 +43,7 @@ pub(crate) fn asker(subject: &str) -> String {
 pub(crate) struct Access {
     enforce: bool,
     operators: BTreeSet<String>,
+    max_priority: i32,
 }
 
 impl Access {
@@ -51,6 +52,7 @@ impl Access {
         let access = Self {
             enforce: config.enforce.unwrap_or(proven),
             operators: config.operators.iter().cloned().collect(),
+            max_priority: config.max_priority,
         };
         if access.has_no_operator() {
             tracing::warn!(
@@ -105,12 +107,22 @@ impl Access {
         })
     }
 
-    /// Who submits owns, and only operators submit for others.
+    /// Who submits owns; only operators submit for others, or with a higher priority than is set.
     pub(crate) fn submission(&self, user: &str, specs: &mut [TrainerSpec]) -> Result<(), Denied> {
         if !self.enforce {
             return Ok(());
         }
         for spec in specs {
+            if spec.priority > self.max_priority && !self.is_operator(user) {
+                return Err(Denied {
+                    code: "L0020",
+                    reason: format!(
+                        "trainer {} has priority {}, and {user} is no operator: at most {} is for \
+                         everybody (control.access.max_priority)",
+                        spec.id, spec.priority, self.max_priority
+                    ),
+                });
+            }
             match &spec.owner {
                 None => spec.owner = Some(user.to_owned()),
                 Some(owner) if owner == user || self.is_operator(user) => {}
@@ -209,6 +221,16 @@ mod tests {
         let mut specs = [spec(None), spec(Some("ann"))];
         access.submission("ann", &mut specs).unwrap();
         assert!(specs.iter().all(|s| s.owner.as_deref() == Some("ann")));
+        let mut urgent = [spec(None)];
+        urgent[0].priority = 1;
+        let error = access.submission("ann", &mut urgent).unwrap_err();
+        assert_eq!(error.code, "L0020");
+        assert!(error.reason.contains("max_priority"), "{error:?}");
+        urgent[0].priority = -9;
+        access.submission("ann", &mut urgent).unwrap();
+        urgent[0].owner = None;
+        urgent[0].priority = 99;
+        access.submission("op", &mut urgent).unwrap();
         let mut of_bob = [spec(Some("bob"))];
         let error = access.submission("ann", &mut of_bob).unwrap_err();
         assert_eq!(error.code, "L0021");

@@ -50,6 +50,9 @@ pub struct Access {
     pub enforce: Option<bool>,
     /// How fast each user may ask, operators too.
     pub rate: Rate,
+    /// The highest priority of a trainer that who is no operator submits. The queue of all users
+    /// goes by it, so by default nobody may raise it above 0.
+    pub max_priority: i32,
     /// How much everybody may have for whom `users` says nothing.
     pub quota: Quota,
     /// How much certain users may have, in place of `quota`.
@@ -63,6 +66,7 @@ impl Default for Access {
             operators: vec!["operator".to_owned()],
             enforce: None,
             rate: Rate::default(),
+            max_priority: 0,
             quota: Quota::default(),
             users: BTreeMap::new(),
         }
