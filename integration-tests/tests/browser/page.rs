@@ -269,6 +269,7 @@ fn plan(moment: &Moment, as_of: i64, names: &[&str], trainers: &[TrainerRecord])
                         cost: 700.0,
                     },
                     basis: None,
+                    share: None,
                 })
                 .collect(),
             holes: few.iter().map(hole).collect(),

@@ -38,8 +38,8 @@ pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate};
 pub use observed::ObservedHour;
 pub use past::{Past, PastKind};
 pub use plan::{
-    Allocation, Generation, HoleVerdict, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve,
-    TrainerVerdict, Verdict,
+    Allocation, Generation, HoleVerdict, NodeChoice, Outcome, OwnerShare, Plan, PlanReport, Policy,
+    Solve, TrainerVerdict, Verdict,
 };
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};

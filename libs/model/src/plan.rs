@@ -182,6 +182,21 @@ pub struct TrainerVerdict {
     /// How its rate at that count is known, if it is measured while it trains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<Box<Basis>>,
+    /// The share of its owner, if nodes are shared out over several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<Box<OwnerShare>>,
+}
+
+/// What one of several owners has in a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerShare {
+    /// Who; nothing for all trainers without an owner together.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// Its max-min share of the nodes: what it may keep whatever others want.
+    pub nodes: u32,
+    /// How many nodes its trainers have.
+    pub used: u32,
 }
 
 /// What was decided for one hole.

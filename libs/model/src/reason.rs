@@ -132,7 +132,8 @@ pub struct ForecastReport {
     pub hysteresis: f64,
     /// Over so many equally likely futures.
     pub scenarios: u32,
-    /// What a free node-second is taken to be worth, objective units.
+    /// What a free node-second is taken to be worth, objective units; of several owners, to the
+    /// one to whom it is worth most.
     pub salvage: f64,
     /// Where the order of the holes comes from.
     pub order: OrderSource,

@@ -11,14 +11,15 @@
 //! | [`Policy::MilpPatterns`] | the same, improved by a mixed-integer program ([`crate::patterns`]) |
 //! | [`Policy::Dp`], [`Policy::Milp`], [`Policy::EqualShare`] | sizes first, then nodes by [`choose`] |
 //!
-//! Max-min fairness between users is no sum that forecasts could weigh: with [`Situation::users`]
-//! sizes come from [`fair`], whatever the policy (but for equal share).
+//! With [`Situation::users`] of whom several have candidates, nodes are first shared out fairly over
+//! them ([`fair`]), and the policy decides within the share of each.
 //!
 //! **The same situation gives the same decision**, whatever was decided before, on every machine:
 //! random choices are seeded by the slots themselves, and solves end by their work. The
 //! mixed-integer programs ([`Policy::Milp`], [`Policy::MilpPatterns`]) have an emergency stop by
 //! the clock besides: a solve that it ends may differ, and says so ([`Solve::stopped_by_clock`]).
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use rand::SeedableRng;
@@ -28,6 +29,7 @@ use lacuna_model::{Doubt, NodeChoice, Outcome, Policy, Pool, Solve, Span};
 
 use crate::choose::Slot;
 use crate::counts::{self, MilpOptions};
+use crate::fair::Claim;
 use crate::foresight::{self, Foreseen};
 use crate::{Item, Problem, Sizes, choose, dp, equal_share, fair};
 
@@ -92,8 +94,8 @@ impl Candidate {
 pub struct Users {
     /// The user of each trainer.
     pub of: Vec<u32>,
-    /// The share of each user, by its number.
-    pub shares: Vec<f64>,
+    /// The part of each user beside that of others, by its number; 1 where it is missing.
+    pub parts: Vec<f64>,
 }
 
 /// What is known of when the slots leave.
@@ -127,6 +129,18 @@ pub struct Situation<'a> {
     pub doubt: Option<Doubt>,
 }
 
+/// The share of one of several users in a decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// The candidates of the user, in order.
+    pub candidates: Vec<u32>,
+    /// Its max-min share, nodes ([`fair::max_min`]).
+    pub fair: u32,
+    /// What its candidates were decided on, nodes: less where it cannot use its share, more where
+    /// others cannot use theirs.
+    pub nodes: u32,
+}
+
 /// What was decided.
 #[derive(Debug, Clone)]
 pub struct Decision {
@@ -140,6 +154,8 @@ pub struct Decision {
     pub foreseen: Option<Box<Foreseen>>,
     /// Why every candidate keeps what it has, if that was decided for it.
     pub doubt: Option<Doubt>,
+    /// The shares of the users, if nodes were shared out over several.
+    pub shares: Vec<Share>,
 }
 
 /// Decides.
@@ -177,13 +193,12 @@ impl Decider {
     /// Whether a situation is decided by forecasts.
     #[must_use]
     pub fn by_forecasts(&self, situation: &Situation<'_>) -> bool {
-        let tells = situation
+        situation
             .foretold
             .is_some_and(|f| match self.settings.policy {
                 Policy::Auto => f.pool.joint.is_some(),
                 policy => policy.forecasts(),
-            });
-        tells && situation.users.is_none()
+            })
     }
 
     /// Decides. `stopwatch` gives seconds since any fixed moment; a solve that runs into its
@@ -211,14 +226,59 @@ impl Decider {
     /// Sizes first, then nodes.
     fn decide_sizes(&mut self, situation: &Situation<'_>) -> Decision {
         self.pose(situation);
-        let (sizes, solve) = self.solve(situation.users);
+        let problem = std::mem::take(&mut self.problem);
+        let owners = situation.owners();
+        let (sizes, solve, shares) = if owners.is_empty() {
+            let (sizes, solve) = self.solve(&problem);
+            (sizes, solve, Vec::new())
+        } else {
+            self.solve_by_owner(&problem, owners)
+        };
+        self.problem = problem;
         Decision {
             owners: self.place(situation.slots, &sizes.counts),
             sizes,
             solve,
             foreseen: None,
             doubt: None,
+            shares,
         }
+    }
+
+    /// Sizes within the shares of several owners. All nodes are chosen together afterwards.
+    fn solve_by_owner(
+        &mut self,
+        problem: &Problem,
+        owners: Vec<(f64, Vec<u32>)>,
+    ) -> (Sizes, Solve, Vec<Share>) {
+        let (nodes, limit) = (problem.nodes, problem.max_change);
+        let items = |list: &[u32]| problem.part(list, 0).trainers;
+        let mut claims: Vec<Claim> = owners
+            .iter()
+            .map(|(part, list)| Claim::new(nodes, *part, items(list).iter(), 0, limit))
+            .collect();
+        let fair = fair::max_min(nodes, &claims);
+        let mut counts = vec![0; problem.trainers.len()];
+        let mut solves: Vec<Option<Solve>> = vec![None; owners.len()];
+        let given = fair::settle(nodes, &mut claims, |given, again| {
+            let asked = owners.iter().zip(given).zip(again).zip(&mut solves);
+            for ((((_, list), &nodes), _), found) in asked.filter(|((_, again), _)| **again) {
+                let (sizes, solve) = self.solve(&problem.part(list, nodes));
+                for (&j, n) in list.iter().zip(sizes.counts) {
+                    if let Some(count) = counts.get_mut(j as usize) {
+                        *count = n;
+                    }
+                }
+                *found = Some(solve);
+            }
+            let count = |&j: &u32| counts.get(j as usize).copied().unwrap_or(0);
+            let used = owners.iter().map(|(_, list)| list.iter().map(count).sum());
+            Ok::<_, Infallible>(used.collect())
+        });
+        let Ok(given) = given;
+        let sizes = problem.sizes(counts);
+        let solve = together(solves.into_iter().flatten(), sizes.objective);
+        (sizes, solve, shares(owners, fair, given))
     }
 
     /// Poses the problem over sizes of a situation.
@@ -239,8 +299,7 @@ impl Decider {
         choose::assign(self.settings.node_choice, slots, counts, seeded)
     }
 
-    fn solve(&mut self, users: Option<&Users>) -> (Sizes, Solve) {
-        let problem = &self.problem;
+    fn solve(&mut self, problem: &Problem) -> (Sizes, Solve) {
         let solved = |sizes: &Sizes, solver: &str| Solve {
             outcome: Outcome::Optimal,
             objective: sizes.objective,
@@ -248,8 +307,8 @@ impl Decider {
             shortcut: None,
             stopped_by_clock: false,
         };
-        match (self.settings.policy, users) {
-            (Policy::EqualShare, _) => {
+        match self.settings.policy {
+            Policy::EqualShare => {
                 let sizes = equal_share::solve(problem);
                 let best = self.solver.solve(problem).objective;
                 let gap = (best - sizes.objective) / sizes.objective.abs();
@@ -259,13 +318,8 @@ impl Decider {
                 }
                 (sizes, solve)
             }
-            (_, Some(users)) => {
-                let sizes = fair::solve(problem, &users.of, &users.shares);
-                let solve = solved(&sizes, "fair");
-                (sizes, solve)
-            }
-            (Policy::Milp, None) => counts::solve(problem, &self.settings.milp),
-            (Policy::Auto | Policy::Dp | Policy::Forecast | Policy::MilpPatterns, None) => {
+            Policy::Milp => counts::solve(problem, &self.settings.milp),
+            Policy::Auto | Policy::Dp | Policy::Forecast | Policy::MilpPatterns => {
                 let sizes = self.solver.solve(problem);
                 let mut solve = solved(&sizes, "dp");
                 solve.shortcut = match self.solver.proof() {
@@ -277,6 +331,64 @@ impl Decider {
             }
         }
     }
+}
+
+impl Situation<'_> {
+    /// The candidates of each owner, and its part, if nodes are shared out over several.
+    pub(crate) fn owners(&self) -> Vec<(f64, Vec<u32>)> {
+        let Some(users) = self.users else {
+            return Vec::new();
+        };
+        let owners = fair::owners(self.candidates.len(), &users.of, &users.parts);
+        if owners.len() > 1 { owners } else { Vec::new() }
+    }
+}
+
+/// The shares of a decision.
+pub(crate) fn shares(owners: Vec<(f64, Vec<u32>)>, fair: Vec<u32>, given: Vec<u32>) -> Vec<Share> {
+    let owners = owners.into_iter().zip(fair.into_iter().zip(given));
+    owners
+        .map(|((_, candidates), (fair, nodes))| Share {
+            candidates,
+            fair,
+            nodes,
+        })
+        .collect()
+}
+
+/// What the solves of several owners did: all of them, and no better than the worst.
+pub(crate) fn together(solves: impl Iterator<Item = Solve>, objective: f64) -> Solve {
+    let badness = |outcome: &Outcome| match outcome {
+        Outcome::Optimal => (0, 0.0),
+        Outcome::Feasible { gap } => (1, *gap),
+        Outcome::Found => (2, 0.0),
+        Outcome::NoIncumbent => (3, 0.0),
+        Outcome::Infeasible => (4, 0.0),
+        Outcome::Failed => (5, 0.0),
+    };
+    let mut whole = Solve {
+        outcome: Outcome::Optimal,
+        objective,
+        solver: String::new(),
+        shortcut: None,
+        stopped_by_clock: false,
+    };
+    for (at, solve) in solves.enumerate() {
+        let (new, old) = (badness(&solve.outcome), badness(&whole.outcome));
+        if new.0 > old.0 || (new.0 == old.0 && new.1 > old.1) {
+            whole.outcome = solve.outcome;
+        }
+        whole.stopped_by_clock |= solve.stopped_by_clock;
+        if at == 0 {
+            (whole.solver, whole.shortcut) = (solve.solver, solve.shortcut);
+        } else {
+            whole.shortcut = whole
+                .shortcut
+                .filter(|name| Some(name) == solve.shortcut.as_ref());
+        }
+    }
+    whole.solver.push_str(" within owners' shares");
+    whole
 }
 
 /// A seed that follows from the slots alone: since when each is idle, in any order.

@@ -3,7 +3,9 @@
 mod basis;
 mod forecast;
 
-use lacuna_model::{HoleVerdict, NodeId, Outcome, Plan, Solve, TrainerId, TrainerVerdict, Verdict};
+use lacuna_model::{
+    HoleVerdict, NodeId, Outcome, OwnerShare, Plan, Solve, TrainerId, TrainerVerdict, Verdict,
+};
 
 pub use basis::{known, measured};
 
@@ -113,13 +115,29 @@ fn movement(verdict: &TrainerVerdict) -> String {
     }
 }
 
-/// A trainer's verdict, and how sure the planner is of its rate.
+/// A trainer's verdict, its owner's share, and how sure the planner is of its rate.
 fn with_basis(plan: &Plan, v: &TrainerVerdict) -> String {
-    let verdict = of_trainer(plan, v);
+    let mut verdict = of_trainer(plan, v);
+    if let Some(share) = &v.share {
+        verdict.push_str(&of_share(share));
+    }
     match &v.basis {
         Some(basis) => format!("{verdict}; {}", known(basis, v.after, plan.as_of)),
         None => verdict,
     }
+}
+
+/// What the owner of a trainer has, of what is its fair share.
+fn of_share(share: &OwnerShare) -> String {
+    let who = match &share.owner {
+        Some(owner) => format!("its owner {owner} has"),
+        None => "trainers without an owner have".to_owned(),
+    };
+    format!(
+        "; {who} {}, and a fair share of {}",
+        nodes(share.used),
+        share.nodes
+    )
 }
 
 fn of_trainer(plan: &Plan, v: &TrainerVerdict) -> String {
@@ -143,6 +161,11 @@ fn of_trainer(plan: &Plan, v: &TrainerVerdict) -> String {
                 units(*cost)
             )
         }
+        Verdict::Shrink { loss, cost } if v.share.is_some() => format!(
+            "{id}: {movement}: gives up {} and costs {}, for other trainers or owners",
+            units(*loss),
+            units(*cost)
+        ),
         Verdict::Shrink { loss, cost } => format!(
             "{id}: {movement}: others gain more than the {} that it gives up and the {} that \
              the change costs",
@@ -163,10 +186,14 @@ fn of_trainer(plan: &Plan, v: &TrainerVerdict) -> String {
             units(*cost)
         ),
         Verdict::TooFewNodes { pool, min } => {
-            format!("{id}: no nodes: it needs at least {min} and the pool has {pool}")
+            let whose = pool_of(v);
+            format!("{id}: no nodes: it needs at least {min} and {whose} has {pool}")
         }
         Verdict::Outbid | Verdict::DisplacingCosts { .. } if unsolved(&plan.report.solve) => {
             format!("{id}: no nodes: it had none, and the last allocation stands")
+        }
+        Verdict::Outbid if v.share.is_some() => {
+            format!("{id}: no nodes: others of its owner bring more with those that it has")
         }
         Verdict::Outbid => {
             format!("{id}: no nodes: others bring more with those that there are")
@@ -196,6 +223,14 @@ fn of_trainer(plan: &Plan, v: &TrainerVerdict) -> String {
                 format!("{id}: no nodes: would bring {}, but {taking}", units(*gain))
             }
         }
+    }
+}
+
+/// From where a trainer could have nodes.
+fn pool_of(v: &TrainerVerdict) -> &'static str {
+    match v.share {
+        Some(_) => "its owner",
+        None => "the pool",
     }
 }
 

@@ -7,8 +7,8 @@
 //! [`Sizes`] and [`choose`] turns sizes into nodes; by forecasts, [`foresight`] finds both at once,
 //! with [`joint`].
 //!
-//! [`fair::solve`]`(&Problem, users: &[u32], shares: &[f64]) -> Sizes` is another aim: max-min
-//! fairness between the users who own the trainers. [`mod@file`] keeps problems as files.
+//! [`mod@fair`] shares nodes out over the owners of trainers, and any policy decides within a share.
+//! [`mod@file`] keeps problems as files.
 
 pub mod check;
 pub mod choose;

@@ -13,13 +13,13 @@
 //! | [`Objective::Weighted`] | `w_j S_j(n)` |
 //! | [`Objective::Deadline`] | `u_j w_j S_j(n)`, see [`urgency`] |
 //! | [`Objective::LeastAttained`] | `f_j w_j S_j(n)`, see [`Service`] |
-//! | [`Objective::Fair`] | `S_j(n)`, shared out by [`crate::fair`] with shares `w_j` |
+//! | [`Objective::Fair`] | as given, within shares of nodes that [`crate::fair`] makes over owners |
 //! | [`Objective::Expression`] | whatever is written, see [`Expression`] |
 //!
 //! The weight is [`effective_weight`](lacuna_model::TrainerSpec::effective_weight). Multiplying all
 //! weights by one factor changes nothing.
 //!
-//! The last four depend on how far a trainer has come. [`Worth`] keeps what does not change,
+//! `Deadline`, `LeastAttained` and expressions can depend on how far a trainer has come. [`Worth`] keeps what does not change,
 //! and says when its table does.
 
 mod expression;
@@ -47,8 +47,7 @@ pub use worth::{State, Worth};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Objective {
-    /// What each trainer asks for.
-    #[default]
+    /// What each trainer asks for, whoever owns it.
     AsGiven,
     /// Samples per second.
     Throughput,
@@ -60,7 +59,8 @@ pub enum Objective {
     Deadline,
     /// As weighted, times how little its owner has got so far.
     LeastAttained,
-    /// Max-min fairness between owners at every decision.
+    /// What each trainer asks for, within its owner's max-min share of the nodes.
+    #[default]
     Fair,
     /// Anything that can be said of a size.
     Expression(Expression),

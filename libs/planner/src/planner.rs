@@ -46,7 +46,8 @@ impl Default for Seconds {
 }
 
 impl Planner {
-    /// A planner with these settings, that maximises what each trainer asks for.
+    /// A planner with these settings, that maximises what each trainer asks for within fair shares
+    /// of the owners.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -158,7 +159,7 @@ impl Planner {
             return PlanReport {
                 forecast: None,
                 solve,
-                trainers: verdict::of_trainers(case, problem, trainers, sizes),
+                trainers: verdict::of_trainers(case, problem, trainers, decision),
                 holes: verdict::of_holes(case, problem, pool, trainers, sizes, owners),
             };
         }

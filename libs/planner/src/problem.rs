@@ -108,6 +108,18 @@ impl Item {
 }
 
 impl Problem {
+    /// The problem of some of the trainers, by their places, on `nodes` nodes.
+    #[must_use]
+    pub fn part(&self, trainers: &[u32], nodes: u32) -> Self {
+        let items = trainers.iter();
+        let items = items.filter_map(|&j| self.trainers.get(j as usize).cloned());
+        Self {
+            nodes,
+            trainers: items.collect(),
+            ..*self
+        }
+    }
+
     /// The objective of these sizes, objective units.
     #[must_use]
     pub fn objective(&self, counts: &[u32]) -> f64 {

@@ -131,23 +131,19 @@ fn is_hit(record: &TrainerRecord, held: u32, pool: &Pool) -> bool {
     record.nodes.len() > held as usize || record.is_hit(pool.as_of)
 }
 
-/// The owner of each trainer of a case as a number, and the share of each owner: the largest
-/// weight of its trainers.
+/// The owner of each trainer of a case as a number. Trainers without an owner have one in common.
 pub(crate) fn users(case: &Translated, trainers: &[TrainerRecord]) -> Users {
-    let mut numbers: HashMap<&str, usize> = HashMap::new();
-    let mut users = Users::default();
+    let mut numbers: HashMap<Option<&str>, u32> = HashMap::new();
     let records = case
         .trainers
         .iter()
         .filter_map(|&place| trainers.get(place));
-    for record in records {
-        let next = numbers.len();
-        let number = *numbers.entry(record.spec.owner_or_self()).or_insert(next);
-        users.shares.resize(numbers.len(), 0.0);
-        if let Some(share) = users.shares.get_mut(number) {
-            *share = share.max(record.spec.effective_weight());
-        }
-        users.of.push(number as u32);
+    let of = records.map(|record| {
+        let next = numbers.len() as u32;
+        *numbers.entry(record.spec.owner.as_deref()).or_insert(next)
+    });
+    Users {
+        of: of.collect(),
+        parts: Vec::new(),
     }
-    users
 }

@@ -1,24 +1,80 @@
 //! Why a plan is as it is: a verdict for each trainer and each hole.
 
 use lacuna_model::{
-    Basis, HoleVerdict, Launch, NodeId, Pool, TrainerId, TrainerRecord, TrainerVerdict, Verdict,
+    Basis, HoleVerdict, Launch, NodeId, OwnerShare, Pool, TrainerId, TrainerRecord, TrainerVerdict,
+    Verdict,
 };
 
+use crate::decider::Decision;
 use crate::displace::Offers;
 use crate::translate::Translated;
 use crate::{Item, Problem, Sizes};
 
-/// A verdict for each trainer of the problem, in its order.
+/// A verdict for each trainer of the problem, in its order: beside the others of its owner, if
+/// nodes were shared out over several.
 pub(crate) fn of_trainers(
     case: &Translated,
     problem: &Problem,
     trainers: &[TrainerRecord],
+    decision: &Decision,
+) -> Vec<TrainerVerdict> {
+    let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
+    let records: Vec<&TrainerRecord> = records.collect();
+    let sizes = &decision.sizes;
+    if decision.shares.is_empty() {
+        return beside_each_other(problem, &records, sizes);
+    }
+    let free = free_nodes(problem, sizes);
+    let mut verdicts = Vec::with_capacity(records.len());
+    for share in &decision.shares {
+        let own = |j: &u32| sizes.counts.get(*j as usize).copied().unwrap_or(0);
+        let counts: Vec<u32> = share.candidates.iter().map(own).collect();
+        // What is left it might have as well.
+        let nodes = free + counts.iter().sum::<u32>();
+        let problem = problem.part(&share.candidates, nodes);
+        let sizes = problem.sizes(counts);
+        let theirs = share.candidates.iter();
+        let theirs = theirs.filter_map(|&j| records.get(j as usize).copied());
+        let own = beside_each_other(&problem, &theirs.collect::<Vec<_>>(), &sizes);
+        verdicts.extend(share.candidates.iter().zip(own));
+    }
+    verdicts.sort_by_key(|(j, _)| **j);
+    let mut verdicts: Vec<TrainerVerdict> = verdicts.into_iter().map(|(_, v)| v).collect();
+    with_shares(&mut verdicts, &records, decision);
+    verdicts
+}
+
+/// Tells the verdicts of all trainers the shares of their owners.
+pub(crate) fn with_shares(
+    verdicts: &mut [TrainerVerdict],
+    records: &[&TrainerRecord],
+    decision: &Decision,
+) {
+    for share in &decision.shares {
+        let own = |j: &u32| decision.sizes.counts.get(*j as usize);
+        let first = share.candidates.first();
+        let owner = first.and_then(|&j| records.get(j as usize)?.spec.owner.clone());
+        let share_of = OwnerShare {
+            owner,
+            nodes: share.fair,
+            used: share.candidates.iter().filter_map(own).sum(),
+        };
+        for &j in &share.candidates {
+            if let Some(verdict) = verdicts.get_mut(j as usize) {
+                verdict.share = Some(Box::new(share_of.clone()));
+            }
+        }
+    }
+}
+
+fn beside_each_other(
+    problem: &Problem,
+    records: &[&TrainerRecord],
     sizes: &Sizes,
 ) -> Vec<TrainerVerdict> {
     let free = free_nodes(problem, sizes);
     let name = |ordinal: u32| -> Option<TrainerId> {
-        let place = case.trainers.get(ordinal as usize)?;
-        Some(trainers.get(*place)?.spec.id.clone())
+        Some(records.get(ordinal as usize)?.spec.id.clone())
     };
     let mut offers = None;
     let mut no_nodes = |item: &Item| {
@@ -34,8 +90,8 @@ pub(crate) fn of_trainers(
             None => Verdict::Outbid,
         }
     };
-    let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
     records
+        .iter()
         .zip(&problem.trainers)
         .zip(&sizes.counts)
         .map(|((record, item), &after)| TrainerVerdict {
@@ -44,6 +100,7 @@ pub(crate) fn of_trainers(
             after,
             verdict: of_trainer(problem, item, after, free).unwrap_or_else(|| no_nodes(item)),
             basis: basis(record, after),
+            share: None,
         })
         .collect()
 }

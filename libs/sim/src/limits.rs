@@ -6,7 +6,6 @@
 
 use lacuna_forecast::OrderBy;
 use lacuna_model::TrainerSpec;
-use lacuna_planner::objective::Objective;
 
 use crate::{Recording, Settings, SimError};
 
@@ -97,13 +96,6 @@ fn check_settings(settings: &Settings) -> Result<(), SimError> {
     }
     if !(1..=MOST_PARALLEL).contains(&settings.max_parallel) {
         return refuse("max-parallel", "1 to 100,000");
-    }
-    let fair = settings.objective == Objective::Fair;
-    if fair && (settings.verify || !settings.objectives.is_empty()) {
-        return refuse(
-            "objective fair",
-            "neither verification nor objectives of single trainers",
-        );
     }
     if let Some(window) = settings.gantt {
         let length = window.until_s - window.from_s;

@@ -15,7 +15,7 @@ use lacuna_trainer::measure;
 
 use crate::efficiency::Baseline;
 use crate::summary::Summary;
-use crate::world::{Decisions, Kinds, Observer, Tally, World, forecasts};
+use crate::world::{Decisions, Kinds, Observer, Tally, World};
 use crate::{History, Lookahead, Loss, Recording, Settings, SolveTimes, limits};
 
 /// Models that a scout is ahead.
@@ -225,7 +225,7 @@ pub fn replay(
                 Ok((world.tally, order, oddities, world.take_history()))
             };
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-            if cores < 2 || !forecasts(settings) || settings.lookahead == Lookahead::All {
+            if cores < 2 || !settings.policy.forecasts() || settings.lookahead == Lookahead::All {
                 return live(Fits::Inside);
             }
             let (tell, hear) = Fits::scouted(AHEAD);

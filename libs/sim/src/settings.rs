@@ -183,7 +183,7 @@ impl Default for Settings {
             cost_scale: 1.0,
             trainer_end: TrainerEnd::NextEvent,
             model: Model::Exact,
-            objective: Objective::AsGiven,
+            objective: Objective::default(),
             objectives: NamedExpressions::default(),
             charge_starts: false,
             dedicated: Dedicated::ByKind,

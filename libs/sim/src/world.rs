@@ -15,5 +15,5 @@ mod valuation;
 pub(crate) use decide::Decisions;
 pub(crate) use kinds::Kinds;
 pub(crate) use observer::Observer;
-pub(crate) use run::{World, forecasts};
+pub(crate) use run::World;
 pub(crate) use tally::{Offer, Tally};

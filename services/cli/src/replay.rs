@@ -70,10 +70,11 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         }
     };
     check_names(args, &settings, &trainers)?;
-    if settings.policy == Policy::EqualShare && settings.objective != Objective::AsGiven {
+    let own = matches!(settings.objective, Objective::AsGiven | Objective::Fair);
+    if settings.policy == Policy::EqualShare && !own {
         facts.notes.push(
-            "equal share heeds no objective: only what it is measured by, the same trainers on \
-             dedicated nodes, does"
+            "equal share heeds no objective but fair: only what it is measured by, the same \
+             trainers on dedicated nodes, does"
                 .to_owned(),
         );
     }

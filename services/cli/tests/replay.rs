@@ -261,7 +261,7 @@ fn a_decision_is_saved_and_solved_again() {
         let text = std::fs::read_to_string(bench.path("p.json")).unwrap();
         assert!(text.contains("allocation-problem"), "{text}");
         assert!(text.contains("of holes.csv"), "{text}");
-        assert!(text.contains("by auto, objective as-given"), "{text}");
+        assert!(text.contains("by auto, objective fair"), "{text}");
         let problem: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(problem["trainers"][0]["name"], "t0");
         assert!(solve("p.json")["objective"].as_f64().unwrap() >= 0.0);

@@ -235,8 +235,8 @@ async fn take_up(ctx: &Context, desk: &mut Desk, newest: &mut u64) {
 fn planner(settings: &PlannerSettings) -> Result<Planner, Misconfigured> {
     let objective = settings.objective.parse().map_err(|error| {
         Misconfigured(format!(
-            "planner.objective: {error}; named ones are as-given, throughput, \
-             scaling-efficiency, weighted, deadline, least-attained, fair"
+            "planner.objective: {error}; named ones are fair, as-given, throughput, \
+             scaling-efficiency, weighted, deadline, least-attained"
         ))
     })?;
     let planner = Planner::new(Settings {

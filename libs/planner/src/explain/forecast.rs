@@ -133,6 +133,11 @@ fn moves(plan: &Plan, v: &TrainerVerdict, reason: &TrainerReason) -> String {
         Verdict::Grow { gain, cost } => {
             format!(": brings {} and costs {}", units(*gain), units(*cost))
         }
+        Verdict::Shrink { loss, cost } if v.share.is_some() => format!(
+            ": gives up {} and costs {}, for other trainers or owners, or fewer departures",
+            units(*loss),
+            units(*cost)
+        ),
         Verdict::Shrink { loss, cost } => format!(
             ": gives up {} and costs {}, which others or fewer departures make good",
             units(*loss),

@@ -7,6 +7,7 @@ use crate::joint::{Assignment, Joint, Request, Scenarios};
 use crate::ordinal::{At, Candidate, Per, Slot, Taking};
 use crate::{Item, Sizes, joint, patterns};
 
+use super::parts::Part;
 use super::view::View;
 
 /// A decision that is asked for.
@@ -42,9 +43,32 @@ pub struct Foreseen {
     /// The candidates that take part.
     pub(super) taking: Per<Taking, Vec<At<Candidate>>>,
     pub(super) doubts: Vec<Doubt>,
+    /// What each owner's trainers were decided on, if nodes were shared out over several.
+    pub(super) parts: Vec<Part>,
+}
+
+/// An answer to a request, and how it was found.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Found {
+    pub(super) assignment: Assignment,
+    pub(super) proposal: &'static str,
+    pub(super) patterns: Option<Outcome>,
+    pub(super) solve: Option<Solve>,
+    /// Whether the program over patterns failed, so that the dynamic program decided.
+    pub(super) fell_back: bool,
 }
 
 impl Foreseen {
+    /// The questions that were decided one by one, with the answers: that of each owner, or the
+    /// whole.
+    pub fn decided(&self) -> impl Iterator<Item = (Request<'_>, &Assignment)> {
+        let whole = self.parts.is_empty();
+        let whole = whole.then(|| (self.request(), &self.assignment));
+        let parts = self.parts.iter();
+        let parts = parts.map(|part| (part.request(), part.assignment()));
+        parts.chain(whole)
+    }
+
     /// The question, as [`crate::joint`] takes it.
     #[must_use]
     pub fn request(&self) -> Request<'_> {
@@ -78,7 +102,7 @@ pub(crate) fn decide(joint: &mut Joint, ask: &Ask<'_>) -> Decision {
 
 /// Whose each slot stays if no trainer gets any: a trainer that has too few keeps none, one that
 /// has too many the first in the order of the slots.
-fn standing(situation: &Situation<'_>) -> Vec<Option<u32>> {
+pub(super) fn standing(situation: &Situation<'_>) -> Vec<Option<u32>> {
     let keeps = |item: &Item| if item.current < item.min { 0 } else { item.max };
     let mut left: Vec<u32> = situation
         .candidates
@@ -97,7 +121,7 @@ fn standing(situation: &Situation<'_>) -> Vec<Option<u32>> {
 }
 
 /// How many slots each candidate has.
-fn counts(situation: &Situation<'_>, owners: &[Option<u32>]) -> Vec<u32> {
+pub(super) fn counts(situation: &Situation<'_>, owners: &[Option<u32>]) -> Vec<u32> {
     let mut counts = vec![0; situation.candidates.len()];
     for &j in owners.iter().flatten() {
         if let Some(count) = counts.get_mut(j as usize) {
@@ -125,6 +149,7 @@ pub(crate) fn stand(situation: &Situation<'_>, doubt: Doubt) -> Decision {
         },
         foreseen: None,
         doubt: Some(doubt),
+        shares: Vec::new(),
     }
 }
 
@@ -159,6 +184,7 @@ fn allocate(
             .line
             .draw(&ask.foretold, ask.settings.foresight.scenarios, ask.seed),
         doubts: view.doubts.clone(),
+        parts: Vec::new(),
         assignment: Assignment::default(),
         proposal: "",
         patterns: None,
@@ -168,7 +194,15 @@ fn allocate(
         taking: Per::new(taking),
     };
     foreseen.before = foreseen.owners_before(situation)?;
-    let solve = foreseen.assign(joint, ask);
+    joint.weigh(settings);
+    let owners = situation.owners();
+    let (shares, found) = if owners.is_empty() {
+        (Vec::new(), find(joint, ask, &settings, &foreseen.request()))
+    } else {
+        let find = |request: &Request<'_>| find(joint, ask, &settings, request);
+        foreseen.by_owner(situation, owners, find)?
+    };
+    let solve = foreseen.take(found);
     let mut owners: Per<Slot, _> = Per::new(standing(situation));
     let assigned = foreseen
         .view
@@ -193,6 +227,7 @@ fn allocate(
         solve,
         foreseen: Some(Box::new(foreseen)),
         doubt: None,
+        shares,
     })
 }
 
@@ -219,52 +254,17 @@ impl Foreseen {
         Ok(before)
     }
 
-    /// Allocates by consecutive segments, then by patterns where the policy has it.
-    fn assign(&mut self, joint: &mut Joint, ask: &Ask<'_>) -> Solve {
-        joint.weigh(self.settings);
-        let assignment = joint.decide(&self.request());
-        self.proposal = assignment.proposal.name();
-        self.assignment = assignment;
-        let mut by_segments = Solve {
-            outcome: Outcome::Found,
-            objective: self.assignment.worth,
-            solver: "segments".to_owned(),
-            shortcut: None,
-            stopped_by_clock: false,
-        };
-        if ask.settings.policy != Policy::MilpPatterns {
-            return by_segments;
-        }
-        let milp = &ask.settings.milp;
-        let mut options = patterns::Options::new(ask.stopwatch);
-        options.tree_nodes = options.tree_nodes.min(milp.tree_nodes);
-        options.iterations = milp.iterations;
-        options.time_limit = milp.time_limit;
-        if milp.gap > 0.0 {
-            options.gap = milp.gap;
-        }
-        let plans = [self.assignment.owners.as_slice()];
-        let salvage = self.assignment.salvage;
-        let request = self.request();
-        let (better, answer) =
-            patterns::decide(&request, &self.settings, salvage, &plans, &options);
-        self.patterns = Some(answer.outcome);
-        if answer.outcome == Outcome::Failed {
+    /// Keeps an answer.
+    fn take(&mut self, found: Found) -> Solve {
+        if found.fell_back {
             let why = "the program over patterns failed, and the dynamic program decided";
             let why = why.to_owned();
             self.doubts.insert(0, Doubt::FellBack { why });
-            by_segments.stopped_by_clock = answer.stopped_by_clock;
-            return by_segments;
         }
-        self.proposal = answer.source.name();
-        self.assignment = better;
-        Solve {
-            outcome: answer.outcome,
-            objective: self.assignment.worth,
-            solver: "patterns".to_owned(),
-            shortcut: None,
-            stopped_by_clock: answer.stopped_by_clock,
-        }
+        self.proposal = found.proposal;
+        self.patterns = found.patterns;
+        self.assignment = found.assignment;
+        found.solve.unwrap_or_else(|| by_segments(&self.assignment))
     }
 
     /// Trainers that restart anyway, or can no longer run, and take another node set with that.
@@ -289,6 +289,62 @@ impl Foreseen {
             }
         }
         Ok(repooled)
+    }
+}
+
+/// Allocates by consecutive segments, then by patterns where the policy has it. `joint` weighs
+/// things by `settings`.
+fn find(
+    joint: &mut Joint,
+    ask: &Ask<'_>,
+    settings: &joint::Settings,
+    request: &Request<'_>,
+) -> Found {
+    let assignment = joint.decide(request);
+    let mut found = Found {
+        proposal: assignment.proposal.name(),
+        solve: Some(by_segments(&assignment)),
+        assignment,
+        ..Found::default()
+    };
+    if ask.settings.policy != Policy::MilpPatterns {
+        return found;
+    }
+    let milp = &ask.settings.milp;
+    let mut options = patterns::Options::new(ask.stopwatch);
+    options.tree_nodes = options.tree_nodes.min(milp.tree_nodes);
+    options.iterations = milp.iterations;
+    options.time_limit = milp.time_limit;
+    if milp.gap > 0.0 {
+        options.gap = milp.gap;
+    }
+    let plans = [found.assignment.owners.as_slice()];
+    let salvage = found.assignment.salvage;
+    let (better, answer) = patterns::decide(request, settings, salvage, &plans, &options);
+    found.patterns = Some(answer.outcome);
+    found.fell_back = answer.outcome == Outcome::Failed;
+    if !found.fell_back {
+        found.proposal = answer.source.name();
+        found.assignment = better;
+    }
+    if let Some(solve) = &mut found.solve {
+        solve.stopped_by_clock = answer.stopped_by_clock;
+        if !found.fell_back {
+            solve.outcome = answer.outcome;
+            solve.objective = found.assignment.worth;
+            "patterns".clone_into(&mut solve.solver);
+        }
+    }
+    found
+}
+
+fn by_segments(assignment: &Assignment) -> Solve {
+    Solve {
+        outcome: Outcome::Found,
+        objective: assignment.worth,
+        solver: "segments".to_owned(),
+        shortcut: None,
+        stopped_by_clock: false,
     }
 }
 

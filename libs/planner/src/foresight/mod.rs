@@ -12,6 +12,7 @@
 mod decide;
 mod lineup;
 mod offers;
+mod parts;
 mod reach;
 mod reasons;
 mod verdicts;

@@ -58,7 +58,7 @@ impl Offers {
         places: impl Iterator<Item = usize>,
     ) -> Option<Offer> {
         let mut reach = self.reach.get(at)?.clone();
-        let (item, salvage) = (member.item, weighed.assignment.salvage);
+        let (item, salvage) = (member.item, weighed.price(at));
         let before = reach.nodes();
         if !member.is_loose() && before < item.current {
             return None;

@@ -28,6 +28,8 @@ pub(super) struct Weighed<'a> {
     /// Its trainers.
     pub(super) members: Vec<Member<'a>>,
     pub(super) assignment: &'a Assignment,
+    /// What a free node-second is taken to be worth to each trainer.
+    pub(super) prices: &'a [f64],
     pub(super) scenarios: &'a Scenarios,
     /// The trainers of the request, as trainers of the case.
     pub(super) taking: &'a Per<Taking, Vec<At<Candidate>>>,
@@ -53,6 +55,10 @@ impl Weighed<'_> {
     pub(super) fn name(&self, at: usize) -> Option<TrainerId> {
         let j = self.taking.get(At::new(at as u32)).ok()?;
         name(self.asked, j.number())
+    }
+
+    pub(super) fn price(&self, at: usize) -> f64 {
+        self.prices.get(at).copied().unwrap_or_default()
     }
 
     pub(super) fn reach(&self, places: impl IntoIterator<Item = usize>) -> Reach {
@@ -117,7 +123,7 @@ impl Reasons {
             let Some((reason, old_worth)) = reason.zip(reasons.old_worth.get_mut(j)) else {
                 continue;
             };
-            let salvage = weighed.assignment.salvage;
+            let salvage = weighed.price(at);
             let reach = weighed.reach(new.iter().copied());
             reason.stay_s = weighed.stay_s(new);
             reason.until_s = reach.until_s();
@@ -263,7 +269,7 @@ fn own(
     all: &[usize],
 ) -> Option<Offer> {
     let member = weighed.members.get(at)?;
-    let salvage = weighed.assignment.salvage;
+    let salvage = weighed.price(at);
     let whole = weighed.reach(all.iter().copied());
     let rest = all
         .iter()

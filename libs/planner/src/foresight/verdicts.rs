@@ -3,7 +3,7 @@
 use lacuna_model::{HoleVerdict, More, NodeId, TrainerId, TrainerReason, TrainerVerdict, Verdict};
 
 use super::Asked;
-use crate::verdict::basis;
+use crate::verdict::{basis, with_shares};
 
 /// A verdict for each trainer. `old_worth` is what the nodes that each has would be worth.
 pub(super) fn of_trainers(
@@ -14,7 +14,9 @@ pub(super) fn of_trainers(
     let nodes = asked.case.slots.len() as u32;
     let records = asked.case.trainers.iter();
     let records = records.filter_map(|&at| asked.trainers.get(at));
-    records
+    let records: Vec<_> = records.collect();
+    let verdicts = records
+        .iter()
         .zip(asked.candidates)
         .zip(reasons.iter().zip(old_worth))
         .map(|((record, candidate), (reason, &old))| {
@@ -48,9 +50,12 @@ pub(super) fn of_trainers(
                 after,
                 verdict,
                 basis: basis(record, after),
+                share: None,
             }
-        })
-        .collect()
+        });
+    let mut verdicts: Vec<TrainerVerdict> = verdicts.collect();
+    with_shares(&mut verdicts, &records, asked.decision);
+    verdicts
 }
 
 /// A verdict for each hole of the pool, in its order. `taken` says whether some trainer could

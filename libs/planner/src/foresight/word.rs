@@ -45,6 +45,7 @@ fn of_foreseen(asked: &Asked<'_>, foreseen: &Foreseen) -> Worded {
         request: &request,
         members: request.members(true).collect(),
         assignment: &foreseen.assignment,
+        prices: &foreseen.prices(),
         scenarios: &foreseen.scenarios,
         taking: &foreseen.taking,
         owners: &asked.decision.owners,

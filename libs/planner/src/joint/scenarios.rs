@@ -56,6 +56,17 @@ impl Scenarios {
         Self::by_node(leave.len(), leave)
     }
 
+    /// The same futures of some of the nodes, by their places.
+    #[must_use]
+    pub fn only(&self, places: &[u32]) -> Self {
+        let leave = places.iter().flat_map(|&place| self.of(place as usize));
+        Self {
+            nodes: places.len(),
+            count: self.count,
+            leave: leave.copied().collect(),
+        }
+    }
+
     /// How many nodes there are.
     #[must_use]
     pub const fn nodes(&self) -> usize {

@@ -81,14 +81,12 @@ impl Worth {
             rule: Rule::Fixed,
         };
         Ok(match objective {
-            Objective::AsGiven => fixed(match &spec.objective {
+            Objective::AsGiven | Objective::Fair => fixed(match &spec.objective {
                 Some(curve) => curve.table(max).into(),
                 None => rate(),
             }),
             Objective::Throughput => fixed(rate()),
-            Objective::ScalingEfficiency | Objective::Fair => {
-                fixed(spec.throughput.speedup().table(max).into())
-            }
+            Objective::ScalingEfficiency => fixed(spec.throughput.speedup().table(max).into()),
             Objective::Weighted => fixed(weighted(spec.effective_weight())),
             Objective::Deadline => Self {
                 table: weighted(spec.effective_weight()),

@@ -45,8 +45,9 @@ pub struct Planner {
     /// How sizes and nodes are chosen: `auto`, `forecast`, `milp-patterns`, `dp`, `milp` or
     /// `equal-share`.
     pub policy: Policy,
-    /// What is maximised: `as-given`, `throughput`, `scaling-efficiency`, `weighted`,
-    /// `deadline`, `least-attained`, `fair`, or an expression. The planner checks it.
+    /// What is maximised: `fair` (what each trainer asks for, within its owner's fair share),
+    /// `as-given`, `throughput`, `scaling-efficiency`, `weighted`, `deadline`, `least-attained`,
+    /// or an expression. The planner checks it.
     pub objective: String,
     /// Over how long a time gains are counted, if not by forecasts.
     #[serde(with = "text::span")]
@@ -82,7 +83,7 @@ impl Default for Planner {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
-            objective: "as-given".to_owned(),
+            objective: "fair".to_owned(),
             horizon: Span::from_secs(120),
             debounce: Span::from_ms(10),
             gap: 0.0,

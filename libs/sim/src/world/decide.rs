@@ -148,6 +148,7 @@ impl<'a, 's> Decisions<'a, 's> {
             sizes,
             foreseen: None,
             doubt: None,
+            shares: Vec::new(),
         }
     }
 

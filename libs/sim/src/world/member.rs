@@ -223,7 +223,6 @@ impl World<'_> {
         if let Some(recorder) = &mut self.recorder {
             recorder.admit(&spec.id, self.tally.now_s);
         }
-        let name = spec.owner_or_self();
         self.active.push(Member {
             kind: kind.clone(),
             nodes: 0,
@@ -236,7 +235,12 @@ impl World<'_> {
             life,
             admitted: self.admitted,
             owner: match self.settings.objective {
-                Objective::LeastAttained | Objective::Fair => self.service.owner(name),
+                Objective::LeastAttained => self.service.owner(spec.owner_or_self()),
+                // Trainers without an owner have one in common.
+                Objective::Fair => match &spec.owner {
+                    Some(owner) => 1 + self.service.owner(owner),
+                    None => 0,
+                },
                 _ => 0,
             },
             values: None,
@@ -357,19 +361,12 @@ impl World<'_> {
         }
     }
 
-    /// Who owns the trainers, and what share each owner has: the largest weight of its trainers.
+    /// Who owns the trainers.
     fn users(&self) -> Users {
-        let mut users = Users::default();
-        for member in &self.active {
-            let owner = member.owner;
-            users.of.push(u32::try_from(owner).unwrap_or(u32::MAX));
-            if users.shares.len() <= owner {
-                users.shares.resize(owner + 1, 0.0);
-            }
-            if let Some(share) = users.shares.get_mut(owner) {
-                *share = share.max(member.kind.weight());
-            }
+        let owners = self.active.iter().map(|member| member.owner);
+        Users {
+            of: owners.map(|owner| owner as u32).collect(),
+            parts: Vec::new(),
         }
-        users
     }
 }

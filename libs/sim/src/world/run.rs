@@ -50,11 +50,6 @@ pub(crate) struct World<'a> {
     second: (f64, u64),
 }
 
-/// Whether decisions need forecasts. Fairness is no sum that they could weigh.
-pub(crate) fn forecasts(settings: &Settings) -> bool {
-    settings.policy.forecasts() && settings.objective != Objective::Fair
-}
-
 impl<'a> World<'a> {
     /// `remembers` says whether a history is wanted, `fits` where an observer's models are fitted.
     pub(crate) fn new(
@@ -65,7 +60,8 @@ impl<'a> World<'a> {
         remembers: bool,
         fits: Fits,
     ) -> Result<Self, SimError> {
-        let observer = forecasts(settings).then(|| Observer::new(recording, settings, fits));
+        let forecasts = settings.policy.forecasts();
+        let observer = forecasts.then(|| Observer::new(recording, settings, fits));
         let observer = observer.transpose()?;
         Ok(Self {
             recording,

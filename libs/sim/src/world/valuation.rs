@@ -10,7 +10,7 @@ use lacuna_planner::decider::{Decider, Decision};
 use lacuna_planner::foresight::Foreseen;
 use lacuna_planner::joint::{Assignment, Request, Settings};
 use lacuna_planner::patterns::{self, Answer};
-use lacuna_planner::{Sizes, dp};
+use lacuna_planner::{Problem, Sizes, dp};
 
 use crate::Verified;
 
@@ -43,18 +43,33 @@ impl Valuation {
     ) {
         match &decided.foreseen {
             Some(foreseen) => self.look_ahead(foreseen, stopwatch),
-            None => self.look_at_sizes(decider, &decided.sizes),
+            None => self.look_at_sizes(decider, decided),
         }
     }
 
     /// Solves once more by the other exact method, whole: without any short cut, since those
     /// rest on the same bound as the dynamic program.
-    fn look_at_sizes(&mut self, decider: &Decider, sizes: &Sizes) {
+    /// What was shared out over owners is asked of each.
+    fn look_at_sizes(&mut self, decider: &Decider, decided: &Decision) {
+        let (problem, sizes) = (decider.problem(), &decided.sizes);
+        let policy = decider.settings().policy;
+        if decided.shares.is_empty() {
+            self.look_at_problem(problem, sizes, policy);
+        }
+        for share in &decided.shares {
+            let own = problem.part(&share.candidates, share.nodes);
+            let counts = share.candidates.iter();
+            let counts = counts.filter_map(|&j| sizes.counts.get(j as usize).copied());
+            let sizes = own.sizes(counts.collect());
+            self.look_at_problem(&own, &sizes, policy);
+        }
+    }
+
+    fn look_at_problem(&mut self, problem: &Problem, sizes: &Sizes, policy: Policy) {
         let whole = MilpOptions {
             shortcuts: false,
             ..MilpOptions::until(TIME_LIMIT)
         };
-        let (problem, policy) = (decider.problem(), decider.settings().policy);
         let (milp, solve) = counts::solve(problem, &whole);
         let dp = match policy {
             Policy::Dp | Policy::Auto => sizes.objective,
@@ -79,12 +94,14 @@ impl Valuation {
             time_limit: TIME_LIMIT,
             ..patterns::Options::new(stopwatch)
         };
-        let (request, plan) = (foreseen.request(), &foreseen.assignment);
-        let plans = [plan.owners.as_slice()];
         let settings = &foreseen.settings;
-        let (better, answer) = patterns::decide(&request, settings, plan.salvage, &plans, &options);
-        self.verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
-        self.compare((&request, settings), plan, (&better, &answer));
+        for (request, plan) in foreseen.decided() {
+            let plans = [plan.owners.as_slice()];
+            let (better, answer) =
+                patterns::decide(&request, settings, plan.salvage, &plans, &options);
+            self.verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
+            self.compare((&request, settings), plan, (&better, &answer));
+        }
     }
 
     /// Fails a plan if its worth is not what it says, if keeping all as it is would have been

@@ -1,6 +1,6 @@
 //! What is maximised, what starts cost and what work is measured by: replays worked out by hand.
 
-use lacuna_model::{HoleRecord, ScalingCurve, Span, Timestamp, TrainerSpec};
+use lacuna_model::{HoleRecord, Policy, ScalingCurve, Span, Timestamp, TrainerSpec};
 use lacuna_sim::{
     Decision, Dedicated, Hooks, Life, NamedExpressions, Objective, Settings, SimError, Trace,
     dedicated_samples, replay,
@@ -93,23 +93,72 @@ fn one_trainer_can_have_an_objective_of_its_own() {
 }
 
 #[test]
-fn users_share_alike_under_max_min_fairness() {
+fn owners_share_alike_whatever_their_trainers_say() {
     let holes: Vec<_> = (0..4).map(|node| hole(node, 0, 1000)).collect();
     let mut trainers: Vec<_> = (0..4).map(|name| trainer(name, 4, 3e4)).collect();
     for (name, trainer) in trainers.iter_mut().enumerate() {
         trainer.owner = Some(if name < 3 { "ada" } else { "bob" }.to_owned());
     }
-    let nodes = |objective| {
-        let lives = lives(&holes, &trainers, &by(objective));
+    let nodes = |trainers: &[TrainerSpec], objective| {
+        let lives = lives(&holes, trainers, &by(objective));
         let sizes = first_sizes(lives);
         let sum = |sizes: &[Option<u32>]| sizes.iter().flatten().sum::<u32>();
         (sum(&sizes[..3]), sum(&sizes[3..]))
     };
-    assert_eq!(nodes("throughput"), (4, 0));
-    assert_eq!(nodes("fair"), (2, 2));
+    assert_eq!(nodes(&trainers, "throughput"), (4, 0));
+    assert_eq!(nodes(&trainers, "fair"), (2, 2));
     trainers[3].weight = Some(3.0);
-    let shared = lives(&holes, &trainers, &by("fair"));
-    assert_eq!(first_sizes(shared)[3], Some(3));
+    trainers[3].priority = 9;
+    let points = (1..=4).map(|n| (n, 1e6 * f64::from(n)));
+    trainers[3].objective = Some(ScalingCurve::new(points).unwrap());
+    assert_eq!(nodes(&trainers, "as-given"), (0, 4));
+    assert_eq!(nodes(&trainers, "fair"), (2, 2));
+}
+
+#[test]
+fn shares_of_owners_verify() {
+    let holes: Vec<_> = (0..9)
+        .map(|node| hole(node, 0, 300 + 90 * i64::from(node)))
+        .collect();
+    let mut trainers: Vec<_> = (0..5).map(|name| trainer(name, 2 + name, 3e4)).collect();
+    for (name, trainer) in trainers.iter_mut().enumerate() {
+        trainer.owner = Some(format!("u{}", name % 3));
+    }
+    for policy in [Policy::Dp, Policy::Milp, Policy::Forecast] {
+        let settings = Settings {
+            policy,
+            verify: true,
+            ..by("fair")
+        };
+        let verified = run(&holes, &trainers, &settings).unwrap().summary.verified;
+        let verified = verified.unwrap();
+        assert!(
+            verified.decisions > 0 && verified.disagreements == 0,
+            "{verified:?}"
+        );
+    }
+}
+
+#[test]
+fn with_one_owner_fair_is_as_given() {
+    let holes: Vec<_> = (0..9)
+        .map(|node| hole(node, 0, 300 + 90 * i64::from(node)))
+        .collect();
+    for owner in [None, Some("ada".to_owned())] {
+        let mut trainers: Vec<_> = (0..5).map(|name| trainer(name, 2 + name, 3e4)).collect();
+        trainers.iter_mut().for_each(|t| t.owner.clone_from(&owner));
+        for policy in [Policy::Dp, Policy::Forecast, Policy::EqualShare] {
+            let of = |objective| {
+                let settings = Settings {
+                    policy,
+                    ..by(objective)
+                };
+                run(&holes, &trainers, &settings).unwrap()
+            };
+            let (fair, given) = (of("fair"), of("as-given"));
+            assert_eq!(fair.history, given.history, "{policy:?}");
+        }
+    }
 }
 
 #[test]

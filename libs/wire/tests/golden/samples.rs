@@ -164,6 +164,7 @@ pub(crate) fn plan() -> Plan {
         after,
         verdict,
         basis: None,
+        share: None,
     };
     Plan {
         generation: Generation(12),

@@ -85,9 +85,10 @@ pub(crate) struct ReplayArgs {
     lookahead: Lookahead,
     #[command(flatten)]
     forecast: ForecastArgs,
-    /// What is maximised: as-given (what the list of trainers says), throughput,
-    /// scaling-efficiency, weighted, deadline, least-attained, fair, or an expression
-    #[arg(long, help_heading = DECIDES, value_name = "OBJECTIVE", default_value = "as-given", value_parser = objective, allow_hyphen_values = true)]
+    /// What is maximised: fair (what the list of trainers says, within fair shares of their
+    /// owners), as-given (the same without shares), throughput, scaling-efficiency, weighted,
+    /// deadline, least-attained, or an expression
+    #[arg(long, help_heading = DECIDES, value_name = "OBJECTIVE", default_value = "fair", value_parser = objective, allow_hyphen_values = true)]
     objective: Objective,
     /// Objectives of single trainers, one a line: name = "expression", or name,expression
     #[arg(long, help_heading = DECIDES, value_name = "FILE")]

@@ -105,7 +105,7 @@ pub(super) fn table(summary: &Summary, log: &Facts, report: Option<&Path>) -> Re
         ),
     ]);
     let mut also = Vec::new();
-    if !settings.objectives.is_empty() || settings.objective != Objective::AsGiven {
+    if !settings.objectives.is_empty() || settings.objective != Objective::default() {
         also.push(format!("objective {}", settings.objective));
     }
     if !settings.objectives.is_empty() {

@@ -52,7 +52,7 @@ impl<'a> Keeper<'a> {
     }
 
     /// Writes the file. `log` is named in it, and `how` it was decided: an answer by equal share
-    /// or max-min fair is no optimum of the problem.
+    /// or within shares of several owners is no optimum of the problem.
     ///
     /// # Errors
     /// There was no such event, or the file cannot be written.

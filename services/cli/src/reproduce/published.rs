@@ -351,7 +351,6 @@ fn mixed_stream(rows: &mut Rows<'_>) {
             "if(rate1<2000,4,1)*speedup",
             Published::default(),
         ),
-        ("fair", "fair", Published::default()),
         ("speedup^0.5", "speedup^0.5", Published::default()),
     ] {
         let more = format!("--objective {objective}");

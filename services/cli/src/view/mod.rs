@@ -64,6 +64,7 @@ pub(crate) mod tests {
             after,
             verdict,
             basis: None,
+            share: None,
         };
         PlanState {
             plan: Plan {
