@@ -207,7 +207,8 @@ mod tests {
 
     #[test]
     fn only_what_commands_nodes_is_signed_and_only_where_there_are_keys() {
-        assert!(Command::SIGNED && Renewal::SIGNED && !Settled::SIGNED);
+        let signed = [Command::SIGNED, Renewal::SIGNED, Settled::SIGNED];
+        assert_eq!(signed, [true, true, false]);
         let payload = codec::encode(&Renewal {
             lead: Epoch(1).0,
             number: 2,
