@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::StreamExt;
+use lacuna_model::{NodeId, Progress, RunId, Timestamp, TrainerId};
 use lacuna_runtime::{BusError, Identity};
 use lacuna_wire::address;
+use lacuna_wire::msg::Settled;
 
 use super::bed::{Bed, lacuna, until};
 
@@ -47,6 +49,56 @@ async fn a_wrong_key_is_refused_at_once_with_what_to_do() {
     assert!(matches!(error, BusError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("lacuna keys"), "{error}");
     assert!(bed.log().contains("authentication error"), "{}", bed.log());
+}
+
+#[tokio::test]
+async fn people_hear_what_agents_and_services_say() {
+    let bed = Bed::start().await;
+    bed.keys(&["add-user", "obs", "--role", "observer", "--cluster", "main"])
+        .await;
+    let control = bed.connect("control").await;
+    let (agent, observer) = (bed.connect("agent").await, bed.connect("obs").await);
+    let gateway = bed.connect("gateway").await;
+    let node = NodeId::new("n1").unwrap();
+    let all = address::progress_all(&bed.id);
+    let mut heard = Vec::new();
+    for link in [&control, &observer, &gateway] {
+        heard.push(link.bus.subscribe(&all).await.unwrap());
+    }
+    let mut settled = observer
+        .bus
+        .subscribe(&address::settled(&bed.id))
+        .await
+        .unwrap();
+    let report = Progress {
+        node: node.clone(),
+        trainer: TrainerId::new("t").unwrap(),
+        run: RunId(1),
+        at: Timestamp::from_unix(1),
+        samples: 7.0,
+        owed: 0.0,
+        step: None,
+        world_size: 1,
+        loss: None,
+        checkpoint: None,
+        saved: None,
+        base: None,
+    };
+    let subject = address::progress(&bed.id, &node, &report.trainer);
+    agent.bus.store(&subject, &report, "").await.unwrap();
+    let limit = Duration::from_secs(20);
+    for one in &mut heard {
+        let said = tokio::time::timeout(limit, one.next()).await;
+        assert_eq!(said.unwrap().unwrap().message, report);
+    }
+    let done = Settled {
+        step: 1,
+        complete: true,
+    };
+    let subject = address::settled(&bed.id);
+    control.bus.publish(&subject, &done, "").await.unwrap();
+    let said = tokio::time::timeout(limit, settled.next()).await;
+    assert_eq!(said.unwrap().unwrap().message, done);
 }
 
 #[tokio::test]

@@ -260,7 +260,16 @@ pub fn handed_over(c: &ClusterId) -> Vec<Handed> {
         commands.to_string(),
         observed.all().to_string(),
     ];
-    hand(services, Way::Hearing, people, &kept);
+    // Agents say progress to services by requests, and those go no further.
+    let progress = address::progress_all(c).to_string();
+    let of_services: Vec<String> = kept.iter().filter(|s| **s != progress).cloned().collect();
+    hand(services, Way::Hearing, people, &of_services);
+    hand(
+        agents,
+        Way::Hearing,
+        people,
+        std::slice::from_ref(&progress),
+    );
     hand(
         services,
         Way::Hearing,
@@ -281,10 +290,7 @@ pub fn handed_over(c: &ClusterId) -> Vec<Handed> {
         hand(services, Way::Request, people, &[format!("{any}.>")]);
         hand(services, Way::Reading, people, &[any]);
     }
-    let agents_say = [
-        address::progress_all(c).to_string(),
-        address::dead(c, "agent").to_string(),
-    ];
+    let agents_say = [progress, address::dead(c, "agent").to_string()];
     hand(services, Way::Request, agents, &agents_say);
     let renewals = address::renewals(c).to_string();
     let agents_hear = [clock.to_string(), renewals, commands.to_string()];
