@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use lacuna_model::Span;
 use lacuna_runtime::{Context, Misconfigured, Running, ServiceError, Start, http};
 use lacuna_wire::{address, token};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::MissedTickBehavior;
 
 use crate::change::Before;
@@ -78,6 +78,10 @@ async fn serve(ctx: Context, args: GatewayArgs) -> Result<(), ServiceError> {
         shown,
         token,
         cookie: cookie(&ctx.cluster).into(),
+        behind_tls: settings.behind_tls,
+        hosts: settings.hosts.clone().into(),
+        places: Arc::new(Semaphore::new(settings.viewers)),
+        past: Arc::default(),
         metrics: Metrics::new(&ctx.registry)?,
     };
     let stop = ctx.shutdown.clone();

@@ -3,10 +3,13 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io::Write as _;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Path, Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -19,7 +22,7 @@ use lacuna_model::{ClusterId, NodeId};
 use lacuna_planner::explain;
 use percent_encoding::percent_decode_str;
 use prometheus::IntGauge;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::metrics::Metrics;
 use crate::token::Token;
@@ -60,6 +63,15 @@ pub(crate) struct Shown {
     pub(crate) now: Arc<str>,
 }
 
+/// The past as it is sent: made once for each picture, however many ask.
+#[derive(Debug, Clone)]
+pub(crate) struct Past {
+    /// The number of the picture.
+    number: u64,
+    plain: Bytes,
+    gzip: Bytes,
+}
+
 /// All that answers are made from.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
@@ -68,6 +80,14 @@ pub(crate) struct Site {
     pub(crate) token: Option<Token>,
     /// The name of [`cookie`].
     pub(crate) cookie: Arc<str>,
+    /// Whether browsers may send the cookie by TLS alone.
+    pub(crate) behind_tls: bool,
+    /// Names under which a page without a token is served.
+    pub(crate) hosts: Arc<[String]>,
+    /// One for each browser that may follow.
+    pub(crate) places: Arc<Semaphore>,
+    /// The past as of one picture.
+    pub(crate) past: Arc<tokio::sync::Mutex<Option<Past>>>,
     pub(crate) metrics: Metrics,
 }
 
@@ -99,13 +119,19 @@ pub(crate) fn router(site: Site) -> Router {
 /// Lets only those in who have the token, and says what browsers may do with the answer.
 async fn guard(State(site): State<Site>, request: Request, next: Next) -> Response {
     let mut answer = match &site.token {
+        None if !is_own(request.headers(), &site.hosts) => {
+            site.metrics.refused.inc();
+            let words = "This page is not served under that name: gateway.hosts lists others.\n";
+            (StatusCode::MISDIRECTED_REQUEST, words).into_response()
+        }
         None => next.run(request).await,
         Some(token) if is_known(request.headers(), &site.cookie, token) => next.run(request).await,
         Some(token) => match query(request.uri().query(), "token").filter(|t| token.is(t)) {
             // The token leaves the address bar, and so the browser's history of addresses.
             Some(given) => {
                 let name = &site.cookie;
-                let cookie = format!("{name}={given}; HttpOnly; SameSite=Strict; Path=/");
+                let secure = if site.behind_tls { "; Secure" } else { "" };
+                let cookie = format!("{name}={given}; HttpOnly; SameSite=Strict; Path=/{secure}");
                 let headers = [
                     (header::SET_COOKIE, cookie),
                     (header::LOCATION, "/".to_owned()),
@@ -138,6 +164,27 @@ fn is_known(headers: &HeaderMap, cookie: &str, token: &Token) -> bool {
         .flat_map(|value| value.split(';'))
         .filter_map(|pair| pair.trim().strip_prefix(cookie)?.strip_prefix('='));
     bearer.chain(cookies).any(|given| token.is(given.trim()))
+}
+
+/// Whether the name under which a browser asks cannot be a foreign page's own: an address,
+/// `localhost`, or a name of the list.
+fn is_own(headers: &HeaderMap, hosts: &[String]) -> bool {
+    let Some(host) = headers.get(header::HOST) else {
+        // No browser leaves it away.
+        return true;
+    };
+    let Some(host) = host
+        .to_str()
+        .ok()
+        .and_then(|host| host.parse::<Authority>().ok())
+    else {
+        return false;
+    };
+    let name = host.host();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    address.parse::<IpAddr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+        || hosts.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 /// The value of a key of a query.
@@ -179,24 +226,35 @@ async fn icon() -> Response {
 }
 
 /// Counts a browser for as long as it looks.
-struct Viewer(IntGauge);
+struct Viewer {
+    viewers: IntGauge,
+    _place: OwnedSemaphorePermit,
+}
 
 impl Viewer {
-    fn new(viewers: &IntGauge) -> Self {
+    fn new(viewers: &IntGauge, place: OwnedSemaphorePermit) -> Self {
         viewers.inc();
-        Self(viewers.clone())
+        Self {
+            viewers: viewers.clone(),
+            _place: place,
+        }
     }
 }
 
 impl Drop for Viewer {
     fn drop(&mut self) {
-        self.0.dec();
+        self.viewers.dec();
     }
 }
 
 async fn live(State(site): State<Site>) -> Response {
     site.count("live");
-    let events = watched(site.shown.clone(), Viewer::new(&site.metrics.viewers));
+    let Ok(place) = site.places.clone().try_acquire_owned() else {
+        let words = "as many browsers as gateway.viewers follow this page already\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, words).into_response();
+    };
+    let viewer = Viewer::new(&site.metrics.viewers, place);
+    let events = watched(site.shown.clone(), viewer);
     Sse::new(events)
         .keep_alive(KeepAlive::default())
         .into_response()
@@ -268,27 +326,40 @@ fn json(value: &impl serde::Serialize) -> Response {
 /// Long, and much of it alike: compressed for whoever takes that.
 async fn past(State(site): State<Site>, headers: HeaderMap) -> Response {
     site.count("past");
-    let text = match serde_json::to_vec(&site.view().history.past()) {
-        Ok(text) => text,
+    let past = match newest_past(&site).await {
+        Ok(past) => past,
         Err(error) => return failed(&error),
     };
     let accepted = headers.get(header::ACCEPT_ENCODING);
     let accepted = accepted.and_then(|value| value.to_str().ok());
-    if !accepted.is_some_and(|value| value.contains("gzip")) {
-        return ([(header::CONTENT_TYPE, JSON)], text).into_response();
+    let kind = (header::CONTENT_TYPE, JSON);
+    if accepted.is_some_and(|value| value.contains("gzip")) {
+        ([kind, (header::CONTENT_ENCODING, "gzip")], past.gzip).into_response()
+    } else {
+        ([kind], past.plain).into_response()
     }
-    let packed = tokio::task::spawn_blocking(move || {
+}
+
+/// The past as of the newest picture or later, made by one at a time and beside the loop.
+async fn newest_past(site: &Site) -> std::io::Result<Past> {
+    let mut kept = site.past.lock().await;
+    let number = site.shown.borrow().number;
+    if let Some(past) = kept.as_ref().filter(|past| past.number == number) {
+        return Ok(past.clone());
+    }
+    let of = site.clone();
+    let made = tokio::task::spawn_blocking(move || {
+        let plain = serde_json::to_vec(&of.view().history.past())?;
         let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
-        packer.write_all(&text).and_then(|()| packer.finish())
+        packer.write_all(&plain)?;
+        Ok::<_, std::io::Error>(Past {
+            number,
+            plain: plain.into(),
+            gzip: packer.finish()?.into(),
+        })
     });
-    match packed.await {
-        Ok(Ok(packed)) => {
-            let kind = (header::CONTENT_TYPE, JSON);
-            ([kind, (header::CONTENT_ENCODING, "gzip")], packed).into_response()
-        }
-        Ok(Err(error)) => failed(&error),
-        Err(error) => failed(&error),
-    }
+    let past = made.await.map_err(std::io::Error::other)??;
+    Ok(kept.insert(past).clone())
 }
 
 fn failed(error: &dyn std::fmt::Display) -> Response {
@@ -322,6 +393,34 @@ async fn node(State(site): State<Site>, Path(name): Path<String>) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_foreign_name_is_not_the_pages_own() {
+        let hosts = ["page.example.org".to_owned()];
+        let own = |host: &'static str| {
+            let host = HeaderValue::from_static(host);
+            is_own(&HeaderMap::from_iter([(header::HOST, host)]), &hosts)
+        };
+        for name in [
+            "127.0.0.1:9480",
+            "[::1]:9480",
+            "10.1.2.3",
+            "LocalHost:1",
+            "Page.example.org",
+        ] {
+            assert!(own(name), "{name}");
+        }
+        for name in [
+            "evil.example",
+            "127.0.0.1.evil.example:9480",
+            "localhost.evil",
+            "",
+            "a b",
+        ] {
+            assert!(!own(name), "{name}");
+        }
+        assert!(is_own(&HeaderMap::new(), &hosts));
+    }
 
     #[test]
     fn a_value_is_found_in_a_query() {

@@ -96,8 +96,9 @@ impl Running {
     }
 
     async fn bytes(&self, method: &str, path: &str, headers: &str) -> Vec<u8> {
-        let request =
-            format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n");
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n"
+        );
         let mut answer = Vec::new();
         let mut stream = self.open(&request).await;
         stream.read_to_end(&mut answer).await.unwrap();
@@ -131,7 +132,9 @@ struct Live {
 
 impl Live {
     async fn open(page: &Running) -> Self {
-        let stream = page.open("GET /live HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        let stream = page
+            .open("GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            .await;
         Self {
             stream,
             text: String::new(),
@@ -441,5 +444,33 @@ async fn with_ten_thousand_nodes_a_change_is_small() {
     println!("first {first} bytes, a picture {each}, the past {plain}, compressed {packed}");
     assert!(each < 5000, "{each} bytes a picture");
     assert!(packed < plain / 5, "{packed} of {plain}");
+    page.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn foreign_names_and_too_many_viewers_are_refused() {
+    let nats = TestNats::start();
+    let page = Running::start(&nats, None).await;
+    for (host, expected) in [("localhost", "200"), ("evil.example", "421")] {
+        let request = format!("GET / HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        let mut answer = Vec::new();
+        let mut stream = page.open(&request).await;
+        stream.read_to_end(&mut answer).await.unwrap();
+        let head = format!("HTTP/1.1 {expected}");
+        assert!(answer.starts_with(head.as_bytes()), "{host}");
+    }
+    let mut followers = Vec::new();
+    for _ in 0..Gateway::default().viewers {
+        let mut stream = page
+            .open("GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            .await;
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).await.unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200");
+        followers.push(stream);
+    }
+    let answer = page.ask("GET", "/live", "").await;
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    drop(followers);
     page.stop().await;
 }

@@ -18,6 +18,13 @@ pub struct Gateway {
     /// A file that holds a token, alone. Who has no such token sees nothing of the page; without
     /// a file, whoever reaches the address sees it.
     pub token_file: Option<PathBuf>,
+    /// Names by which browsers may ask for the page when it has no token, beside `localhost` and
+    /// addresses: under another name a foreign page could read it (DNS rebinding).
+    pub hosts: Vec<String>,
+    /// Whether a proxy in front speaks TLS: browsers then send the token by TLS alone.
+    pub behind_tls: bool,
+    /// So many browsers follow the page at a time; more are refused.
+    pub viewers: usize,
     /// How far back the page shows who had which node.
     #[serde(with = "text::span")]
     pub history: Span,
@@ -28,6 +35,9 @@ impl Default for Gateway {
         Self {
             page: SocketAddr::from(([127, 0, 0, 1], 9480)),
             token_file: None,
+            hosts: Vec::new(),
+            behind_tls: false,
+            viewers: 64,
             history: Span::from_secs(6 * 3600),
         }
     }
