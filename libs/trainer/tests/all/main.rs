@@ -8,11 +8,6 @@
 )]
 mod common;
 
-#[expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may panic"
-)]
 mod archive;
 mod book;
 #[expect(

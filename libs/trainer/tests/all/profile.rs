@@ -56,7 +56,7 @@ fn apply(w: &mut World, nodes: &[usize]) {
 fn report(w: &mut World, samples: f64) {
     w.pass(Span::from_secs(10));
     let record = w.book.record(&trainer("a")).unwrap();
-    let (node, run) = (record.nodes[0].clone(), record.run);
+    let (node, run) = (record.nodes.first().cloned().unwrap(), record.run);
     w.input(Input::Progress(Progress {
         node,
         trainer: trainer("a"),

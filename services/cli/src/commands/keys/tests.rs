@@ -152,7 +152,7 @@ fn agents_are_told_of_controls_key_and_keep_their_own() {
         keys.save().unwrap();
         keys.stale
     };
-    assert_eq!(stale(), [handed.clone()]);
+    assert_eq!(stale(), std::slice::from_ref(&handed));
     std::fs::rename(dir.join("handed.toml"), &handed).unwrap();
     assert_eq!(stale(), [""; 0].map(std::path::PathBuf::from));
     // Control gets another key, and a second one.
