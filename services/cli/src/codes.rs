@@ -257,12 +257,12 @@ every node back after agent.dead_man.",
         code: "L0025",
         title: "no room for more trainers",
         text: "\
-Control keeps a record of every trainer in a bucket of 256 MB, and submissions may
-fill four fifths of it; the rest is for what becomes of trainers. Nothing of the
-request was done. Ended trainers move to an archive after control.keep_finished, and
-from three fifths on already a minute or two after their end, so those that fill it
-now are not over. Wait until some are, or cancel some; a quota
-(control.access.quota) keeps one user from filling it. If it stays full while
+Control keeps a record of every trainer in a bucket of 256 MB. Submissions may fill
+four fifths of it; the rest is for what becomes of trainers. One user may fill half
+of what the others leave. Nothing of the request was done. Ended trainers move to an
+archive after control.keep_finished, and from three fifths on already a minute or two
+after their end, so those that fill it now are not over. Wait until some are, or
+cancel some; a quota (control.access.quota) bounds users further. If it stays full while
 trainers end, the log of lacuna-control says what keeps them from the archive.
 lacuna_control_records_share tells how much is taken.",
     },

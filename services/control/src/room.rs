@@ -1,7 +1,9 @@
 //! Room for the records of trainers. A full bucket refuses every write, and control cannot go on
-//! without: so a submission must leave room for what becomes of the trainers that are there.
+//! without: so a submission must leave room for what becomes of the trainers that are there. And one
+//! user must leave room to others: each may fill half of what the others have left.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use lacuna_model::{TrainerId, TrainerRecord, TrainerSpec};
 use lacuna_wire::codec;
@@ -19,7 +21,16 @@ const PERCENT: u64 = 80;
 pub(crate) struct Room {
     most: u64,
     taken: u64,
-    records: BTreeMap<TrainerId, u64>,
+    records: BTreeMap<TrainerId, Taken>,
+    /// Bytes of each owner's records.
+    owners: BTreeMap<Option<Arc<str>>, u64>,
+}
+
+/// What one record takes.
+#[derive(Debug)]
+struct Taken {
+    bytes: u64,
+    owner: Option<Arc<str>>,
 }
 
 impl Room {
@@ -29,20 +40,33 @@ impl Room {
             most,
             taken: 0,
             records: BTreeMap::new(),
+            owners: BTreeMap::new(),
         }
     }
 
     /// A record is kept, in place of what was kept of its trainer before.
     pub(crate) fn kept(&mut self, record: &TrainerRecord) {
+        let id = &record.spec.id;
+        self.gone(id);
         let bytes = bytes(record);
-        let before = self.records.insert(record.spec.id.clone(), bytes);
-        self.taken = self.taken + bytes - before.unwrap_or_default();
+        let owner = record.spec.owner.as_deref().map(Arc::from);
+        self.taken += bytes;
+        *self.owners.entry(Option::clone(&owner)).or_default() += bytes;
+        self.records.insert(id.clone(), Taken { bytes, owner });
     }
 
     /// The record of a trainer is kept no more.
     pub(crate) fn gone(&mut self, trainer: &TrainerId) {
-        let before = self.records.remove(trainer).unwrap_or_default();
-        self.taken = self.taken.saturating_sub(before);
+        let Some(Taken { bytes, owner }) = self.records.remove(trainer) else {
+            return;
+        };
+        self.taken = self.taken.saturating_sub(bytes);
+        if let Some(own) = self.owners.get_mut(&owner) {
+            *own = own.saturating_sub(bytes);
+            if *own == 0 {
+                self.owners.remove(&owner);
+            }
+        }
     }
 
     /// Whether these may be submitted.
@@ -50,21 +74,41 @@ impl Room {
     /// # Errors
     /// How much there is, and what helps.
     pub(crate) fn admits(&self, specs: &[TrainerSpec]) -> Result<(), Denied> {
-        let records = specs.iter().map(|spec| TrainerRecord::new(spec.clone(), 0));
-        let more: u64 = records.map(|record| bytes(&record)).sum();
-        if self.taken + more <= self.most / 100 * PERCENT {
-            return Ok(());
+        let room = self.most / 100 * PERCENT;
+        let mut more: BTreeMap<Option<Arc<str>>, u64> = BTreeMap::new();
+        for spec in specs {
+            let bytes = bytes(&TrainerRecord::new(spec.clone(), 0));
+            let owner = spec.owner.as_deref().map(Arc::from);
+            *more.entry(owner).or_default() += bytes;
         }
-        Err(Denied {
+        let all: u64 = more.values().sum();
+        let denied = |reason: String| Denied {
             code: "L0025",
-            reason: format!(
-                "the records of {} trainers take {} of {} MB, and {PERCENT} % are for \
-                 submissions: nothing was submitted; ask the operator for room (`lacuna help L0025`)",
+            reason: format!("{reason}: nothing was submitted (`lacuna help L0025`)"),
+        };
+        if self.taken + all > room {
+            return Err(denied(format!(
+                "the records of {} trainers take {} of {} MB, and {PERCENT} % are for submissions; ask \
+                 the operator for room",
                 self.records.len(),
                 self.taken >> 20,
                 self.most >> 20
-            ),
-        })
+            )));
+        }
+        for (owner, more) in more {
+            let own = self.owners.get(&owner).copied().unwrap_or_default();
+            let others = self.taken + all - own - more;
+            if own + more > room.saturating_sub(others) / 2 {
+                return Err(denied(format!(
+                    "the records of {} take {} MB, and one user may fill half of the {} MB that others \
+                     leave; wait until some of these trainers have ended, or cancel some",
+                    owner.as_deref().unwrap_or("trainers without an owner"),
+                    own >> 20,
+                    room.saturating_sub(others) >> 20
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The share that is taken.
@@ -84,10 +128,10 @@ mod tests {
 
     use super::*;
 
-    fn spec(id: &str) -> TrainerSpec {
+    fn spec(owner: &str, id: &str) -> TrainerSpec {
         TrainerSpec {
-            id: TrainerId::new(id).unwrap(),
-            owner: Some("ann".repeat(100)),
+            id: TrainerId::new(format!("{owner}-{id}")).unwrap(),
+            owner: Some(owner.repeat(100)),
             priority: 0,
             weight: None,
             deadline: None,
@@ -106,28 +150,56 @@ mod tests {
         }
     }
 
+    /// Submits until it is refused: how many, and why no more.
+    fn fill(room: &mut Room, owner: &str) -> (usize, Denied) {
+        for count in 0.. {
+            let spec = spec(owner, &count.to_string());
+            match room.admits(std::slice::from_ref(&spec)) {
+                Ok(()) => room.kept(&TrainerRecord::new(spec, 1)),
+                Err(denied) => return (count, denied),
+            }
+        }
+        unreachable!("it is full before")
+    }
+
     #[test]
     fn submissions_leave_room_for_what_becomes_of_trainers() {
         let mut room = Room::new(100_000);
-        let mut count = 0;
-        while room.admits(&[spec(&format!("t{count}"))]).is_ok() {
-            room.kept(&TrainerRecord::new(spec(&format!("t{count}")), 1));
-            count += 1;
-        }
-        assert!(count > 20, "{count}");
-        assert!((0.78..=0.8).contains(&room.share()), "{}", room.share());
+        let owners = ["ann", "bob", "cyd", "dee", "eve", "fay", "gus", "hal"];
+        let counts = owners.map(|owner| fill(&mut room, owner).0);
+        assert!(counts.iter().sum::<usize>() > 20, "{counts:?}");
+        assert!((0.75..=0.8).contains(&room.share()), "{}", room.share());
         // A record that is kept again takes its room once.
         let before = room.share();
-        room.kept(&TrainerRecord::new(spec("t0"), 1));
+        room.kept(&TrainerRecord::new(spec("ann", "0"), 1));
         assert!((room.share() - before).abs() < 1e-12);
-        room.gone(&spec("t1").id);
+        room.gone(&spec("ann", "1").id);
         assert!(
-            room.admits(&[spec("x")]).is_ok(),
+            room.admits(&[spec("ann", "x")]).is_ok(),
             "what is gone leaves room"
         );
-        room.kept(&TrainerRecord::new(spec("t1"), 1));
-        let refused = room.admits(&[spec("x")]).unwrap_err();
+        room.kept(&TrainerRecord::new(spec("ann", "1"), 1));
+        let many: Vec<_> = (0..20).map(|n| spec("ivy", &n.to_string())).collect();
+        let refused = room.admits(&many).unwrap_err();
         assert_eq!(refused.code, "L0025");
         assert!(refused.reason.contains("nothing was submitted"));
+    }
+
+    #[test]
+    fn one_user_leaves_half_of_the_room_to_others() {
+        let mut room = Room::new(1_000_000);
+        let (_, refused) = fill(&mut room, "eve");
+        assert!((0.39..=0.4).contains(&room.share()), "{}", room.share());
+        assert!(refused.reason.contains("half"), "{}", refused.reason);
+        let (_, _) = fill(&mut room, "ann");
+        assert!((0.59..=0.6).contains(&room.share()), "{}", room.share());
+        assert!(room.admits(&[spec("bob", "0")]).is_ok());
+        // Also when the others have ended, half of the room is left.
+        assert!(room.admits(&[spec("eve", "x")]).is_err());
+        for n in 0..200 {
+            room.gone(&spec("ann", &n.to_string()).id);
+        }
+        assert!(room.admits(&[spec("eve", "x")]).is_err());
+        assert!(room.admits(&[spec("ann", "0")]).is_ok());
     }
 }
