@@ -423,6 +423,8 @@ async fn only_who_may_act_on_a_trainer_sees_its_arguments_and_environment() {
         elastic: lacuna_model::Elastic::Restart,
     };
     let all = Request::Trainers { all: true };
+    // Who fits is known once the pool is.
+    snapshot(&bus).await;
     let control = Control::start(&nats, enforced()).await;
     let accepted = ask(&bus, "ann", &submit(vec![secret])).await;
     assert!(matches!(accepted, Reply::Accepted { .. }), "{accepted:?}");
@@ -433,8 +435,14 @@ async fn only_who_may_act_on_a_trainer_sees_its_arguments_and_environment() {
         assert_eq!(said.contains("WANDB_API_KEY"), sees, "{user}: {said}");
     }
     // What the bus tells everybody.
-    let state = bus.last(&address::trainers(&cluster())).await.unwrap();
-    let state = state.unwrap().message;
+    let state = loop {
+        let state = bus.last(&address::trainers(&cluster())).await.unwrap();
+        let state = state.unwrap().message;
+        if !state.trainers.is_empty() {
+            break state;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
     assert_eq!(state.trainers.len(), 1);
     assert!(!format!("{state:?}").contains("geheim"), "{state:?}");
     control.stop().await;

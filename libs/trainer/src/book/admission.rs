@@ -137,9 +137,12 @@ impl Book {
         let Some(seq) = self.seq.filter(|_| self.hit.is_empty()) else {
             return false;
         };
-        self.tick
-            .filter(|tick| tick.lock_step)
-            .is_none_or(|tick| tick.complete && seq >= tick.events_upto)
+        match self.tick {
+            Some(tick) if tick.lock_step => tick.complete && seq >= tick.events_upto,
+            Some(_) => true,
+            // Before the first tick an empty pool is one of which nobody has told yet.
+            None => self.pool_nodes > 0,
+        }
     }
 
     /// Active trainers that have nodes, or could have.

@@ -208,6 +208,7 @@ fn a_silent_agent_holds_its_node_until_the_dead_man() {
 #[test]
 fn a_plan_waits_for_the_events_that_it_knows_of() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+    w.open(3);
     let p = plan(1, w.seq + 1, w.now.cluster, &[("a", &[0])]);
     let view = w.present();
     w.give(p, &view);
@@ -265,6 +266,7 @@ fn admission_is_by_priority_then_first_come_first_served_and_waits_for_its_time(
     };
     let mut w = World::new(1, 4, config);
     w.snapshot();
+    w.open(3);
     w.input(Input::Submit {
         trainers: vec![later, high, first],
         user: String::new(),

@@ -379,6 +379,7 @@ fn whatever_is_wanted_is_obeyed_in_a_world_that_loses_and_repeats() {
 fn what_everybody_hears_of_a_trainer_has_no_environment_and_no_arguments() {
     let mut world = World::new(1, NODES, BookConfig::default());
     world.snapshot();
+    world.open(3);
     let mut secret = spec("a", 1, 4, Work::UntilExit);
     secret.launch = Launch::Command {
         program: "train".to_owned(),

@@ -158,6 +158,7 @@ fn losses_in_quick_succession_are_one_new_run_and_releases_go_out_at_once() {
 fn a_plan_that_comes_too_early_or_while_the_bus_is_gone_is_held() {
     let mut w = World::new(1, 4, BookConfig::default());
     w.snapshot();
+    w.open(3);
     w.input(Input::Submit {
         trainers: vec![spec("a", 1, 4, Work::UntilExit)],
         user: String::new(),
