@@ -62,7 +62,7 @@ async fn people_hear_what_agents_and_services_say() {
     let node = NodeId::new("n1").unwrap();
     let all = address::progress_all(&bed.id);
     let mut heard = Vec::new();
-    for link in [&control, &observer, &gateway] {
+    for link in [&observer, &gateway] {
         heard.push(link.bus.subscribe(&all).await.unwrap());
     }
     let mut settled = observer

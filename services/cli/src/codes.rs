@@ -270,10 +270,10 @@ lacuna_control_records_share tells how much is taken.",
         code: "L0026",
         title: "asked too fast",
         text: "\
-Control answers each user so many requests a second (control.access.rate, 20 by default,
-200 at once after a pause). Nothing was done; the message says when to try again. Commands
-of `lacuna` wait and try again by themselves. A file of many trainers is one request:
-submit them together.",
+Control answers each user so many requests a second (control.access.rate, 20 by
+default, 200 at once after a pause). Nothing was done; the message says when to try
+again. Commands of `lacuna` wait and try again by themselves. A file of many trainers
+is one request: submit them together.",
     },
     Page {
         code: "L0027",

@@ -102,7 +102,7 @@ fn refusals_say_what_was_expected() {
         (
             &[],
             r#"{"type":"node.idle","node":"two words"}"#,
-            "without white space",
+            "of A-Z a-z 0-9",
         ),
         (&[], r#"{"type":"node.gone","node":"a"}"#, "node.wanted"),
         (
