@@ -180,7 +180,7 @@ mod tests {
             room.share() < before / 2.0 + 0.05,
             "what is gone leaves room"
         );
-        assert!(fill(&mut room, "zoe").0 > counts[1]);
+        assert!(fill(&mut room, "zoe").0 > counts[2]);
         let many: Vec<_> = (0..100).map(|n| spec("ivy", &n.to_string())).collect();
         let refused = room.admits(&many).unwrap_err();
         assert_eq!(refused.code, "L0025");
