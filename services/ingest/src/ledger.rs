@@ -108,7 +108,7 @@ impl Ledger {
         ledger
     }
 
-    /// External events may name no nodes from now on but those of [`Ledger::sight`].
+    /// External events may name no nodes from now on but those that a scheduler was seen to have.
     pub fn believe_only_sighted(&mut self) {
         self.sighted = Some(HashSet::new());
     }
