@@ -376,6 +376,14 @@ def misfits(c: Cluster):
     return [], None
 
 
+@attack("places", owners=2, early=True)
+def places(c: Cluster):
+    """Thirty trainers without an end, three for each place, submitted before the honest user comes."""
+    c.submit("".join(c.program("honest", f"place-{n}") for n in range(30)))
+    time.sleep(5)
+    return [], None
+
+
 @attack("large", owners=2)
 def large(c: Cluster):
     """Sixty submissions with 7 MB of arguments, or until they are refused three times."""

@@ -17,7 +17,7 @@ use super::cluster::{Cluster, SERVICES};
 const GOAL: f64 = 1000.0;
 
 /// Rank 0 trains: ten samples and a checkpoint each tenth of a second, cut to the goal. The
-/// others wait for its end. SIGTERM ends either at once, without another save.
+/// others wait for its end. SIGTERM ends either at once, but between a checkpoint and its report.
 const SCRIPT: &str = r#"
 echo "run $LACUNA_RUN: rank $LACUNA_RANK of $LACUNA_WORLD_SIZE, checkpoint ${LACUNA_CHECKPOINT:-none}, $LACUNA_SAMPLES_DONE done"
 trap 'exit 0' TERM
@@ -33,8 +33,11 @@ run=0
 while [ "$done" -lt "$GOAL" ]; do
     sleep 0.1
     run=$((run + 10)); done=$((done + 10))
-    echo "$done" > "$at.new" && mv "$at.new" "$at"
-    echo "{\"t\":$(date +%s),\"step\":$((done / 10)),\"samples\":$run,\"world_size\":$LACUNA_WORLD_SIZE,\"checkpoint\":\"at-$done\"}" >> "$LACUNA_PROGRESS_FILE"
+    (
+        trap '' TERM
+        echo "$done" > "$at.new" && mv "$at.new" "$at"
+        echo "{\"t\":$(date +%s),\"step\":$((done / 10)),\"samples\":$run,\"world_size\":$LACUNA_WORLD_SIZE,\"checkpoint\":\"at-$done\"}" >> "$LACUNA_PROGRESS_FILE"
+    )
 done
 echo finished; touch "$LACUNA_CHECKPOINT_DIR/finished"
 "#;

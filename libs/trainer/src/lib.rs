@@ -23,4 +23,4 @@ mod queue;
 
 pub use ledger::Ledger;
 pub use now::Now;
-pub use queue::{MOST_ACTIVE, Queue, has_place};
+pub use queue::{Places, Queue, has_place};

@@ -1,11 +1,14 @@
-//! The queue of submitted trainers: those of a later time, and those that wait for room.
+//! The queue of submitted trainers: those of a later time, and those that wait for a place.
 //!
 //! A trainer waits from its submission on. Of those that wait, the first by priority, then by
 //! submission, then by order of arrival goes first; one without room lets others pass. A trainer
 //! whose least nodes exceed the pool has no room, and takes none from others: see [`has_place`].
+//!
+//! Nobody keeps others out by coming first: an owner that has less than an equal share of the places
+//! is admitted though none is free, see [`Places`].
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::Timestamp;
 
@@ -17,9 +20,57 @@ pub const fn has_place(nodes: u32, min_nodes: u32, pool: u32) -> bool {
     nodes > 0 || min_nodes <= 1 || min_nodes <= pool
 }
 
-/// Trainers that are active for each place at most: those beyond the places were admitted to a larger
-/// pool, and have no nodes.
-pub const MOST_ACTIVE: usize = 8;
+/// Trainers that are active for each place at most: those of owners without a share of the places, and
+/// those that were admitted to a larger pool and have no nodes.
+const MOST_ACTIVE: usize = 8;
+
+/// The places of trainers that are active at a time, and which owners have taken them.
+#[derive(Debug, Clone)]
+pub struct Places<O> {
+    most: usize,
+    active: usize,
+    taken: usize,
+    owners: BTreeMap<O, usize>,
+}
+
+impl<O: Ord> Places<O> {
+    /// So many places, and of each active trainer its owner and whether it takes one
+    /// ([`has_place`]).
+    pub fn new(most: usize, active: impl IntoIterator<Item = (O, bool)>) -> Self {
+        let mut places = Self {
+            most,
+            active: 0,
+            taken: 0,
+            owners: BTreeMap::new(),
+        };
+        for (owner, takes) in active {
+            places.active += 1;
+            if takes {
+                places.taken += 1;
+                *places.owners.entry(owner).or_default() += 1;
+            }
+        }
+        places
+    }
+
+    /// Whether one is free for everybody.
+    #[must_use]
+    pub const fn free(&self) -> bool {
+        self.taken < self.most && self.open()
+    }
+
+    /// Whether there is one for this owner: a free one, or its share of all, which is one at least.
+    #[must_use]
+    pub fn free_for(&self, owner: &O) -> bool {
+        let own = self.owners.get(owner).copied().unwrap_or_default();
+        let owners = self.owners.len() + usize::from(own == 0);
+        self.free() || (own < (self.most / owners.max(1)).max(1) && self.open())
+    }
+
+    const fn open(&self) -> bool {
+        self.active < self.most.saturating_mul(MOST_ACTIVE)
+    }
+}
 
 /// Fields in the order in which those that wait are compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,72 +81,108 @@ struct Place<T> {
     item: T,
 }
 
-/// A queue of items that each stand in it once.
+/// What one owner has in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Queue<T> {
+struct Line<T> {
     /// By submission.
     future: BTreeSet<(Timestamp, Place<T>)>,
     waiting: BTreeSet<Place<T>>,
 }
 
-impl<T> Default for Queue<T> {
+/// A queue of items that each stand in it once, and of which each has an owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queue<O, T> {
+    /// None is empty.
+    lines: BTreeMap<O, Line<T>>,
+}
+
+impl<O, T> Default for Queue<O, T> {
     fn default() -> Self {
         Self {
-            future: BTreeSet::new(),
-            waiting: BTreeSet::new(),
+            lines: BTreeMap::new(),
         }
     }
 }
 
-impl<T: Clone + Ord> Queue<T> {
+impl<O: Clone + Ord, T: Clone + Ord> Queue<O, T> {
     /// Adds an item that waits from `submit` on. `order` decides between equals: the smaller
     /// goes first.
-    pub fn submit(&mut self, submit: Timestamp, priority: i32, order: u64, item: T) {
+    pub fn submit(&mut self, submit: Timestamp, priority: i32, order: u64, owner: O, item: T) {
         let place = Place {
             priority: Reverse(priority),
             submit,
             order,
             item,
         };
-        self.future.insert((submit, place));
+        let line = self.lines.entry(owner).or_insert_with(|| Line {
+            future: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+        });
+        line.future.insert((submit, place));
     }
 
     /// Items submitted up to `now` wait from here on.
     pub fn arrive(&mut self, now: Timestamp) {
-        while self.next_submission().is_some_and(|submit| submit <= now) {
-            self.waiting
-                .extend(self.future.pop_first().map(|(_, place)| place));
+        for Line { future, waiting } in self.lines.values_mut() {
+            while future.first().is_some_and(|(submit, _)| *submit <= now) {
+                waiting.extend(future.pop_first().map(|(_, place)| place));
+            }
         }
     }
 
-    /// The earliest submission that has not arrived.
-    #[must_use]
-    pub fn next_submission(&self) -> Option<Timestamp> {
-        self.future.first().map(|(submit, _)| *submit)
+    /// The earliest submission that has not arrived, of those whose owner has a place.
+    pub fn next_submission(&self, mut has_place: impl FnMut(&O) -> bool) -> Option<Timestamp> {
+        let admissible = self.lines.iter().filter(|(owner, _)| has_place(owner));
+        let firsts = admissible.filter_map(|(_, line)| line.future.first());
+        firsts.map(|(submit, _)| *submit).min()
     }
 
-    /// Takes the first waiting item that has room.
-    pub fn next(&mut self, mut has_room: impl FnMut(&T) -> bool) -> Option<T> {
-        let place = self.waiting.iter().find(|place| has_room(&place.item))?;
-        let place = place.clone();
-        self.waiting.take(&place).map(|place| place.item)
+    /// Takes the first waiting item that has room, of those whose owner has a place.
+    pub fn next(
+        &mut self,
+        mut has_place: impl FnMut(&O) -> bool,
+        mut has_room: impl FnMut(&T) -> bool,
+    ) -> Option<T> {
+        let admissible = self.lines.iter().filter(|(owner, _)| has_place(owner));
+        let firsts = admissible.filter_map(|(owner, line)| {
+            let first = line.waiting.iter().find(|place| has_room(&place.item))?;
+            Some((first, owner))
+        });
+        let (first, owner) = firsts.min()?;
+        let (first, owner) = (first.clone(), owner.clone());
+        self.lines.get_mut(&owner)?.waiting.remove(&first);
+        self.forget_empty();
+        Some(first.item)
     }
 
     /// Takes an item out, whether it waits or not. It looks at every item.
     pub fn remove(&mut self, item: &T) {
-        self.future.retain(|(_, place)| place.item != *item);
-        self.waiting.retain(|place| place.item != *item);
+        for Line { future, waiting } in self.lines.values_mut() {
+            future.retain(|(_, place)| place.item != *item);
+            waiting.retain(|place| place.item != *item);
+        }
+        self.forget_empty();
     }
 
-    /// Whether an item waits that has room.
-    pub fn waits(&self, mut has_room: impl FnMut(&T) -> bool) -> bool {
-        self.waiting.iter().any(|place| has_room(&place.item))
+    fn forget_empty(&mut self) {
+        let empty = |line: &Line<T>| line.future.is_empty() && line.waiting.is_empty();
+        self.lines.retain(|_, line| !empty(line));
+    }
+
+    /// Whether an item waits that has room, and whose owner has a place.
+    pub fn waits(
+        &self,
+        mut has_place: impl FnMut(&O) -> bool,
+        mut has_room: impl FnMut(&T) -> bool,
+    ) -> bool {
+        let mut admissible = self.lines.iter().filter(|(owner, _)| has_place(owner));
+        admissible.any(|(_, line)| line.waiting.iter().any(|place| has_room(&place.item)))
     }
 
     /// Whether it has no item, now or later.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.future.is_empty() && self.waiting.is_empty()
+        self.lines.is_empty()
     }
 }
 
@@ -113,21 +200,51 @@ mod tests {
     #[test]
     fn one_without_room_lets_others_pass_and_keeps_its_place() {
         let mut queue = Queue::default();
-        queue.submit(at(10), 0, 1, "first");
-        queue.submit(at(10), 0, 2, "second");
-        queue.submit(at(11), 5, 3, "urgent");
-        queue.submit(at(99), 9, 4, "later");
-        assert_eq!(queue.next(|_| true), None, "none has arrived");
+        queue.submit(at(10), 0, 1, "ann", "first");
+        queue.submit(at(10), 0, 2, "bob", "second");
+        queue.submit(at(11), 5, 3, "ann", "urgent");
+        queue.submit(at(99), 9, 4, "bob", "later");
+        assert_eq!(queue.next(|_| true, |_| true), None, "none has arrived");
         queue.arrive(at(11));
-        assert_eq!(queue.next_submission(), Some(at(99)));
-        assert_eq!(queue.next(|item| *item != "urgent"), Some("first"));
-        assert_eq!(queue.next(|_| false), None);
-        assert_eq!(queue.next(|_| true), Some("urgent"));
+        assert_eq!(queue.next_submission(|_| true), Some(at(99)));
+        assert_eq!(queue.next_submission(|o| *o == "ann"), None);
+        assert_eq!(
+            queue.clone().next(|o| *o == "bob", |_| true),
+            Some("second")
+        );
+        let calm = |item: &&str| *item != "urgent";
+        assert_eq!(queue.next(|_| true, calm), Some("first"));
+        assert_eq!(queue.next(|_| true, |_| false), None);
+        assert_eq!(queue.next(|_| false, |_| true), None);
+        assert_eq!(queue.next(|_| true, |_| true), Some("urgent"));
         queue.remove(&"later");
-        assert_eq!(queue.next_submission(), None);
-        assert!(queue.waits(|_| true) && !queue.waits(|_| false) && !queue.is_empty());
+        assert_eq!(queue.next_submission(|_| true), None);
+        assert!(queue.waits(|_| true, |_| true) && !queue.waits(|_| true, |_| false));
+        assert!(!queue.waits(|o| *o == "ann", |_| true) && !queue.is_empty());
         queue.remove(&"second");
-        assert!(!queue.waits(|_| true) && queue.is_empty());
+        assert!(!queue.waits(|_| true, |_| true) && queue.is_empty());
+    }
+
+    #[test]
+    fn who_comes_first_keeps_no_other_owner_out() {
+        let taken = |all: &[&'static str]| {
+            let active: Vec<_> = all.iter().map(|owner| (*owner, true)).collect();
+            Places::new(4, active)
+        };
+        let full = taken(&["eve"; 4]);
+        assert!(!full.free() && !full.free_for(&"eve"));
+        // Half of the places for the second owner, a third for the third, and one at least.
+        assert!(full.free_for(&"ann"));
+        assert!(taken(&["eve", "eve", "eve", "eve", "ann"]).free_for(&"ann"));
+        let shared = taken(&["eve", "eve", "eve", "eve", "ann", "ann"]);
+        assert!(!shared.free_for(&"ann") && !shared.free_for(&"eve") && shared.free_for(&"bob"));
+        let many = taken(&["a", "b", "c", "d", "e", "f"]);
+        assert!(many.free_for(&"g") && !many.free_for(&"a"));
+        // Who fits into no pool takes none, and there is an end to it.
+        let misfits = vec![("eve", false); 31];
+        assert!(Places::new(4, misfits.clone()).free_for(&"eve"));
+        let more = misfits.into_iter().chain([("eve", false)]);
+        assert!(!Places::new(4, more).free_for(&"ann"));
     }
 
     #[test]
@@ -146,7 +263,7 @@ mod tests {
                     let submit = at(step + rng.random_range(-3..6));
                     let order = rng.random_range(0..4);
                     let entry = (submit, rng.random_range(-1..2), order, n);
-                    queue.submit(entry.0, entry.1, entry.2, entry.3);
+                    queue.submit(entry.0, entry.1, entry.2, n % 3, entry.3);
                     list.push(entry);
                 }
                 if rng.random_bool(0.1)
@@ -158,11 +275,16 @@ mod tests {
                 queue.arrive(now);
                 let odd = rng.random_bool(0.5);
                 let has_room = |n: &u32| !odd || n % 2 == 1;
-                let arrived = list.iter().filter(|e| e.0 <= now && has_room(&e.3));
+                let kept_out = rng.random_range(0..4);
+                let has_place = |owner: &u32| *owner != kept_out;
+                let arrived = list
+                    .iter()
+                    .filter(|e| e.0 <= now && has_room(&e.3) && has_place(&(e.3 % 3)));
                 let first = arrived
                     .min_by_key(|e| (Reverse(e.1), e.0, e.2, e.3))
                     .copied();
-                assert_eq!(queue.next(has_room), first.map(|e| e.3));
+                assert_eq!(queue.waits(has_place, has_room), first.is_some());
+                assert_eq!(queue.next(has_place, has_room), first.map(|e| e.3));
                 list.retain(|e| Some(*e) != first);
                 taken += u32::from(first.is_some());
                 let next = list
@@ -170,7 +292,7 @@ mod tests {
                     .map(|e| e.0)
                     .filter(|submit| *submit > now)
                     .min();
-                assert_eq!(queue.next_submission(), next);
+                assert_eq!(queue.next_submission(|_| true), next);
                 assert_eq!(queue.is_empty(), list.is_empty());
             }
         }

@@ -253,11 +253,13 @@ impl Control {
                 plan = plans.next() => {
                     let plan = gather(plan?, &mut plans).pop();
                     if let Some(plan) = plan.filter(|_| !self.observes) {
+                        self.reports(progress.try_next(), &mut progress).await?;
                         self.plan(plan).await?;
                     }
                 }
                 event = events.next() => {
                     let batch = gather(event?, &mut events);
+                    self.reports(progress.try_next(), &mut progress).await?;
                     self.events(batch).await?;
                     self.spoken(&mut agents).await?;
                 }
@@ -270,11 +272,7 @@ impl Control {
                     let first = status?;
                     self.said(first, &mut agents).await?;
                 }
-                report = progress.next() => {
-                    for report in gather(report?, &mut progress) {
-                        self.report(report).await?;
-                    }
-                }
+                report = progress.next() => self.reports(Some(report?), &mut progress).await?,
                 request = asked.next() => self.request(request?).await?,
                 request = next_of(&mut unnamed) => self.request(request?).await?,
                 Some(wish) = next_wish(&mut wishes) => self.wish(wish).await?,
@@ -414,10 +412,19 @@ impl Control {
         Ok(())
     }
 
-    async fn report(&mut self, report: Received<Progress>) -> Result<(), ServiceError> {
-        let correlation = report.envelope.correlation;
-        self.input(Input::Progress(report.message), &correlation)
-            .await?;
+    /// Counts a report and those that have come after it; before a plan or an event, so that what
+    /// they end has been counted.
+    async fn reports(
+        &mut self,
+        first: Option<Received<Progress>>,
+        more: &mut Follow<Progress>,
+    ) -> Result<(), ServiceError> {
+        let batch = first.map(|first| gather(first, more));
+        for report in batch.into_iter().flatten() {
+            let correlation = report.envelope.correlation;
+            self.input(Input::Progress(report.message), &correlation)
+                .await?;
+        }
         Ok(())
     }
 

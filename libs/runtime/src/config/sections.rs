@@ -288,7 +288,8 @@ fn one() -> f64 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Control {
-    /// How many trainers are admitted at a time.
+    /// How many trainers are admitted at a time. Beyond it an owner that has less than an equal
+    /// share of so many is admitted, up to that share.
     pub max_parallel: u32,
     /// Leases are renewed this often.
     #[serde(with = "text::span")]

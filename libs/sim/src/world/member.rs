@@ -7,7 +7,7 @@ use lacuna_planner::decider::{Decision, Foretold, Situation, Users};
 use lacuna_planner::kind::{Kind, Values};
 use lacuna_planner::objective::{Objective, State};
 use lacuna_trainer::account::{Change, Rates, stall_debt};
-use lacuna_trainer::{Ledger, MOST_ACTIVE, has_place};
+use lacuna_trainer::{Ledger, Places, has_place};
 
 use super::decide::{Decisions, Event};
 use super::kinds::work;
@@ -17,6 +17,11 @@ use crate::{Model, SimError, published};
 /// Whether the pool has the least nodes of the trainer of a life.
 fn fits(trainers: &[TrainerSpec], life: u32, pool: u32) -> bool {
     spec_of(trainers, life).is_some_and(|spec| has_place(0, spec.min_nodes, pool))
+}
+
+/// Whose it is: trainers without an owner have one in common.
+pub(super) fn owner_of(spec: &TrainerSpec) -> &str {
+    spec.owner.as_deref().unwrap_or_default()
 }
 
 /// An admitted trainer.
@@ -69,7 +74,7 @@ impl Member {
     }
 }
 
-impl World<'_> {
+impl<'a> World<'a> {
     /// A node leaves.
     pub(super) fn lose(&mut self, node: u32) {
         let Some(owner) = self.pool.close(node) else {
@@ -145,44 +150,51 @@ impl World<'_> {
         }
     }
 
-    /// Admits by control's queue while there is room: by priority, then first come, first served.
+    /// Admits by control's queue and rule of places.
     pub(super) fn admit(&mut self) {
         let now = self.now();
-        while self.has_places() {
+        loop {
             self.queue.arrive(now);
-            let (trainers, pool) = (self.trainers, self.pool.len());
-            let next = self.queue.next(|life| fits(trainers, *life, pool));
+            let (trainers, pool, places) = (self.trainers, self.pool.len(), self.places());
+            let has_place = |owner: &&str| places.free_for(owner);
+            let next = self
+                .queue
+                .next(has_place, |life| fits(trainers, *life, pool));
             match next {
                 Some(life) => self.enter(life),
-                None if self.submit_more() => {}
+                None if places.free() && self.submit_more() => {}
                 None => return,
             }
         }
     }
 
-    /// Whether fewer trainers than may be active have nodes, or could have.
-    pub(super) fn has_places(&self) -> bool {
+    /// The places of active trainers: those that have nodes, or could have, take one.
+    pub(super) fn places(&self) -> Places<&'a str> {
         let pool = self.pool.len();
-        let takes = |m: &&Member| has_place(m.nodes, m.kind.min(), pool);
-        let taken = self.active.iter().filter(takes).count();
-        let places = self.settings.max_parallel as usize;
-        taken < places && self.active.len() < places.saturating_mul(MOST_ACTIVE)
+        let active = self.active.iter().map(|m| {
+            let owner = spec_of(self.trainers, m.life).map_or("", owner_of);
+            (owner, has_place(m.nodes, m.kind.min(), pool))
+        });
+        Places::new(self.settings.max_parallel as usize, active)
     }
 
-    /// Whether a trainer waits whose least the pool has, or would after the next submission.
-    pub(super) fn waits(&self) -> bool {
+    /// Whether a trainer waits that is to be admitted, or would after the next submission.
+    pub(super) fn waits(&self, places: &Places<&str>) -> bool {
         let (trainers, pool) = (self.trainers, self.pool.len());
-        let fits_now = self.queue.waits(|life| fits(trainers, *life, pool));
+        let has_room = |life: &u32| fits(trainers, *life, pool);
+        let waits = self.queue.waits(|owner| places.free_for(owner), has_room);
         let again = || trainers.iter().any(|t| has_place(0, t.min_nodes, pool));
-        fits_now || (self.begins_again() && again())
+        waits || (places.free() && self.begins_again() && again())
     }
 
     /// Whether an endless list is submitted once more: nobody of it is to come who fits.
     fn begins_again(&self) -> bool {
         let (trainers, pool) = (self.trainers, self.pool.len());
         self.settings.endless
-            && self.queue.next_submission().is_none()
-            && !self.queue.waits(|life| fits(trainers, *life, pool))
+            && self.queue.next_submission(|_| true).is_none()
+            && !self
+                .queue
+                .waits(|_| true, |life| fits(trainers, *life, pool))
     }
 
     /// Puts the list into the queue once more, if it is endless. Who does not fit is left out: he
@@ -195,8 +207,9 @@ impl World<'_> {
         let (now, mut any) = (self.now(), false);
         for spec in trainers {
             if has_place(0, spec.min_nodes, pool) {
+                let (order, owner) = (u64::from(self.lives), owner_of(spec));
                 self.queue
-                    .submit(now, spec.priority, u64::from(self.lives), self.lives);
+                    .submit(now, spec.priority, order, owner, self.lives);
                 any = true;
             }
             self.lives = self.lives.saturating_add(1);
@@ -207,9 +220,9 @@ impl World<'_> {
     /// Submits the whole list. Each trainer of it gets the next number of a life.
     pub(super) fn submit(&mut self, at: impl Fn(&TrainerSpec) -> Timestamp) {
         for spec in self.trainers {
-            let order = u64::from(self.lives);
+            let (order, owner) = (u64::from(self.lives), owner_of(spec));
             self.queue
-                .submit(at(spec), spec.priority, order, self.lives);
+                .submit(at(spec), spec.priority, order, owner, self.lives);
             self.lives = self.lives.saturating_add(1);
         }
     }

@@ -29,7 +29,7 @@ pub(crate) struct World<'a> {
     pub(super) kinds: &'a Kinds,
     pub(super) settings: &'a Settings,
     /// Trainers by the numbers of their lives: a list that begins again goes on counting.
-    pub(super) queue: Queue<u32>,
+    pub(super) queue: Queue<&'a str, u32>,
     /// Lives that have been submitted.
     pub(super) lives: u32,
     /// Lives that have been admitted.
@@ -195,17 +195,16 @@ impl<'a> World<'a> {
         self.recording.start() + Span::from_secs_f64(self.tally.now_s)
     }
 
-    /// When a trainer will arrive for which there is room, not before now.
+    /// When a trainer will arrive for which there may be a place, not before now.
     fn next_arrival_s(&self) -> f64 {
-        if !self.has_places() {
-            return f64::INFINITY;
+        let (now_s, places) = (self.tally.now_s, self.places());
+        if self.waits(&places) {
+            return now_s;
         }
-        let now_s = self.tally.now_s;
-        match self.queue.next_submission() {
-            _ if self.waits() => now_s,
-            Some(at) => at.since(self.recording.start()).as_secs_f64().max(now_s),
-            None => f64::INFINITY,
-        }
+        let next = self.queue.next_submission(|owner| places.free_for(owner));
+        next.map_or(f64::INFINITY, |at| {
+            at.since(self.recording.start()).as_secs_f64().max(now_s)
+        })
     }
 
     /// When the next trainer ends, if that is an event.

@@ -116,6 +116,24 @@ fn owners_share_alike_whatever_their_trainers_say() {
 }
 
 #[test]
+fn an_owner_is_admitted_though_another_has_all_places() {
+    let holes: Vec<_> = (0..4).map(|node| hole(node, 0, 1000)).collect();
+    let mut trainers: Vec<_> = (0..3).map(|name| trainer(name, 4, 1e9)).collect();
+    trainers[2].submit = Timestamp::from_unix(100);
+    let settings = Settings {
+        max_parallel: 2,
+        ..by("fair")
+    };
+    trainers
+        .iter_mut()
+        .for_each(|t| t.owner = Some("ada".to_owned()));
+    assert_eq!(lives(&holes, &trainers, &settings).len(), 2);
+    trainers[2].owner = Some("bob".to_owned());
+    let lives = lives(&holes, &trainers, &settings);
+    assert_eq!(lives[2].sizes, [(100.0, 2)]);
+}
+
+#[test]
 fn shares_of_owners_verify() {
     let holes: Vec<_> = (0..9)
         .map(|node| hole(node, 0, 300 + 90 * i64::from(node)))

@@ -8,10 +8,11 @@ use crate::Now;
 use crate::account::Account;
 use crate::book::pauses::Pauses;
 use crate::book::profile::Profile;
+use crate::book::quota::user_of;
 use crate::book::state::{Out, Trainer};
 use crate::book::trial::Trials;
 use crate::book::{Book, Effect, Note, Refusal, RefusalKind};
-use crate::queue::{MOST_ACTIVE, has_place};
+use crate::queue::{Places, has_place};
 
 impl Book {
     pub(crate) fn submit(
@@ -73,9 +74,9 @@ impl Book {
         }
         let id = record.spec.id.clone();
         if record.phase == Phase::Queued {
-            let (spec, order) = (&record.spec, record.order);
+            let (spec, order, owner) = (&record.spec, record.order, user_of(&record).to_owned());
             self.queue
-                .submit(spec.submit, spec.priority, order, id.clone());
+                .submit(spec.submit, spec.priority, order, owner, id.clone());
         }
         let trainer = Trainer {
             account: Account::default(),
@@ -97,9 +98,10 @@ impl Book {
         self.trainers.insert(id, trainer);
     }
 
-    /// Admits who has been submitted by now, by priority, then first come first served.
+    /// Admits who has been submitted by now, by priority, then first come first served, as far as
+    /// there are places and each owner has its share of them.
     pub(crate) fn admit(&mut self, now: Now, out: &mut Out) {
-        let first = self.queue.next_submission();
+        let first = self.queue.next_submission(|_| true);
         if let Some(submit) = first.filter(|submit| *submit <= now.cluster) {
             self.sums.since = Some(self.sums.since.map_or(submit, |since| since.min(submit)));
         }
@@ -108,11 +110,11 @@ impl Book {
             return;
         }
         let mut queue = std::mem::take(&mut self.queue);
-        let places = self.config.max_parallel as usize;
-        let most = places.saturating_mul(MOST_ACTIVE);
-        while self.active.len() < most && self.places_taken() < places {
+        loop {
+            let places = self.places();
+            let has_place = |owner: &String| places.free_for(&owner.as_str());
             // One without room waits, and others go first.
-            let Some(id) = queue.next(|id| self.fits(id) && self.has_room(id)) else {
+            let Some(id) = queue.next(has_place, |id| self.fits(id) && self.has_room(id)) else {
                 break;
             };
             let Some(trainer) = self.trainers.get_mut(&id) else {
@@ -145,9 +147,13 @@ impl Book {
         }
     }
 
-    /// Active trainers that have nodes, or could have.
-    fn places_taken(&self) -> usize {
-        self.active.iter().filter(|id| self.fits(id)).count()
+    /// The places of active trainers: those that have nodes, or could have, take one.
+    fn places(&self) -> Places<&str> {
+        let active = self.active.iter().filter_map(|id| {
+            let owner = user_of(self.record(id)?);
+            Some((owner, self.fits(id)))
+        });
+        Places::new(self.config.max_parallel as usize, active)
     }
 
     /// Whether a trainer has nodes, or the pool has its least. Every admitted one fits while the pool

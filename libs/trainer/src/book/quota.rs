@@ -53,7 +53,7 @@ fn belongs_to<'a>(spec: &'a TrainerSpec, user: &'a str) -> &'a str {
     spec.owner.as_deref().unwrap_or(user)
 }
 
-fn user_of(record: &TrainerRecord) -> &str {
+pub(crate) fn user_of(record: &TrainerRecord) -> &str {
     belongs_to(&record.spec, &record.user)
 }
 

@@ -217,6 +217,10 @@ impl Book {
             Counted::Samples(more) => {
                 trainer.dirty = true;
                 self.figures = true;
+                if report.run != trainer.record.run {
+                    // Whoever takes these books up does not know that run, and counts nothing of it.
+                    out.records.insert(report.trainer.clone());
+                }
                 let done = trainer.record.phase == Phase::Active && is_done(&trainer.record);
                 if more > 0.0 && report.run == trainer.record.run {
                     self.progressed(&report.trainer, now);

@@ -336,7 +336,7 @@ pub struct Book {
     pub(crate) config: BookConfig,
     pub(crate) trainers: BTreeMap<TrainerId, Trainer>,
     pub(crate) nodes: BTreeMap<NodeId, Node>,
-    pub(crate) queue: Queue<TrainerId>,
+    pub(crate) queue: Queue<String, TrainerId>,
     /// Admitted, in order of admission.
     pub(crate) active: Vec<TrainerId>,
     pub(crate) next_order: u64,

@@ -339,6 +339,45 @@ fn who_does_not_fit_into_the_pool_takes_no_place_from_who_does() {
 }
 
 #[test]
+fn who_fills_all_places_keeps_no_other_owner_waiting() {
+    let config = BookConfig {
+        max_parallel: 4,
+        ..BookConfig::default()
+    };
+    let mut w = World::new(1, 12, config);
+    w.snapshot();
+    (0..4).for_each(|n| w.open(n));
+    let of = |owner: &str, count: usize| -> Vec<_> {
+        let own = |n| lacuna_model::TrainerSpec {
+            owner: Some(owner.to_owned()),
+            ..spec(&format!("{owner}{n}"), 1, 1, Work::UntilExit)
+        };
+        (0..count).map(own).collect()
+    };
+    for (owner, count) in [("eve", 9), ("ann", 3), ("bob", 3)] {
+        w.input(Input::Submit {
+            trainers: of(owner, count),
+            user: owner.to_owned(),
+            test_only: false,
+        });
+    }
+    let admitted = |w: &World| -> Vec<String> {
+        let view = w.book.trainers_view(w.now);
+        let ids = view.trainers.iter().map(|t| t.spec.id.to_string());
+        ids.collect()
+    };
+    let all = ["eve0", "eve1", "eve2", "eve3", "ann0", "ann1", "bob0"];
+    assert_eq!(admitted(&w), all);
+    // Nobody goes for another's share, and a place that is free goes to the first who waits.
+    w.input(Input::Cancel(trainer("ann0")));
+    assert_eq!(admitted(&w)[4..], ["ann1", "bob0"]);
+    for gone in ["eve0", "eve1", "eve2"] {
+        w.input(Input::Cancel(trainer(gone)));
+    }
+    assert_eq!(admitted(&w), ["eve3", "ann1", "bob0", "eve4"]);
+}
+
+#[test]
 fn a_submission_is_taken_whole_or_not_at_all() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
     let mut bad = spec("c", 1, 4, Work::UntilExit);
@@ -472,6 +511,10 @@ fn late_repeated_and_mad_reports_count_nothing() {
     let bad = |n: &&Note| matches!(n, Note::BadReport { .. });
     assert_eq!(w.notes.iter().filter(late).count(), 2);
     assert_eq!(w.notes.iter().filter(bad).count(), 2);
+    // What counts of a run that has ended is kept at once: another control knows nothing of it.
+    w.input(report(1, 1010, 120.0));
+    assert_eq!(w.samples("a"), 120.0);
+    assert_eq!(w.records[&trainer("a")].samples(), 120.0);
 }
 
 #[test]

@@ -55,8 +55,9 @@ fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp
             iso(record.spec.submit)
         ),
         Phase::Queued => format!(
-            "{} is not admitted yet: as many trainers as control.max_parallel allows are active, \
-             or its least nodes do not fit into the pool or its user's quota",
+            "{} is not admitted yet: as many trainers as control.max_parallel allows are active \
+             and its owner has its share of them, or its least nodes do not fit into the pool or \
+             its user's quota",
             record.spec.id
         ),
         Phase::Active if plan.is_none() => {
