@@ -1,5 +1,5 @@
 //! The examples of `deploy/external.md`, as they stand there: run against a real nats-server and
-//! ingest, and judged by what ingest makes of them.
+//! ingest, and judged by what ingest makes of them; and the hook of `deploy/security.md`.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -189,6 +189,61 @@ async fn the_hook_of_slurm_publishes_what_ingest_reads() {
         matches!(&event, EventKind::NodeBusy { node } if node.as_str() == "a01.x"),
         "{event:?}"
     );
+}
+
+/// The lines of `deploy/security.md` for a prolog, as they stand there but for where things lie.
+fn prolog(program: &str, identity: &str) -> String {
+    let guide = support::read("deploy/security.md");
+    let lines = guide
+        .split("```sh\n")
+        .filter_map(|block| block.split_once("```"))
+        .map(|(lines, _)| lines)
+        .find(|lines| lines.contains("SLURM_JOB_PARTITION"))
+        .unwrap();
+    let mut lines = lines.to_owned();
+    for (there, here) in [
+        ("/opt/lacuna/lacuna ", format!("'{program}' ")),
+        ("/etc/lacuna/hook.toml ", format!("'{identity}' ")),
+        // A machine that runs tests is slow.
+        ("timeout 5 ", "timeout 60 ".to_owned()),
+    ] {
+        assert_eq!(lines.matches(there).count(), 1, "{there}: {lines}");
+        lines = lines.replace(there, &here);
+    }
+    lines
+}
+
+#[tokio::test]
+async fn the_prolog_with_keys_publishes_without_any_environment() {
+    let bed = Bed::start().await;
+    bed.keys(&["add-user", "slurm", "--cluster", "main", "--role", "events"])
+        .await;
+    // The streams are made by who may.
+    let control = bed.connect("control").await;
+    let identity = bed.identity("slurm").display().to_string();
+    let lines = prolog(&support::lacuna(), &identity);
+    // Pilots are Lacuna's own, and said by nobody.
+    for (partition, node) in [("filler", "own"), ("batch", "a01.x")] {
+        let mut shell = Command::new("/bin/sh");
+        // Without any PATH a shell would take one of its own.
+        shell.args(["-c", &lines]).env_clear().env("PATH", "");
+        shell.env("SLURM_JOB_PARTITION", partition);
+        let ran = shell.env("SLURMD_NODENAME", node).output().unwrap();
+        assert!(ran.status.success(), "{}", said(&ran));
+    }
+    let ingest = bed.connect("ingest").await;
+    let incoming = address::incoming(&bed.id);
+    let mut queue = ingest.bus.work_queue(&incoming, "ingest").await.unwrap();
+    let delivery = tokio::time::timeout(LIMIT * 2, queue.next()).await;
+    let delivery = delivery.unwrap_or_else(|_| panic!("no event came\n{}", bed.log()));
+    let delivery = delivery.unwrap();
+    let event = external::read(delivery.headers(), delivery.payload()).unwrap();
+    assert!(
+        matches!(&event.kind, EventKind::NodeBusy { node } if node.as_str() == "a01.x"),
+        "{event:?}"
+    );
+    assert_eq!(event.source.as_deref(), Some("slurm-hook"));
+    drop(control);
 }
 
 #[tokio::test]

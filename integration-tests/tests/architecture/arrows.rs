@@ -40,6 +40,7 @@ const SHELL: &[&str] = &[
     "async-nats",
     "prometheus",
     "axum",
+    "hyper",
     "tracing-subscriber",
     "lacuna-runtime",
     "lacuna-testkit",

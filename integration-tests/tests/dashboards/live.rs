@@ -60,8 +60,9 @@ const MAY_BE_EMPTY: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// Metrics of alerts that are not exported here: there is no main scheduler and there are no pilots.
-const ABSENT: [&str; 3] = [
+/// Metrics of alerts that are not exported here: there are no main scheduler, pilots or keys.
+const ABSENT: [&str; 4] = [
+    "lacuna_bus_certificate_",
     "lacuna_ingest_scheduler_",
     "lacuna_ingest_follow_",
     "lacuna_control_pilots_",

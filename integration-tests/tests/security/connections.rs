@@ -145,6 +145,20 @@ async fn a_server_that_the_authority_does_not_vouch_for_is_not_trusted() {
 }
 
 #[tokio::test]
+async fn who_connects_exports_how_long_the_certificate_holds() {
+    let bed = Bed::start().await;
+    for name in ["control", "agent"] {
+        let seconds = bed
+            .connect(name)
+            .await
+            .count("lacuna_bus_certificate_seconds");
+        // A year, from today.
+        let days = seconds / 86_400;
+        assert!((360..=366).contains(&days), "{name}: {days} days");
+    }
+}
+
+#[tokio::test]
 async fn an_identity_that_others_can_read_is_not_used() {
     let bed = Bed::start().await;
     let path = bed.identity("control");

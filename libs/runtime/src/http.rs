@@ -1,22 +1,35 @@
-//! `/metrics` and `/healthz` of a service.
+//! `/metrics` and `/healthz` of a service, and how pages are served at all.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::serve::Listener;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
 use lacuna_model::Span;
 use prometheus::{GaugeVec, Registry};
 use serde::Serialize;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Stopwatch;
 use crate::metrics;
+
+/// So long may the head of a request take, and the next request on a connection.
+const HEAD: Duration = Duration::from_secs(10);
+
+/// Connections to `/metrics` and `/healthz` at a time.
+const CONNECTIONS: usize = 64;
 
 /// The health of a service: a set of named checks, each of which its owner keeps alive.
 /// Clones share it.
@@ -168,10 +181,45 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
         .map_err(|source| ListenError { address, source })
 }
 
+/// Serves pages until `stop`, and then the answers that are under way. Further connections wait
+/// while there are so many; one whose head does not come within ten seconds ends.
+pub async fn serve_pages(
+    mut listener: TcpListener,
+    pages: Router,
+    connections: usize,
+    stop: CancellationToken,
+) {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD);
+    let places = Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS)));
+    let open = GracefulShutdown::new();
+    loop {
+        let next = async {
+            let place = places.clone().acquire_owned().await;
+            let (stream, _) = Listener::accept(&mut listener).await;
+            (place, stream)
+        };
+        let (place, stream) = tokio::select! {
+            next = next => next,
+            () = stop.cancelled() => break,
+        };
+        let service = TowerToHyperService::new(pages.clone());
+        let served = open.watch(builder.serve_connection(TokioIo::new(stream), service));
+        tokio::spawn(async move {
+            if let Err(error) = served.await {
+                tracing::trace!(%error, "connection ended");
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    open.shutdown().await;
+}
+
 /// Serves until `stop`.
 ///
 /// # Errors
-/// If the listener fails.
+/// If the name of a metric is taken.
 pub async fn serve(
     listener: TcpListener,
     registry: Registry,
@@ -183,9 +231,8 @@ pub async fn serve(
         .route("/metrics", get(show_metrics))
         .route("/healthz", get(show_health))
         .with_state((registry, health, gauge));
-    axum::serve(listener, router)
-        .with_graceful_shutdown(stop.cancelled_owned())
-        .await
+    serve_pages(listener, router, CONNECTIONS, stop).await;
+    Ok(())
 }
 
 /// Declares the metric alone, so that a service's golden exposition can include it.
@@ -301,5 +348,36 @@ mod tests {
         assert!(get("/metrics").await.contains("lacuna_test_total 1"));
         stop.cancel();
         server.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn half_a_request_keeps_its_place_for_a_while_only() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (pages, stop) = (
+            Router::new().route("/", get(async || "hello")),
+            CancellationToken::new(),
+        );
+        let server = tokio::spawn(serve_pages(listener, pages, 1, stop.clone()));
+        let ask = async |request: &str| {
+            let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+            stream.write_all(request.as_bytes()).await.unwrap();
+            stream
+        };
+        let mut half = ask("GET / HTTP/1.1\r\nhost: x\r\n").await;
+        // It waits for the only place.
+        let mut whole = ask("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+        let mut answer = String::new();
+        let limit = Duration::from_secs(120);
+        let read = tokio::time::timeout(limit, whole.read_to_string(&mut answer));
+        read.await.expect("no place becomes free").unwrap();
+        assert!(answer.ends_with("hello"), "{answer}");
+        let mut rest = Vec::new();
+        let read = tokio::time::timeout(limit, half.read_to_end(&mut rest));
+        let _ = read.await.expect("it is still open");
+        assert!(!rest.starts_with(b"HTTP/1.1 200"));
+        stop.cancel();
+        server.await.unwrap();
     }
 }

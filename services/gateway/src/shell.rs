@@ -28,6 +28,8 @@ const STILL: u32 = 10;
 const TIDY: Duration = Duration::from_secs(60);
 /// Most words of agents that are taken at once: a large cluster's come by the thousand.
 const BATCH: usize = 512;
+/// Connections at a time beside those of browsers that follow.
+const OTHERS: usize = 256;
 /// Browsers have this long to take their leave.
 const LEAVE: Duration = Duration::from_secs(1);
 
@@ -84,17 +86,16 @@ async fn serve(ctx: Context, args: GatewayArgs) -> Result<(), ServiceError> {
         past: Arc::default(),
         metrics: Metrics::new(&ctx.registry)?,
     };
-    let stop = ctx.shutdown.clone();
-    let server = axum::serve(listener, router(site)).with_graceful_shutdown(stop.cancelled_owned());
-    let mut server = tokio::spawn(server.into_future());
+    let connections = settings.viewers.saturating_add(OTHERS);
+    let pages = http::serve_pages(listener, router(site), connections, ctx.shutdown.clone());
+    let mut server = tokio::spawn(pages);
     tracing::info!(page = %format!("http://{address}/"), "the operator's page");
     let ended = tokio::select! {
         ended = listen(&ctx, &view, show) => ended,
         served = &mut server => return Err(match served {
             // It was told to, and was faster than the loop.
-            Ok(Ok(())) if ctx.shutdown.is_cancelled() => return Ok(()),
-            Ok(Ok(())) => "the page's server stopped".into(),
-            Ok(Err(error)) => error.into(),
+            Ok(()) if ctx.shutdown.is_cancelled() => return Ok(()),
+            Ok(()) => "the page's server stopped".into(),
             Err(error) => error.into(),
         }),
     };

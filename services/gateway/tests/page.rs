@@ -306,6 +306,23 @@ async fn nothing_can_be_written_and_nothing_comes_from_elsewhere() {
     page.stop().await;
 }
 
+#[tokio::test]
+async fn half_a_request_does_not_keep_a_connection_and_who_follows_stays() {
+    let nats = TestNats::start();
+    let page = Running::start(&nats, None).await;
+    let mut live = Live::open(&page).await;
+    live.picture().await.unwrap();
+    let mut half = page.open("GET / HTTP/1.1\r\nhost: localhost\r\n").await;
+    let mut rest = Vec::new();
+    let limit = Duration::from_secs(120);
+    let ended = tokio::time::timeout(limit, half.read_to_end(&mut rest)).await;
+    let _ = ended.expect("it is still open");
+    assert!(!rest.starts_with(b"HTTP/1.1 200"));
+    // Its request came in time, however long the answer is.
+    live.picture().await.unwrap();
+    page.stop().await;
+}
+
 fn token_file(folder: &Path) -> PathBuf {
     let file = folder.join("token");
     std::fs::write(&file, format!("{TOKEN}\n")).unwrap();

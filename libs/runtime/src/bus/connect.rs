@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use async_nats::{ConnectErrorKind, ConnectOptions, Event, rustls};
+use async_nats::{ConnectErrorKind, ConnectOptions, Event};
 use lacuna_model::{ClusterId, Span};
 use lacuna_wire::access::inbox;
 use lacuna_wire::msg::WIRE;
 use prometheus::Registry;
 use tokio::sync::watch;
 
+use super::certificate::{self, Shown};
 use super::denied::Denials;
 use super::seal::Seal;
 use super::{Bus, BusError, BusMetrics, Inner, Link};
@@ -91,7 +92,8 @@ impl Bus {
             }
             std::future::ready(())
         };
-        let options = credentials(settings, identity.as_ref())
+        let shown = Shown::default();
+        let options = credentials(settings, identity.as_ref(), &shown)
             .await?
             .name(format!("lacuna-{service}"))
             .connection_timeout(Duration::from_secs(5))
@@ -107,6 +109,12 @@ impl Bus {
             .subscription_capacity(WAITING)
             .event_callback(on_event);
         let client = first_connection(settings, options).await?;
+        certificate::watch(
+            settings.clone(),
+            identity.clone(),
+            &shown,
+            metrics.certificate,
+        );
         let info = client.server_info();
         if SAY_MUCH.contains(&service) && info.max_payload < LARGEST {
             return Err(BusError::SmallPayload {
@@ -168,28 +176,11 @@ fn user(settings: &BusSettings, identity: Option<&Identity>) -> String {
         .unwrap_or_else(|| "anonymous".to_owned())
 }
 
-/// Encryption by which only servers are trusted that this authority vouches for.
-fn trusting(ca: &str) -> Result<rustls::ClientConfig, String> {
-    use rustls::pki_types::CertificateDer;
-    use rustls::pki_types::pem::PemObject;
-    let mut roots = rustls::RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(ca.as_bytes()) {
-        let certificate = certificate.map_err(|e| e.to_string())?;
-        roots.add(certificate).map_err(|e| e.to_string())?;
-    }
-    if roots.is_empty() {
-        return Err("no certificate in it".to_owned());
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map(|config| config.with_root_certificates(roots).with_no_client_auth())
-        .map_err(|e| e.to_string())
-}
-
-async fn credentials(
+/// How the server is to be asked in; notes the certificate that it shows.
+pub(super) async fn credentials(
     settings: &BusSettings,
     identity: Option<&Identity>,
+    shown: &Shown,
 ) -> Result<ConnectOptions, BusError> {
     let unreadable = |path: &std::path::Path, source| BusError::Credentials {
         path: path.display().to_string(),
@@ -201,10 +192,11 @@ async fn credentials(
             .nkey(identity.seed.reveal().to_owned())
             .custom_inbox_prefix(inbox(&identity.holder.user));
         if let Some(ca) = &identity.ca {
-            let trusting = trusting(ca).map_err(|reason| BusError::NotTrusted {
-                url: settings.url.clone(),
-                reason: format!("the authority in the identity cannot be read: {reason}"),
-            })?;
+            let trusting =
+                certificate::trusting(ca, shown).map_err(|reason| BusError::NotTrusted {
+                    url: settings.url.clone(),
+                    reason: format!("the authority in the identity cannot be read: {reason}"),
+                })?;
             options = options.require_tls(true).tls_client_config(trusting);
         }
         return Ok(options);
@@ -229,19 +221,23 @@ async fn credentials(
     Ok(options)
 }
 
+/// The addresses that are separated by commas.
+pub(super) fn servers(url: &str) -> Result<Vec<async_nats::ServerAddr>, BusError> {
+    url.split(',')
+        .map(|part| part.trim().parse())
+        .collect::<Result<_, _>>()
+        .map_err(|e: std::io::Error| BusError::Unreachable {
+            url: url.to_owned(),
+            reason: e.to_string(),
+        })
+}
+
 async fn first_connection(
     settings: &BusSettings,
     options: ConnectOptions,
 ) -> Result<async_nats::Client, BusError> {
     let url = settings.url.clone();
-    let servers = url
-        .split(',')
-        .map(|part| part.trim().parse::<async_nats::ServerAddr>())
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|e| BusError::Unreachable {
-            url: url.clone(),
-            reason: e.to_string(),
-        })?;
+    let servers = servers(&url)?;
     let waiting = Stopwatch::start();
     let mut said = false;
     loop {
@@ -304,6 +300,7 @@ struct Declared {
     denied: prometheus::IntCounter,
     failed: prometheus::IntCounter,
     dead_letters: prometheus::IntCounter,
+    certificate: prometheus::GaugeVec,
 }
 
 fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::Error> {
@@ -340,6 +337,7 @@ fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::E
             "messages that could not be published or were not acknowledged",
         )?,
         dead_letters: dead.with_label_values(&[service]),
+        certificate: certificate::declare(registry)?,
     })
 }
 

@@ -148,6 +148,7 @@ impl Bus {
             subject: subject.to_string(),
             start,
             place: Place::Unknown,
+            made: None,
             into,
         };
         // A server that has just started answers, but does not have all its streams yet.
@@ -265,15 +266,54 @@ pub(super) fn consumer_name() -> String {
 }
 
 /// How far a follower has come.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
     Unknown,
     /// Nothing seen yet; all up to this sequence number is to be skipped.
     After(u64),
-    /// The newest message handed on was written at this time, by the server's clock. Times,
-    /// not sequence numbers: a killed server may lose the tail of a stream, and then gives the
-    /// same numbers to other messages.
-    Written(DateTime),
+    /// The newest message handed on, and the latest time at which one was written, by the
+    /// server's clock. A greater number or a later time is news: a killed server may lose the
+    /// tail of a stream, and then gives the same numbers to other messages; and its clock may go
+    /// back.
+    At {
+        sequence: u64,
+        written: DateTime,
+    },
+}
+
+impl Place {
+    /// Whether a message has not been handed on yet.
+    fn is_before(self, number: u64, time: DateTime) -> bool {
+        match self {
+            Self::At { sequence, written } => number > sequence || time > written,
+            Self::Unknown | Self::After(_) => true,
+        }
+    }
+
+    /// The place when this message has been handed on.
+    fn then(self, number: u64, time: DateTime) -> Self {
+        let written = match self {
+            Self::At { written, .. } => written.max(time),
+            Self::Unknown | Self::After(_) => time,
+        };
+        Self::At {
+            sequence: number,
+            written,
+        }
+    }
+
+    /// The same place in a stream that ends at `last` now: before all of it if it is another one.
+    fn within(self, last: u64, is_another: bool) -> Self {
+        match self {
+            Self::Unknown => Self::Unknown,
+            _ if is_another => Self::After(0),
+            Self::After(sequence) => Self::After(sequence.min(last)),
+            Self::At { sequence, written } => Self::At {
+                sequence: sequence.min(last),
+                written,
+            },
+        }
+    }
 }
 
 struct Follower<M> {
@@ -282,6 +322,8 @@ struct Follower<M> {
     subject: String,
     start: Start,
     place: Place,
+    /// When the stream was made, which tells it from another of its name.
+    made: Option<DateTime>,
     into: mpsc::Sender<Received<M>>,
 }
 
@@ -290,6 +332,7 @@ struct Opened {
     messages: Ordered,
     generation: u64,
     place: Place,
+    made: DateTime,
 }
 
 impl<M: Message + Send + 'static> Follower<M> {
@@ -305,6 +348,7 @@ impl<M: Message + Send + 'static> Follower<M> {
                 Ok(opened) => {
                     wait = Duration::from_millis(20);
                     self.place = opened.place;
+                    self.made = Some(opened.made);
                     let pumped = self.pump(opened.messages, opened.generation);
                     if pumped.await.is_none() {
                         return;
@@ -359,10 +403,10 @@ impl<M: Message + Send + 'static> Follower<M> {
             Err(_) => return Some(()),
         };
         if self.start != Start::Last {
-            if matches!(self.place, Place::Written(newest) if written <= newest) {
+            if !self.place.is_before(sequence, written) {
                 return Some(());
             }
-            self.place = Place::Written(written);
+            self.place = self.place.then(sequence, written);
         }
         let subject = message.subject.to_string();
         let headers = message.headers.as_ref();
@@ -395,18 +439,26 @@ impl<M: Message + Send + 'static> Follower<M> {
             .get_stream(&self.stream)
             .await
             .map_err(|e| failed(e.to_string()))?;
-        let last = stream.cached_info().state.last_sequence;
+        let info = stream.cached_info();
+        let (last, made) = (info.state.last_sequence, info.created);
+        let is_another = self.made.is_some_and(|known| known != made);
         let after = |sequence: u64| DeliverPolicy::ByStartSequence {
             start_sequence: sequence.saturating_add(1),
         };
-        let place = match (self.start, self.place) {
+        let place = match (self.start, self.place.within(last, is_another)) {
             (Start::New, Place::Unknown) => Place::After(last),
             (_, place) => place,
         };
         let deliver_policy = match (self.start, place) {
             (Start::Last, _) | (Start::LastOn, Place::Unknown) => DeliverPolicy::LastPerSubject,
-            (_, Place::Written(start_time)) => DeliverPolicy::ByStartTime { start_time },
-            (_, Place::After(sequence)) => after(sequence.min(last)),
+            // By time comes what has the number of what was lost, but only if the clock goes on.
+            (_, Place::At { sequence, written }) if info.state.last_timestamp < written => {
+                after(sequence)
+            }
+            (_, Place::At { written, .. }) => DeliverPolicy::ByStartTime {
+                start_time: written,
+            },
+            (_, Place::After(sequence)) => after(sequence),
             (Start::All | Start::New, Place::Unknown) => DeliverPolicy::All,
             (Start::Newest(count), Place::Unknown) => after(last.saturating_sub(count)),
             (Start::Sequence(first), Place::Unknown) => after(first.saturating_sub(1)),
@@ -430,6 +482,70 @@ impl<M: Message + Send + 'static> Follower<M> {
             messages,
             generation,
             place,
+            made,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i128) -> DateTime {
+        async_nats::datetime::from_nanos(seconds * 1_000_000_000).unwrap()
+    }
+
+    fn place(sequence: u64, seconds: i128) -> Place {
+        Place::At {
+            sequence,
+            written: at(seconds),
+        }
+    }
+
+    #[test]
+    fn what_was_handed_on_is_not_handed_on_again() {
+        let place = place(7, 100);
+        assert!(!place.is_before(7, at(100)));
+        assert!(!place.is_before(6, at(99)));
+        // Two may be written at the same moment.
+        assert!(place.is_before(8, at(100)));
+        assert_eq!(place.within(9, false), place);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_loses_nothing() {
+        let mut now = place(7, 100);
+        for (number, second) in [(8, 40), (9, 41), (10, 101)] {
+            assert!(now.is_before(number, at(second)), "{number}");
+            now = now.then(number, at(second));
+            assert!(!now.is_before(number, at(second)), "{number}");
+            // What came before the clock went back does not come again.
+            assert!(!now.is_before(6, at(99)) && !now.is_before(7, at(100)));
+        }
+        assert_eq!(now, place(10, 101));
+    }
+
+    #[test]
+    fn numbers_that_are_given_a_second_time_are_heard() {
+        // The stream ended at 3 for a moment; when it is looked at, it has grown again.
+        let mut now = place(7, 100).within(9, false);
+        for number in 4..=9 {
+            assert!(!now.is_before(3, at(90)));
+            assert!(now.is_before(number, at(110)), "{number}");
+            now = now.then(number, at(110));
+        }
+        // It still ends there, and the clock has gone back as well.
+        let now = place(7, 100).within(3, false);
+        assert_eq!(now, place(3, 100));
+        assert!(now.is_before(4, at(40)) && !now.is_before(3, at(90)));
+    }
+
+    #[test]
+    fn another_stream_is_heard_from_its_beginning() {
+        let now = place(7, 100).within(2, true);
+        assert_eq!(now, Place::After(0));
+        assert!(now.is_before(1, at(40)));
+        assert_eq!(Place::After(5).within(2, false), Place::After(2));
+        assert_eq!(Place::Unknown.within(2, true), Place::Unknown);
     }
 }

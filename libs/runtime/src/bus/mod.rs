@@ -2,6 +2,7 @@
 //! does not decode goes unnoticed.
 
 mod bucket;
+mod certificate;
 mod connect;
 mod denied;
 mod error;
