@@ -18,11 +18,13 @@ from programs import HOSTILE
 
 BASE = "lacuna.v1.main"
 KINDS = ["event", "clock", "pool", "plan", "trainers", "command", "progress", "agent", "request", "renewal"]
+KINDS += ["members"]
 TRIED = [f"{BASE}.leader.{name}" for name in SERVICES]
 TRIED += [f"$KV.lac_main_leases.{node}" for node in NODES]
 TRIED += ["$KV.lac_main_trainers.honest", f"{BASE}.controls", f"{BASE}.cmd.n1", f"{BASE}.state.plan"]
 TRIED += [f"{BASE}.state.{name}" for name in ("pool", "trainers", "snapshot", "clock")]
 TRIED += [f"{BASE}.progress.honest", f"{BASE}.progress.n1.honest", f"{BASE}.event", f"{BASE}.renewal"]
+TRIED += [f"{BASE}.run.honest"]
 
 
 @dataclass
@@ -141,7 +143,7 @@ def relayed(c: Cluster):
             await say(client, f"{BASE}.cmd.n1", payload, headers=head)
             await client.flush(10)
         await asyncio.sleep(0.5)
-        streams = ["progress", "dead", "in", "cmds", "audit", "events", "state"]
+        streams = ["progress", "dead", "in", "cmds", "runs", "audit", "events", "state"]
         for _, client in clients:
             for stream in streams:
                 get = f"$JS.API.DIRECT.GET.lac_main_{stream}"

@@ -45,9 +45,7 @@ impl Monitor {
                 seen.commands += 1;
                 if let Action::Run(run) = command.action {
                     seen.begun.insert((run.trainer.clone(), run.run), run.since);
-                    for member in run.members.iter() {
-                        seen.owns(member.node.clone(), member.epoch, &run.trainer);
-                    }
+                    seen.owns(command.node, command.epoch, &run.trainer);
                 }
             }
         });

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::process::{Child, Command, Stdio};
 
 use lacuna_model::{
-    Action, Activity, AgentStatus, Assignment, Command as Order, Epoch, Launch, Member, NodeId,
-    RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
+    Action, Activity, AgentStatus, Assignment, Command as Order, Elastic, Epoch, Launch, Members,
+    NodeId, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
 };
 use lacuna_runtime::Identity;
 use lacuna_wire::address;
@@ -98,16 +98,12 @@ impl Drop for Agent {
     }
 }
 
-fn run(epoch: u64, run: u64) -> Action {
+fn run(run: u64) -> Action {
     Action::Run(Box::new(Assignment {
         trainer: TrainerId::new("t").unwrap(),
         run: RunId(run),
         rank: 0,
-        members: [Member {
-            node: NodeId::new("n1").unwrap(),
-            epoch: Epoch(epoch),
-        }]
-        .into(),
+        nodes: 1,
         launch: Launch::Simulated.into(),
         throughput: ScalingCurve::linear(1.0, 1).unwrap(),
         rescale: RescaleCost {
@@ -134,7 +130,7 @@ fn release() -> Action {
 #[tokio::test]
 async fn a_command_of_an_older_epoch_is_refused_logged_and_counted() {
     let agent = Agent::start().await;
-    agent.command(10, 1, run(10, 1)).await;
+    agent.command(10, 1, run(1)).await;
     until("the run is obeyed", || agent.commands("run") == 1).await;
     agent.command(9, 99, release()).await;
     until("the older one is refused", || {
@@ -152,7 +148,7 @@ async fn a_command_of_an_older_epoch_is_refused_logged_and_counted() {
 #[tokio::test]
 async fn a_number_that_was_obeyed_already_is_not_obeyed_again() {
     let agent = Agent::start().await;
-    agent.command(10, 5, run(10, 1)).await;
+    agent.command(10, 5, run(1)).await;
     until("the run is obeyed", || agent.commands("run") == 1).await;
     // An older number of the same epoch, and the same number with another word.
     agent.command(10, 4, release()).await;
@@ -160,7 +156,7 @@ async fn a_number_that_was_obeyed_already_is_not_obeyed_again() {
         agent.commands("refused") == 1
     })
     .await;
-    agent.command(10, 5, run(10, 2)).await;
+    agent.command(10, 5, run(2)).await;
     until("the same number is not obeyed", || {
         agent.commands("repeated") + agent.commands("refused") == 2
     })
@@ -199,7 +195,7 @@ async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
         node: node.clone(),
         epoch: Epoch(epoch),
         seq: 1,
-        action: run(epoch, 1),
+        action: run(1),
     };
     thief
         .bus
@@ -213,7 +209,7 @@ async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
         ("ce-id", "thief-1"),
         ("ce-source", "lacuna/control"),
         ("ce-type", "lacuna.command"),
-        ("ce-dataversion", "1"),
+        ("ce-dataversion", "2"),
         ("content-type", "application/msgpack"),
     ];
     let forged = lacuna_wire::codec::encode(&order(1 << 41)).unwrap();
@@ -236,7 +232,7 @@ async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
     assert!(log.contains("it has no signature of control"), "{log}");
 
     // Control's own is obeyed, live and from the stream, and its signature is good for no other.
-    agent.command(10, 1, run(10, 1)).await;
+    agent.command(10, 1, run(1)).await;
     until("the true one is obeyed", || agent.commands("run") == 1).await;
     let stream = agent
         .control
@@ -270,6 +266,61 @@ async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
 }
 
 #[tokio::test]
+async fn who_trains_with_a_program_is_believed_of_control_alone() {
+    let agent = Agent::start().await;
+    let add = [
+        "add-user",
+        "thief",
+        "--role",
+        "control",
+        "--cluster",
+        "main",
+    ];
+    agent.bed.keys(&add).await;
+    let settings = agent.bed.settings(agent.bed.identity("thief"));
+    let thief = agent.bed.open(&settings, "control").await.unwrap();
+    let Action::Run(mut part) = run(7) else {
+        panic!("no run");
+    };
+    let names = agent.bed.dir.path().join("names");
+    let script = format!("echo $LACUNA_MEMBERS > {}; sleep 600", names.display());
+    part.launch = Launch::Command {
+        program: "/bin/sh".to_owned(),
+        args: vec!["-c".to_owned(), script],
+        env: std::collections::BTreeMap::new(),
+        checkpoint_dir: None,
+        profile: false,
+        family: None,
+        elastic: Elastic::Restart,
+    }
+    .into();
+    let subject = address::members(&agent.bed.id, &part.trainer);
+    let members = |run, node: &str| Members {
+        trainer: part.trainer.clone(),
+        run: RunId(run),
+        nodes: vec![NodeId::new(node).unwrap()],
+    };
+    // Of a later run: whoever believed it would wait for ever.
+    let forged = members(9, "n9");
+    thief.bus.store(&subject, &forged, "").await.unwrap();
+    let own = members(7, "n1");
+    agent.command(10, 7, Action::Run(part.clone())).await;
+    until("what another key has signed is refused", || {
+        count(
+            &agent.metrics(),
+            "lacuna_bus_dead_letters_total{service=\"agent\"}",
+        ) > 0
+    })
+    .await;
+    assert!(!names.exists());
+    agent.control.bus.store(&subject, &own, "").await.unwrap();
+    until("the program knows with whom it trains", || {
+        std::fs::read_to_string(&names).is_ok_and(|said| said == "n1\n")
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_agent_that_does_not_know_control_does_not_start() {
     let bed = Bed::start().await;
     let path = bed.identity("agent");
@@ -299,7 +350,7 @@ async fn a_command_from_one_who_may_not_never_reaches_the_node() {
         node: NodeId::new("n1").unwrap(),
         epoch: Epoch(u64::MAX / 2),
         seq: 1,
-        action: run(u64::MAX / 2, 1),
+        action: run(1),
     };
     let subject = address::command(&agent.bed.id, &order.node);
     let error = planner.bus.store(&subject, &order, "").await.unwrap_err();
@@ -309,7 +360,7 @@ async fn a_command_from_one_who_may_not_never_reaches_the_node() {
     );
     assert_eq!(planner.denied(), 1);
     // What may be said after it is heard: the forged one was not before it.
-    agent.command(10, 1, run(10, 1)).await;
+    agent.command(10, 1, run(1)).await;
     until("the true one is obeyed", || agent.commands("run") == 1).await;
     assert_eq!(agent.commands("refused"), 0);
     let log = agent.bed.log();

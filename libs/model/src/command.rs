@@ -8,7 +8,7 @@ use crate::{
     Epoch, Launch, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp, TrainerId, Work,
 };
 
-/// One member of a run: a node and the epoch of the lease on it.
+/// A node of a trainer's and the epoch of the lease on it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// The node.
@@ -17,17 +17,30 @@ pub struct Member {
     pub epoch: Epoch,
 }
 
-/// All that an agent needs to run its part of a trainer.
+/// Who trains in the present run of a trainer. Commands say how many there are; this says who, once
+/// for all of them. Of a trainer that holds no nodes any more there is nobody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Members {
+    /// Which trainer.
+    pub trainer: TrainerId,
+    /// Which membership.
+    pub run: RunId,
+    /// Its nodes, in order of rank.
+    pub nodes: Vec<NodeId>,
+}
+
+/// All that an agent needs to run its part of a trainer, but for the names of the others
+/// ([`Members`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
     /// Which trainer.
     pub trainer: TrainerId,
     /// Which membership.
     pub run: RunId,
-    /// This node's place in `members`; rank 0 reports the trainer's progress.
+    /// This node's place among the nodes of the run; rank 0 reports the trainer's progress.
     pub rank: u32,
-    /// All members, in order of rank. Shared: every member is told of all of them.
-    pub members: Arc<[Member]>,
+    /// How many nodes the run has; 0 for who is no member of it.
+    pub nodes: u32,
     /// How to start it.
     pub launch: Arc<Launch>,
     /// Throughput by node count (the simulated launcher goes by it).

@@ -23,7 +23,7 @@ mod trainer;
 
 pub use attained::{Attained, HALF_LIFE};
 pub use command::{
-    Action, Activity, AgentStatus, AgentTerms, Assignment, Command, Member, Progress,
+    Action, Activity, AgentStatus, AgentTerms, Assignment, Command, Member, Members, Progress,
 };
 pub use controls::{
     Controls, ControlsChange, Drain, LimitInForce, Pause, UseLimit, UseState, UseWindow, WithheldBy,

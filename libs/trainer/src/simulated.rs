@@ -27,7 +27,7 @@ pub fn left(assignment: &Assignment) -> f64 {
 
 /// Samples/s on the nodes of the run.
 fn rate(assignment: &Assignment) -> f64 {
-    assignment.throughput.at(assignment.members.len() as u32)
+    assignment.throughput.at(assignment.nodes)
 }
 
 /// Where the run stands at `now` (cluster time). Work past the end does not count.
@@ -64,9 +64,7 @@ pub fn finish(assignment: &Assignment) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{
-        Epoch, Launch, Member, NodeId, RescaleCost, RunId, ScalingCurve, TrainerId,
-    };
+    use lacuna_model::{Launch, RescaleCost, RunId, ScalingCurve, TrainerId};
 
     use super::*;
 
@@ -75,12 +73,7 @@ mod tests {
             trainer: TrainerId::new("a").unwrap(),
             run: RunId(1),
             rank: 0,
-            members: (0..nodes)
-                .map(|n| Member {
-                    node: NodeId::new(format!("n{n}")).unwrap(),
-                    epoch: Epoch(1),
-                })
-                .collect(),
+            nodes,
             launch: Launch::Simulated.into(),
             throughput: ScalingCurve::linear(10.0, 8).unwrap(),
             rescale: RescaleCost {

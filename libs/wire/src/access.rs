@@ -300,6 +300,12 @@ pub fn handed_over(c: &ClusterId) -> Vec<Handed> {
         hand(services, Way::Request, agents, &[format!("{any}.>")]);
         hand(services, Way::Reading, agents, &[any]);
     }
+    // Of members only the newest of one trainer at a time.
+    let members = address::members_all(c);
+    if let Some(stream) = members.stream() {
+        let newest = format!("$JS.API.DIRECT.GET.{stream}.{members}");
+        hand(services, Way::Request, agents, &[newest]);
+    }
     let said = [address::agents(c).to_string()];
     hand(agents, Way::Hearing, services, &said);
     hand(agents, Way::Hearing, people, &said);
@@ -389,6 +395,7 @@ fn control(to: &mut Access, c: &ClusterId) {
     to.follow(&address::use_state(c))
         .say(&address::use_state(c));
     to.ask(&address::commands(c)).say(&address::commands(c));
+    to.say(&address::members_all(c));
     to.say(&address::renewals(c)).say(&address::settled(c));
     to.say(&address::released(c)).say(&address::logs_all(c));
     to.hear(&address::agents(c));
@@ -398,6 +405,7 @@ fn control(to: &mut Access, c: &ClusterId) {
 
 fn agent(to: &mut Access, c: &ClusterId, node: Option<&NodeId>) {
     to.look(&address::clock(c));
+    to.ask_each(&address::members_all(c));
     match node {
         Some(node) => {
             to.look(&address::command(c, node));
@@ -498,6 +506,15 @@ impl Access {
                 self.api(&any);
             }
             self.api(&newest);
+        }
+        self
+    }
+
+    /// Asks a stream for the newest message of one subject of a pattern at a time. Nobody waits for
+    /// the stream.
+    fn ask_each<M>(&mut self, pattern: &Subject<M>) -> &mut Self {
+        if let Some(stream) = pattern.stream() {
+            self.api(&format!("DIRECT.GET.{stream}.{pattern}"));
         }
         self
     }
@@ -622,6 +639,7 @@ mod tests {
             ("lacuna.v1.c.state.plan", "planner"),
             ("lacuna.v1.c.state.trainers", "control"),
             ("lacuna.v1.c.cmd.*", "control"),
+            ("lacuna.v1.c.run.*", "control"),
             ("lacuna.v1.c.renewal.*", "control"),
             ("lacuna.v1.c.controls", "control"),
             ("lacuna.v1.c.state.use", "control"),
@@ -672,6 +690,40 @@ mod tests {
                 .contains("$JS.API.DIRECT.GET.lac_c_cmds.lacuna.v1.c.cmd.a_2E1")
         );
         assert!(!one.publish.contains("$JS.API.DIRECT.GET.lac_c_cmds"));
+    }
+
+    #[test]
+    fn agents_ask_who_trains_with_them_and_nobody_else_does() {
+        let ask = "$JS.API.DIRECT.GET.lac_c_runs.lacuna.v1.c.run.*";
+        for (role, node) in Role::ALL
+            .map(|role| (role, None))
+            .into_iter()
+            .chain([(Role::Agent, Some("a.1"))])
+        {
+            let to = of(role, role.name(), node);
+            let all = to.publish.iter().chain(&to.subscribe);
+            let concerned: Vec<&String> = all
+                .filter(|s| s.contains("lac_c_runs") || s.contains("lacuna.v1.c.run."))
+                .collect();
+            match role {
+                Role::Agent => assert_eq!(concerned, [ask], "{role}"),
+                // It says them and makes their stream.
+                Role::Control => assert!(!to.publish.contains(ask)),
+                _ => assert!(concerned.is_empty(), "{role}: {concerned:?}"),
+            }
+        }
+        let handed = handed_over(&ClusterId::new("c").unwrap());
+        let handed: Vec<&Handed> = handed
+            .iter()
+            .filter(|one| one.subject.contains("lac_c_runs") || one.subject.contains(".run."))
+            .collect();
+        let [one] = handed.as_slice() else {
+            panic!("{handed:?}");
+        };
+        assert_eq!(
+            (one.way, one.taker, one.subject.as_str()),
+            (Way::Request, Account::Agents, ask)
+        );
     }
 
     /// Whether a pattern of nats-server takes in another pattern or subject.

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use lacuna_model::{ClusterId, NodeEvent, NodeId, Past, Span, TrainerId, TrainerRecord};
 
 use crate::msg::{
-    AgentStatus, AuditRecord, Clock, Command, Controls, DeadLetter, Leader, LeaseRecord,
+    AgentStatus, AuditRecord, Clock, Command, Controls, DeadLetter, Leader, LeaseRecord, Members,
     ObservedHour, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
     Totals, TrainersState, UseState,
 };
@@ -118,6 +118,8 @@ subjects! {
     plan: PlanState = "state.plan" in "plan";
     /// Commands to all nodes.
     commands: Command = "cmd.*" in "cmds";
+    /// Who trains in the present runs of all trainers, from control.
+    members_all: Members = "run.*" in "runs";
     /// What all agents say.
     agents: AgentStatus = "agent.*";
     /// Progress of all trainers, from all nodes.
@@ -193,6 +195,13 @@ pub fn leader(cluster: &ClusterId, service: &str) -> Subject<Leader> {
 pub fn command(cluster: &ClusterId, node: &NodeId) -> Subject<Command> {
     let text = base(cluster, &format!("cmd.{}", escape(node.as_str())));
     Subject::new(text, Some(stream_name(cluster, "cmds")))
+}
+
+/// Who trains in the present run of one trainer.
+#[must_use]
+pub fn members(cluster: &ClusterId, trainer: &TrainerId) -> Subject<Members> {
+    let text = base(cluster, &format!("run.{}", escape(trainer.as_str())));
+    Subject::new(text, Some(stream_name(cluster, "runs")))
 }
 
 /// So many renewals name all leases among them. Control and all agents must agree on it.
@@ -364,7 +373,7 @@ pub fn observed_bucket(cluster: &ClusterId) -> BucketDef<ObservedHour> {
 
 /// All streams but those behind buckets. Each has a limit of size, and the oldest messages go first;
 /// a work queue refuses new ones.
-/// States, plans, commands, controls, ended trainers and leaders have none of age: of each subject
+/// States, plans, commands, members, controls, ended trainers and leaders have none of age: of each subject
 /// only the newest message is kept, and it holds until there is a newer one, however old it is. Buckets have none
 /// either, and refuse what no longer fits rather than lose what they hold.
 #[must_use]
@@ -411,6 +420,9 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         // they are obeyed: to wait for the disk here would only make them late (a trainer of
         // a hundred nodes has a hundred of them at every change).
         limits("cmds", "cmd.*", Span::ZERO, 256, 1, Durability::Buffered),
+        // Said again with commands that are sent again, and emptied when a trainer is over. There is
+        // room for five lists of 262,144 nodes, the most that a trainer may have.
+        limits("runs", "run.*", Span::ZERO, 32, 1, Durability::Buffered),
         // Several per node and trainer, so that the last report of a run is not pushed out by the
         // first of the next before control has read it.
         limits(
@@ -455,6 +467,9 @@ mod tests {
         assert!(!is_state(event(&c).as_str()) && !is_state("$KV.lac_c_leases.state"));
         let node = NodeId::new("a01.x").unwrap();
         assert_eq!(command(&c, &node).as_str(), "lacuna.v1.c.cmd.a01_2Ex");
+        let trainer = TrainerId::new("t.1").unwrap();
+        assert_eq!(members(&c, &trainer).as_str(), "lacuna.v1.c.run.t_2E1");
+        assert_eq!(members(&c, &trainer).stream(), members_all(&c).stream());
         assert_eq!(
             leases_bucket(&c).key("a01.x").as_str(),
             "$KV.lac_c_leases.a01_2Ex"
@@ -475,8 +490,10 @@ mod tests {
         }
         assert_eq!(
             ageless,
-            ["state", "plan", "cmds", "controls", "archive", "leaders"]
-                .map(|what| stream_name(&cluster, what))
+            [
+                "state", "plan", "cmds", "runs", "controls", "archive", "leaders"
+            ]
+            .map(|what| stream_name(&cluster, what))
         );
         let buckets = [
             trainers_bucket(&cluster).max_bytes,
@@ -513,6 +530,7 @@ mod tests {
             snapshot(&longest).stream(),
             plan(&longest).stream(),
             progress_all(&longest).stream(),
+            members_all(&longest).stream(),
         ] {
             let name = kept.unwrap();
             assert!(streams(&longest).iter().any(|s| s.name == name), "{name}");

@@ -10,7 +10,7 @@ use lacuna_model::{
 };
 
 pub use lacuna_model::{
-    Action, Activity, AgentStatus, Assignment, Command, Controls, ControlsChange, Member,
+    Action, Activity, AgentStatus, Assignment, Command, Controls, ControlsChange, Member, Members,
     ObservedHour, Past, Progress, UseState,
 };
 
@@ -115,7 +115,8 @@ message!(NodeEvent, "lacuna.event", 1);
 message!(PoolState, "lacuna.pool", 1);
 message!(TrainersState, "lacuna.trainers", 2, 1 = v1::Trainers);
 message!(PlanState, "lacuna.plan", 1);
-message!(Command, "lacuna.command", 1 signed true; command => command.node);
+message!(Command, "lacuna.command", 2 signed true; command => command.node);
+message!(Members, "lacuna.members", 1 signed true; members => members.trainer);
 message!(AgentStatus, "lacuna.agent", 1; status => status.node);
 message!(Progress, "lacuna.progress", 2; progress => progress.node, progress.trainer);
 message!(Renewal, "lacuna.renewal", 2 signed true);

@@ -25,7 +25,7 @@ mod tail;
 mod untrusted;
 
 pub use guard::{GUARD, guard};
-pub use launcher::{Command, Happened, Launcher, Settings, Simulated};
+pub use launcher::{Command, Happened, Launcher, MembersSaid, Names, Settings, Simulated};
 pub use metrics::Metrics;
 pub use safety::{Process, Safety};
 pub use service::{AgentArgs, run, run_alone};

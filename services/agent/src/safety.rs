@@ -312,6 +312,12 @@ impl Ward {
         });
     }
 
+    /// Whether it has been told to end.
+    pub(crate) fn told(&self) -> bool {
+        let state = self.shared().state();
+        state.wards.get(&self.number).is_none_or(|held| held.told)
+    }
+
     /// Has it stop within the grace.
     pub(crate) fn stop(&self) {
         let (now, grace) = (now(), self.shared().grace);

@@ -15,7 +15,7 @@ use lacuna_wire::msg::{Clock, Pace};
 use lacuna_wire::{address, token};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::launcher::{Command, Happened, Settings};
+use crate::launcher::{Command, Happened, Names, Settings};
 use crate::lock::{Lock, LockError};
 use crate::metrics::Metrics;
 use crate::order::Order;
@@ -105,6 +105,7 @@ async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), Se
             devices: settings.devices.clone(),
             device_wait: settings.device_wait,
         },
+        Names::kept(ctx.bus.clone()),
         safety.clone(),
         ctx.clock.clone(),
         metrics.clone(),

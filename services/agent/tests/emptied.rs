@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use lacuna_model::{
-    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Epoch, Launch, Member, NodeId,
+    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Epoch, Launch, NodeId,
     RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
 };
 use lacuna_runtime::{Bus, Stopwatch, Subscription};
@@ -32,15 +32,11 @@ fn cluster() -> ClusterId {
 
 fn run(node: &str, epoch: u64, trainer: &str) -> Command {
     let node = NodeId::new(node).unwrap();
-    let member = Member {
-        node: node.clone(),
-        epoch: Epoch(epoch),
-    };
     let assignment = Assignment {
         trainer: TrainerId::new(trainer).unwrap(),
         run: RunId(1),
         rank: 0,
-        members: [member].into(),
+        nodes: 1,
         launch: Launch::Simulated.into(),
         throughput: ScalingCurve::linear(1.0, 4).unwrap(),
         rescale: RescaleCost {

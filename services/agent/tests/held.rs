@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use lacuna_model::{
     Action, Activity, AgentStatus, Assignment, ClusterId, Command, Elastic, Epoch, Launch, Member,
-    NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
+    Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
 };
 use lacuna_runtime::{Bus, Stopwatch, Subscription};
 use lacuna_testkit::TestNats;
@@ -194,6 +194,13 @@ impl Bed {
             elastic,
         };
         let run = RunId(self.seq + 1);
+        let members = Members {
+            trainer: trainer(),
+            run,
+            nodes: vec![node()],
+        };
+        let subject = address::members(&cluster(), &trainer());
+        self.bus.store(&subject, &members, "").await.unwrap();
         self.send(Action::Run(Box::new(assignment(run, launch))))
             .await;
     }
@@ -243,15 +250,11 @@ impl Bed {
 }
 
 fn assignment(run: RunId, launch: Launch) -> Assignment {
-    let member = Member {
-        node: node(),
-        epoch: Epoch(5),
-    };
     Assignment {
         trainer: trainer(),
         run,
         rank: 0,
-        members: [member].into(),
+        nodes: 1,
         launch: launch.into(),
         throughput: ScalingCurve::linear(1.0, 4).unwrap(),
         rescale: RescaleCost {
@@ -325,6 +328,17 @@ async fn no_file_of_a_program_holds_its_agent() {
         assert_eq!(bed.ends().await, 0, "{trap}");
         assert!(!lives(pid), "{trap}: it outlives its pilot");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_is_told_who_trains_from_what_is_kept() {
+    let mut bed = Bed::plain("60s").await;
+    let script = format!("echo $LACUNA_MEMBERS $LACUNA_LEADER > $HERE/names; {STAY}");
+    bed.run(&script, Elastic::Restart).await;
+    let names = fs::read_to_string(bed.path("names")).unwrap();
+    assert_eq!(names, "n1 n1\n");
+    bed.release().await;
+    bed.until(|s| s.activity == Activity::Free).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

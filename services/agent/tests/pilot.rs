@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use lacuna_model::{
     Action, Activity, AgentStatus, Assignment, ClusterId, Command, Elastic, Epoch, Launch, Member,
-    NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
+    Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
 };
 use lacuna_runtime::bus::Bus;
 use lacuna_runtime::metrics::Registry;
@@ -145,11 +145,29 @@ impl Pilot {
         self.bus.store(&subject, &command, "").await.unwrap();
     }
 
+    /// Who trains is said before the command, as control does it.
+    async fn run(&self, run: u64, members: &[&str], args: &[String]) {
+        self.say(run, members).await;
+        let part = assignment(run, members.len(), args.to_vec());
+        self.command(run, Action::Run(Box::new(part))).await;
+    }
+
+    async fn say(&self, run: u64, members: &[&str]) {
+        let trainer = TrainerId::new("a").unwrap();
+        let subject = address::members(&cluster(), &trainer);
+        let members = Members {
+            trainer,
+            run: RunId(run),
+            nodes: members.iter().map(|n| NodeId::new(n).unwrap()).collect(),
+        };
+        self.bus.store(&subject, &members, "").await.unwrap();
+    }
+
     async fn prepare(&mut self, mute: bool) -> i32 {
         let (script, up) = (self.path("train.py"), self.path("up"));
         let mut args = vec![script, up.clone()];
         args.extend(mute.then(|| "mute".to_owned()));
-        self.command(3, Action::Prepare(Box::new(assignment(3, &[], args))))
+        self.command(3, Action::Prepare(Box::new(assignment(3, 0, args))))
             .await;
         self.until(|s| matches!(s.activity, Activity::Prepared { ready: true, .. }))
             .await;
@@ -172,16 +190,12 @@ impl Pilot {
     }
 }
 
-fn assignment(run: u64, members: &[&str], args: Vec<String>) -> Assignment {
-    let member = |name: &&str| Member {
-        node: NodeId::new(name).unwrap(),
-        epoch: Epoch(5),
-    };
+fn assignment(run: u64, nodes: usize, args: Vec<String>) -> Assignment {
     Assignment {
         trainer: TrainerId::new("a").unwrap(),
         run: RunId(run),
         rank: 0,
-        members: members.iter().map(member).collect(),
+        nodes: u32::try_from(nodes).unwrap(),
         launch: Launch::Command {
             program: "python3".to_owned(),
             args,
@@ -228,8 +242,15 @@ async fn a_pilot_prepares_regroups_and_is_gone_at_once_when_its_node_is_wanted()
     let program = pilot.prepare(false).await;
     let args = vec![pilot.path("train.py"), pilot.path("up")];
     for (run, members) in [(4, vec!["n1"]), (6, vec!["n1", "n2"])] {
-        let part = assignment(run, &members, args.clone());
-        pilot.command(run, Action::Run(Box::new(part))).await;
+        if run == 4 {
+            pilot.run(run, &members, &args).await;
+        } else {
+            // Late, and after the command.
+            let part = assignment(run, members.len(), args.clone());
+            pilot.command(run, Action::Run(Box::new(part))).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            pilot.say(run, &members).await;
+        }
         let report = tokio::time::timeout(LIMIT, reports.next())
             .await
             .expect("no report")
@@ -250,8 +271,7 @@ async fn a_pilot_prepares_regroups_and_is_gone_at_once_when_its_node_is_wanted()
         (7, vec!["n1", "n2", "n3"], Some(RunId(7))),
         (9, vec!["n1", "n2"], None),
     ] {
-        let part = assignment(run, &members, args.clone());
-        pilot.command(run, Action::Run(Box::new(part))).await;
+        pilot.run(run, &members, &args).await;
         let status = pilot.until(|s| s.seq == run && s.broken == broken).await;
         assert!(matches!(status.activity, Activity::Running { .. }));
     }
@@ -280,6 +300,25 @@ async fn a_pilot_prepares_regroups_and_is_gone_at_once_when_its_node_is_wanted()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_told_of_others_than_control_commanded_ends() {
+    let mut pilot = Pilot::start("60s").await;
+    let program = pilot.prepare(false).await;
+    let args = vec![pilot.path("train.py"), pilot.path("up")];
+    pilot.say(4, &["n2", "n1"]).await;
+    let part = assignment(4, 2, args);
+    pilot.command(4, Action::Run(Box::new(part))).await;
+    let status = pilot
+        .until(|s| matches!(s.activity, Activity::Exited { .. }))
+        .await;
+    let Activity::Exited { code, reason, .. } = status.activity else {
+        panic!("{status:?}");
+    };
+    assert_eq!(code, 127);
+    assert!(reason.contains("does not fit the command"), "{reason}");
+    assert!(!lives(program));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_says_nothing_any_more_is_killed() {
     let mut pilot = Pilot::start("60s").await;
     let program = pilot.prepare(true).await;
@@ -299,8 +338,7 @@ async fn an_agent_does_not_speak_for_a_program_that_says_nothing() {
     let mut pilot = Pilot::start_with("60s", "5s").await;
     let _ = pilot.prepare(true).await;
     let args = vec![pilot.path("train.py"), pilot.path("up"), "mute".to_owned()];
-    let run = Action::Run(Box::new(assignment(4, &["n1"], args)));
-    pilot.command(4, run).await;
+    pilot.run(4, &["n1"], &args).await;
     // Its last word is the report on that run; after five seconds it is killed.
     let mut said = Stopwatch::start();
     let silence = loop {

@@ -9,12 +9,14 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lacuna_agent_service::{Command, Happened, Launcher, Metrics, Process, Safety, Settings};
+use lacuna_agent_service::{
+    Command, Happened, Launcher, Metrics, Names, Process, Safety, Settings,
+};
 use lacuna_model::{
-    Assignment, Epoch, Launch, Member, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp,
+    Assignment, Launch, Members, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp,
     TrainerId, Work,
 };
 use lacuna_runtime::{ClusterClock, metrics::Registry};
@@ -29,13 +31,28 @@ struct Bench {
     dir: tempfile::TempDir,
     launcher: Command,
     told: UnboundedReceiver<Happened>,
+    /// The newest that control has said of who trains.
+    said: Arc<Mutex<Option<Members>>>,
 }
 
 fn node() -> NodeId {
     NodeId::new("n1.example").unwrap()
 }
 
+fn members(run: u64, names: &[&str]) -> Members {
+    Members {
+        trainer: TrainerId::new("..").unwrap(),
+        run: RunId(run),
+        nodes: names.iter().map(|n| NodeId::new(n).unwrap()).collect(),
+    }
+}
+
 fn bench(grace_ms: i64) -> Bench {
+    let said = Some(members(7, &["n1.example", "n2"]));
+    bench_with(grace_ms, Span::from_ms(500), said)
+}
+
+fn bench_with(grace_ms: i64, start_limit: Span, said: Option<Members>) -> Bench {
     let dir = tempfile::tempdir().unwrap();
     let (tell, told) = mpsc::unbounded_channel();
     let settings = Settings {
@@ -44,7 +61,7 @@ fn bench(grace_ms: i64) -> Bench {
         grace: Span::from_ms(grace_ms),
         poll_every: Span::from_ms(20),
         hang_after: Span::from_secs(5),
-        start_limit: Span::from_ms(500),
+        start_limit,
         torchrun: Vec::new(),
         pass_env: Vec::new(),
         devices: Vec::new(),
@@ -53,11 +70,18 @@ fn bench(grace_ms: i64) -> Bench {
     let metrics = Metrics::new(&Registry::new()).unwrap();
     let grace = settings.grace.to_std();
     let safety = Safety::start(Process::Shared, false, grace, metrics.clone()).unwrap();
-    let launcher = Command::new(settings, safety, ClusterClock::new(), metrics, tell);
+    let said = Arc::new(Mutex::new(said));
+    let newest = Arc::clone(&said);
+    let names = Names::new(move |_| {
+        let newest = newest.lock().unwrap().clone();
+        Box::pin(std::future::ready(Ok(newest)))
+    });
+    let launcher = Command::new(settings, names, safety, ClusterClock::new(), metrics, tell);
     Bench {
         dir,
         launcher,
         told,
+        said,
     }
 }
 
@@ -66,13 +90,7 @@ fn shell(script: &str) -> Assignment {
         trainer: TrainerId::new("..").unwrap(),
         run: RunId(7),
         rank: 0,
-        members: ["n1.example", "n2"]
-            .into_iter()
-            .map(|name| Member {
-                node: NodeId::new(name).unwrap(),
-                epoch: Epoch(3),
-            })
-            .collect(),
+        nodes: 2,
         launch: Launch::Command {
             program: "/bin/sh".to_owned(),
             args: vec!["-c".to_owned(), script.to_owned()],
@@ -200,6 +218,80 @@ async fn a_program_finds_its_environment_and_its_progress_is_told() {
     // A name of dots leads nowhere else.
     assert!(bench.dir.path().join("work").is_dir());
     assert!(!bench.dir.path().join("n1_2Eexample").exists());
+}
+
+/// Writes who trains to a file of the folder.
+fn writes(bench: &Bench) -> String {
+    let names = bench.path("names");
+    format!("echo $LACUNA_MEMBERS $LACUNA_LEADER > {names}.new; mv {names}.new {names}; sleep 600")
+}
+
+#[tokio::test]
+async fn who_trains_with_a_program_is_waited_for() {
+    let mut bench = bench_with(300, Span::from_secs(600), None);
+    let script = writes(&bench);
+    bench.start(&script);
+    let names = PathBuf::from(bench.path("names"));
+    for said in [None, Some(members(6, &["n1.example", "n3"]))] {
+        *bench.said.lock().unwrap() = said;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!names.exists(), "it began with nobody, or with others");
+    }
+    *bench.said.lock().unwrap() = Some(members(7, &["n1.example", "n2"]));
+    assert_eq!(bench.line("names").await, "n1.example,n2 n1.example");
+    bench.stop();
+    assert!(matches!(bench.next().await, Happened::Stopped { .. }));
+}
+
+#[tokio::test]
+async fn who_trains_must_fit_the_command() {
+    for said in [
+        members(7, &["n2", "n1.example"]),
+        members(7, &["n1.example"]),
+        members(7, &[]),
+    ] {
+        let mut bench = bench_with(300, Span::from_secs(600), Some(said));
+        let script = writes(&bench);
+        bench.start(&script);
+        let Happened::Exited { code, reason, .. } = bench.next().await else {
+            panic!("no exit");
+        };
+        assert_eq!(code, 127);
+        assert!(reason.contains("does not fit the command"), "{reason}");
+        assert!(!PathBuf::from(bench.path("names")).exists());
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_learn_who_trains_ends_with_the_remedy() {
+    let mut bench = bench_with(300, Span::from_ms(500), None);
+    bench.start("sleep 600");
+    let Happened::Exited { code, reason, .. } = bench.next().await else {
+        panic!("no exit");
+    };
+    assert_eq!(code, 127);
+    assert!(reason.contains("control has not said it"), "{reason}");
+    assert!(reason.contains("`lacuna keys init`"), "{reason}");
+}
+
+#[tokio::test]
+async fn who_waits_to_learn_who_trains_stops_when_it_is_told_to() {
+    // Nothing is said, or that a later run has begun.
+    for said in [None, Some(members(8, &["n2"]))] {
+        for kill in [false, true] {
+            let mut bench = bench_with(60_000, Span::from_secs(600), said.clone());
+            let script = writes(&bench);
+            bench.start(&script);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if kill {
+                bench.launcher.kill_all();
+            } else {
+                bench.stop();
+            }
+            assert!(matches!(bench.next().await, Happened::Stopped { .. }));
+            assert!(!PathBuf::from(bench.path("names")).exists());
+        }
+    }
 }
 
 #[tokio::test]

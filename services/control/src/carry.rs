@@ -1,10 +1,12 @@
 //! Carries out what the books ask for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
-use lacuna_model::{Action, Command, Epoch, EventKind, NodeEvent, Span, TrainerId, TrainerRecord};
+use lacuna_model::{
+    Action, Command, Epoch, EventKind, Members, NodeEvent, Span, TrainerId, TrainerRecord,
+};
 use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{BusError, Context, HealthCheck, Newest, ServiceError, Stopwatch};
 use lacuna_trainer::book::{Effect, LeaseResult, LeaseWrite, Note, Refusal};
@@ -16,6 +18,9 @@ use crate::room::Room;
 
 /// Between attempts at a write that must not fail.
 const AGAIN: Duration = Duration::from_millis(200);
+/// Who trains in a run is tried to be kept for so long, in seconds: a server that was emptied has to
+/// get its streams first.
+const SAYING: f64 = 2.0;
 
 /// The hands of the books.
 #[derive(Debug)]
@@ -80,10 +85,15 @@ impl Hands {
     ) -> Result<Done, ServiceError> {
         let mut done = Done::default();
         let mut records = Vec::new();
+        let mut members = Vec::new();
+        let mut unsaid = BTreeSet::new();
         let mut commands = Vec::new();
         for effect in effects {
             if !records.is_empty() && !matches!(effect, Effect::PutTrainer(_)) {
                 self.keep(std::mem::take(&mut records), correlation).await?;
+            }
+            if !members.is_empty() && !matches!(effect, Effect::Say(_)) {
+                unsaid = self.say(std::mem::take(&mut members), correlation).await;
             }
             if !commands.is_empty() && !matches!(effect, Effect::Send(_)) {
                 self.send(std::mem::take(&mut commands), correlation).await;
@@ -108,6 +118,9 @@ impl Hands {
                     self.metrics.lease_write.observe(watch.seconds());
                 }
                 Effect::PutTrainer(record) => records.push(*record),
+                Effect::Say(one) => members.push(one),
+                // The books send it again.
+                Effect::Send(command) if waits(&command, &unsaid) => {}
                 Effect::Send(command) => {
                     done.commands += 1;
                     commands.push(command);
@@ -137,6 +150,9 @@ impl Hands {
         }
         if !records.is_empty() {
             self.keep(records, correlation).await?;
+        }
+        if !members.is_empty() {
+            self.say(members, correlation).await;
         }
         if !commands.is_empty() {
             self.send(commands, correlation).await;
@@ -281,6 +297,36 @@ impl Hands {
         Ok(self.trainers.update(key, record, revision, "").await)
     }
 
+    /// Keeps who trains in runs. Gives the trainers of which that could not be kept.
+    async fn say(&self, members: Vec<Members>, correlation: &str) -> BTreeSet<TrainerId> {
+        let watch = Stopwatch::start();
+        let mut left = members;
+        loop {
+            let stored = left.iter().map(|one| async {
+                let subject = address::members(&self.ctx.cluster, &one.trainer);
+                self.ctx.bus.store(&subject, one, correlation).await
+            });
+            let outcomes = join_all(stored).await;
+            let mut failed = Vec::new();
+            for (one, outcome) in left.into_iter().zip(outcomes) {
+                match outcome {
+                    Ok(_) => self.alive.ok(),
+                    Err(error) => {
+                        self.metrics.write_failed();
+                        tracing::warn!(trainer = %one.trainer, run = one.run.0, %error, correlation, "members of a run not kept, its commands wait");
+                        failed.push(one);
+                    }
+                }
+            }
+            let over = watch.seconds() >= SAYING || self.ctx.shutdown.is_cancelled();
+            if failed.is_empty() || over {
+                return failed.into_iter().map(|one| one.trainer).collect();
+            }
+            left = failed;
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
     /// Sends commands. One that is lost is sent again when its acknowledgement fails to come.
     async fn send(&self, commands: Vec<Command>, correlation: &str) {
         let mut pending = Vec::with_capacity(commands.len());
@@ -326,6 +372,11 @@ impl Hands {
             }
         });
     }
+}
+
+/// Whether a command is of a run of which nobody can learn who trains in it.
+fn waits(command: &Command, unsaid: &BTreeSet<TrainerId>) -> bool {
+    matches!(&command.action, Action::Run(run) if unsaid.contains(&run.trainer))
 }
 
 fn log(note: &Note, correlation: &str) {

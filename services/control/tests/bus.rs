@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use lacuna_control_service::run;
 use lacuna_model::{
-    Activity, Allocation, Command, EventKind, Generation, Hole, NodeEvent, NodeId, Outcome, Plan,
-    PlanReport, Solve, Span, Timestamp, TrainerId, TrainerRecord,
+    Action, Activity, Allocation, Command, Elastic, EventKind, Generation, Hole, Launch, NodeEvent,
+    NodeId, Outcome, Plan, PlanReport, Solve, Span, Timestamp, TrainerId, TrainerRecord,
+    TrainerSpec,
 };
 use lacuna_runtime::{
     Bus, Config, Follow, NoArgs, ServiceError, Start, Stopwatch,
@@ -171,13 +172,10 @@ async fn ask(bus: &Bus, request: &Request) -> Reply {
     bus.request(&subject, request, LIMIT).await.unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn leases_first_then_commands_and_a_restart_touches_nothing() {
-    const NODES: usize = 500;
-    let nats = TestNats::start();
-    let bus = connect(&nats, &cluster(), "test").await;
+/// Says that so many nodes are idle.
+async fn idle(bus: &Bus, nodes: usize) {
     let at = Timestamp::from_unix(100);
-    let idle = (0..NODES)
+    let idle = (0..nodes)
         .map(|n| Hole {
             node: name(n),
             since: at,
@@ -190,7 +188,83 @@ async fn leases_first_then_commands_and_a_restart_touches_nothing() {
     };
     let subject = address::snapshot(&cluster());
     bus.store(&subject, &snapshot, "").await.unwrap();
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_trains_is_kept_before_anybody_is_commanded_and_goes_with_the_trainer() {
+    const NODES: usize = 40;
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    idle(&bus, NODES).await;
+    let (stop, running_control) = control(&nats, &Registry::new()).await;
+    let mut states = bus
+        .follow(&address::trainers(&cluster()), Start::Last)
+        .await
+        .unwrap();
+    let program = TrainerSpec {
+        launch: Launch::Command {
+            program: "train".to_owned(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            checkpoint_dir: None,
+            profile: false,
+            family: None,
+            elastic: Elastic::Restart,
+        },
+        ..lacuna_testkit::spec("a", 100)
+    };
+    let a = program.id.clone();
+    let submit = Request::Submit {
+        trainers: vec![program],
+        test_only: false,
+    };
+    trainers(&mut states, |_| true).await;
+    assert!(matches!(ask(&bus, &submit).await, Reply::Accepted { .. }));
+    let state = trainers(&mut states, |s| s.trainers.len() == 1).await;
+    let mut commands = bus.subscribe(&address::commands(&cluster())).await.unwrap();
+    let first = plan(1, 1, state.version, &[("a", 0..NODES)]);
+    let plans = address::plan(&cluster());
+    bus.store(&plans, &first, "").await.unwrap();
+    let heard = tokio::time::timeout(LIMIT, commands.next()).await;
+    let command = heard.expect("no command").unwrap().message;
+    let members = address::members(&cluster(), &a);
+    let kept = bus.last(&members).await.unwrap().unwrap().message;
+    let all: Vec<NodeId> = (0..NODES).map(name).collect();
+    assert_eq!(kept.nodes, all);
+    let Action::Run(part) = command.action else {
+        unreachable!("nobody was commanded before");
+    };
+    assert_eq!((part.run, part.nodes as usize), (kept.run, NODES));
+    assert_eq!(kept.nodes.get(part.rank as usize), Some(&command.node));
+
+    let cancel = Request::Cancel { trainer: a };
+    assert!(matches!(ask(&bus, &cancel).await, Reply::Accepted { .. }));
+    let watch = Stopwatch::start();
+    while !bus
+        .last(&members)
+        .await
+        .unwrap()
+        .unwrap()
+        .message
+        .nodes
+        .is_empty()
+    {
+        assert!(
+            watch.seconds() < LIMIT.as_secs_f64(),
+            "they are still there"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    stop.cancel();
+    running_control.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_first_then_commands_and_a_restart_touches_nothing() {
+    const NODES: usize = 500;
+    let nats = TestNats::start();
+    let bus = connect(&nats, &cluster(), "test").await;
+    idle(&bus, NODES).await;
     let registry = Registry::new();
     let (stop, running_control) = control(&nats, &registry).await;
     let mut agents = Agents::new(&nats).await;

@@ -129,7 +129,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use lacuna_model::{Epoch, Timestamp};
-    use lacuna_wire::msg::{Command, Renewal, Settled};
+    use lacuna_wire::msg::{Command, Members, Renewal, Settled};
     use lacuna_wire::{ContentType, codec};
 
     use super::*;
@@ -207,8 +207,8 @@ mod tests {
 
     #[test]
     fn only_what_commands_nodes_is_signed_and_only_where_there_are_keys() {
-        let signed = [Command::SIGNED, Renewal::SIGNED, Settled::SIGNED];
-        assert_eq!(signed, [true, true, false]);
+        let signed = [Command::SIGNED, Members::SIGNED, Renewal::SIGNED];
+        assert_eq!((signed, Settled::SIGNED), ([true; 3], false));
         let payload = codec::encode(&Renewal {
             lead: Epoch(1).0,
             number: 2,

@@ -376,7 +376,8 @@ pub struct Agent {
     #[serde(with = "text::span")]
     pub hang_after: Span,
     /// One that has said nothing at all for this long since its start hangs as well: it has
-    /// imports to do and a model to build. The others' programs are not watched so.
+    /// imports to do and a model to build. The others' programs are not watched so. Any program
+    /// waits as long for the names of its run's nodes.
     #[serde(with = "text::span")]
     pub start_limit: Span,
     /// What brings the workers of launcher `torchrun` together: a program and its first

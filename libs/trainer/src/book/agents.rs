@@ -4,6 +4,7 @@ use lacuna_model::{Activity, AgentStatus, NodeId, Span};
 
 use crate::Now;
 use crate::book::regroup::is_told;
+use crate::book::runs::is_named;
 use crate::book::state::{Out, Restart};
 use crate::book::{Book, Effect, Note};
 
@@ -275,8 +276,9 @@ impl Book {
         any
     }
 
-    /// Silence while nobody could be heard says nothing.
-    pub(crate) fn connected_again(&mut self, now: Now) {
+    /// Silence while nobody could be heard says nothing. The server may have lost who trains with
+    /// whom.
+    pub(crate) fn connected_again(&mut self, now: Now, out: &mut Out) {
         self.connected = true;
         for node in self.nodes.values_mut() {
             if node.heard.is_some() {
@@ -284,6 +286,12 @@ impl Book {
             }
             if let Some(sent) = &mut node.sent {
                 sent.again = 0;
+            }
+        }
+        for id in &self.active {
+            let record = self.trainers.get(id).map(|trainer| &trainer.record);
+            if record.is_some_and(|record| is_named(record) && !record.nodes.is_empty()) {
+                out.members.insert(id.clone());
             }
         }
     }

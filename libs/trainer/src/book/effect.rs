@@ -3,7 +3,7 @@
 use std::fmt;
 
 use lacuna_model::{
-    AgentTerms, Command, Epoch, Generation, NodeId, RunId, Span, TrainerId, TrainerRecord,
+    AgentTerms, Command, Epoch, Generation, Members, NodeId, RunId, Span, TrainerId, TrainerRecord,
     WithheldBy,
 };
 
@@ -245,6 +245,9 @@ pub enum Effect {
     WriteLeases(Vec<LeaseWrite>),
     /// Keep this record.
     PutTrainer(Box<TrainerRecord>),
+    /// Keep who trains in a run, before its commands are sent. Those wait if it cannot be kept: the
+    /// books say both again.
+    Say(Members),
     /// Send this command.
     Send(Command),
     /// Tell the scheduler that a node which it wanted is free.

@@ -1,6 +1,6 @@
 //! Leases: asked for, written, released, confirmed.
 
-use lacuna_model::{Action, Command, NodeId, TrainerId};
+use lacuna_model::{Action, Command, Launch, NodeId, TrainerId};
 
 use crate::Now;
 use crate::book::state::{Out, Pending, Release, Sent};
@@ -134,6 +134,12 @@ impl Book {
             if now.since(sent.last).as_ms() >= wait {
                 sent.last = now.wall;
                 sent.again += 1;
+                if let Action::Run(run) = &sent.command.action
+                    && matches!(*run.launch, Launch::Command { .. })
+                {
+                    // A server that has lost the one has lost the other.
+                    out.members.insert(run.trainer.clone());
+                }
                 out.sends.push(sent.command.clone());
                 out.note(Note::Resent { node: id.clone() });
             }

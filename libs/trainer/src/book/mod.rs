@@ -1,7 +1,7 @@
 //! Control's books: which trainers there are, which nodes they hold, what they have done.
 //!
 //! [`Book::step`] takes one [`Input`] and answers with [`Effect`]s in the order in which they
-//! must be carried out: leases are written before records, records before commands. The
+//! must be carried out: leases are written before records, records and members before commands. The
 //! outcome of [`Effect::WriteLeases`] comes back as [`Input::LeasesWritten`] before any other
 //! input; what could not be learned is tried again by the timer.
 //!

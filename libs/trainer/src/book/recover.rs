@@ -6,6 +6,7 @@ use lacuna_model::{Epoch, NodeId, Past, Phase, TrainerId, TrainerRecord};
 
 use crate::Now;
 use crate::account::Change;
+use crate::book::runs::is_named;
 use crate::book::state::{Out, Release};
 use crate::book::{Book, BookConfig, Effect, Tally};
 
@@ -95,6 +96,9 @@ impl Book {
             return;
         }
         // The commands may never have gone out. Whoever has obeyed ignores the repetition.
+        if is_named(&trainer.record) && !trainer.record.nodes.is_empty() {
+            out.members.insert(id.clone());
+        }
         self.command_run(id, now, out);
     }
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use lacuna_model::{
-    Action, Assignment, Launch, Member, NodeId, Phase, Progress, Span, Timestamp, TrainerId,
-    TrainerRecord,
+    Action, Assignment, Launch, NodeId, Phase, Progress, Span, Timestamp, TrainerId, TrainerRecord,
 };
 
 use crate::Now;
@@ -18,7 +17,7 @@ pub(crate) fn assignment(record: &TrainerRecord, store: Option<String>) -> Assig
         trainer: record.spec.id.clone(),
         run: record.run,
         rank: 0,
-        members: Arc::from([]),
+        nodes: 0,
         launch: Arc::new(record.spec.launch.clone()),
         throughput: record.spec.throughput.clone(),
         rescale: record.spec.rescale,
@@ -29,6 +28,11 @@ pub(crate) fn assignment(record: &TrainerRecord, store: Option<String>) -> Assig
         checkpoint: record.checkpoint.clone(),
         store,
     }
+}
+
+/// Whether agents ask for the names of a trainer's nodes: those of programs do.
+pub(crate) const fn is_named(record: &TrainerRecord) -> bool {
+    matches!(record.spec.launch, Launch::Command { .. })
 }
 
 impl Book {
@@ -115,6 +119,9 @@ impl Book {
         trainer.up = now.wall;
         trainer.progressed = now.wall;
         if before + after > 0 {
+            if is_named(record) {
+                out.members.insert(id.clone());
+            }
             out.note(Note::Run {
                 trainer: id.clone(),
                 run: record.run,
@@ -135,23 +142,17 @@ impl Book {
             return;
         };
         let record = &trainer.record;
-        let members: Arc<[Member]> = record
-            .nodes
-            .iter()
-            .map(|node| Member {
-                node: node.clone(),
-                epoch: self.nodes.get(node).map(|n| n.epoch).unwrap_or_default(),
-            })
-            .collect();
         let seq = record.run.0;
-        let part = assignment(record, self.config.store.clone());
-        for (rank, member) in members.iter().enumerate() {
+        let part = Assignment {
+            nodes: record.nodes.len() as u32,
+            ..assignment(record, self.config.store.clone())
+        };
+        for (rank, node) in (0..).zip(record.nodes.clone()) {
             let action = Action::Run(Box::new(Assignment {
-                rank: rank as u32,
-                members: Arc::clone(&members),
+                rank,
                 ..part.clone()
             }));
-            self.send(&member.node, seq, action, now, out);
+            self.send(&node, seq, action, now, out);
         }
     }
 

@@ -311,6 +311,8 @@ pub(crate) struct Trainer {
 pub(crate) struct Out {
     pub(crate) writes: Vec<LeaseWrite>,
     pub(crate) records: BTreeSet<TrainerId>,
+    /// Trainers of whose run is to be said who trains in it.
+    pub(crate) members: BTreeSet<TrainerId>,
     pub(crate) sends: Vec<Command>,
     pub(crate) rest: Vec<Effect>,
 }

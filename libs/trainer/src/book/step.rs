@@ -1,6 +1,6 @@
 //! One step: the input goes to its part of the books, then what it led to is gathered.
 
-use lacuna_model::{Span, Timestamp, TrainerId};
+use lacuna_model::{Members, Span, Timestamp, TrainerId};
 
 use crate::Now;
 use crate::book::state::Out;
@@ -8,7 +8,8 @@ use crate::book::{Book, Effect, Input};
 
 impl Book {
     /// Takes one input at `now`, and answers with what is to be done, in this order: the
-    /// planner hears, leases are written, records kept, commands sent, then the rest.
+    /// planner hears, leases are written, records kept, members said, commands sent, then the
+    /// rest.
     #[must_use = "effects must be carried out"]
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Effect> {
         let now = self.advance(now);
@@ -48,7 +49,7 @@ impl Book {
             Input::LeasesWritten(results) => self.leases_written(results, now, &mut out),
             Input::Clock(tick) => self.ticked(tick),
             Input::Timer => self.timer(now, &mut out),
-            Input::Connected => self.connected_again(now),
+            Input::Connected => self.connected_again(now, &mut out),
             Input::Disconnected => self.connected = false,
         }
         if look {
@@ -99,10 +100,21 @@ impl Book {
         }
         let records: Vec<Effect> = out.records.iter().filter_map(|id| self.kept(id)).collect();
         effects.extend(records);
+        effects.extend(out.members.iter().filter_map(|id| self.said(id)));
         effects.extend(out.sends.into_iter().map(Effect::Send));
         effects.extend(out.rest);
         effects.extend(settled);
         effects
+    }
+
+    /// Who trains in a trainer's run.
+    fn said(&self, id: &TrainerId) -> Option<Effect> {
+        let record = &self.trainers.get(id)?.record;
+        Some(Effect::Say(Members {
+            trainer: id.clone(),
+            run: record.run,
+            nodes: record.nodes.clone(),
+        }))
     }
 
     fn kept(&mut self, id: &TrainerId) -> Option<Effect> {

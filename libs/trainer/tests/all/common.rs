@@ -6,8 +6,8 @@ mod build;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lacuna_model::{
-    AgentStatus, Assignment, Command, Epoch, Hole, NodeId, Plan, Progress, RunId, Span, Timestamp,
-    TrainerId, TrainerRecord, Work,
+    Action, AgentStatus, Assignment, Command, Epoch, Hole, Launch, Members, NodeId, Plan, Progress,
+    RunId, Span, Timestamp, TrainerId, TrainerRecord, Work,
 };
 use lacuna_trainer::agent::{Agent, Effect as AgentEffect};
 use lacuna_trainer::book::{
@@ -52,6 +52,8 @@ pub(crate) struct World {
     pub(crate) records: BTreeMap<TrainerId, TrainerRecord>,
     /// Last command per node, as the bus keeps it.
     pub(crate) commands: BTreeMap<NodeId, Command>,
+    /// Who was said to train in each run.
+    pub(crate) said: Vec<Members>,
     /// Last report per trainer, as the bus keeps it.
     pub(crate) reports: BTreeMap<TrainerId, Progress>,
     pub(crate) agents: BTreeMap<NodeId, Agent>,
@@ -94,6 +96,7 @@ impl World {
             revision: 0,
             records: BTreeMap::new(),
             commands: BTreeMap::new(),
+            said: Vec::new(),
             reports: BTreeMap::new(),
             agents: (0..nodes)
                 .map(|n| (node(n), Agent::new(node(n), dead_man)))
@@ -135,7 +138,9 @@ impl World {
                     assert!(results.replace(done).is_none(), "two batches of writes");
                 }
                 Effect::PutTrainer(record) => self.put(*record),
+                Effect::Say(members) => self.said.push(members),
                 Effect::Send(command) => {
+                    self.check_said(&command);
                     self.commands.insert(command.node.clone(), command.clone());
                     self.post(Letter::ToAgent(command));
                 }
@@ -147,6 +152,24 @@ impl World {
         }
         if let Some(results) = results {
             self.input(Input::LeasesWritten(results));
+        }
+    }
+
+    /// Who is commanded into a run of programs can learn with whom.
+    fn check_said(&self, command: &Command) {
+        let Action::Run(part) = &command.action else {
+            return;
+        };
+        if *part.launch == Launch::Simulated {
+            return;
+        }
+        let mut said = self.said.iter().rev();
+        let newest = said.find(|said| said.trainer == part.trainer).unwrap();
+        assert!(newest.run >= part.run, "{newest:?} {part:?}");
+        if newest.run == part.run {
+            let place = newest.nodes.get(part.rank as usize);
+            assert_eq!(place, Some(&command.node), "{newest:?} {part:?}");
+            assert_eq!(newest.nodes.len() as u32, part.nodes);
         }
     }
 
@@ -267,7 +290,7 @@ impl World {
         for effect in effects {
             match effect {
                 AgentEffect::Start(assignment) => {
-                    let epoch = assignment.members[assignment.rank as usize].epoch;
+                    let epoch = self.agents[id].status().epoch;
                     self.begun.insert(id.clone(), (epoch, assignment.run.0));
                     self.started.insert(id.clone(), assignment.run);
                     let old = self.programs.insert(id.clone(), *assignment);
@@ -292,7 +315,7 @@ impl World {
                     assert_eq!(self.started.get(id), Some(&started), "{id}");
                     // Whoever leads no more says a last word of the run that ends.
                     self.report(id, assignment.since);
-                    let epoch = assignment.members[assignment.rank as usize].epoch;
+                    let epoch = self.agents[id].status().epoch;
                     self.begun.insert(id.clone(), (epoch, assignment.run.0));
                     self.prepared.remove(id);
                     self.programs.insert(id.clone(), *assignment);
@@ -354,7 +377,7 @@ impl World {
             samples: standing.samples,
             owed: standing.owed,
             step: None,
-            world_size: program.members.len() as u32,
+            world_size: program.nodes,
             loss: None,
             checkpoint: None,
             saved: None,

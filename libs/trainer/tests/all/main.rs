@@ -29,6 +29,8 @@ mod credit;
 mod figures;
 #[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod harm;
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod members;
 mod plans;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod profile;

@@ -20,9 +20,9 @@ use lacuna_model::{
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,
-    ControlsChange, DeadLetter, Kept, Leader, LeaseRecord, Member, Message, NodeView, ObservedHour,
-    Pace, Past, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
-    Totals, TrainersState,
+    ControlsChange, DeadLetter, Kept, Leader, LeaseRecord, Member, Members, Message, NodeView,
+    ObservedHour, Pace, Past, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply,
+    Request, Settled, Totals, TrainersState,
 };
 use lacuna_wire::{ContentType, DecodeError, Envelope, codec};
 use proptest::prelude::*;
@@ -149,8 +149,9 @@ fn every_file_of_an_older_version_is_read_by_a_test() {
     let mut old: Vec<String> = of(1).into_iter().filter(|n| newer.contains(n)).collect();
     old.sort();
     assert_eq!(old, ["reply.mp.hex", "trainer.mp.hex", "trainers.mp.hex"]);
-    // Progress without a node and renewals without a number are believed no more.
-    let unread = ["progress.mp.hex", "renewal.mp.hex"];
+    // Progress without a node, renewals without a number and commands that name all members are
+    // heeded no more.
+    let unread = ["progress.mp.hex", "renewal.mp.hex", "command.mp.hex"];
     for name in newer.iter().filter(|name| !unread.contains(&name.as_str())) {
         assert!(of(1).contains(name), "{name}: version 1 was removed");
     }
@@ -198,6 +199,18 @@ fn every_message_keeps_its_bytes() {
         latency_s: 0.125,
     }]);
     check(&commands());
+    check(&[
+        Members {
+            trainer: trainer("t.1"),
+            run: RunId(3),
+            nodes: vec![node("a.1"), node("b")],
+        },
+        Members {
+            trainer: trainer("t.1"),
+            run: RunId(4),
+            nodes: Vec::new(),
+        },
+    ]);
     check(&statuses());
     check(&[progress()]);
     check(&[Renewal {

@@ -243,7 +243,7 @@ pub(crate) fn commands() -> Vec<Command> {
         trainer: trainer("t"),
         run: RunId(3),
         rank: 1,
-        members: [member("a.1", 7), member("b", 8)].into(),
+        nodes: 2,
         launch: Launch::Simulated.into(),
         throughput: curve(),
         rescale: RescaleCost {
@@ -276,7 +276,7 @@ pub(crate) fn commands() -> Vec<Command> {
         trainer: trainer("t"),
         run: RunId(3),
         rank: 0,
-        members: [].into(),
+        nodes: 0,
         launch: Launch::Command {
             program,
             args,

@@ -24,6 +24,7 @@ use lacuna_runtime::ClusterClock;
 use tokio::sync::mpsc;
 
 use super::files::{Files, last_lines, output};
+use super::names::Names;
 use super::run::{Order, Run};
 use super::talk::LastHeard;
 use super::{Happened, Launcher, orphans};
@@ -74,6 +75,7 @@ struct Living {
 #[derive(Debug)]
 pub struct Command {
     settings: Settings,
+    names: Names,
     safety: Safety,
     clock: ClusterClock,
     metrics: Metrics,
@@ -83,10 +85,12 @@ pub struct Command {
 }
 
 impl Command {
-    /// A launcher that tells what happens through `told`; its programs end through `safety`.
+    /// A launcher that tells what happens through `told`; its programs learn by `names` who trains
+    /// with them, and end through `safety`.
     #[must_use]
     pub fn new(
         settings: Settings,
+        names: Names,
         safety: Safety,
         clock: ClusterClock,
         metrics: Metrics,
@@ -94,6 +98,7 @@ impl Command {
     ) -> Self {
         Self {
             settings,
+            names,
             safety,
             clock,
             metrics,
@@ -183,6 +188,7 @@ impl Command {
             last,
             ward,
             settings: self.settings.clone(),
+            names: self.names.clone(),
             clock: self.clock.clone(),
             metrics: self.metrics.clone(),
             told: self.told.clone(),

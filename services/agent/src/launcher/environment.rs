@@ -86,7 +86,7 @@ pub(super) fn command_line(
         // The membership is fixed, and so is its name: the next one is another rendezvous. No
         // worker is started again by torchrun itself: control sees its end, and knows better.
         line.extend([
-            format!("--nnodes={}", assignment.members.len()),
+            format!("--nnodes={}", assignment.nodes),
             format!("--node_rank={}", assignment.rank),
             format!("--nproc_per_node={workers_per_node}"),
             "--max_restarts=0".to_owned(),
@@ -124,10 +124,11 @@ pub(super) fn no_store(launcher: &str) -> String {
     )
 }
 
-/// What the program finds beside the submitter's own environment.
+/// What the program finds beside the submitter's own environment. `members` are the nodes of its run.
 pub(super) fn environment(
     assignment: &Assignment,
     node: &NodeId,
+    members: &[NodeId],
     files: &Files,
 ) -> Vec<(&'static str, String)> {
     let a = assignment;
@@ -135,7 +136,7 @@ pub(super) fn environment(
         Launch::Command { checkpoint_dir, .. } => checkpoint_dir.clone().unwrap_or_default(),
         Launch::Simulated => String::new(),
     };
-    let members: Vec<&str> = a.members.iter().map(|m| m.node.as_str()).collect();
+    let members: Vec<&str> = members.iter().map(NodeId::as_str).collect();
     let total = match a.work {
         Work::Samples(samples) => samples.to_string(),
         Work::UntilExit => String::new(),
@@ -151,7 +152,7 @@ pub(super) fn environment(
         ("LACUNA_RUN", a.run.0.to_string()),
         ("LACUNA_NODE", node.to_string()),
         ("LACUNA_RANK", a.rank.to_string()),
-        ("LACUNA_WORLD_SIZE", a.members.len().to_string()),
+        ("LACUNA_WORLD_SIZE", a.nodes.to_string()),
         ("LACUNA_MEMBERS", members.join(",")),
         (
             "LACUNA_LEADER",

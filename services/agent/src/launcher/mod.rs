@@ -4,6 +4,7 @@ mod command;
 mod devices;
 mod environment;
 mod files;
+mod names;
 mod orphans;
 mod run;
 mod simulated;
@@ -12,6 +13,7 @@ mod talk;
 use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
 
 pub use command::{Command, Settings};
+pub use names::{Names, Said as MembersSaid};
 pub use simulated::Simulated;
 
 /// What a launcher has to tell.

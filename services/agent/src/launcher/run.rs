@@ -6,6 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use lacuna_model::{Assignment, Launch, NodeId, Progress, RunId, Timestamp};
 use lacuna_runtime::ClusterClock;
 use nix::unistd::Pid;
@@ -18,6 +20,7 @@ use tokio::time::Instant;
 use super::devices::Devices;
 use super::environment::{PROGRESS_FILE, command_line, environment, passed};
 use super::files::{Files, last_lines};
+use super::names::Names;
 use super::talk::{LastHeard, Said, Talk};
 use super::{Happened, Settings};
 use crate::guard::{GUARD, code};
@@ -40,6 +43,10 @@ const FILES: Duration = Duration::from_secs(2);
 const DEVICES: Duration = Duration::from_millis(100);
 /// Longest wait until a guard has taken the program's environment.
 const HANDOVER: Duration = Duration::from_secs(5);
+/// Before there is a program, whether it is still wanted is looked at this often.
+const WANTED: Duration = Duration::from_millis(20);
+/// Last words of what was told to stop before there was a program.
+const TOLD: &str = "told to stop before its start";
 
 /// What a program is to do besides ending, which its ward is told.
 #[derive(Debug)]
@@ -153,6 +160,8 @@ pub(super) struct Run {
     pub(super) ward: Ward,
     pub(super) files: Files,
     pub(super) settings: Settings,
+    /// Where it is learned who trains with it.
+    pub(super) names: Names,
     pub(super) clock: ClusterClock,
     pub(super) metrics: Metrics,
     pub(super) told: mpsc::UnboundedSender<Happened>,
@@ -160,11 +169,11 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) async fn live(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
-        let started = match self.listen() {
-            Ok(talk) => self.spawn(talk.as_ref()).await.map(|child| (talk, child)),
+        let started = match self.members(&mut orders).await {
+            Ok(members) => self.start(&members).await.map(|made| (members, made)),
             Err(reason) => Err(reason),
         };
-        let (mut talk, mut child) = match started {
+        let (members, (mut talk, mut child)) = match started {
             Ok(started) => started,
             Err(reason) => {
                 let told = self.finish().await;
@@ -183,17 +192,38 @@ impl Run {
         if self.member
             && let Some(talk) = &talk
         {
-            talk.run(&self.assignment);
+            talk.run(&self.assignment, &members);
         }
+        drop(members);
+        // Who trains in a run that it is to be told of, and why that cannot be learned.
+        let mut asked: Option<Asked> = None;
+        let mut unknown: Option<String> = None;
         let status = loop {
             tokio::select! {
                 status = child.wait() => break status,
                 order = orders.recv(), if !alone => match order {
-                    Some(order) => self.obey(order, talk.as_ref()),
+                    Some(Order::Run(next)) => {
+                        self.join(*next);
+                        asked = Some(self.ask());
+                    }
+                    Some(Order::Leave(deadline)) => if let Some(talk) = &talk {
+                        talk.leave(deadline);
+                    },
                     // An agent that is gone wants it to stop.
                     None => {
                         alone = true;
                         self.ward.stop();
+                    }
+                },
+                members = answer(&mut asked) => match members {
+                    Ok(members) => if let Some(talk) = &talk {
+                        talk.run(&self.assignment, &members);
+                    },
+                    Err(reason) => {
+                        tracing::warn!(node = %self.node, trainer = %self.assignment.trainer,
+                            reason, "killing a program that cannot be told of its run");
+                        unknown = Some(reason);
+                        self.ward.kill_hung();
                     }
                 },
                 said = heard(talk.as_mut()) => gone = self.said(said, &mut pace),
@@ -226,7 +256,14 @@ impl Run {
         let lines = seen.rest().await;
         self.look(&mut seen, &lines);
         let words = self.last_words().await;
-        let words = if hung && !spoke {
+        let code = if unknown.is_some() {
+            127
+        } else {
+            exit_code(status)
+        };
+        let words = if let Some(unknown) = unknown {
+            unknown
+        } else if hung && !spoke {
             format!(
                 "said nothing for {} since its start",
                 self.settings.start_limit
@@ -241,26 +278,57 @@ impl Run {
             Some(held) => format!("{words} ({held})"),
             None => words,
         };
-        self.ended(told, exit_code(status), words);
+        self.ended(told, code, words);
     }
 
-    fn obey(&mut self, order: Order, talk: Option<&Talk>) {
-        match order {
-            Order::Run(assignment) => {
-                self.assignment = *assignment;
-                // A successor of this agent must not begin it once more.
-                if let Err(error) = self.files.begin(self.assignment.run) {
-                    tracing::warn!(node = %self.node, %error, "run not noted");
-                }
-                if let Some(talk) = talk {
-                    talk.run(&self.assignment);
-                }
+    /// Asks who trains in its run.
+    fn ask(&self) -> Asked {
+        let limit = self.settings.start_limit.to_std();
+        let (part, node) = (self.assignment.clone(), self.node.clone());
+        self.names.clone().of(part, node, limit).boxed()
+    }
+
+    /// Who trains in the run that it begins with. Whoever wants its end does not wait for that.
+    async fn members(
+        &mut self,
+        orders: &mut mpsc::UnboundedReceiver<Order>,
+    ) -> Result<Vec<NodeId>, String> {
+        let mut asked = self.ask();
+        let ward = self.ward.clone();
+        let unwanted = async {
+            while !ward.told() {
+                tokio::time::sleep(WANTED).await;
             }
-            Order::Leave(deadline) => {
-                if let Some(talk) = talk {
-                    talk.leave(deadline);
-                }
+        };
+        tokio::pin!(unwanted);
+        loop {
+            tokio::select! {
+                members = &mut asked => return members,
+                () = &mut unwanted => return Err(TOLD.to_owned()),
+                order = orders.recv() => match order {
+                    Some(Order::Run(next)) => {
+                        self.assignment = *next;
+                        self.member = true;
+                        asked = self.ask();
+                    }
+                    // Its ward is told, too.
+                    Some(Order::Leave(_)) => {}
+                    // An agent that is gone wants it to stop.
+                    None => {
+                        self.ward.stop();
+                        return Err(TOLD.to_owned());
+                    }
+                },
             }
+        }
+    }
+
+    /// Its program is a member of this run from now on.
+    fn join(&mut self, next: Assignment) {
+        self.assignment = next;
+        // A successor of this agent must not begin it once more.
+        if let Err(error) = self.files.begin(self.assignment.run) {
+            tracing::warn!(node = %self.node, %error, "run not noted");
         }
     }
 
@@ -333,19 +401,25 @@ impl Run {
             .map_err(|e| format!("no socket for the program: {e}"))
     }
 
-    async fn spawn(&self, talk: Option<&Talk>) -> Result<Child, String> {
+    async fn start(&self, members: &[NodeId]) -> Result<(Option<Talk>, Child), String> {
+        let talk = self.listen()?;
+        let child = self.spawn(members, talk.as_ref()).await?;
+        Ok((talk, child))
+    }
+
+    async fn spawn(&self, members: &[NodeId], talk: Option<&Talk>) -> Result<Child, String> {
         let line = command_line(&self.assignment, &self.settings.torchrun, &self.files)?;
         let Launch::Command { env, program, .. } = &*self.assignment.launch else {
             return Err("not a trainer with a program".to_owned());
         };
         let in_dir = |e: std::io::Error| format!("{}: {e}", self.files.dir.display());
         let output = self.files.prepare().map_err(in_dir)?;
-        let run = self.started;
+        let run = self.assignment.run;
         self.files.begin(run).map_err(in_dir)?;
         let errors = output.try_clone().map_err(in_dir)?;
         // What the submitter wants reaches the program alone, through its guard's input.
         let mut theirs = env.clone();
-        let ours = environment(&self.assignment, &self.node, &self.files);
+        let ours = environment(&self.assignment, &self.node, members, &self.files);
         theirs.extend(
             ours.into_iter()
                 .map(|(name, value)| (name.to_owned(), value)),
@@ -461,9 +535,7 @@ impl Run {
             samples: line.samples,
             owed: 0.0,
             step: line.step,
-            world_size: line
-                .world_size
-                .unwrap_or(self.assignment.members.len() as u32),
+            world_size: line.world_size.unwrap_or(self.assignment.nodes),
             loss: line.loss,
             checkpoint,
             saved,
@@ -486,6 +558,19 @@ async fn hand_over(
 
 fn exit_code(status: std::io::Result<ExitStatus>) -> i32 {
     status.map_or(127, code)
+}
+
+/// What has been learned of who trains in a run.
+type Asked = BoxFuture<'static, Result<Vec<NodeId>, String>>;
+
+/// The answer, if one is waited for.
+async fn answer(asked: &mut Option<Asked>) -> Result<Vec<NodeId>, String> {
+    let Some(one) = asked else {
+        return std::future::pending().await;
+    };
+    let members = one.await;
+    *asked = None;
+    members
 }
 
 async fn heard(talk: Option<&mut Talk>) -> Said {

@@ -78,7 +78,7 @@ impl Simulated {
             samples: standing.samples,
             owed: standing.owed,
             step: None,
-            world_size: run.members.len() as u32,
+            world_size: run.nodes,
             loss: None,
             checkpoint: None,
             saved: None,
@@ -106,7 +106,7 @@ impl Launcher for Simulated {
                 now.unix_seconds(),
                 assignment.run.0,
                 assignment.trainer,
-                assignment.members.len(),
+                assignment.nodes,
                 assignment.owed
             );
             self.say(assignment.trainer.as_str(), line);

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lacuna_model::{Assignment, Timestamp};
+use lacuna_model::{Assignment, NodeId, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -166,13 +166,12 @@ impl Talk {
         self.path.clone()
     }
 
-    /// Tells it of its newest run.
-    pub(super) fn run(&self, assignment: &Assignment) {
-        let members = assignment.members.iter();
+    /// Tells it of its newest run, and who trains in it.
+    pub(super) fn run(&self, assignment: &Assignment, members: &[NodeId]) {
         let order = Order::Run {
             run: assignment.run.0,
             rank: assignment.rank,
-            members: members.map(|m| m.node.to_string()).collect(),
+            members: members.iter().map(ToString::to_string).collect(),
             store: assignment.store.clone().unwrap_or_default(),
         };
         self.standing.send_modify(|s| s.run = Some(order));

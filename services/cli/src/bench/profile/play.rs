@@ -333,7 +333,7 @@ impl Play {
         if part.rank != 0 {
             return;
         }
-        let nodes = part.members.len() as u32;
+        let nodes = part.nodes;
         let rescale = self.truth.rescale;
         let pause = match &self.running {
             None => self.truth.start_s,
