@@ -354,6 +354,49 @@ def requests(c: Cluster):
     return [], None
 
 
+@attack("own-answers")
+def own_answers(c: Cluster):
+    """The key of one node hears itself ask for answers: with those it reads another node's command and
+    says that the programs there have failed."""
+    faults = []
+
+    async def run() -> None:
+        client = await c.key("agent-n9").connect(c.url)
+        prefix, heard = client._inbox_prefix.decode(), []
+
+        async def hear(message):
+            heard.append(message)
+
+        await client.subscribe(f"{prefix}.>", cb=hear)
+        await client.flush(5)
+
+        async def answer(subject: str, payload: bytes = b"", **more) -> None:
+            await say(client, f"{prefix}.asked", reply=subject)
+            await client.flush(5)
+            await asyncio.sleep(0.1)
+            await say(client, subject, payload, **more)
+            await client.flush(5)
+            await asyncio.sleep(0.3)
+
+        for number in range(5):
+            heard.clear()
+            await answer(f"$JS.API.DIRECT.GET.lac_main_cmds.{BASE}.cmd.n1", reply=f"{prefix}.command")
+            commands = [m.data for m in heard if m.subject.endswith(".command") and m.data]
+            if not commands:
+                break
+            faults[:] = ["the key of one node reads another's command"]
+            command = msgpack.unpackb(commands[0])
+            ended = {"state": "exited", "trainer": "honest", "run": command["seq"], "code": 1, "reason": "false"}
+            status = {"node": "n1", "epoch": command["epoch"], "seq": command["seq"], "activity": ended}
+            head = headers("lacuna.agent", {"ce-source": "lacuna/agent", "ce-id": f"false-{number}"})
+            await answer(f"{BASE}.agent.n1", msgpack.packb({**status, "released": None}), headers=head)
+            await asyncio.sleep(2)
+        await leave(client)
+
+    asyncio.run(run())
+    return faults, None
+
+
 # --- greedy users --------------------------------------------------------------------------------
 
 
@@ -437,6 +480,27 @@ def selfish(c: Cluster):
         c.submit(c.program("honest", f"selfish-{number}", more=claim))
     time.sleep(3)
     return [], None
+
+
+@attack("numbers", owners=2)
+def numbers(c: Cluster):
+    """Simulated trainers of 1e308 samples that are done at once: are the sums of all trainers endless?"""
+    text = """
+[[trainer]]
+name = "@NAME"
+launcher = "simulated"
+samples = 1e308
+min_nodes = 1
+max_nodes = 4
+scaling = { nodes = [1, 4], samples_per_s = [1e308, 1e308] }
+rescale = { up = "1s", down = "1s" }
+"""
+    for number in range(4):
+        c.submit(text.replace("@NAME", f"number-{number}"))
+        time.sleep(3)
+    shown = c.metrics("control").splitlines()
+    endless = [line for line in shown if line.endswith((" inf", " +Inf", " NaN"))]
+    return [f"control shows {line}" for line in endless[:2]], None
 
 
 @attack("names")

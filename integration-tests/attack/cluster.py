@@ -282,6 +282,12 @@ class Cluster:
         said = [line.strip().removeprefix("lacuna: ") for line in self.log().splitlines()]
         return [line.split(";")[0] for line in said if " died" in line and not line.startswith("nats died")]
 
+    def metrics(self, service: str) -> str:
+        """What a service exports."""
+        address = self.file()["http"][service]
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
+            return answer.read().decode()
+
     def memory(self, service: str) -> float:
         """Most resident memory that a service has had, MB."""
         try:

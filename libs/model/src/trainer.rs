@@ -63,8 +63,9 @@ pub enum Launch {
         /// is only assumed.
         #[serde(default, skip_serializing_if = "is_false")]
         profile: bool,
-        /// Trainers of the same family are taken to scale alike: what was measured of one holds
-        /// for the next. Without it, those with the same command line, environment and launcher.
+        /// Trainers of one owner and of the same family are taken to scale alike: what was measured
+        /// of one holds for the next. Without it, those with the same command line, environment
+        /// and launcher.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         family: Option<String>,
         /// How it takes a change of its nodes.
@@ -219,8 +220,8 @@ pub enum SpecError {
         /// The last measured count.
         last: u32,
     },
-    /// A cost is negative or not a number.
-    #[error("trainer {id}: {what} is {value}: expected a finite number, zero or more")]
+    /// A number is no number, or beyond what makes sense.
+    #[error("trainer {id}: {what} is {value}: expected a number from {least} to {most}")]
     Number {
         /// Which trainer.
         id: TrainerId,
@@ -228,6 +229,10 @@ pub enum SpecError {
         what: &'static str,
         /// What was given.
         value: f64,
+        /// The least that is allowed.
+        least: f64,
+        /// The most.
+        most: f64,
     },
     /// It is too long to be kept, and to be sent to each of its nodes.
     #[error(
@@ -255,6 +260,10 @@ impl TrainerSpec {
     /// The most nodes that a trainer may ask for: more than any machine has. Rates and values are
     /// tables by nodes, so that a larger number would cost memory alone.
     pub const MOST_NODES: u32 = 262_144;
+
+    /// The most samples of a trainer. Beyond some nine times as many a sum of all trainers' samples
+    /// would not change by one more.
+    pub const MOST_SAMPLES: f64 = 1e15;
 
     /// The most bytes of its texts and curves.
     pub const MOST_BYTES: usize = 64 << 10;
@@ -293,18 +302,28 @@ impl TrainerSpec {
             Work::Samples(samples) => samples,
             Work::UntilExit => 0.0,
         };
-        for (what, value) in [
-            ("rescale.up_s", self.rescale.up_s),
-            ("rescale.down_s", self.rescale.down_s),
-            ("rescale.start_s", self.start_s()),
-            ("work.samples", samples),
-            ("weight", self.weight.unwrap_or(1.0)),
+        let rates = |curve: &ScalingCurve| -> Vec<f64> {
+            curve.points().iter().map(|point| point.rate).collect()
+        };
+        let (start_s, weight) = (self.start_s(), self.weight.unwrap_or(1.0));
+        let objective = self.objective.as_ref().map(rates).unwrap_or_default();
+        for (what, values, least, most) in [
+            ("rescale.up_s", vec![self.rescale.up_s], 0.0, 1e6),
+            ("rescale.down_s", vec![self.rescale.down_s], 0.0, 1e6),
+            ("rescale.start_s", vec![start_s], 0.0, 1e6),
+            ("work.samples", vec![samples], 0.0, Self::MOST_SAMPLES),
+            ("weight", vec![weight], 0.0, 1e9),
+            ("throughput", rates(&self.throughput), 1e-9, 1e12),
+            ("objective", objective, 1e-9, 1e12),
         ] {
-            if !value.is_finite() || value < 0.0 {
+            let sound = |value: &f64| (least..=most).contains(value);
+            if let Some(value) = values.into_iter().find(|value| !sound(value)) {
                 return Err(SpecError::Number {
                     id: id(),
                     what,
                     value,
+                    least,
+                    most,
                 });
             }
         }

@@ -56,7 +56,7 @@ fn errors_name_line_and_field() {
         (
             "\"submit\":10,",
             "\"submit\":10,\"weight\":-1,",
-            "line 1: trainer J0: weight is -1: expected a finite number, zero or more",
+            "line 1: trainer J0: weight is -1: expected a number from 0 to 1000000000",
         ),
         (
             "\"submit\":10,",
@@ -106,7 +106,7 @@ fn errors_name_line_and_field() {
         (
             "12.0",
             "-1",
-            "rescale.down_s is -1: expected a finite number, zero or more",
+            "rescale.down_s is -1: expected a number from 0 to 1000000",
         ),
         (
             "\"submit\":10,",

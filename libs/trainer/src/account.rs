@@ -28,7 +28,8 @@
 use std::collections::VecDeque;
 
 use lacuna_model::{
-    Launch, NodeId, Phase, Progress, RescaleCost, RunId, Span, Timestamp, TrainerRecord, Work,
+    Launch, NodeId, Phase, Progress, RescaleCost, RunId, Span, Timestamp, TrainerRecord,
+    TrainerSpec, Work,
 };
 
 use crate::Ledger;
@@ -151,7 +152,7 @@ pub enum Counted {
     Late,
     /// The node that says so does not lead that run.
     Foreign,
-    /// Its figures are no figures: negative, infinite or not numbers.
+    /// Its figures are no figures: negative, beyond all trainers' work, or not numbers.
     Nonsense,
 }
 
@@ -289,7 +290,7 @@ impl Account {
     }
 
     fn count(&mut self, record: &mut TrainerRecord, report: &Progress) -> Counted {
-        let sane = |x: f64| x.is_finite() && x >= 0.0;
+        let sane = |x: f64| (0.0..=TrainerSpec::MOST_SAMPLES).contains(&x);
         let saved = report.saved.unwrap_or_default();
         if !sane(report.samples) || !sane(report.owed) || !sane(saved) {
             return Counted::Nonsense;

@@ -122,8 +122,6 @@ pub struct Access {
     pub publish: BTreeSet<String>,
     /// Subjects which they may hear.
     pub subscribe: BTreeSet<String>,
-    /// Whether they may answer requests that they hear.
-    pub answers: bool,
     /// The streams that they use, each with a request that is answered as soon as it is there:
     /// they wait for that at start.
     pub streams: BTreeMap<String, String>,
@@ -137,11 +135,15 @@ pub fn inbox(user: &str) -> String {
     format!("_INBOX_{}", escape(user))
 }
 
+/// What the subjects for answers to another account begin with: nats-server makes each of its own,
+/// which nobody else can guess or hear.
+const OTHERS: &str = "_R_.";
+
 /// Whether a subject for an answer is an inbox, of whomever: an answer is never sent elsewhere. For
 /// who asks from another account, nats-server makes one of its own.
 #[must_use]
 pub fn is_inbox(subject: &str) -> bool {
-    ["_INBOX.", "_INBOX_", "_R_."]
+    ["_INBOX.", "_INBOX_", OTHERS]
         .iter()
         .any(|inbox| subject.starts_with(inbox))
 }
@@ -400,7 +402,7 @@ fn control(to: &mut Access, c: &ClusterId) {
     to.say(&address::released(c)).say(&address::logs_all(c));
     to.hear(&address::agents(c));
     to.hear(&address::requests(c)).hear(&address::pilots(c));
-    to.answers = true;
+    to.answer();
 }
 
 fn agent(to: &mut Access, c: &ClusterId, node: Option<&NodeId>) {
@@ -423,7 +425,7 @@ fn agent(to: &mut Access, c: &ClusterId, node: Option<&NodeId>) {
         }
     }
     to.say(&address::dead(c, "agent"));
-    to.answers = true;
+    to.answer();
 }
 
 fn gateway(to: &mut Access, c: &ClusterId) {
@@ -472,6 +474,13 @@ fn observer(to: &mut Access, c: &ClusterId) {
 }
 
 impl Access {
+    /// Requests of other accounts, whatever they ask. The server's `allow_responses` would let one
+    /// speak on any subject: it counts what one says to oneself as a request, and its reply subject
+    /// as one for an answer.
+    fn answer(&mut self) {
+        self.publish.insert(format!("{OTHERS}>"));
+    }
+
     fn api(&mut self, request: &str) {
         self.publish.insert(format!("$JS.API.{request}"));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lacuna_model::{TrainerRecord, TrainerSpec};
+use lacuna_model::{Timestamp, TrainerRecord, TrainerSpec};
 use lacuna_runtime::config;
 use lacuna_trainer::book::{Quota, Quotas};
 use lacuna_wire::msg::Reply;
@@ -107,8 +107,14 @@ impl Access {
         })
     }
 
-    /// Who submits owns; only operators submit for others, or with a higher priority than is set.
-    pub(crate) fn submission(&self, user: &str, specs: &mut [TrainerSpec]) -> Result<(), Denied> {
+    /// Who submits owns, and nobody waits since before `now`; only operators submit for others, with
+    /// an earlier time, or with a higher priority than is set.
+    pub(crate) fn submission(
+        &self,
+        user: &str,
+        specs: &mut [TrainerSpec],
+        now: Timestamp,
+    ) -> Result<(), Denied> {
         if !self.enforce {
             return Ok(());
         }
@@ -122,6 +128,9 @@ impl Access {
                         spec.id, spec.priority, self.max_priority
                     ),
                 });
+            }
+            if !self.is_operator(user) {
+                spec.submit = spec.submit.max(now);
             }
             match &spec.owner {
                 None => spec.owner = Some(user.to_owned()),
@@ -165,6 +174,10 @@ pub(crate) fn quotas(config: &config::Access) -> Quotas {
 mod tests {
     use super::*;
 
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_unix(seconds)
+    }
+
     fn access(enforce: Option<bool>, proven: bool) -> Access {
         let config = config::Access {
             operators: vec!["op".to_owned()],
@@ -193,7 +206,7 @@ mod tests {
         let open = access(None, false);
         assert!(open.operator("ann").is_ok());
         let mut specs = [spec(Some("bob"))];
-        assert!(open.submission("ann", &mut specs).is_ok());
+        assert!(open.submission("ann", &mut specs, at(1000)).is_ok());
         assert_eq!(specs[0].owner.as_deref(), Some("bob"));
         assert!(access(None, true).operator("ann").is_err());
         assert!(access(Some(false), true).operator("ann").is_ok());
@@ -219,24 +232,32 @@ mod tests {
         assert_eq!(access.operator("ann").unwrap_err().code, "L0020");
         assert!(access.operator("op").is_ok());
         let mut specs = [spec(None), spec(Some("ann"))];
-        access.submission("ann", &mut specs).unwrap();
+        access.submission("ann", &mut specs, at(1000)).unwrap();
         assert!(specs.iter().all(|s| s.owner.as_deref() == Some("ann")));
         let mut urgent = [spec(None)];
         urgent[0].priority = 1;
-        let error = access.submission("ann", &mut urgent).unwrap_err();
+        let error = access.submission("ann", &mut urgent, at(1000)).unwrap_err();
         assert_eq!(error.code, "L0020");
         assert!(error.reason.contains("max_priority"), "{error:?}");
         urgent[0].priority = -9;
-        access.submission("ann", &mut urgent).unwrap();
+        access.submission("ann", &mut urgent, at(1000)).unwrap();
         urgent[0].owner = None;
         urgent[0].priority = 99;
-        access.submission("op", &mut urgent).unwrap();
+        access.submission("op", &mut urgent, at(1000)).unwrap();
+        let mut early = [spec(None), spec(None)];
+        early[1].submit = at(2000);
+        access.submission("op", &mut early, at(1000)).unwrap();
+        assert_eq!(early[0].submit, Timestamp::default());
+        early[0].owner = None;
+        early[1].owner = None;
+        access.submission("ann", &mut early, at(1000)).unwrap();
+        assert_eq!(early.map(|s| s.submit), [at(1000), at(2000)]);
         let mut of_bob = [spec(Some("bob"))];
-        let error = access.submission("ann", &mut of_bob).unwrap_err();
+        let error = access.submission("ann", &mut of_bob, at(1000)).unwrap_err();
         assert_eq!(error.code, "L0021");
-        assert!(access.submission("op", &mut of_bob).is_ok());
+        assert!(access.submission("op", &mut of_bob, at(1000)).is_ok());
         let huge = format!("bob\n{}", "x".repeat(100_000));
-        let error = access.submission("ann", &mut [spec(Some(&huge))]);
+        let error = access.submission("ann", &mut [spec(Some(&huge))], at(1000));
         let reason = error.unwrap_err().reason;
         assert!(reason.len() < 1000 && !reason.contains('\n'), "{reason}");
         let mut record = TrainerRecord::new(spec(Some("bob")), 1);

@@ -23,7 +23,10 @@ impl Book {
         if let Some(known) = self.seq {
             self.seq = Some(known.max(seq));
         }
-        self.sums.since.get_or_insert(at);
+        // A state before the first event is of no time.
+        if at > Timestamp::default() {
+            self.sums.since.get_or_insert(at);
+        }
         // A node that came back at once was away all the same.
         let mut held = Vec::new();
         for (node, taken) in closed {

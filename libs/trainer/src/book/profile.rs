@@ -12,7 +12,7 @@
 //! curve must promise.
 //!
 //! What was measured stands in the record, with its spread and age. What was measured of one
-//! trainer holds for others of its family too, until they have measured the same count.
+//! trainer holds for others of its owner and family too, until they have measured the same count.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,6 +24,7 @@ use lacuna_model::{
 use crate::Now;
 use crate::book::Book;
 use crate::book::pauses::is_off;
+use crate::book::quota::user_of;
 use crate::book::state::Out;
 use crate::book::stats::{restored, spread};
 
@@ -294,7 +295,10 @@ impl Book {
             let Some(measured) = other.measured.as_deref() else {
                 continue;
             };
-            if !same_family(&spec.launch, &other.spec.launch) {
+            // What another owner's programs say of themselves may be false.
+            if user_of(other) != user_of(&trainer.record)
+                || !same_family(&spec.launch, &other.spec.launch)
+            {
                 continue;
             }
             for rate in measured.rates.iter().filter(|rate| rate.from.is_none()) {

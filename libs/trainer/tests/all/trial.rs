@@ -327,11 +327,14 @@ fn what_was_measured_holds_for_the_family() {
     if let Launch::Command { args, .. } = &mut stranger.launch {
         args.push("--wide".to_owned());
     }
+    // Another owner's programs may say anything of themselves, and are told nothing.
+    let mut of_another = unknown("d", Elastic::Restart);
+    of_another.owner = Some("eve".to_owned());
     let mut relative = unknown("b", Elastic::Restart);
     relative.rescale.up_s = 77.0;
     relative.rescale.down_s = 33.0;
     w.input(Input::Submit {
-        trainers: vec![relative, stranger],
+        trainers: vec![relative, stranger, of_another],
         user: String::new(),
         test_only: false,
     });
@@ -351,6 +354,7 @@ fn what_was_measured_holds_for_the_family() {
     );
     assert!(matches!(measured.basis(4), Basis::Measured(rate) if rate.count >= 3));
     assert_eq!((c.measured, c.spec.throughput), (None, stranger_curve()));
+    assert_eq!(of(&w, "d").measured, None);
     // It tries nothing that is known, and what it measures itself is its own.
     give_all(
         &mut w,

@@ -106,7 +106,10 @@ impl Control {
             detail: String::new(),
         };
         let may = rate::few_enough(trainers.len());
-        let may = may.and_then(|()| self.access.submission(user, &mut trainers));
+        let may = may.and_then(|()| {
+            let now = self.ctx.clock.now();
+            self.access.submission(user, &mut trainers, now)
+        });
         let may = may.and_then(|()| self.hands.room.admits(&trainers));
         let names = trainers.iter().map(|spec| &spec.id);
         let may = match may {

@@ -14,9 +14,6 @@ pub(crate) const SERVER: &str = "server";
 /// The name of the file in it.
 pub(crate) const FILE: &str = "lacuna-accounts.conf";
 
-/// How many answers a service may give to one request, and how long it may take for them.
-const ANSWERS: &str = "{ max: 1, expires: \"1m\" }";
-
 /// What the streams of one cluster may have: what they reserve, and a fourth of the server's 8 GB.
 /// Consumers are counted for each stream.
 const STREAMS: &str = "    jetstream { max_file: 2GB, max_streams: 64, max_consumers: 1024 }\n";
@@ -115,9 +112,6 @@ fn users(out: &mut String, book: &Book, cluster: &ClusterId, which: impl Fn(&Use
         );
         list(out, "publish", may.publish.iter());
         list(out, "subscribe", may.subscribe.iter());
-        if may.answers {
-            let _ = writeln!(out, "          allow_responses: {ANSWERS}");
-        }
         out.push_str("        } }\n");
     }
     out.push_str("    ]\n");
