@@ -429,6 +429,26 @@ def places(c: Cluster):
     return [], None
 
 
+@attack("churn", owners=2)
+def churn(c: Cluster):
+    """Forty seconds of trainers that are cancelled when they have had nodes for a second, one after another."""
+
+    def rescales() -> int:
+        return c.trainers().get("honest", {}).get("rescales") or 0
+
+    before, end, number = rescales(), time.monotonic() + 40, 0
+    while time.monotonic() < end:
+        name = f"churn-{number}"
+        c.submit(c.program("honest", name, high=2))
+        until(lambda name=name: c.nodes_of(name), 5)
+        time.sleep(1)
+        c.lacuna("cancel", name, user="eve")
+        time.sleep(1)
+        number += 1
+    more = rescales() - before
+    return ([f"the honest user's trainer was rescaled {more} times"] if more > 8 else []), None
+
+
 @attack("large", owners=2)
 def large(c: Cluster):
     """Sixty submissions with 7 MB of arguments, or until they are refused three times."""

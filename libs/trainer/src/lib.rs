@@ -17,6 +17,7 @@ pub mod controls;
 pub mod measure;
 pub mod simulated;
 
+mod comings;
 mod ledger;
 mod now;
 mod queue;

@@ -13,6 +13,7 @@ pub(crate) fn book(config: &Config) -> BookConfig {
     let (control, agent) = (&config.control, &config.agent);
     BookConfig {
         max_parallel: control.max_parallel,
+        anew_every: control.anew_every,
         dead_man: agent.dead_man,
         // Its status may be late twice before it counts as silent.
         silent_after: control

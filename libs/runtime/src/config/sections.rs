@@ -291,6 +291,10 @@ pub struct Control {
     /// How many trainers are admitted at a time. Beyond it an owner that has less than an equal
     /// share of so many is admitted, up to that share.
     pub max_parallel: u32,
+    /// Beside others' trainers an owner may come anew once in so much time, and three times at once;
+    /// zero sets no bound.
+    #[serde(with = "text::span")]
+    pub anew_every: Span,
     /// Leases are renewed this often.
     #[serde(with = "text::span")]
     pub renew_every: Span,
@@ -337,6 +341,7 @@ impl Default for Control {
     fn default() -> Self {
         Self {
             max_parallel: 10,
+            anew_every: Span::from_secs(60),
             renew_every: Span::from_secs(10),
             reconcile_every: Span::from_secs(5),
             silent_after: Span::from_secs(30),

@@ -12,6 +12,7 @@ use crate::book::quota::user_of;
 use crate::book::state::{Out, Trainer};
 use crate::book::trial::Trials;
 use crate::book::{Book, Effect, Note, Refusal, RefusalKind};
+use crate::comings::Bounds;
 use crate::queue::{Places, has_place};
 
 impl Book {
@@ -99,7 +100,7 @@ impl Book {
     }
 
     /// Admits who has been submitted by now, by priority, then first come first served, as far as
-    /// there are places and each owner has its share of them.
+    /// there are places, each owner has its share of them, and it does not come anew too often.
     pub(crate) fn admit(&mut self, now: Now, out: &mut Out) {
         let first = self.queue.next_submission(|_| true);
         if let Some(submit) = first.filter(|submit| *submit <= now.cluster) {
@@ -112,11 +113,20 @@ impl Book {
         let mut queue = std::mem::take(&mut self.queue);
         loop {
             let places = self.places();
-            let has_place = |owner: &String| places.free_for(&owner.as_str());
+            let has_place = |owner: &String| {
+                places.free_for(&owner.as_str()) && self.may_come(owner, None, now)
+            };
+            let has_room = |id: &TrainerId| {
+                let may = self
+                    .comer(id)
+                    .is_none_or(|(owner, bounds)| self.may_come(owner, Some(bounds), now));
+                may && self.fits(id) && self.has_room(id)
+            };
             // One without room waits, and others go first.
-            let Some(id) = queue.next(has_place, |id| self.fits(id) && self.has_room(id)) else {
+            let Some(id) = queue.next(has_place, has_room) else {
                 break;
             };
+            self.come(&id, now);
             let Some(trainer) = self.trainers.get_mut(&id) else {
                 continue;
             };
@@ -130,6 +140,39 @@ impl Book {
             self.take_over(&id, out);
         }
         self.queue = queue;
+        self.comings.settle(self.config.anew_every, now.cluster);
+    }
+
+    /// Whose a trainer is, and how many nodes it can use.
+    fn comer(&self, id: &TrainerId) -> Option<(&str, Bounds)> {
+        let record = self.record(id)?;
+        let bounds = (record.spec.min_nodes, record.spec.max_nodes);
+        Some((user_of(record), bounds))
+    }
+
+    /// Whether an owner comes beside others. Replay knows no such rule, nor does lock step.
+    fn beside_others(&self, owner: &str) -> bool {
+        let mut active = self.active.iter().filter_map(|id| self.record(id));
+        !self.lock_step() && active.any(|record| user_of(record) != owner)
+    }
+
+    /// Whether an owner's trainer of these bounds, or without them any, may come: see
+    /// [`crate::comings`].
+    fn may_come(&self, owner: &str, bounds: Option<Bounds>, now: Now) -> bool {
+        let every = self.config.anew_every;
+        let may = |bounds| self.comings.may_come(owner, bounds, every, now.cluster);
+        may(bounds) || !self.beside_others(owner)
+    }
+
+    fn come(&mut self, id: &TrainerId, now: Now) {
+        let comer = self
+            .comer(id)
+            .filter(|(owner, _)| self.beside_others(owner));
+        let Some((owner, bounds)) = comer.map(|(owner, bounds)| (owner.to_owned(), bounds)) else {
+            return;
+        };
+        let every = self.config.anew_every;
+        self.comings.come(&owner, bounds, every, now.cluster);
     }
 
     /// Whether the pool of the present moment is known, and who has lost nodes has left them: until

@@ -8,6 +8,7 @@ use lacuna_model::{
 
 use crate::Now;
 use crate::account::{Change, Counted, is_done};
+use crate::book::quota::user_of;
 use crate::book::state::{Out, Restart};
 use crate::book::{Book, Note};
 
@@ -169,8 +170,14 @@ impl Book {
             return;
         };
         trainer.target = None;
-        if trainer.record.phase == Phase::Queued {
-            self.queue.remove(id);
+        match trainer.record.phase {
+            Phase::Queued => self.queue.remove(id),
+            Phase::Active => {
+                let spec = &trainer.record.spec;
+                let bounds = (spec.min_nodes, spec.max_nodes);
+                self.comings.leave(user_of(&trainer.record), bounds);
+            }
+            _ => {}
         }
         trainer.record.phase = phase;
         reason.clone_into(&mut trainer.record.reason);

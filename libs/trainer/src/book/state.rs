@@ -15,6 +15,7 @@ use crate::book::profile::Profile;
 use crate::book::trial::Trials;
 use crate::book::withhold::Withholding;
 use crate::book::{Effect, LeaseWrite, Note, Quotas, Tick};
+use crate::comings::Comings;
 
 /// In which order sizes are tried for the sake of measuring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,6 +32,9 @@ pub enum TrialOrder {
 pub struct BookConfig {
     /// Most trainers admitted at one time.
     pub max_parallel: u32,
+    /// Beside others' trainers an owner may come anew once in so much of the cluster's time, and
+    /// three times at once; zero sets no bound.
+    pub anew_every: Span,
     /// An agent that hears no renewal for this long gives its node back by itself.
     pub dead_man: Span,
     /// An agent that says nothing for this long is silent: its node is taken from its trainer
@@ -86,6 +90,7 @@ impl Default for BookConfig {
     fn default() -> Self {
         Self {
             max_parallel: 10,
+            anew_every: Span::from_secs(60),
             dead_man: Span::from_secs(60),
             silent_after: Span::from_secs(60),
             safety: Span::from_secs(5),
@@ -339,6 +344,7 @@ pub struct Book {
     pub(crate) trainers: BTreeMap<TrainerId, Trainer>,
     pub(crate) nodes: BTreeMap<NodeId, Node>,
     pub(crate) queue: Queue<String, TrainerId>,
+    pub(crate) comings: Comings,
     /// Admitted, in order of admission.
     pub(crate) active: Vec<TrainerId>,
     pub(crate) next_order: u64,
@@ -388,6 +394,7 @@ impl Book {
             trainers: BTreeMap::new(),
             nodes: BTreeMap::new(),
             queue: Queue::default(),
+            comings: Comings::default(),
             active: Vec::new(),
             next_order: 1,
             version: 0,

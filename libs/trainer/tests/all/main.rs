@@ -22,6 +22,7 @@ mod broken;
     reason = "a test may panic"
 )]
 mod chaos;
+mod comings;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod controls;
 mod credit;

@@ -57,7 +57,8 @@ fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp
         Phase::Queued => format!(
             "{} is not admitted yet: as many trainers as control.max_parallel allows are active \
              and its owner has its share of them, or its least nodes do not fit into the pool or \
-             its user's quota",
+             its user's quota, or its owner has come anew beside others more often than \
+             control.anew_every allows",
             record.spec.id
         ),
         Phase::Active if plan.is_none() => {
