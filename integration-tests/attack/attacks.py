@@ -492,6 +492,18 @@ def still_open(c: Cluster) -> list[str]:
     return [f"the honest user can submit nothing more: {said.strip()[-100:]}"] if code else []
 
 
+@attack("quarantine", owners=2)
+def quarantine(c: Cluster):
+    """For 25 s trainers whose programs fail at once, by ten: nodes on which programs fail are left alone."""
+    end, batch = time.monotonic() + 25, 0
+    while time.monotonic() < end:
+        batch += 1
+        failing = (spec(f"failing-{batch}-{n}", "sh", ["-c", "sleep 0.2; exit 1"]) for n in range(10))
+        c.submit("".join(failing), limit=30)
+        time.sleep(1)
+    return [], None
+
+
 @attack("selfish", owners=2)
 def selfish(c: Cluster):
     """The greatest worth, weight and priority that a submission can claim."""

@@ -418,6 +418,13 @@ fn log(note: &Note, correlation: &str) {
         Note::Unusable { node, cause } => {
             tracing::warn!(%node, cause, correlation, "node out of use");
         }
+        Note::Closed {
+            node,
+            owner,
+            length,
+        } => {
+            tracing::warn!(%node, owner, %length, correlation, "node closed to an owner whose programs keep failing there");
+        }
         Note::Withheld { nodes, by } => {
             let cause = by.name();
             tracing::warn!(nodes, cause, correlation, "nodes in use are given back");

@@ -350,6 +350,7 @@ impl Metrics {
             Note::BadReport { .. } => self.bad.inc(),
             Note::Resent { .. } => self.resent.inc(),
             Note::Admitted { .. }
+            | Note::Closed { .. }
             | Note::Usable { .. }
             | Note::Trial { .. }
             | Note::OtherTerms { .. } => {}

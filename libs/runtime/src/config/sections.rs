@@ -309,7 +309,8 @@ pub struct Control {
     /// A failed trainer is started again after this time, doubled with each failure.
     #[serde(with = "text::span")]
     pub retry_after: Span,
-    /// A node whose agent fails repeatedly is left alone for this time, doubled each time.
+    /// A node on which an owner's programs fail three times in a row is closed to that owner for this
+    /// time, doubled each time; to everybody, if to two owners or to all who have trainers.
     #[serde(with = "text::span")]
     pub quarantine: Span,
     /// A trainer that regroups waits this long for newcomers whose programs are starting; the

@@ -188,20 +188,11 @@ impl Book {
         }
     }
 
-    /// Who is silent, whose release needs no confirmation any more, whose quarantine ends.
+    /// Who is silent, whose release needs no confirmation any more.
     fn watch(&mut self, now: Now, out: &mut Out) {
         let mut unheard = Vec::new();
         let mut lost = Vec::new();
         for (id, node) in &mut self.nodes {
-            if node
-                .quarantined_until
-                .is_some_and(|until| until <= now.wall)
-            {
-                node.quarantined_until = None;
-                node.bad = 0;
-                out.note(Note::Usable { node: id.clone() });
-                self.changed = true;
-            }
             let late = node
                 .release
                 .as_ref()
@@ -246,34 +237,6 @@ impl Book {
         if !lost.is_empty() {
             self.take(lost, "its agent is silent", now.cluster, now, out);
         }
-    }
-
-    /// Puts nodes with too many failures in a row into quarantine and takes them from their
-    /// trainer. Returns whether there were any.
-    pub(crate) fn quarantine(&mut self, nodes: &[NodeId], now: Now, out: &mut Out) -> bool {
-        let mut taken = Vec::new();
-        for id in nodes {
-            let limit = self.config.node_failures;
-            let first = self.config.quarantine;
-            let node = self.node(id);
-            if node.bad < limit {
-                continue;
-            }
-            let length = Span::from_ms(first.as_ms().saturating_mul(1 << node.quarantines.min(6)));
-            node.quarantined_until = Some(now.wall + length);
-            node.quarantines += 1;
-            taken.push(id.clone());
-            out.note(Note::Unusable {
-                node: id.clone(),
-                cause: "quarantine",
-            });
-            self.changed = true;
-        }
-        let any = !taken.is_empty();
-        if any {
-            self.take(taken, "programs keep failing there", now.cluster, now, out);
-        }
-        any
     }
 
     /// Silence while nobody could be heard says nothing. The server may have lost who trains with

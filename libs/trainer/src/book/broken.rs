@@ -126,7 +126,7 @@ impl Book {
         if silent.is_empty() {
             self.change_run(id, nodes, Change::Restarted, now, out);
         } else {
-            self.drop_silent(silent, now, out);
+            self.drop_silent(id, silent, now, out);
         }
     }
 
@@ -178,19 +178,18 @@ impl Book {
         }
     }
 
-    fn drop_silent(&mut self, silent: Vec<NodeId>, now: Now, out: &mut Out) {
-        for id in &silent {
-            let node = self.node(id);
-            node.silent = true;
-            node.failed();
+    fn drop_silent(&mut self, id: &TrainerId, silent: Vec<NodeId>, now: Now, out: &mut Out) {
+        for node in &silent {
+            self.node(node).silent = true;
+            self.failed_on(node, id);
             out.note(Note::Unusable {
-                node: id.clone(),
+                node: node.clone(),
                 cause: "silent",
             });
         }
         self.changed = true;
         let reason = "its group broke, and it does not answer";
         self.take(silent.clone(), reason, now.cluster, now, out);
-        self.quarantine(&silent, now, out);
+        self.quarantine(id, &silent, now, out);
     }
 }

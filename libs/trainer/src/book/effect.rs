@@ -134,6 +134,15 @@ pub enum Note {
         /// Why: `quarantine`, `silent` or `release overdue`.
         cause: &'static str,
     },
+    /// A node is closed to an owner: its programs keep failing there.
+    Closed {
+        /// Which.
+        node: NodeId,
+        /// Whose programs.
+        owner: String,
+        /// For how long.
+        length: Span,
+    },
     /// The operator wants nodes back that are in use.
     Withheld {
         /// How many.

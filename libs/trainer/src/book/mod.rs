@@ -26,6 +26,7 @@ mod pauses;
 mod plan;
 mod pool;
 mod profile;
+mod quarantine;
 mod quota;
 mod recover;
 mod regroup;

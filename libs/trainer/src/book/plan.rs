@@ -6,6 +6,7 @@ use lacuna_model::{NodeId, Plan, RunId, TrainerId};
 
 use crate::Now;
 use crate::account::Change;
+use crate::book::quota::user_of;
 use crate::book::state::{Out, Planned, Target};
 use crate::book::trial::{InTrial, aside};
 use crate::book::{Book, Note};
@@ -117,6 +118,7 @@ impl Book {
             .iter()
             .map(|a| (&a.trainer, a.nodes.as_slice()))
             .collect();
+        let mut spare = self.spare(plan, &kept);
         let mut changed = 0;
         let mut grow = Vec::new();
         for id in self.active.clone() {
@@ -125,7 +127,8 @@ impl Book {
             }
             let want = planned.remove(&id).unwrap_or_default();
             let free = want.iter().filter(|n| !kept.contains(*n)).cloned();
-            let free = free.collect();
+            let mut free = free.collect();
+            self.replace_closed(&id, &mut free, &mut spare);
             let step = Step {
                 planned: want.len(),
                 want: free,
@@ -273,6 +276,7 @@ impl Book {
         let min = trainer.record.spec.min_nodes as usize;
         let restarts = trainer.replaced_from.is_some() || trainer.record.is_hit(now.cluster);
         let late = now.since(target.since) >= self.config.transfer_wait;
+        let owner = user_of(&trainer.record);
         let mut missing = Vec::new();
         let mut waiting = false;
         target.nodes.retain(|node| {
@@ -282,7 +286,7 @@ impl Book {
             if have.contains(node) {
                 return true;
             }
-            if n.idle_since.is_none() || !n.usable() {
+            if n.idle_since.is_none() || !n.usable() || n.is_closed_to(owner) {
                 return false;
             }
             if n.owner.as_ref() == Some(id) && n.pending.is_none() {

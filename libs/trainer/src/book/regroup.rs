@@ -120,11 +120,11 @@ impl Book {
                 again_in,
             });
             if code != 0 {
-                self.node(node).failed();
+                self.failed_on(node, id);
             }
         }
         self.go_on_without(id, node, now, out);
-        self.quarantine(std::slice::from_ref(node), now, out);
+        self.quarantine(id, std::slice::from_ref(node), now, out);
         let Some(trainer) = self.trainers.get(id) else {
             return;
         };

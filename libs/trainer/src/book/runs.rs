@@ -270,10 +270,7 @@ impl Book {
         for node in &trainer.record.nodes {
             if let Some(node) = self.nodes.get_mut(node) {
                 node.healthy += more;
-                if node.healthy >= enough {
-                    node.bad = 0;
-                    node.quarantines = 0;
-                }
+                node.sound(user_of(&trainer.record), enough);
             }
         }
     }
@@ -333,13 +330,13 @@ impl Book {
             again_in: wait,
         });
         if code != 0 {
-            self.node(node).failed();
+            self.failed_on(node, id);
         }
     }
 
-    /// Starts again what has waited long enough, gives up what failed too often, and puts
-    /// nodes on which programs keep failing into quarantine. All of it only now, because a
-    /// program that dies just before its node is taken has not failed.
+    /// Starts again what has waited long enough, gives up what failed too often, and closes nodes
+    /// on which an owner's programs keep failing. All of it only now, because a program that dies
+    /// just before its node is taken has not failed.
     pub(crate) fn restart_due(&mut self, now: Now, out: &mut Out) {
         let due: Vec<TrainerId> = self
             .active
@@ -367,7 +364,7 @@ impl Book {
                 continue;
             }
             let nodes = record.nodes.clone();
-            if failed && self.quarantine(&nodes, now, out) {
+            if failed && self.quarantine(&id, &nodes, now, out) {
                 continue;
             }
             if !nodes.is_empty() {

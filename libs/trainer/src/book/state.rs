@@ -12,6 +12,7 @@ use crate::account::{Account, Change};
 use crate::book::harm::{Asked, Gone};
 use crate::book::pauses::Pauses;
 use crate::book::profile::Profile;
+use crate::book::quarantine::Blame;
 use crate::book::trial::Trials;
 use crate::book::withhold::Withholding;
 use crate::book::{Effect, LeaseWrite, Note, Quotas, Tick};
@@ -57,9 +58,10 @@ pub struct BookConfig {
     /// After progress for so long, over all runs since the last failure, failures are
     /// forgotten.
     pub healthy_after: Span,
-    /// Failures in a row on one node after which it is put into quarantine.
+    /// Failures in a row of one owner's programs on one node after which it is closed to that owner:
+    /// to everybody, in quarantine, if to two owners or to all who have trainers.
     pub node_failures: u32,
-    /// First quarantine; doubled each time, 64-fold at most.
+    /// For how long it is closed the first time; doubled each time, 64-fold at most.
     pub quarantine: Span,
     /// How long after its end a real program's last report counts, in cluster time.
     pub last_words: Span,
@@ -165,12 +167,11 @@ pub(crate) struct Node {
     pub(crate) silent: bool,
     /// Its agent has said its last words.
     pub(crate) gone: Option<Gone>,
-    /// Failures in a row on this node.
-    pub(crate) bad: u32,
+    /// How programs fail here, by owner; whoever has none there has no failure to answer for.
+    pub(crate) blame: BTreeMap<String, Blame>,
     /// How long programs have made progress here since the last failure.
     pub(crate) healthy: Span,
-    pub(crate) quarantines: u32,
-    pub(crate) quarantined_until: Option<Timestamp>,
+    pub(crate) quarantined: bool,
     /// Whether the scheduler took it and waits for our answer.
     pub(crate) wanted: bool,
     /// That the main scheduler waits for it to be given back.
@@ -217,7 +218,7 @@ impl Node {
     }
 
     pub(crate) fn usable(&self) -> bool {
-        !self.silent && !self.overdue && self.quarantined_until.is_none() && self.withheld.is_none()
+        !self.silent && !self.overdue && !self.quarantined && self.withheld.is_none()
     }
 
     /// Whether it can be given to a trainer at once.
@@ -227,12 +228,6 @@ impl Node {
             && self.pending.is_none()
             && self.release.is_none()
             && self.usable()
-    }
-
-    /// A program has failed there.
-    pub(crate) fn failed(&mut self) {
-        self.bad += 1;
-        self.healthy = Span::ZERO;
     }
 
     /// Whether the agent has obeyed the newest command.
@@ -377,6 +372,8 @@ pub struct Book {
     pub(crate) returned: BTreeSet<NodeId>,
     /// Nodes with a write of which the outcome is unknown.
     pub(crate) unwritten: BTreeSet<NodeId>,
+    /// Nodes that are closed to an owner at least.
+    pub(crate) closed: BTreeSet<NodeId>,
     pub(crate) pool_nodes: u32,
     pub(crate) leased_nodes: u32,
     pub(crate) sums: Sums,
@@ -413,6 +410,7 @@ impl Book {
             releasing: BTreeSet::new(),
             returned: BTreeSet::new(),
             unwritten: BTreeSet::new(),
+            closed: BTreeSet::new(),
             pool_nodes: 0,
             leased_nodes: 0,
             sums: Sums::default(),

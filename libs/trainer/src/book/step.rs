@@ -17,7 +17,8 @@ impl Book {
         if !matches!(input, Input::Pool { .. } | Input::LeasesWritten(_)) {
             self.settle_losses(now, &mut out);
         }
-        // A status changes nothing that limits on the use of nodes depend on, and there are many.
+        // A status changes nothing that limits on the use of nodes depend on, and there are many. Who
+        // has trainers is looked at again by the timer.
         let look = !matches!(input, Input::Agents(_) | Input::Progress(_));
         match input {
             Input::Submit {
@@ -53,6 +54,7 @@ impl Book {
             Input::Disconnected => self.connected = false,
         }
         if look {
+            self.look_at_closed(now, &mut out);
             self.withhold(now, &mut out);
         }
         self.admit(now, &mut out);

@@ -112,7 +112,7 @@ impl Book {
             } else if idle && targets.contains(id) && (was_left || node.is_going_back()) {
                 sorted.between.push(id.clone());
             } else if idle {
-                let others = !node.silent && !node.overdue && node.quarantined_until.is_none();
+                let others = !node.silent && !node.overdue && !node.quarantined;
                 sorted.free.push((id.clone(), was_left, others));
             } else if let Some((0, by)) = wanted.at_most {
                 withheld.insert(id.clone(), by);

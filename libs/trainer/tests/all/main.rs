@@ -36,6 +36,8 @@ mod plans;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod profile;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod quarantine;
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod regroup;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod repool;

@@ -1,0 +1,146 @@
+//! Nodes on which programs fail: whose they are no more.
+
+use lacuna_model::{NodeId, Span, TrainerSpec, Work};
+use lacuna_trainer::book::{Input, Note};
+
+use crate::book::{apply, world};
+use crate::common::{World, node, spec, trainer};
+
+fn of(owner: &str, name: &str) -> TrainerSpec {
+    TrainerSpec {
+        owner: Some(owner.to_owned()),
+        ..spec(name, 1, 4, Work::UntilExit)
+    }
+}
+
+/// Four holes, and trainers of these names with their owners.
+fn owned(trainers: &[(&str, &str)]) -> World {
+    let specs = trainers.iter().map(|(owner, name)| of(owner, name));
+    let mut w = world(specs.collect());
+    (0..4).for_each(|n| w.open(n));
+    w
+}
+
+fn submit(w: &mut World, trainer: TrainerSpec) {
+    w.input(Input::Submit {
+        trainers: vec![trainer],
+        user: String::new(),
+        test_only: false,
+    });
+    w.deliver(usize::MAX);
+}
+
+fn seconds(w: &mut World, count: u32) {
+    for _ in 0..count {
+        w.pass(Span::from_secs(1));
+        w.renew();
+        w.statuses();
+        w.report_all();
+        w.deliver(usize::MAX);
+        w.input(Input::Timer);
+        w.deliver(usize::MAX);
+    }
+}
+
+/// The programs on a node fail three times in a row: the waits between are 1, 2 and 4 s.
+fn fail(w: &mut World, n: usize) {
+    for _ in 0..3 {
+        w.exit(&node(n), 1);
+        w.deliver(usize::MAX);
+        seconds(w, 6);
+    }
+}
+
+fn unusable(w: &World) -> Vec<NodeId> {
+    w.present().unusable
+}
+
+fn nodes(w: &World, name: &str) -> Vec<NodeId> {
+    w.book.record(&trainer(name)).unwrap().nodes.clone()
+}
+
+fn closed(w: &World) -> Vec<(NodeId, &str)> {
+    let closed = w.notes.iter().filter_map(|note| match note {
+        Note::Closed { node, owner, .. } => Some((node.clone(), owner.as_str())),
+        _ => None,
+    });
+    closed.collect()
+}
+
+#[test]
+fn an_owners_failing_programs_close_a_node_to_that_owner_alone() {
+    let mut w = owned(&[("eve", "bad"), ("ann", "good"), ("eve", "next")]);
+    apply(&mut w, &[("bad", &[0]), ("good", &[1])]);
+    fail(&mut w, 0);
+    assert_eq!(closed(&w), [(node(0), "eve")]);
+    assert_eq!((unusable(&w), nodes(&w, "bad")), (vec![], vec![]));
+    // Her trainers get what is left instead; who holds nodes keeps them.
+    apply(&mut w, &[("bad", &[0]), ("good", &[1])]);
+    assert_eq!(nodes(&w, "bad"), [node(2)]);
+    apply(&mut w, &[("bad", &[2]), ("good", &[1, 3]), ("next", &[0])]);
+    assert_eq!((w.nodes_of("next"), w.nodes_of("good")), (0, 2));
+    // The others may have it.
+    apply(&mut w, &[("bad", &[2]), ("good", &[0, 1, 3])]);
+    assert_eq!(nodes(&w, "good"), [node(0), node(1), node(3)]);
+    // After its time she is admitted there again.
+    apply(&mut w, &[("bad", &[2]), ("good", &[1])]);
+    seconds(&mut w, 300);
+    apply(&mut w, &[("bad", &[2]), ("good", &[1]), ("next", &[0])]);
+    assert_eq!(nodes(&w, "next"), [node(0)]);
+}
+
+#[test]
+fn two_owners_failing_programs_put_a_node_into_quarantine() {
+    let mut w = owned(&[("eve", "a"), ("ann", "b"), ("bob", "c")]);
+    apply(&mut w, &[("a", &[0]), ("c", &[1])]);
+    fail(&mut w, 0);
+    apply(&mut w, &[("b", &[0]), ("c", &[1])]);
+    assert_eq!((unusable(&w), nodes(&w, "b")), (vec![], vec![node(0)]));
+    fail(&mut w, 0);
+    assert_eq!(closed(&w), [(node(0), "eve"), (node(0), "ann")]);
+    assert_eq!((unusable(&w), nodes(&w, "b")), (vec![node(0)], vec![]));
+    apply(&mut w, &[("c", &[0, 1])]);
+    assert_eq!(nodes(&w, "c"), [node(1)]);
+    // The first of them may try it again after 300 s, and then so may all but the second.
+    seconds(&mut w, 285);
+    assert_eq!(unusable(&w), []);
+    apply(&mut w, &[("b", &[0]), ("c", &[1, 2, 3])]);
+    assert_eq!((nodes(&w, "b"), w.nodes_of("c")), (vec![], 3));
+}
+
+#[test]
+fn a_sound_run_of_somebody_else_between_speaks_for_the_node() {
+    let mut w = owned(&[("eve", "a"), ("bob", "c"), ("ann", "b")]);
+    apply(&mut w, &[("a", &[0])]);
+    fail(&mut w, 0);
+    apply(&mut w, &[("c", &[0])]);
+    // Longer than the minute after which failures are forgotten.
+    seconds(&mut w, 70);
+    apply(&mut w, &[("b", &[0])]);
+    fail(&mut w, 0);
+    assert_eq!(closed(&w), [(node(0), "eve"), (node(0), "ann")]);
+    assert_eq!(unusable(&w), []);
+}
+
+#[test]
+fn an_owner_alone_has_a_quarantine_that_ends_when_another_comes() {
+    let mut w = owned(&[("eve", "bad")]);
+    apply(&mut w, &[("bad", &[0])]);
+    fail(&mut w, 0);
+    assert_eq!((unusable(&w), nodes(&w, "bad")), (vec![node(0)], vec![]));
+    // Another trainer of hers changes nothing.
+    submit(&mut w, of("eve", "next"));
+    assert_eq!(unusable(&w), [node(0)]);
+    submit(&mut w, of("ann", "good"));
+    assert_eq!(unusable(&w), []);
+    assert_eq!(w.view.as_ref().unwrap().unusable, []);
+    apply(&mut w, &[("good", &[0])]);
+    assert_eq!(nodes(&w, "good"), [node(0)]);
+    // Gone again, she leaves the other alone with it.
+    w.input(Input::Cancel(trainer("good")));
+    w.deliver(usize::MAX);
+    w.input(Input::Timer);
+    assert_eq!(unusable(&w), [node(0)]);
+    seconds(&mut w, 300);
+    assert_eq!(unusable(&w), []);
+}
