@@ -469,6 +469,30 @@ mod tests {
     }
 
     #[test]
+    fn numbers_that_would_swallow_those_of_others_are_refused() {
+        let most = TrainerSpec::MOST_SAMPLES;
+        let of = |samples, rate, weight| TrainerSpec {
+            work: Work::Samples(samples),
+            throughput: ScalingCurve::linear(rate, 8).unwrap(),
+            weight,
+            ..spec(None)
+        };
+        assert_eq!(of(most, 1e11, Some(1e9)).check(), Ok(()));
+        for (wrong, named) in [
+            (of(most * 1.001, 1.0, None), "work.samples"),
+            (of(1.0, 1e12, None), "throughput"),
+            (of(1.0, 1e-10, None), "throughput"),
+            (of(1.0, 1.0, Some(2e9)), "weight"),
+        ] {
+            let error = wrong.check().unwrap_err().to_string();
+            assert!(
+                error.contains(named) && error.contains("expected a number"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn what_is_too_long_to_be_kept_is_refused() {
         let of = |args: Vec<String>| TrainerSpec {
             launch: Launch::Command {

@@ -766,6 +766,7 @@ mod tests {
             };
             let own = |subject: &str| {
                 subject.starts_with("_INBOX_")
+                    || subject == "_R_.>"
                     || handed
                         .iter()
                         .any(|one| one.giver == account && takes_in(&one.subject, subject))

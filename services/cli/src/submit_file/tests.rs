@@ -49,7 +49,7 @@ fn what_objectives_count_and_an_expression_are_read() {
             "changes while it trains",
         ),
         ("deadline = \"tomorrow\"", "deadline"),
-        ("weight = -1.0", "zero or more"),
+        ("weight = -1.0", "a number from 0"),
     ] {
         let error = parse("t.toml", &format!("{GOOD}{wrong}\n")).unwrap_err();
         let error = error.to_string();
