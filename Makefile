@@ -42,7 +42,7 @@ replay: setup build ## the same machine in virtual time, without NATS; needs LAC
 .PHONY: test
 test: setup ## all tests: unit, property, golden, architecture, end to end, the Python package
 	@# Everything at once: alone, the programs would be built with other features than beside tests.
-	$(CARGO) build --release --locked --workspace --all-targets
+	$(CARGO) build --release --locked --workspace --bins --tests
 	$(CARGO) test --release --locked --workspace $(ARGS)
 	@libs/lacuna-py/check.sh
 
@@ -55,7 +55,7 @@ SEED ?= 1,2,3
 
 .PHONY: chaos
 chaos: setup ## faults on purpose, judged (some eight minutes); FAULTS=70 SEED=1,2,3 JSON=FILE
-	$(CARGO) build --release --locked --workspace --all-targets
+	$(CARGO) build --release --locked --workspace --bins --tests
 	LACUNA_CHAOS_FAULTS=$(FAULTS) LACUNA_CHAOS_SEED=$(SEED) LACUNA_CHAOS_JSON=$(abspath $(JSON)) \
 		$(CARGO) test --release --locked --workspace --test all -- --ignored --nocapture \
 		chaos::whatever_fails $(ARGS)

@@ -145,7 +145,7 @@ class Bed:
         if not os.environ.get("LACUNA_SKIP_CARGO"):
             run("deploy/setup/setup.sh", "nats", cwd=ROOT, limit=300)
             # As `make test` builds it: programs alone have other features, and are compiled again.
-            build = ["cargo", "build", "--release", "--locked", "--workspace", "--all-targets"]
+            build = ["cargo", "build", "--release", "--locked", "--workspace", "--bins", "--tests"]
             subprocess.run(build, cwd=ROOT, check=True)
         self.image()
         self.down()

@@ -34,7 +34,7 @@ pub fn filter(text: &str) -> Result<EnvFilter, TelemetryError> {
     })
 }
 
-/// Sends logs of the whole process to standard error.
+/// Sends logs of the whole process to standard error, for as long as anybody reads them there.
 ///
 /// # Errors
 /// [`TelemetryError`]; also if logging was set up before.
@@ -43,6 +43,8 @@ pub fn init(settings: &Telemetry) -> Result<(), TelemetryError> {
     let base = fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // It would say on standard error that standard error cannot be written, and panic.
+        .log_internal_errors(false)
         .with_target(true);
     match settings.format {
         LogFormat::Text => base.with_ansi(false).try_init(),

@@ -6,8 +6,9 @@
 //! below its guard for as long as the guard lives. The agent's process is one too: what loses its
 //! guard becomes a child of the agent.
 
-use std::fs;
+use std::io::Write as _;
 use std::time::Duration;
+use std::{fmt, fs};
 
 use lacuna_runtime::Stopwatch;
 use nix::sys::prctl;
@@ -21,10 +22,17 @@ const LOOKS: usize = 20;
 /// Between two looks whether what was killed has ended.
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// Says it where a guard's program has its output. That may be closed, or its disk full.
+pub(crate) fn complain(text: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// Makes this process the parent of what loses its parent below it.
 pub(crate) fn adopt() {
     if let Err(error) = prctl::set_child_subreaper(true) {
-        eprintln!("what leaves its parent cannot be followed: {error}");
+        complain(format_args!(
+            "what leaves its parent cannot be followed: {error}"
+        ));
     }
 }
 

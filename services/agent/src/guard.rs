@@ -25,7 +25,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{getpgrp, getpid};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::descendants::{adopt, kill_below, wait_for};
+use crate::descendants::{adopt, complain, kill_below, wait_for};
 use crate::untrusted;
 
 /// First argument of the agent's program when it is a guard.
@@ -108,7 +108,10 @@ async fn watch(task: Task) -> i32 {
     let mut child = match child {
         Ok(child) => child,
         Err(error) => {
-            eprintln!("cannot start {}: {error}", task.program.display());
+            complain(format_args!(
+                "cannot start {}: {error}",
+                task.program.display()
+            ));
             return NOT_STARTED;
         }
     };
@@ -119,7 +122,7 @@ async fn watch(task: Task) -> i32 {
     let end = lacuna_runtime::clock::wall() + task.grace;
     let text = format!("{:.3}\n", end.unix_seconds());
     if let Err(error) = untrusted::write(&task.deadline, &text) {
-        eprintln!("deadline not written: {error}");
+        complain(format_args!("deadline not written: {error}"));
     }
     let _ = killpg(getpgrp(), Signal::SIGTERM);
     match tokio::time::timeout(task.grace.to_std(), child.wait()).await {

@@ -121,6 +121,28 @@ fn a_process_is_healthy_until_its_parent_is_gone() {
 }
 
 #[test]
+fn it_can_be_stopped_when_nobody_reads_its_log_and_the_server_is_gone() {
+    let nats = TestNats::start();
+    let url = nats.url();
+    let mut command = ingest(&["--nats", &url, "--listen", "127.0.0.1:0"]);
+    command.env("LACUNA_PARENT_PIPE", "1").stdin(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    while log.read_line(&mut said).unwrap() > 0 && !said.contains("ready") {}
+    drop(log);
+    drop(nats);
+    let connected = |count| format!("lacuna_bus_connected {count}");
+    let noticed = (0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        get(&said, "/metrics").contains(&connected(0))
+    });
+    assert!(noticed, "it does not notice that the server is gone");
+    drop(child.stdin.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn a_malformed_recording_exits_64_and_names_file_line_and_column() {
     let nats = TestNats::start();
     let dir = tempfile::tempdir().unwrap();
