@@ -139,7 +139,9 @@ fn it_can_be_stopped_when_nobody_reads_its_log_and_the_server_is_gone() {
     });
     assert!(noticed, "it does not notice that the server is gone");
     drop(child.stdin.take());
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    // 70: without a server it may not get done what it still had to do.
+    let code = child.wait().unwrap().code();
+    assert!(matches!(code, Some(0 | 70)), "{code:?}");
 }
 
 #[test]
