@@ -233,7 +233,7 @@ async fn the_prolog_with_keys_publishes_without_any_environment() {
     }
     let ingest = bed.connect("ingest").await;
     let incoming = address::incoming(&bed.id);
-    let mut queue = ingest.bus.work_queue(&incoming, "ingest").await.unwrap();
+    let mut queue = ingest.bus.queue(&incoming).await.unwrap();
     let delivery = tokio::time::timeout(LIMIT * 2, queue.next()).await;
     let delivery = delivery.unwrap_or_else(|_| panic!("no event came\n{}", bed.log()));
     let delivery = delivery.unwrap();

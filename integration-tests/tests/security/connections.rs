@@ -247,16 +247,12 @@ async fn a_scheduler_publishes_with_acknowledgement_and_hears_what_came_back() {
         assert_eq!(sent.unwrap().wait().await.unwrap(), expected);
     }
     let ingest = bed.connect("ingest").await;
-    let mut queue = ingest
-        .bus
-        .work_queue(&address::incoming(&bed.id), "ingest")
-        .await
-        .unwrap();
+    let mut queue = ingest.bus.queue(&address::incoming(&bed.id)).await.unwrap();
     for _ in 0..2 {
         let delivery = queue.next().await.unwrap();
         assert_eq!(delivery.payload(), body);
         assert!(delivery.headers().any(|h| h == ("ce-id", "1")));
-        delivery.ack().await.unwrap();
+        queue.done(&delivery);
     }
     let released = address::released(&bed.id).to_string();
     let mut heard = slurm

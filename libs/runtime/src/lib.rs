@@ -44,7 +44,7 @@
 //! | newest value now | [`Bus::last`] |
 //! | ask and answer | [`Bus::request`], [`Bus::respond`] |
 //! | compare-and-set, list, watch | [`Bus::bucket`] |
-//! | each message once, acknowledged when done | [`Bus::work_queue`] |
+//! | each message until it is done with | [`Bus::queue`] |
 //! | know of an outage | [`Bus::link`] |
 //!
 //! All receivers decode, send what does not decode to the dead letters and go on; all are safe
@@ -71,8 +71,8 @@ pub mod telemetry;
 
 pub use args::{CommonArgs, NoArgs};
 pub use bus::{
-    Bucket, Bus, BusError, Delivery, Entry, Follow, Link, Newest, PendingAck, Received, Start,
-    Subscription, TextRequest, WorkQueue,
+    Bucket, Bus, BusError, Delivery, Entry, Follow, Link, Newest, PendingAck, Queue, Received,
+    Start, Subscription, TextRequest,
 };
 pub use clock::{ClusterClock, Stopwatch};
 pub use config::{Config, ConfigError};

@@ -357,7 +357,7 @@ pub fn access(cluster: &ClusterId, holder: &Holder) -> Access {
 
 fn ingest(to: &mut Access, c: &ClusterId) {
     to.service(c, "ingest");
-    to.work(&address::incoming(c), "ingest");
+    to.work(&address::incoming(c));
     to.follow(&address::event(c)).say(&address::event(c));
     to.follow(&address::snapshot(c)).say(&address::snapshot(c));
     to.follow(&address::clock(c)).say(&address::clock(c));
@@ -561,21 +561,12 @@ impl Access {
         self.say(&bucket.all()).follow(&bucket.all());
     }
 
-    /// Takes the messages of a work queue by a consumer of this name.
-    fn work<M>(&mut self, subject: &Subject<M>, consumer: &str) {
-        let Some(stream) = subject.stream() else {
-            return;
-        };
-        let there = format!("DIRECT.GET.{stream}");
-        self.api(&there);
-        self.streams
-            .insert(stream.to_owned(), format!("$JS.API.{there}"));
-        self.api(&format!("STREAM.INFO.{stream}"));
-        for request in ["INFO", "CREATE", "DELETE", "MSG.NEXT"] {
-            self.api(&format!("CONSUMER.{request}.{stream}.{consumer}"));
+    /// Reads a queue, and takes out what is done with.
+    fn work<M>(&mut self, subject: &Subject<M>) {
+        self.follow(subject);
+        if let Some(stream) = subject.stream() {
+            self.api(&format!("STREAM.PURGE.{stream}"));
         }
-        self.publish
-            .insert(format!("$JS.ACK.{stream}.{consumer}.>"));
     }
 
     /// Who may change streams can also lower their limits, and so end all leases and the audit
@@ -612,7 +603,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_deletes_or_purges_and_only_control_makes_streams() {
+    fn ingest_alone_empties_its_queue_and_only_control_makes_streams() {
         for role in Role::ALL {
             let access = of(role, role.name(), None);
             let all = access.publish.iter();
@@ -623,7 +614,8 @@ mod tests {
             assert_eq!(access.makes_streams, makes, "{role}");
             for subject in all {
                 assert!(!subject.contains("STREAM.DELETE"), "{role}: {subject}");
-                assert!(!subject.contains("PURGE"), "{role}: {subject}");
+                let queue = role == Role::Ingest && subject == "$JS.API.STREAM.PURGE.lac_c_in";
+                assert!(queue || !subject.contains("PURGE"), "{role}: {subject}");
                 assert!(!subject.contains("MSG.DELETE"), "{role}: {subject}");
                 let token = subject.split('.').next().unwrap_or_default();
                 assert!(!["*", ">"].contains(&token), "{role}: {subject}");

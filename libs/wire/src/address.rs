@@ -275,13 +275,13 @@ pub fn is_state(subject: &str) -> bool {
     tokens.next() == Some("lacuna") && tokens.nth(2) == Some("state")
 }
 
-/// What becomes of messages in a stream.
+/// What a stream does that is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Retention {
-    /// Kept until a limit is reached.
-    Limits,
-    /// Kept until the one consumer has acknowledged them.
-    WorkQueue,
+pub enum Full {
+    /// The oldest messages go.
+    DropOldest,
+    /// New messages are refused: who publishes sees it, and nobody else's words are lost.
+    RefuseNew,
 }
 
 /// What an acknowledged write has survived.
@@ -303,12 +303,12 @@ pub struct StreamDef {
     pub subjects: Vec<String>,
     /// Messages older than this go; zero means no limit.
     pub max_age: Span,
-    /// The oldest messages go beyond this many bytes; a work queue refuses newer ones instead.
+    /// The stream is full beyond this many bytes.
     pub max_bytes: i64,
     /// How many messages are kept for each subject; -1 means no limit.
     pub max_per_subject: i64,
-    /// What becomes of messages.
-    pub retention: Retention,
+    /// What it does then.
+    pub full: Full,
     /// What an acknowledged write has survived.
     pub durability: Durability,
 }
@@ -372,7 +372,7 @@ pub fn observed_bucket(cluster: &ClusterId) -> BucketDef<ObservedHour> {
 }
 
 /// All streams but those behind buckets. Each has a limit of size, and the oldest messages go first;
-/// a work queue refuses new ones.
+/// what other programs say is refused.
 /// States, plans, commands, members, controls, ended trainers and leaders have none of age: of each subject
 /// only the newest message is kept, and it holds until there is a newer one, however old it is. Buckets have none
 /// either, and refuse what no longer fits rather than lose what they hold.
@@ -387,7 +387,7 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         max_age,
         max_bytes: mib << 20,
         max_per_subject: per_subject,
-        retention: Retention::Limits,
+        full: Full::DropOldest,
         durability,
     };
     let state = StreamDef {
@@ -402,7 +402,7 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         ..limits("state", "", Span::ZERO, 64, 1, Durability::Buffered)
     };
     let incoming = StreamDef {
-        retention: Retention::WorkQueue,
+        full: Full::RefuseNew,
         // Synced: nobody repeats what an external program has said once.
         ..limits("in", "in.>", hour, 256, -1, Durability::Synced)
     };

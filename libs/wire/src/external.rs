@@ -8,10 +8,14 @@
 //! may the `deadline` of `node.wanted` (the event's own time then).
 //! The object comes alone, or as the `data` of a CloudEvent: binary mode (attributes in
 //! `ce-*` headers) or structured mode (`application/cloudevents+json`). JSON or MessagePack.
+//! A message holds one event or a list of them (`application/cloudevents-batch+json`): the server
+//! syncs a list once.
 //! [`crate::schema`] says the same as JSON Schema.
 
 mod error;
 mod fields;
+
+use std::borrow::Cow;
 
 use lacuna_model::{EventKind, Timestamp};
 use serde_json::{Map, Value};
@@ -50,6 +54,41 @@ pub struct External {
     pub source: Option<String>,
 }
 
+/// One event of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part<'p> {
+    /// The payload, or the element of the list, as JSON.
+    pub payload: Cow<'p, [u8]>,
+    /// What it says, or the first thing that is wrong.
+    pub event: Result<External, ExternalError>,
+}
+
+/// Reads the events of a message: one, or those of a list. An element of a list has its
+/// attributes with it: of the headers only the content type counts there.
+pub fn read_all<'h, 'p>(
+    headers: impl IntoIterator<Item = (&'h str, &'h str)>,
+    payload: &'p [u8],
+) -> Vec<Part<'p>> {
+    let attributes = attributes_of(headers);
+    let one = |event| {
+        vec![Part {
+            payload: Cow::Borrowed(payload),
+            event,
+        }]
+    };
+    match parse(attributes.content_type.as_deref(), payload) {
+        Err(error) => one(Err(error)),
+        Ok(Value::Array(list)) => list
+            .into_iter()
+            .map(|element| Part {
+                payload: Cow::Owned(element.to_string().into_bytes()),
+                event: first_of(of_value(Attributes::default(), element)),
+            })
+            .collect(),
+        Ok(value) => one(first_of(of_value(attributes, value))),
+    }
+}
+
 /// Reads an external event out of headers and payload.
 ///
 /// # Errors
@@ -58,7 +97,11 @@ pub fn read<'h>(
     headers: impl IntoIterator<Item = (&'h str, &'h str)>,
     payload: &[u8],
 ) -> Result<External, ExternalError> {
-    check(headers, payload).map_err(|wrong| {
+    first_of(check(headers, payload))
+}
+
+fn first_of(read: Result<External, Vec<ExternalError>>) -> Result<External, ExternalError> {
+    read.map_err(|wrong| {
         let first = wrong.into_iter().next();
         // There is no refusal without an error.
         first.unwrap_or_else(|| ExternalError::Syntax {
@@ -75,11 +118,21 @@ pub fn check<'h>(
     headers: impl IntoIterator<Item = (&'h str, &'h str)>,
     payload: &[u8],
 ) -> Result<External, Vec<ExternalError>> {
+    let attributes = attributes_of(headers);
+    let value = parse(attributes.content_type.as_deref(), payload).map_err(|e| vec![e])?;
+    of_value(attributes, value)
+}
+
+fn attributes_of<'h>(headers: impl IntoIterator<Item = (&'h str, &'h str)>) -> Attributes {
     let mut attributes = Attributes::default();
     for (name, value) in headers {
         attributes.take(name, value);
     }
-    let value = parse(attributes.content_type.as_deref(), payload).map_err(|e| vec![e])?;
+    attributes
+}
+
+/// An event in either mode.
+fn of_value(mut attributes: Attributes, value: Value) -> Result<External, Vec<ExternalError>> {
     let not_an_object = |value: &Value| {
         vec![ExternalError::NotAnObject {
             found: name_of(value),
@@ -140,8 +193,8 @@ fn parse(content_type: Option<&str>, payload: &[u8]) -> Result<Value, ExternalEr
         },
         None => match payload.first() {
             Some(b) if b.is_ascii_whitespace() || *b == b'{' || *b == b'[' => true,
-            // How a MessagePack map begins: no text does.
-            Some(0x80..=0x8f | 0xde | 0xdf) => false,
+            // How a MessagePack map or array begins: no text does.
+            Some(0x80..=0x9f | 0xdc..=0xdf) => false,
             Some(_) => return Err(syntax(UNKNOWN_FORM.to_owned())),
             None => return Err(syntax("it is empty".to_owned())),
         },
@@ -264,8 +317,8 @@ fn kind_of(name: &str, fields: &mut Fields<'_>, at: Option<Timestamp>) -> Option
     })
 }
 
-const UNKNOWN_FORM: &str = "it is neither a JSON object nor a MessagePack map, and no content-type \
-    says what it is";
+const UNKNOWN_FORM: &str = "it is neither JSON nor a MessagePack map or array, and no \
+    content-type says what it is";
 
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ pub mod schema;
 pub mod time_text;
 pub mod token;
 
-pub use address::{BucketDef, Durability, Retention, StreamDef, Subject};
+pub use address::{BucketDef, Durability, Full, StreamDef, Subject};
 pub use codec::{ContentType, DecodeError, EncodeError, Envelope};
 pub use external::{External, ExternalError};
 pub use msg::Message;

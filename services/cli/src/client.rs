@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use lacuna_model::{ClusterId, Span};
 use lacuna_runtime::config::BusSettings;
@@ -261,14 +261,47 @@ impl Client {
             ]);
             headers.extend(text("time").map(|time| ("ce-time", time)));
         }
-        let subject = address::incoming_from(self.cluster(), source);
         let payload = event.to_string().into_bytes();
-        let sent = self
-            .bus
-            .store_raw(subject.as_str(), &headers, payload)
-            .await;
-        let ack = sent.map_err(|e| from_bus(&e))?;
+        let ack = self.store_external(source, &headers, payload).await?;
         Ok((id, ack))
+    }
+
+    /// Sends several events of another program as one message, as CloudEvents in a list: the
+    /// server syncs a message once, whatever it holds.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub(crate) async fn send_external_list(
+        &self,
+        source: &str,
+        events: &[Value],
+    ) -> Result<PendingAck> {
+        let list: Vec<Value> = events
+            .iter()
+            .map(|event| {
+                if event.get("specversion").is_some() {
+                    return event.clone();
+                }
+                json!({
+                    "specversion": "1.0", "id": self.bus.new_id(), "source": source,
+                    "type": event.get("type"), "data": event,
+                })
+            })
+            .collect();
+        let headers = [("content-type", "application/cloudevents-batch+json")];
+        let payload = Value::from(list).to_string().into_bytes();
+        self.store_external(source, &headers, payload).await
+    }
+
+    async fn store_external(
+        &self,
+        source: &str,
+        headers: &[(&str, &str)],
+        payload: Vec<u8>,
+    ) -> Result<PendingAck> {
+        let subject = address::incoming_from(self.cluster(), source);
+        let sent = self.bus.store_raw(subject.as_str(), headers, payload);
+        sent.await.map_err(|e| from_bus(&e))
     }
 
     /// Sends what is still buffered and closes the connection.

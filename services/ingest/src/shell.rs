@@ -5,8 +5,8 @@ use std::time::Duration;
 use lacuna_model::{NodeEvent, Span, Timestamp};
 use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{
-    Bus, BusError, Context, Delivery, HealthCheck, NoArgs, Running, ServiceError, Start, Stopwatch,
-    Subscription, Superseded, WorkQueue, clock,
+    Bus, BusError, Context, Delivery, HealthCheck, NoArgs, Queue, Running, ServiceError, Start,
+    Stopwatch, Subscription, Superseded, clock,
 };
 use lacuna_timeline::UnknownNodes;
 use lacuna_wire::msg::{Clock, Pace, Settled};
@@ -22,7 +22,7 @@ use crate::player::{Out, Player};
 use crate::takeover::{Begun, PAUSE, cause_of, take_over};
 use crate::writer::Writer;
 
-/// External events taken at once.
+/// Messages of external programs taken at once.
 const BATCH: usize = 512;
 
 /// Recorded moments published at once.
@@ -73,7 +73,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     };
     shell.publish(first, "", Stopwatch::start()).await;
     let incoming = address::incoming(&ctx.cluster);
-    let mut queue = ctx.bus.take_queue(&incoming, "ingest").await?;
+    let mut queue = ctx.bus.queue(&incoming).await?;
     let mut sightings = adapters::start(&ctx, &listed)?;
     go_on(&ctx, &alive, &mut shell, &mut queue, &mut sightings).await
 }
@@ -83,7 +83,7 @@ async fn go_on(
     ctx: &Context,
     alive: &HealthCheck,
     shell: &mut Shell,
-    queue: &mut WorkQueue,
+    queue: &mut Queue,
     sightings: &mut Option<mpsc::Receiver<Sighting>>,
 ) -> Result<(), ServiceError> {
     let snapshot = address::snapshot(&ctx.cluster);
@@ -113,13 +113,11 @@ async fn go_on(
                 while batch.len() < BATCH && let Some(more) = queue.try_next() {
                     batch.push(more);
                 }
-                let taken = shell.external(&batch, queue.is_empty()).await;
-                if !matches!(taken, Ok(true)) {
-                    for delivery in &batch {
-                        delivery.give_back().await;
-                    }
+                if shell.external(&batch, queue.is_empty()).await?
+                    && let Some(last) = batch.last()
+                {
+                    queue.done(last);
                 }
-                taken?;
             }
             Some(sighting) = seen(sightings) => shell.sighted(sighting).await,
             other = others.next() => shell.writer.heard(&other?, shell.ledger.seq())?,
@@ -218,12 +216,12 @@ impl Shell {
         self.publish(out, "", Stopwatch::start()).await;
     }
 
-    /// Takes what external programs said; `last` if no more has come. Each delivery is
-    /// acknowledged when all that came of it is kept by a stream, so that a crash between
-    /// repeats it and nothing is lost. Gives whether all were.
+    /// Takes what external programs said; `last` if no more has come. Gives whether they are done
+    /// with: when all that came of them is kept by a stream, so that a crash before repeats them
+    /// and nothing is lost.
     ///
     /// # Errors
-    /// If a later ingest writes: then nothing is acknowledged, and comes again to that one.
+    /// If a later ingest writes: then nothing is done with, and comes again to that one.
     async fn external(&mut self, batch: &[Delivery], last: bool) -> Result<bool, ServiceError> {
         let wall = clock::wall();
         let mut events = Vec::new();
@@ -231,30 +229,10 @@ impl Shell {
             // Without a time of its own an event counts as of its arrival at the server, so that
             // one that comes again is not taken for newer than those that have overtaken it.
             let now = clock::at(self.clock.as_ref(), delivery.stored.min(wall));
-            let outcome = match external::read(delivery.headers(), delivery.payload()) {
-                Ok(event) => match self.ledger.external(&event, now) {
-                    Ok(taken) => {
-                        let correlation = event.id.unwrap_or_default();
-                        events.extend(taken.into_iter().map(|e| (e, correlation.clone())));
-                        "taken"
-                    }
-                    Err(refusal) => {
-                        if refusal.is_fault() {
-                            let reason = refusal.to_string();
-                            self.bus
-                                .bury(delivery.subject(), &reason, delivery.payload());
-                        }
-                        refusal.label()
-                    }
-                },
-                Err(error) => {
-                    let reason = error.to_string();
-                    self.bus
-                        .bury(delivery.subject(), &reason, delivery.payload());
-                    "malformed"
-                }
-            };
-            self.metrics.external.with_label_values(&[outcome]).inc();
+            for part in external::read_all(delivery.headers(), delivery.payload()) {
+                let outcome = self.take(&part, now, delivery.subject(), &mut events);
+                self.metrics.external.with_label_values(&[outcome]).inc();
+            }
         }
         self.backlog = !last || batch.last().is_some_and(|d| d.pending > 0);
         if !self.store(&events).await {
@@ -264,13 +242,10 @@ impl Shell {
             if error.is::<Superseded>() {
                 return Err(error);
             }
-            tracing::warn!(%error, "not acknowledged, the events will come again");
+            tracing::warn!(%error, "the queue keeps these events until those after them are stored");
             return Ok(false);
         }
         for delivery in batch {
-            if let Err(error) = delivery.ack().await {
-                tracing::warn!(%error, "acknowledgement lost, the event will come again");
-            }
             self.metrics.latency.observe(delivery.arrived.seconds());
         }
         if let Some(last) = batch.last() {
@@ -279,6 +254,30 @@ impl Shell {
                 .set(i64::try_from(last.pending).unwrap_or(i64::MAX));
         }
         Ok(true)
+    }
+
+    /// Takes one event of another program, or buries it; gives what became of it, as a label.
+    fn take(
+        &mut self,
+        part: &external::Part<'_>,
+        now: Timestamp,
+        subject: &str,
+        events: &mut Vec<(NodeEvent, String)>,
+    ) -> &'static str {
+        let (label, reason) = match &part.event {
+            Ok(event) => match self.ledger.external(event, now) {
+                Ok(taken) => {
+                    let correlation = event.id.clone().unwrap_or_default();
+                    events.extend(taken.into_iter().map(|e| (e, correlation.clone())));
+                    return "taken";
+                }
+                Err(refusal) if !refusal.is_fault() => return refusal.label(),
+                Err(refusal) => (refusal.label(), refusal.to_string()),
+            },
+            Err(error) => ("malformed", error.to_string()),
+        };
+        self.bus.bury(subject, &reason, &part.payload);
+        label
     }
 
     /// Publishes what an adapter has seen and nobody knew.

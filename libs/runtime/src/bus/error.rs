@@ -58,6 +58,16 @@ pub enum BusError {
         /// The first one that is missed.
         stream: String,
     },
+    /// A stream was made by an older release, in a way that cannot be changed.
+    #[error(
+        "stream {stream} is of an older release, which made it another way: stop all services of the \
+         cluster, remove it (`nats stream rm {stream}`, or the server's data folder), and start \
+         them again"
+    )]
+    OldStream {
+        /// Which.
+        stream: String,
+    },
     /// Credentials cannot be read.
     #[error("cannot read {path}: {source}")]
     Credentials {

@@ -140,6 +140,17 @@ impl Bus {
         subject: &Subject<M>,
         start: Start,
     ) -> Result<Follow<M>, BusError> {
+        let messages = self.follow_as(subject, start, received::<M>).await?;
+        Ok(Follow::new(subject, messages))
+    }
+
+    /// As [`Bus::follow`], for those who read the messages themselves.
+    pub(super) async fn follow_as<M, T: Send + 'static>(
+        &self,
+        subject: &Subject<M>,
+        start: Start,
+        read: Read<T>,
+    ) -> Result<mpsc::Receiver<T>, BusError> {
         let stream = kept_by(subject)?;
         let (into, messages) = mpsc::channel(AHEAD);
         let follower = Follower {
@@ -149,12 +160,13 @@ impl Bus {
             start,
             place: Place::Unknown,
             made: None,
+            read,
             into,
         };
         // A server that has just started answers, but does not have all its streams yet.
         let first = self.patiently(stream, || follower.open()).await?;
         tokio::spawn(follower.run(first));
-        Ok(Follow::new(subject, messages))
+        Ok(messages)
     }
 
     /// The newest message of a subject, if the stream holds one that can be understood: for who
@@ -316,7 +328,41 @@ impl Place {
     }
 }
 
-struct Follower<M> {
+/// What a stream says of a message beside it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heard {
+    /// Its number in the stream.
+    pub(super) sequence: u64,
+    /// How many messages wait behind it.
+    pub(super) pending: u64,
+    /// When the stream took it, by the server's clock.
+    pub(super) written: DateTime,
+}
+
+/// Makes of a message what is handed on; nothing if it is not to be.
+type Read<T> = fn(&Bus, &async_nats::jetstream::Message, Heard) -> Option<T>;
+
+/// A message of Lacuna, if it decodes and marks no deletion.
+fn received<M: Message>(
+    bus: &Bus,
+    message: &async_nats::jetstream::Message,
+    heard: Heard,
+) -> Option<Received<M>> {
+    let headers = message.headers.as_ref();
+    if headers.is_some_and(|h| h.get(DELETED).is_some()) {
+        return None;
+    }
+    let subject = message.subject.to_string();
+    let (envelope, decoded) = bus.open::<M>(&subject, headers, &message.payload)?;
+    Some(Received {
+        sequence: heard.sequence,
+        pending: heard.pending,
+        kept: Some(moment(heard.written)),
+        ..Received::heard(decoded, envelope, subject)
+    })
+}
+
+struct Follower<T> {
     bus: Bus,
     stream: String,
     subject: String,
@@ -324,7 +370,8 @@ struct Follower<M> {
     place: Place,
     /// When the stream was made, which tells it from another of its name.
     made: Option<DateTime>,
-    into: mpsc::Sender<Received<M>>,
+    read: Read<T>,
+    into: mpsc::Sender<T>,
 }
 
 /// A consumer, the generation of the connection that it was made on, and where it begins.
@@ -335,7 +382,7 @@ struct Opened {
     made: DateTime,
 }
 
-impl<M: Message + Send + 'static> Follower<M> {
+impl<T: Send + 'static> Follower<T> {
     async fn run(mut self, first: Opened) {
         let mut current = Some(first);
         let mut wait = Duration::from_millis(20);
@@ -398,32 +445,24 @@ impl<M: Message + Send + 'static> Follower<M> {
     }
 
     async fn hand_on(&mut self, message: &async_nats::jetstream::Message) -> Option<()> {
-        let (sequence, pending, written) = match message.info() {
-            Ok(info) => (info.stream_sequence, info.pending, info.published),
-            Err(_) => return Some(()),
+        let Ok(info) = message.info() else {
+            return Some(());
+        };
+        let heard = Heard {
+            sequence: info.stream_sequence,
+            pending: info.pending,
+            written: info.published,
         };
         if self.start != Start::Last {
-            if !self.place.is_before(sequence, written) {
+            if !self.place.is_before(heard.sequence, heard.written) {
                 return Some(());
             }
-            self.place = self.place.then(sequence, written);
+            self.place = self.place.then(heard.sequence, heard.written);
         }
-        let subject = message.subject.to_string();
-        let headers = message.headers.as_ref();
-        if headers.is_some_and(|h| h.get(DELETED).is_some()) {
-            return Some(());
+        match (self.read)(&self.bus, message, heard) {
+            Some(read) => self.into.send(read).await.ok(),
+            None => Some(()),
         }
-        let opened = self.bus.open::<M>(&subject, headers, &message.payload);
-        let Some((envelope, decoded)) = opened else {
-            return Some(());
-        };
-        let received = Received {
-            sequence,
-            pending,
-            kept: Some(moment(written)),
-            ..Received::heard(decoded, envelope, subject)
-        };
-        self.into.send(received).await.ok()
     }
 
     /// Makes a consumer that begins where this follower is.

@@ -34,7 +34,7 @@ pub use bucket::{Bucket, Entry};
 pub use connect::declare_metrics;
 pub use error::BusError;
 pub use follow::{Follow, Newest, Start};
-pub use queue::{Delivery, WorkQueue};
+pub use queue::{Delivery, Queue};
 pub use send::PendingAck;
 pub use subscription::{Received, Subscription, TextRequest};
 

@@ -4,7 +4,7 @@ use async_nats::jetstream::stream::{
     Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType,
 };
 use lacuna_model::Span;
-use lacuna_wire::{BucketDef, Durability, Message, Retention, StreamDef, address};
+use lacuna_wire::{BucketDef, Durability, Full, Message, StreamDef, address};
 
 use super::denied::names;
 use super::follow::RETRY;
@@ -72,6 +72,9 @@ impl Bus {
             let now = &present.cached_info().config;
             if same(now, &config) {
                 return Ok(());
+            }
+            if now.retention != config.retention {
+                return Err(BusError::OldStream { stream: name });
             }
             // What cannot be changed (the persistence mode) must not keep a service from
             // running with the stream that is there.
@@ -148,19 +151,15 @@ fn stream(def: &StreamDef) -> Config {
         max_bytes: def.max_bytes,
         max_messages: -1,
         max_messages_per_subject: def.max_per_subject,
-        retention: match def.retention {
-            Retention::Limits => RetentionPolicy::Limits,
-            Retention::WorkQueue => RetentionPolicy::WorkQueue,
-        },
+        retention: RetentionPolicy::Limits,
         persist_mode: match def.durability {
             Durability::Synced => None,
             Durability::Buffered => Some(PersistenceMode::Async),
         },
         storage: StorageType::File,
-        // Who publishes work sees the refusal; to lose the oldest would be to lose others' events.
-        discard: match def.retention {
-            Retention::Limits => DiscardPolicy::Old,
-            Retention::WorkQueue => DiscardPolicy::New,
+        discard: match def.full {
+            Full::DropOldest => DiscardPolicy::Old,
+            Full::RefuseNew => DiscardPolicy::New,
         },
         allow_direct: true,
         num_replicas: 1,

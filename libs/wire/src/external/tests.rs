@@ -50,6 +50,44 @@ fn cloud_events_come_in_both_modes() {
 }
 
 #[test]
+fn a_list_is_read_element_by_element() {
+    let list = serde_json::json!([
+        {"specversion": "1.0", "id": "1", "source": "s", "type": "node.busy", "data": {"node": "a"}},
+        {"type": "node.idle", "node": "b"},
+        {"type": "node.idle"},
+        [],
+    ]);
+    let (json, pack) = (list.to_string(), rmp_serde::to_vec_named(&list).unwrap());
+    let batch = [
+        ("content-type", "application/cloudevents-batch+json"),
+        ("ce-id", "of the whole, which is no event"),
+    ];
+    let read = [
+        read_all(batch, json.as_bytes()),
+        read_all([], json.as_bytes()),
+        read_all([], &pack),
+    ];
+    for parts in read {
+        let kinds: Vec<_> = parts
+            .iter()
+            .map(|p| p.event.as_ref().map(|e| (e.id.as_deref(), e.kind.clone())))
+            .collect();
+        let (a, b) = (node("a"), node("b"));
+        assert_eq!(kinds[0], Ok((Some("1"), EventKind::NodeBusy { node: a })));
+        assert_eq!(kinds[1], Ok((None, EventKind::NodeIdle { node: b })));
+        assert!(matches!(
+            kinds[2],
+            Err(ExternalError::Missing { field: "node", .. })
+        ));
+        assert!(matches!(kinds[3], Err(ExternalError::NotAnObject { .. })));
+        assert_eq!(kinds.len(), 4);
+        // What is refused shows itself alone.
+        assert_eq!(*parts[2].payload, *br#"{"type":"node.idle"}"#);
+    }
+    assert_eq!(read_all([JSON], b"[]"), []);
+}
+
+#[test]
 fn message_pack_is_read_too() {
     let body = serde_json::json!({"type": "job.planned", "job": 7, "nodes": ["a", "b"],
         "start": 100});

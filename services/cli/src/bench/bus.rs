@@ -33,6 +33,7 @@ const PLAIN_S: u64 = 20;
 #[command(after_help = "\
 Examples:
   lacuna bench bus
+  lacuna bench bus --together 10
   lacuna bench bus --seconds 10 --nodes 1000 --burst 3000 --samples 20 --json
 
 It starts its own nats-server and services. Half of the nodes train, the others come and go. Measured
@@ -54,6 +55,9 @@ pub(crate) struct BusArgs {
     /// Events a second
     #[arg(long, default_value_t = 1000)]
     rate: u32,
+    /// Events of one message: schedulers and hooks may send lists
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    together: u32,
     /// Samples of each quiet latency
     #[arg(long, default_value_t = 100)]
     samples: u32,
@@ -125,6 +129,8 @@ pub(crate) struct Outcome {
     pub(crate) seed: u64,
     /// Events a second.
     pub(crate) rate: u32,
+    /// Events of one message.
+    pub(crate) together: u32,
     /// Seconds until all services answered.
     pub(crate) start_s: f64,
     /// Seconds until every node that is to train had its lease.
@@ -197,13 +203,9 @@ impl Bench {
     ) -> Result<()> {
         let mut events = events.peekable();
         while events.peek().is_some() {
-            let mut acks = Vec::new();
-            for event in events.by_ref().take(TOGETHER) {
-                acks.push(self.client.send_external("bench", &event).await?.1);
-            }
-            for ack in acks {
-                ack.wait().await.map_err(|e| from_bus(&e))?;
-            }
+            let together: Vec<_> = events.by_ref().take(TOGETHER).collect();
+            let sent = self.client.send_external_list("bench", &together).await?;
+            sent.wait().await.map_err(|e| from_bus(&e))?;
         }
         Ok(())
     }
@@ -279,7 +281,8 @@ async fn measure(args: &BusArgs, bench: &Bench, start_s: f64) -> Result<Outcome>
     let mut quiet = latency::measure(bench, args.samples).await?;
     quiet.push(echo::measure(&bench.client, args.samples * 10).await?);
     let churn = Churn::new(&bench.spare, &bench.nodes, args.hit_share, args.seed);
-    let mut pressure = sustained::Pressure::new(bench, &flow, churn, &bar).await;
+    let mut pressure =
+        sustained::Pressure::new(bench, &flow, churn, args.together as usize, &bar).await;
     let mut bursts = Vec::new();
     for number in 1..=args.bursts {
         bar.set_message(format!("burst {number}"));
@@ -306,6 +309,7 @@ async fn measure(args: &BusArgs, bench: &Bench, start_s: f64) -> Result<Outcome>
         trainers: args.trainers,
         seed: args.seed,
         rate: args.rate,
+        together: args.together,
         start_s,
         fill_s,
         quiet,

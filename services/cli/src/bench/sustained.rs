@@ -54,7 +54,7 @@ pub(crate) struct Sustained {
     pub(crate) published: u64,
     /// Seconds from the last publish until the pool includes it; none if it never does.
     pub(crate) catch_up_s: Option<f64>,
-    /// Most events that waited for ingest at a reading.
+    /// Most messages that waited for ingest at a reading.
     pub(crate) queue_max: u64,
     /// Most events that the pool was behind at a reading.
     pub(crate) pool_lag_max: u64,
@@ -91,7 +91,7 @@ pub(crate) struct Account {
     pub(crate) last_seq: u64,
     /// The last event in the newest pool.
     pub(crate) pool_seq: u64,
-    /// Events left in the queue.
+    /// Messages left in the queue.
     pub(crate) queue: u64,
     /// Nodes that must be idle at the end.
     pub(crate) idle: usize,
@@ -174,8 +174,7 @@ async fn queue(bench: &Bench) -> u64 {
     stream(bench, subject.stream()).await.0
 }
 
-/// Events left in the queue, once nats-server has written down which were acknowledged: it syncs
-/// each, long after all of them have gone on.
+/// Messages left in the queue, once nats-server has taken out those that are done with.
 async fn left(bench: &Bench) -> u64 {
     let waiting = Stopwatch::start();
     loop {
@@ -202,6 +201,8 @@ pub(crate) struct Pressure<'a> {
     acks: JoinSet<()>,
     acknowledged: Arc<AtomicU64>,
     published: u64,
+    /// Events of one message at most.
+    together: usize,
     /// What had been counted before: events numbered, gaps, the stream's last number, ingest's.
     before: (u64, u64, u64, BTreeMap<String, u64>),
 }
@@ -212,6 +213,7 @@ impl<'a> Pressure<'a> {
         bench: &'a Bench,
         flow: &Flow,
         churn: Churn,
+        together: usize,
         bar: &'a ProgressBar,
     ) -> Self {
         let (numbered, gaps) = {
@@ -225,6 +227,7 @@ impl<'a> Pressure<'a> {
             bench,
             flow: flow.clone(),
             churn,
+            together,
             clock: Stopwatch::start(),
             bar,
             acks: JoinSet::new(),
@@ -233,25 +236,39 @@ impl<'a> Pressure<'a> {
         }
     }
 
-    async fn publish(&mut self) -> Result<()> {
-        let Some((node, idle)) = self.churn.next(self.clock.seconds()) else {
-            return Ok(());
-        };
-        self.flow.sends(&node, idle);
-        let watch = Stopwatch::start();
-        let kind = if idle { "node.idle" } else { "node.busy" };
-        let event = event(kind, &node);
-        let sent = self.bench.client.send_external("bench", &event);
-        let ack = sent.await?.1;
-        let (flow, acknowledged) = (self.flow.clone(), Arc::clone(&self.acknowledged));
-        self.acks.spawn(async move {
-            if ack.wait().await.is_ok() {
-                flow.kept(watch.seconds());
-                acknowledged.fetch_add(1, Ordering::Relaxed);
+    /// Publishes so many events, those of one message together.
+    async fn publish(&mut self, count: u64) -> Result<()> {
+        let mut left = count;
+        while left > 0 {
+            let now_s = self.clock.seconds();
+            let mut list = Vec::new();
+            while list.len() < self.together && left > 0 {
+                left -= 1;
+                let Some((node, idle)) = self.churn.next(now_s) else {
+                    continue;
+                };
+                self.flow.sends(&node, idle);
+                list.push(event(if idle { "node.idle" } else { "node.busy" }, &node));
             }
-        });
-        self.published += 1;
-        while self.acks.try_join_next().is_some() {}
+            let (watch, events) = (Stopwatch::start(), list.len() as u64);
+            let client = &self.bench.client;
+            let ack = match list.as_slice() {
+                [] => continue,
+                [one] => client.send_external("bench", one).await?.1,
+                list => client.send_external_list("bench", list).await?,
+            };
+            let (flow, acknowledged) = (self.flow.clone(), Arc::clone(&self.acknowledged));
+            self.acks.spawn(async move {
+                if ack.wait().await.is_ok() {
+                    for _ in 0..events {
+                        flow.kept(watch.seconds());
+                    }
+                    acknowledged.fetch_add(events, Ordering::Relaxed);
+                }
+            });
+            self.published += events;
+            while self.acks.try_join_next().is_some() {}
+        }
         Ok(())
     }
 
@@ -277,9 +294,7 @@ impl<'a> Pressure<'a> {
     /// NATS does not answer.
     pub(crate) async fn burst(&mut self, events: u64) -> Result<Burst> {
         let watch = Stopwatch::start();
-        for _ in 0..events {
-            self.publish().await?;
-        }
+        self.publish(events).await?;
         while self.acks.join_next().await.is_some() {}
         let kept_s = watch.seconds();
         let pooled_s = self.pooled(watch).await;
@@ -318,10 +333,8 @@ impl<'a> Pressure<'a> {
         while result.published < total {
             ticks.tick().await;
             let due = ((watch.seconds() * f64::from(load.rate)) as u64).min(total);
-            while result.published < due {
-                self.publish().await?;
-                result.published += 1;
-            }
+            self.publish(due - result.published).await?;
+            result.published = due;
             if watch.seconds() >= next_reading {
                 next_reading += 1.0;
                 self.bar.set_position(watch.seconds() as u64);

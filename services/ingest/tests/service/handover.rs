@@ -176,11 +176,11 @@ async fn nothing_is_acknowledged_that_a_second_look_does_not_find() {
             }
         }
         let seen = found.len();
-        let mut queue = bus.take_queue(&incoming, "ingest").await.unwrap();
+        let mut queue = bus.queue(&incoming).await.unwrap();
         while let Ok(left) = tokio::time::timeout(Duration::from_millis(300), queue.next()).await {
             let left = left.unwrap();
             found.insert(external_node(left.payload()));
-            left.ack().await.unwrap();
+            queue.done(&left);
         }
         bus.client().flush().await.unwrap();
         let missing: Vec<String> = (0..60).map(node).filter(|n| !found.contains(n)).collect();

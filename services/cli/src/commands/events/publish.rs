@@ -13,6 +13,9 @@ use crate::client::{Client, ConnectArgs};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, parse_time};
 
+/// Events of one message at most: some 40 KB, and a fifth of a second of a slow disk saved.
+const TOGETHER: usize = 200;
+
 /// Types of event, version 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
@@ -60,8 +63,8 @@ Examples:
   lacuna events publish --json-file events.jsonl
   lacuna events publish --json-file events.jsonl --dry-run
 
-Events are checked before they leave, and published when the stream has acknowledged them. Without
---at, the time of arrival counts. A JSON file has one event a line, one over many lines, or a list:
+Events are checked before they leave, and published when the stream has acknowledged them; 200 of
+them go as one message. Without --at, the time of arrival counts. A JSON file has one event a line, one over many lines, or a list:
 bare ({\"type\": \"node.idle\", \"node\": \"a01n01\", \"time\": 1612988475}) or CloudEvents in structured
 mode. `lacuna events schema` says what an event holds.")]
 pub(crate) struct PublishArgs {
@@ -196,9 +199,12 @@ pub(super) async fn run(args: PublishArgs) -> Result<()> {
         return show(&args, &objects);
     }
     let client = Client::connect(&args.connect).await?;
-    let mut acks = Vec::with_capacity(objects.len());
-    for object in &objects {
-        acks.push(client.send_external(&args.source, object).await?.1);
+    let mut acks = Vec::new();
+    for together in objects.chunks(TOGETHER) {
+        acks.push(match together {
+            [one] => client.send_external(&args.source, one).await?.1,
+            list => client.send_external_list(&args.source, list).await?,
+        });
     }
     let mut sequences = Vec::with_capacity(acks.len());
     for ack in acks {

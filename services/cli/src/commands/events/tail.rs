@@ -247,26 +247,21 @@ async fn incoming(args: &TailArgs, client: &Client) -> Result<()> {
             })
             .collect();
         let pairs = headers.iter().map(|(n, v)| (n.as_str(), v.as_str()));
-        let read = external::read(pairs, &message.payload);
-        if let Ok(event) = &read
-            && !wanted(args, &event.kind)
-        {
-            continue;
+        for part in external::read_all(pairs, &message.payload) {
+            if part.event.as_ref().is_ok_and(|e| !wanted(args, &e.kind)) || left == 0 {
+                continue;
+            }
+            left -= 1;
+            let (text, value) = said_of_incoming(&message.subject, &part);
+            show(args, &text, &value)?;
         }
-        left -= 1;
-        let (text, value) = said_of_incoming(&message.subject, &message.payload, &read);
-        show(args, &text, &value)?;
     }
     Ok(())
 }
 
-fn said_of_incoming(
-    subject: &str,
-    payload: &[u8],
-    read: &std::result::Result<external::External, external::ExternalError>,
-) -> (String, Value) {
-    let payload = String::from_utf8_lossy(payload);
-    match read {
+fn said_of_incoming(subject: &str, part: &external::Part<'_>) -> (String, Value) {
+    let payload = String::from_utf8_lossy(&part.payload);
+    match &part.event {
         Ok(event) => {
             let at: Option<Timestamp> = event.at;
             let when = at.map_or_else(|| "on arrival".to_owned(), iso_short);
