@@ -43,22 +43,37 @@ pub fn expand(list: &str, each: &mut dyn FnMut(&str)) -> Result<(), FieldError> 
 /// # Errors
 /// As [`expand`].
 pub fn count(list: &str) -> Result<u32, FieldError> {
+    let total = size(list)?;
+    if total > MOST {
+        return Err(refused(list));
+    }
+    // It is below a million.
+    Ok(u32::try_from(total).unwrap_or(u32::MAX))
+}
+
+/// How many hosts a list stands for, however many that is.
+///
+/// # Errors
+/// [`FieldError`] when a bracket is not closed, a range runs backwards, or the number has no place
+/// in 64 bits.
+pub fn size(list: &str) -> Result<u64, FieldError> {
     let mut rest = meant(list);
     let mut total = 0_u64;
     while let Some(name) = next_name(&mut rest) {
         total = name_count(name)
-            .and_then(|hosts| total.checked_add(hosts).filter(|&total| total <= MOST))
-            .ok_or_else(|| {
-                FieldError::new(
-                    "host list",
-                    "names with closed brackets of numbers and rising ranges (n[1-4,7]), \
-                     at most a million hosts",
-                    format!("{list:?}"),
-                )
-            })?;
+            .and_then(|hosts| total.checked_add(hosts))
+            .ok_or_else(|| refused(list))?;
     }
-    // It is below a million.
-    Ok(u32::try_from(total).unwrap_or(u32::MAX))
+    Ok(total)
+}
+
+fn refused(list: &str) -> FieldError {
+    FieldError::new(
+        "host list",
+        "names with closed brackets of numbers and rising ranges (n[1-4,7]), at most a million \
+         hosts",
+        format!("{list:?}"),
+    )
 }
 
 /// The list without white space around it; nothing for words that mean no host.
@@ -127,7 +142,7 @@ fn name_count(name: &str) -> Option<u64> {
             let (from, to, _) = range(item)?;
             here = here.checked_add(to.checked_sub(from)?.checked_add(1)?)?;
         }
-        total = total.checked_mul(here).filter(|&total| total <= MOST)?;
+        total = total.checked_mul(here)?;
         rest = after;
     }
     None
@@ -243,5 +258,7 @@ mod tests {
             assert!(count(list).is_err(), "{list}");
         }
         assert_eq!(count("n[1-1000][1-1000]").unwrap(), 1_000_000);
+        assert_eq!(size("n[1-99999999],m").unwrap(), 100_000_000);
+        assert!(size("n[0-18446744073709551615]").is_err());
     }
 }

@@ -100,8 +100,10 @@ one cluster: check --cluster.",
         code: "L0010",
         title: "no such node",
         text: "\
-Lacuna knows the nodes that the main scheduler's events have named: `lacuna nodes`
-lists them. Names are those of the main scheduler, in full.",
+Lacuna knows the nodes that the main scheduler's events have named: `lacuna nodes
+--all` lists them. Names are those of the main scheduler, in full. Of a range, as in
+a[01-16], each node must be known, and a pattern, as in a*, must match one. `lacuna
+drain --unnamed` takes nodes that no event has named yet.",
     },
     Page {
         code: "L0011",
@@ -122,9 +124,10 @@ half of one.",
   node.down NODE [--reason R] node.wanted NODE --deadline TIME
   job.planned JOB --nodes N,.. --start TIME
   reservation NAME --nodes N,.. --start TIME --end TIME
-Times are ISO-8601 (2026-01-31T12:00:00Z) or Unix seconds. What other programs
-publish on lacuna.v1.<cluster>.in.> and ingest cannot read goes to
-lacuna.v1.<cluster>.dead.ingest and is counted there.",
+Nodes are names, or ranges as in n[01-16]. Times are ISO-8601 (2026-01-31T12:00:00Z)
+or Unix seconds. No event may be dated more than a day ahead of the clock of the
+machine that publishes it. What other programs publish on lacuna.v1.<cluster>.in.>
+and ingest cannot read goes to lacuna.v1.<cluster>.dead.ingest and is counted there.",
     },
     Page {
         code: "L0013",

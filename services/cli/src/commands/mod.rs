@@ -18,6 +18,7 @@ pub(crate) mod submit;
 mod swf;
 pub(crate) mod top;
 pub(crate) mod trainers;
+pub(crate) mod which;
 
 /// The form of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

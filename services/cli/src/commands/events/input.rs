@@ -6,9 +6,15 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use lacuna_model::{Span, Timestamp};
+use lacuna_runtime::config::Ingest;
 use lacuna_wire::external::{self, ExternalError};
 
 use crate::error::{Result, file_error};
+use crate::output::iso;
+
+/// An event that is dated further ahead is wrong, whatever `ingest.max_ahead` is.
+const FAR_AHEAD: Span = Span::from_secs(86_400);
 
 /// Where one event begins, and what stands there.
 pub(super) struct Document {
@@ -29,21 +35,44 @@ impl Document {
         }
     }
 
-    /// All that is wrong with it.
-    pub(super) fn wrong(&self) -> Vec<ExternalError> {
+    /// What is wrong with it, as [`check`] tells it.
+    pub(super) fn check(&self, now: Timestamp) -> Checked {
         match &self.value {
-            Err(reason) => vec![ExternalError::Syntax {
+            Err(reason) => Err(vec![ExternalError::Syntax {
                 reason: reason.clone(),
-            }],
-            Ok(value) => check(value).err().unwrap_or_default(),
+            }]),
+            Ok(value) => check(value, now),
         }
     }
 }
 
-/// Reads an event as ingest does.
-pub(super) fn check(value: &Value) -> std::result::Result<external::External, Vec<ExternalError>> {
+/// Why ingest would refuse an event unless its settings are not the default; or all that is wrong.
+pub(super) type Checked = std::result::Result<Option<ExternalError>, Vec<ExternalError>>;
+
+/// Reads an event as ingest does, at `now` of this machine's clock.
+pub(super) fn check(value: &Value, now: Timestamp) -> Checked {
     let bytes = value.to_string().into_bytes();
-    external::check([("content-type", "application/json")], &bytes)
+    let event = external::check([("content-type", "application/json")], &bytes)?;
+    let most = Ingest::default().max_ahead;
+    let Some(at) = event.at.filter(|at| at.since(now) > most) else {
+        return Ok(None);
+    };
+    let kind = value.get("type").and_then(Value::as_str);
+    let error = ExternalError::Field {
+        kind: kind.unwrap_or_default().to_owned(),
+        field: "time",
+        value: iso(at),
+        expected: format!(
+            "no more than {most} (ingest.max_ahead) after now, {}: a time of the future is for \
+             start, end and deadline",
+            iso(now)
+        ),
+    };
+    if at.since(now) > FAR_AHEAD {
+        Err(vec![error])
+    } else {
+        Ok(Some(error))
+    }
 }
 
 /// Whether an event is a CloudEvent in structured mode.
@@ -134,5 +163,33 @@ mod tests {
         let listed = |n| (format!("line 1, element {n}"), true);
         assert_eq!(places("[{}, {}]"), [listed(1), listed(2)]);
         assert_eq!(places(" \n"), []);
+    }
+
+    #[test]
+    fn an_event_of_the_future_is_wrong_or_doubtful() {
+        let now = Timestamp::from_unix(1_000_000);
+        let idle = |at: i64| {
+            let bare = serde_json::json!({ "type": "node.idle", "node": "a", "time": at });
+            check(&bare, now)
+        };
+        assert_eq!(idle(1_000_005), Ok(None));
+        assert_eq!(idle(1), Ok(None));
+        let doubtful = idle(1_000_006).unwrap().unwrap();
+        assert_eq!(doubtful.field(), Some("time"));
+        assert!(idle(1_086_400).unwrap().is_some());
+        let wrong = idle(1_086_401).unwrap_err();
+        let said = wrong[0].to_string();
+        assert!(said.contains("1970-01-13T13:46:41Z"), "{said}");
+        assert!(said.contains("ingest.max_ahead"), "{said}");
+        // Structured mode has it beside the data; what is planned lies ahead.
+        let structured = serde_json::json!({
+            "specversion": "1.0", "type": "node.busy", "time": "2099-01-01T00:00:00Z",
+            "data": { "node": "a" },
+        });
+        assert!(check(&structured, now).is_err());
+        let planned = serde_json::json!({
+            "type": "job.planned", "job": 1, "nodes": ["a"], "start": "2099-01-01T00:00:00Z",
+        });
+        assert_eq!(check(&planned, now), Ok(None));
     }
 }

@@ -6,10 +6,12 @@ use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
 use lacuna_model::Timestamp;
+use lacuna_runtime::clock::wall;
 use lacuna_wire::address;
 
 use super::input::{self, check, documents, is_structured};
 use crate::client::{Client, ConnectArgs};
+use crate::commands::which::expand;
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, parse_time};
 
@@ -56,7 +58,7 @@ impl Kind {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lacuna events publish node.idle a01n01 a01n02
+  lacuna events publish node.idle a01n01 'a01n[02-16]'
   lacuna events publish node.down a01n03 --reason 'fan failed'
   lacuna events publish node.wanted a01n01 --deadline 2026-01-31T12:00:00Z
   lacuna events publish job.planned 4711 --nodes a01n01,a01n02 --start 2026-01-31T13:00:00Z
@@ -64,14 +66,16 @@ Examples:
   lacuna events publish --json-file events.jsonl --dry-run
 
 Events are checked before they leave, and published when the stream has acknowledged them; 200 of
-them go as one message. Without --at, the time of arrival counts. A JSON file has one event a line, one over many lines, or a list:
-bare ({\"type\": \"node.idle\", \"node\": \"a01n01\", \"time\": 1612988475}) or CloudEvents in structured
+them go as one message. Without --at, the time of arrival counts. One that is dated more than a day
+ahead of this machine's clock is refused here, and one more than 5s ahead by ingest, unless
+ingest.max_ahead says more. A JSON file has one event a line, one over many lines, or a list: bare ({\"type\": \"node.idle\", \"node\": \"a01n01\", \"time\": 1612988475}) or CloudEvents in structured
 mode. `lacuna events schema` says what an event holds.")]
 pub(crate) struct PublishArgs {
     /// What happened
     #[arg(required_unless_present = "json_file")]
     kind: Option<Kind>,
-    /// The nodes; for job.planned the batch job, for reservation its name
+    /// The nodes (names, or ranges as in a[01-16]); for job.planned the batch job, for reservation
+    /// its name
     #[arg(required_unless_present = "json_file")]
     names: Vec<String>,
     /// When it happened
@@ -83,8 +87,8 @@ pub(crate) struct PublishArgs {
     /// By when a node is wanted
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     deadline: Option<Timestamp>,
-    /// Nodes of a planned batch job or of a reservation
-    #[arg(long, value_delimiter = ',')]
+    /// Nodes of a planned batch job or of a reservation: names, or ranges as in a[01-16]
+    #[arg(long)]
     nodes: Vec<String>,
     /// When a planned batch job or a reservation starts
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -111,50 +115,56 @@ fn refused(text: impl Into<String>) -> CliError {
     CliError::new("L0012", Exit::Failed, text)
 }
 
-/// The events that the arguments describe, bare or as CloudEvents, checked.
-fn objects(args: &PublishArgs) -> Result<Vec<Value>> {
+/// The events that the arguments describe, bare or as CloudEvents, checked at `now`; and what
+/// ingest may refuse of them, in words.
+fn objects(args: &PublishArgs, now: Timestamp) -> Result<(Vec<Value>, Vec<String>)> {
     match (&args.json_file, args.kind) {
-        (Some(path), _) => of_file(path),
+        (Some(path), _) => of_file(path, now),
         (None, Some(kind)) => {
-            let objects = from_arguments(kind, args);
+            let objects = from_arguments(kind, args)?;
+            let mut doubts = Vec::new();
             for (number, object) in objects.iter().enumerate() {
-                check(object).map_err(|wrong| {
+                let doubtful = check(object, now).map_err(|wrong| {
                     let all: Vec<String> = wrong.iter().map(ToString::to_string).collect();
                     refused(format!("event {}: {}", number + 1, all.join("; ")))
                 })?;
+                doubts.extend(doubtful.map(|e| format!("event {}: {e}", number + 1)));
             }
-            Ok(objects)
+            Ok((objects, doubts))
         }
         (None, None) => Err(refused("no event given")),
     }
 }
 
 /// The events of a file; all or none.
-fn of_file(path: &Path) -> Result<Vec<Value>> {
-    let mut events = Vec::new();
+fn of_file(path: &Path, now: Timestamp) -> Result<(Vec<Value>, Vec<String>)> {
+    let (mut events, mut doubts) = (Vec::new(), Vec::new());
     for document in documents(&input::text(path)?) {
-        let wrong = document.wrong();
-        if let Some(first) = wrong.first() {
-            let line = format!("{}:{}", path.display(), document.line);
-            let more = match wrong.len() {
-                1 => String::new(),
-                n => format!(" (and {} more)", n - 1),
-            };
-            let check = format!(
-                "all that is wrong: lacuna events validate {}",
-                path.display()
-            );
-            return Err(refused(format!("{line}: {first}{more}")).remedy(check));
+        let line = format!("{}:{}", path.display(), document.line);
+        match document.check(now) {
+            Ok(doubtful) => doubts.extend(doubtful.map(|e| format!("{line}: {e}"))),
+            Err(wrong) => {
+                let first = wrong.first().map_or_else(String::new, ToString::to_string);
+                let more = match wrong.len() {
+                    0 | 1 => String::new(),
+                    n => format!(" (and {} more)", n - 1),
+                };
+                let check = format!(
+                    "all that is wrong: lacuna events validate {}",
+                    path.display()
+                );
+                return Err(refused(format!("{line}: {first}{more}")).remedy(check));
+            }
         }
         events.extend(document.value.ok());
     }
     if events.is_empty() {
         return Err(refused(format!("{} holds no events", path.display())));
     }
-    Ok(events)
+    Ok((events, doubts))
 }
 
-fn from_arguments(kind: Kind, args: &PublishArgs) -> Vec<Value> {
+fn from_arguments(kind: Kind, args: &PublishArgs) -> Result<Vec<Value>> {
     let mut common = Map::new();
     common.insert("type".to_owned(), json!(kind.name()));
     let times = [
@@ -172,21 +182,23 @@ fn from_arguments(kind: Kind, args: &PublishArgs) -> Vec<Value> {
         common.insert("reason".to_owned(), json!(reason));
     }
     if !args.nodes.is_empty() {
-        common.insert("nodes".to_owned(), json!(args.nodes));
+        let nodes = expand(&args.nodes).map_err(refused)?;
+        common.insert("nodes".to_owned(), json!(nodes));
     }
-    let key = match kind {
-        Kind::Planned => "job",
-        Kind::Reservation => "name",
-        Kind::Idle | Kind::Busy | Kind::Down | Kind::Wanted => "node",
+    let event = |key: &str, name: &str| {
+        let mut object = common.clone();
+        object.insert(key.to_owned(), json!(name));
+        Value::Object(object)
     };
-    args.names
-        .iter()
-        .map(|name| {
-            let mut object = common.clone();
-            object.insert(key.to_owned(), json!(name));
-            Value::Object(object)
-        })
-        .collect()
+    let named = |key| args.names.iter().map(|name| event(key, name)).collect();
+    Ok(match kind {
+        Kind::Planned => named("job"),
+        Kind::Reservation => named("name"),
+        Kind::Idle | Kind::Busy | Kind::Down | Kind::Wanted => {
+            let nodes = expand(&args.names).map_err(refused)?;
+            nodes.iter().map(|n| event("node", n.as_str())).collect()
+        }
+    })
 }
 
 /// Runs `events publish`.
@@ -194,7 +206,14 @@ fn from_arguments(kind: Kind, args: &PublishArgs) -> Vec<Value> {
 /// # Errors
 /// An event is malformed, NATS does not answer, or the stream does not acknowledge.
 pub(super) async fn run(args: PublishArgs) -> Result<()> {
-    let objects = objects(&args)?;
+    let (objects, doubts) = objects(&args, wall())?;
+    if let Some(first) = doubts.first() {
+        let more = match doubts.len() {
+            1 => String::new(),
+            n => format!(" (and {} more)", n - 1),
+        };
+        eprintln!("lacuna: ingest will refuse it unless it is set so: {first}{more}");
+    }
     if args.dry_run {
         return show(&args, &objects);
     }
@@ -251,8 +270,11 @@ mod tests {
         args: PublishArgs,
     }
 
+    const NOW: Timestamp = Timestamp::from_unix(1_700_000_000);
+
     fn parse(line: &str) -> Result<Vec<Value>> {
-        objects(&Line::try_parse_from(line.split(' ')).unwrap().args)
+        let args = Line::try_parse_from(line.split(' ')).unwrap().args;
+        objects(&args, NOW).map(|(objects, _)| objects)
     }
 
     #[test]
@@ -266,11 +288,43 @@ mod tests {
         let planned = parse("x job.planned 4711 --nodes a,b --start 2021-02-10T20:21:15Z").unwrap();
         assert_eq!(planned[0]["nodes"], json!(["a", "b"]));
         assert!(parse("x node.wanted a --deadline 1612988475").is_ok());
+        // Ranges stand for nodes, and not for batch jobs.
+        let ranges = parse("x node.busy n[08-10],b a").unwrap();
+        let nodes: Vec<&Value> = ranges.iter().map(|event| &event["node"]).collect();
+        assert_eq!(nodes, ["n08", "n09", "n10", "b", "a"]);
+        let array = parse("x job.planned 4711[1-2] --nodes n[1,3],a --start 1612988475").unwrap();
+        assert_eq!(array[0]["job"], "4711[1-2]");
+        assert_eq!(array[0]["nodes"], json!(["n1", "n3", "a"]));
+    }
+
+    #[test]
+    fn a_time_that_lies_ahead_is_refused_or_doubted() {
+        let ahead = |seconds: i64| {
+            let line = format!("x node.idle a b --at {}", 1_700_000_000 + seconds);
+            let args = Line::try_parse_from(line.split(' ')).unwrap().args;
+            objects(&args, NOW).map(|(_, doubts)| doubts.len())
+        };
+        assert_eq!(ahead(5).unwrap(), 0);
+        assert_eq!(ahead(6).unwrap(), 2);
+        assert_eq!(ahead(86_400).unwrap(), 2);
+        let error = ahead(86_401).unwrap_err();
+        assert_eq!(error.code.as_deref(), Some("L0012"));
+        assert!(
+            error.message.starts_with("event 1: field \"time\""),
+            "{error}"
+        );
     }
 
     #[test]
     fn an_event_that_lacks_something_is_refused_here() {
-        for line in ["x reservation r --nodes a", "x job.planned 1"] {
+        for line in [
+            "x reservation r --nodes a",
+            "x job.planned 1",
+            "x node.idle a.b>*",
+            "x node.idle n[1-99999999]",
+            "x node.idle None",
+            "x job.planned 1 --nodes n12* --start 1612988475",
+        ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.code.as_deref(), Some("L0012"), "{line}");
         }
@@ -287,6 +341,11 @@ mod tests {
         .unwrap();
         let error = parse(&format!("x --json-file {}", path.display())).unwrap_err();
         assert!(error.message.contains("e.jsonl:3"), "{}", error.message);
+        let late = "{\"type\":\"node.idle\",\"node\":\"a\"}\n\
+            {\"type\":\"node.idle\",\"node\":\"a\",\"time\":\"2099-01-01T00:00:00Z\"}\n";
+        std::fs::write(&path, late).unwrap();
+        let error = parse(&format!("x --json-file {}", path.display())).unwrap_err();
+        assert!(error.message.contains("e.jsonl:2"), "{}", error.message);
         let structured = r#"[{"specversion":"1.0","id":"1","source":"s","type":"node.busy","data":{"node":"a"}}]"#;
         std::fs::write(&path, structured).unwrap();
         let events = parse(&format!("x --json-file {}", path.display())).unwrap();

@@ -3,12 +3,13 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use lacuna_model::{EventKind, NodeEvent, NodeId, Span, Timestamp};
+use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_runtime::{Follow, Received, Start, Subscription, clock};
 use lacuna_wire::msg::DeadLetter;
 use lacuna_wire::{Message, Subject, address, external};
 
 use crate::client::{Client, ConnectArgs, from_bus, lost};
+use crate::commands::which::Which;
 use crate::error::Result;
 use crate::output::{self, iso, iso_short, parse_span};
 
@@ -28,9 +29,10 @@ pub(crate) struct TailArgs {
     /// Only events of this type; may be given several times
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Only events that name this node; may be given several times
-    #[arg(long, value_name = "NODE")]
-    node: Vec<NodeId>,
+    /// Only events that name these nodes (names, ranges as in a[01-16], patterns as in a*); may be
+    /// given several times
+    #[arg(long, value_name = "NODE", value_parser = Which::parse)]
+    node: Vec<Which>,
     /// Begin with what the stream still holds of so long ago
     #[arg(long, value_name = "SPAN", value_parser = parse_span, conflicts_with = "incoming")]
     since: Option<Span>,
@@ -187,17 +189,17 @@ const fn name_of(kind: &EventKind) -> &'static str {
     }
 }
 
-fn names(kind: &EventKind, wanted: &NodeId) -> bool {
+fn names(kind: &EventKind, wanted: &Which) -> bool {
     match kind {
         EventKind::NodeIdle { node }
         | EventKind::NodeBusy { node }
         | EventKind::NodeDown { node, .. }
         | EventKind::NodeWanted { node, .. }
-        | EventKind::NodeReleased { node } => node == wanted,
+        | EventKind::NodeReleased { node } => wanted.has(node),
         EventKind::JobPlanned { nodes, .. } | EventKind::Reservation { nodes, .. } => {
-            nodes.contains(wanted)
+            nodes.iter().any(|node| wanted.has(node))
         }
-        EventKind::Snapshot { idle } => idle.iter().any(|hole| hole.node == *wanted),
+        EventKind::Snapshot { idle } => idle.iter().any(|hole| wanted.has(&hole.node)),
     }
 }
 
@@ -290,6 +292,7 @@ fn said_of_incoming(subject: &str, part: &external::Part<'_>) -> (String, Value)
 mod tests {
     use super::*;
     use clap::Parser;
+    use lacuna_model::NodeId;
 
     #[derive(Parser)]
     struct Line {
@@ -316,6 +319,8 @@ mod tests {
             ),
             ("x --node b", [false, true]),
             ("x --node a --node c", [true, true]),
+            ("x --node c*,b", [false, true]),
+            ("x --node ?", [true, true]),
             ("x --node a --type job.planned", [false, true]),
         ] {
             let args = args(line).unwrap();
@@ -326,5 +331,6 @@ mod tests {
             );
         }
         assert!(args("x --incoming --refused").is_err());
+        assert!(args("x --node n[1-99999999]").is_err());
     }
 }

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
+use lacuna_model::Timestamp;
+use lacuna_runtime::clock::wall;
+
 use super::input::{self, Document, documents, is_structured};
 use crate::error::{CliError, Result};
 use crate::output::{self, JsonArg};
@@ -17,7 +20,8 @@ Examples:
   my-hook --dry-run | lacuna events validate - --json
 
 A file holds one JSON object a line, one object over many lines, or a list of objects. Each is a
-bare event or a CloudEvent in structured mode. Nothing is published. Exit code 1 if one is wrong.")]
+bare event or a CloudEvent in structured mode. Nothing is published. Exit code 1 if one is wrong, as
+one is that is dated more than a day ahead of this machine's clock.")]
 pub(crate) struct ValidateArgs {
     /// The file; - reads standard input
     file: PathBuf,
@@ -31,7 +35,11 @@ pub(crate) struct ValidateArgs {
 /// The file cannot be read, or an event in it is wrong.
 pub(super) fn run(args: &ValidateArgs) -> Result<()> {
     let documents = documents(&input::text(&args.file)?);
-    let findings: Vec<Finding> = documents.iter().flat_map(findings).collect();
+    let now = wall();
+    let all = documents
+        .iter()
+        .flat_map(|document| findings(document, now));
+    let findings: Vec<Finding> = all.collect();
     let wrong = findings.iter().filter(|f| f.fault).count();
     if args.json.json {
         let value = json!({
@@ -47,7 +55,13 @@ pub(super) fn run(args: &ValidateArgs) -> Result<()> {
             .map(|f| format!("{name}: {}: {}", f.place, f.message));
         let end = match (documents.len(), wrong) {
             (0, _) => format!("{name} holds no events"),
-            (events, 0) => format!("{events} events, all as they should be"),
+            (events, 0) if findings.is_empty() => {
+                format!("{events} events, all as they should be")
+            }
+            (events, 0) => format!(
+                "{events} events, none is wrong, {} doubtful",
+                findings.len()
+            ),
             (events, wrong) => format!("{events} events, {wrong} errors"),
         };
         output::print(&lines.chain([end]).collect::<Vec<_>>().join("\n"))?;
@@ -70,7 +84,7 @@ struct Finding {
     message: String,
 }
 
-fn findings(document: &Document) -> Vec<Finding> {
+fn findings(document: &Document, now: Timestamp) -> Vec<Finding> {
     let finding = |fault, field, expected, message| Finding {
         place: document.place(),
         line: document.line,
@@ -80,9 +94,13 @@ fn findings(document: &Document) -> Vec<Finding> {
         expected,
         message,
     };
-    let wrong = document.wrong().into_iter();
-    let mut all: Vec<Finding> = wrong
-        .map(|e| finding(true, e.field(), e.expected(), e.to_string()))
+    let (fault, found) = match document.check(now) {
+        Ok(doubtful) => (false, Vec::from_iter(doubtful)),
+        Err(wrong) => (true, wrong),
+    };
+    let found = found.into_iter();
+    let mut all: Vec<Finding> = found
+        .map(|e| finding(fault, e.field(), e.expected(), e.to_string()))
         .collect();
     if let Some(event) = document.value.as_ref().ok().filter(|v| is_structured(v)) {
         for name in ["id", "source"] {
@@ -123,8 +141,17 @@ mod tests {
         let text = "{\"type\":\"node.idle\",\"node\":\"a\"}\n\
             {\"type\":\"reservation\",\"nodes\":\"a\",\"start\":\"noon\"}\n\
             {\"specversion\":\"1.0\",\"type\":\"node.busy\",\"data\":{\"node\":\"a\"}}\n\
-            {oops\n";
-        let all: Vec<Finding> = documents(text).iter().flat_map(findings).collect();
+            {oops\n\
+            {\"type\":\"node.idle\",\"node\":\"a\",\"time\":60}\n\
+            {\"type\":\"node.idle\",\"node\":\"a\",\"time\":\"2099-01-01T00:00:00Z\"}\n\
+            {\"type\":\"node.idle\",\"node\":\"a.b>*\"}\n\
+            {\"type\":\"node.idle\",\"node\":\"n[1-99999999]\"}\n";
+        let documents = documents(text);
+        let now = Timestamp::from_unix(0);
+        let all = documents
+            .iter()
+            .flat_map(|document| findings(document, now));
+        let all: Vec<Finding> = all.collect();
         let found: Vec<_> = all.iter().map(|f| (f.line, f.field, f.fault)).collect();
         let expected = [
             (2, Some("name"), true),
@@ -134,6 +161,10 @@ mod tests {
             (3, Some("id"), false),
             (3, Some("source"), false),
             (4, None, true),
+            (5, Some("time"), false),
+            (6, Some("time"), true),
+            (7, Some("node"), true),
+            (8, Some("node"), true),
         ];
         assert_eq!(found, expected);
         assert!(all.iter().all(|f| !f.expected.is_empty()));
