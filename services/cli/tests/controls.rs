@@ -190,6 +190,26 @@ fn the_operator_pauses_drains_and_caps_and_others_may_not() {
         "{why}"
     );
 
+    // What is not there is an error where it is typed, and nothing is drained.
+    for which in ["n12*", "a0[6-7]", "b*", "a07"] {
+        up.refused("op", &["drain", which], "L0010");
+    }
+    up.refused("op", &["undrain", "a05*"], "L0010");
+    up.refused("op", &["nodes", "b01"], "L0010");
+    up.refused("op", &["explain", "a[05-09]"], "L0010");
+    let drained = up.json(&["limits"]);
+    assert_eq!(drained["drained"].as_array().unwrap().len(), 2);
+    let some = up.json(&["nodes", "a0[2-3]", "a06"]);
+    assert_eq!(some["nodes"].as_array().unwrap().len(), 3, "{some}");
+    let several = up.json(&["explain", "a0[2-3]"]);
+    assert_eq!(
+        several["nodes"][1]["node"]["withheld"], "drained",
+        "{several}"
+    );
+    // A pattern drains what matches, and a name that is not known yet may be meant.
+    up.op(&["drain", "*6", "b01", "--unnamed"]);
+    up.op(&["undrain", "b*", "a06"]);
+
     // A cap and a list.
     up.op(&["limits", "set", "--max-nodes", "2"]);
     up.until("two are left", |up| {

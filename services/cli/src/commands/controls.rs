@@ -1,15 +1,19 @@
 //! `lacuna pause`, `resume`, `drain`, `undrain` and `limits`: what the operator wants of the use
 //! of nodes.
 
+use std::collections::BTreeSet;
+
 use clap::{Args, Subcommand};
 
 use lacuna_model::{
     Controls, ControlsChange, NodeId, Span, Timestamp, UseLimit, UseState, UseWindow, WithheldBy,
 };
 use lacuna_runtime::clock::wall;
+use lacuna_trainer::controls::Pattern;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Reply, Request};
 
+use super::which::{Which, all_among, some, split};
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso_short, parse_span, parse_time};
@@ -62,12 +66,17 @@ pub(crate) struct ResumeArgs {
 Examples:
   lacuna drain a01n07 --reason \"fan broken\"
   lacuna drain 'a[01-16]n01' b07
+  lacuna drain 'rack7-*'
 
-Nodes under a trainer are given back at once. They stay drained until `lacuna undrain`.")]
+Nodes under a trainer are given back at once. They stay drained until `lacuna undrain`. A pattern
+means the nodes that match now; `lacuna limits set --avoid` takes those that come, too.")]
 pub(crate) struct DrainArgs {
-    /// Which: names, or ranges as in a[01-16]
-    #[arg(required = true, value_name = "NODE")]
-    nodes: Vec<String>,
+    /// Which: names, ranges as in a[01-16], or patterns as in a*
+    #[arg(required = true, value_name = "NODE", value_parser = Which::parse)]
+    nodes: Vec<Which>,
+    /// Nodes that no event has named yet, too
+    #[arg(long)]
+    unnamed: bool,
     /// Why, for whoever reads it later
     #[arg(long, default_value = "")]
     reason: String,
@@ -77,11 +86,14 @@ pub(crate) struct DrainArgs {
 
 /// Arguments of `undrain`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  lacuna undrain 'a[01-16]n01'")]
+#[command(after_help = "\
+Examples:
+  lacuna undrain 'a[01-16]n01'
+  lacuna undrain '*'                 all that are drained")]
 pub(crate) struct UndrainArgs {
-    /// Which: names, or ranges as in a[01-16]
-    #[arg(required = true, value_name = "NODE")]
-    nodes: Vec<String>,
+    /// Which: names, ranges as in a[01-16], or patterns as in a*
+    #[arg(required = true, value_name = "NODE", value_parser = Which::parse)]
+    nodes: Vec<Which>,
     #[command(flatten)]
     common: Common,
 }
@@ -229,19 +241,6 @@ fn days(text: &str) -> std::result::Result<Days, String> {
     Ok(Days(days.map(|(day, _)| (*day).to_owned()).collect()))
 }
 
-/// Names of nodes, with ranges spelled out.
-fn expand(texts: &[String]) -> Result<Vec<NodeId>> {
-    let wrong = |text: String| CliError::new("L0023", Exit::Failed, text);
-    let mut names = Vec::new();
-    for text in texts {
-        lacuna_schedlog::hosts::expand(text, &mut |name| names.push(name.to_owned()))
-            .map_err(|e| wrong(e.to_string()))?;
-    }
-    let nodes = names.iter().map(NodeId::new);
-    let nodes: std::result::Result<Vec<NodeId>, _> = nodes.collect();
-    nodes.map_err(|e| wrong(e.to_string()))
-}
-
 /// `none` alone means an empty list.
 fn list(patterns: Vec<String>) -> Vec<String> {
     let patterns: Vec<String> = patterns
@@ -254,25 +253,6 @@ fn list(patterns: Vec<String>) -> Vec<String> {
     } else {
         patterns
     }
-}
-
-/// Parts between commas that stand outside of brackets.
-fn split(text: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut inside = false;
-    for c in text.chars() {
-        match c {
-            '[' => inside = true,
-            ']' => inside = false,
-            _ => {}
-        }
-        if c == ',' && !inside {
-            parts.push(String::new());
-        } else if let Some(part) = parts.last_mut() {
-            part.push(c);
-        }
-    }
-    parts
 }
 
 /// Asks control for changes, and says what holds then.
@@ -326,50 +306,93 @@ pub(crate) async fn resume(args: ResumeArgs) -> Result<()> {
 /// Runs `drain`.
 ///
 /// # Errors
-/// Control refuses or does not answer.
+/// `L0010` if no event has named a node, or a pattern matches none; control refuses or does not
+/// answer.
 pub(crate) async fn drain(args: DrainArgs) -> Result<()> {
-    let nodes = expand(&args.nodes)?;
     let client = Client::connect(&args.common.connect).await?;
-    let unknown = unknown(&client, &nodes).await?;
+    let known = known(&client).await?;
+    let mut nodes = BTreeSet::new();
+    for which in &args.nodes {
+        if args.unnamed {
+            let (found, unknown) = which.among(&known).map_err(no_such)?;
+            nodes.extend(found.into_iter().chain(unknown));
+        } else {
+            let found = all_among(std::slice::from_ref(which), &known);
+            nodes.extend(found.map_err(|text| {
+                no_such(text).remedy("--unnamed drains nodes, too, that no event has named yet")
+            })?);
+        }
+    }
     let change = ControlsChange::Drain {
-        nodes,
+        nodes: nodes.into_iter().collect(),
         reason: args.reason,
     };
-    ask(&args.common, &client, vec![change]).await?;
-    if !unknown.is_empty() {
-        eprintln!(
-            "lacuna: no event has named {} yet; drained all the same",
-            unknown.join(" ")
-        );
-    }
-    Ok(())
+    ask(&args.common, &client, vec![change]).await
 }
 
-/// Nodes that no event has named.
-async fn unknown(client: &Client, nodes: &[NodeId]) -> Result<Vec<String>> {
-    let known = match client.ask(Request::Nodes).await? {
-        Reply::Nodes { nodes, .. } => nodes,
-        other => return Err(unexpected(other)),
-    };
-    let unknown = nodes
-        .iter()
-        .filter(|node| !known.iter().any(|view| view.node == **node));
-    Ok(unknown.map(ToString::to_string).collect())
+fn no_such(text: String) -> CliError {
+    CliError::new("L0010", Exit::Failed, text)
+}
+
+/// Nodes that events have named.
+///
+/// # Errors
+/// Control does not answer.
+pub(crate) async fn known(client: &Client) -> Result<BTreeSet<NodeId>> {
+    match client.ask(Request::Nodes).await? {
+        Reply::Nodes { nodes, .. } => Ok(nodes.into_iter().map(|view| view.node).collect()),
+        other => Err(unexpected(other)),
+    }
 }
 
 /// Runs `undrain`.
 ///
 /// # Errors
-/// Control refuses or does not answer.
+/// `L0010` if a pattern matches no drained node; control refuses or does not answer.
 pub(crate) async fn undrain(args: UndrainArgs) -> Result<()> {
-    let nodes = expand(&args.nodes)?;
     let client = Client::connect(&args.common.connect).await?;
+    let controls = match client.ask(Request::Controls).await? {
+        Reply::Controls(controls) => controls,
+        other => return Err(unexpected(other)),
+    };
+    let drained: BTreeSet<NodeId> = controls.drained.into_keys().collect();
+    let (mut nodes, mut others) = (BTreeSet::new(), Vec::new());
+    for which in &args.nodes {
+        let found = which.among(&drained);
+        let (found, other) = found.map_err(|e| no_such(format!("of the drained nodes, {e}")))?;
+        nodes.extend(found);
+        others.extend(other);
+    }
+    if !others.is_empty() && !nodes.is_empty() {
+        eprintln!("lacuna: not drained anyway: {}", some(&others));
+    }
+    nodes.extend(others);
+    let nodes = nodes.into_iter().collect();
     ask(
         &args.common,
         &client,
         vec![ControlsChange::Undrain { nodes }],
     )
     .await
+}
+
+/// Says which patterns of a list match no node that is known: more nodes may come.
+async fn tell_unmatched(client: &Client, patterns: &[String]) -> Result<()> {
+    if patterns.is_empty() {
+        return Ok(());
+    }
+    let known = known(client).await?;
+    for text in patterns {
+        // What is no pattern is refused by control.
+        let matches = |pattern: Pattern| known.iter().any(|n| pattern.matches(n.as_str()));
+        if Pattern::parse(text).is_ok_and(|pattern| !matches(pattern)) {
+            eprintln!(
+                "lacuna: {text} matches none of the {} nodes that events have named",
+                known.len()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Runs `limits`.
@@ -420,6 +443,11 @@ pub(crate) async fn limits(args: LimitsArgs) -> Result<()> {
         }
     };
     let client = Client::connect(&common.connect).await?;
+    for change in &changes {
+        if let ControlsChange::Only { patterns } | ControlsChange::Avoid { patterns } = change {
+            tell_unmatched(&client, patterns).await?;
+        }
+    }
     ask(&common, &client, changes).await
 }
 

@@ -3,24 +3,27 @@
 use clap::Args;
 use serde_json::json;
 
-use lacuna_model::{Timestamp, TrainerId, TrainerRecord};
+use lacuna_model::{NodeId, Timestamp, TrainerId, TrainerRecord};
 use lacuna_wire::msg::{Kept, NodeView, PlanState, Reply, Request, UseState};
 
 use crate::client::{Client, ConnectArgs, unexpected};
+use crate::commands::Style;
 use crate::commands::controls::why_withheld;
 use crate::commands::trainers::{nodes_of_failing, one};
+use crate::commands::which::{Which, all_among};
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso};
-use crate::view::{explain_json, node_rows, trainer_facts, trainer_rows};
+use crate::view::{explain_json, node_rows, node_table, trainer_facts, trainer_rows};
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lacuna explain hpo-12        why it has these nodes, or none
-  lacuna explain a01n07        who trains there and why, or why nobody does")]
+  lacuna explain a01n07        who trains there and why, or why nobody does
+  lacuna explain 'a01n[07-12]' the same of each of several nodes")]
 pub(crate) struct ExplainArgs {
-    /// A trainer or a node
+    /// A trainer, a node, or several nodes: a range as in a[01-16], a pattern as in a*
     name: String,
     #[command(flatten)]
     json: JsonArg,
@@ -32,16 +35,6 @@ async fn trainer(client: &Client, name: &str) -> Result<Option<(Timestamp, Train
     match TrainerId::new(name) {
         Ok(name) => one(client, &name).await,
         Err(_) => Ok(None),
-    }
-}
-
-async fn node(client: &Client, name: &str) -> Result<Option<(Timestamp, NodeView)>> {
-    match client.ask(Request::Nodes).await? {
-        Reply::Nodes { now, nodes } => Ok(nodes
-            .into_iter()
-            .find(|n| n.node.as_str() == name)
-            .map(|n| (now, n))),
-        other => Err(unexpected(other)),
     }
 }
 
@@ -107,7 +100,25 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
         let facts = row.map_or_else(String::new, |row| trainer_facts(&record, row, now));
         return output::print(&format!("{}\n{facts}", why.trim_end()));
     }
-    let Some((now, view)) = node(&client, &args.name).await? else {
+    of_nodes(&client, &args, plan.as_ref()).await
+}
+
+/// The nodes of a name, a range or a pattern.
+async fn of_nodes(client: &Client, args: &ExplainArgs, plan: Option<&PlanState>) -> Result<()> {
+    let (now, mut nodes) = match client.ask(Request::Nodes).await? {
+        Reply::Nodes { now, nodes } => (now, nodes),
+        other => return Err(unexpected(other)),
+    };
+    let several = args.name.contains(['[', '*', '?', ',']);
+    if several {
+        let known = nodes.iter().map(|view| view.node.clone()).collect();
+        let asked = Which::parse(&args.name).and_then(|asked| all_among(&[asked], &known));
+        let asked = asked.map_err(|text| CliError::new("L0010", Exit::Failed, text))?;
+        nodes.retain(|view| asked.contains(&view.node));
+    } else {
+        nodes.retain(|view| view.node.as_str() == args.name);
+    }
+    if nodes.is_empty() {
         return Err(CliError::new(
             "L0010",
             Exit::Failed,
@@ -117,25 +128,42 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
             ),
         )
         .remedy("`lacuna trainers --all` and `lacuna nodes --all` list them"));
-    };
+    }
     let subject = lacuna_wire::address::use_state(client.cluster());
     let used: UseState = client.newest(&subject).await?.unwrap_or_default();
-    let rows = node_rows(std::slice::from_ref(&view), now, &used);
+    let rows = node_rows(&nodes, now, &used);
     if args.json.json {
-        return output::print_json(&json!({ "node": rows.first(), "plan": said }));
-    }
-    if used.why(&view.node).is_some() {
-        let controls = match client.ask(Request::Controls).await? {
-            Reply::Controls(controls) => controls,
-            other => return Err(unexpected(other)),
+        let said = |node: &NodeId| plan.and_then(|p| explain_json(&p.plan, node.as_str()));
+        let values = nodes.iter().zip(&rows);
+        let mut values = values.map(|(view, row)| json!({ "node": row, "plan": said(&view.node) }));
+        return match several {
+            true => output::print_json(&json!({ "nodes": values.collect::<Vec<_>>() })),
+            false => output::print_json(&values.next()),
         };
-        let why = why_withheld(Some(&controls), &used, &view.node).unwrap_or_default();
-        let table = crate::view::node_table(&rows, crate::commands::Style::Table);
-        return output::print(&format!("{why}\n\n{table}"));
     }
-    let why = plan
-        .as_ref()
-        .filter(|_| said.is_some())
+    let controls = match nodes.iter().any(|view| used.why(&view.node).is_some()) {
+        false => None,
+        true => match client.ask(Request::Controls).await? {
+            Reply::Controls(controls) => Some(controls),
+            other => return Err(unexpected(other)),
+        },
+    };
+    let why: Vec<String> = nodes
+        .iter()
+        .map(
+            |view| match why_withheld(controls.as_ref(), &used, &view.node) {
+                Some(why) => why,
+                None => why_of(view, plan).trim_end().to_owned(),
+            },
+        )
+        .collect();
+    let table = node_table(&rows, Style::Table);
+    output::print(&format!("{}\n\n{table}", why.join("\n")))
+}
+
+/// Why a node that may be used trains what it trains, or nothing.
+fn why_of(view: &NodeView, plan: Option<&PlanState>) -> String {
+    plan.filter(|p| explain_json(&p.plan, view.node.as_str()).is_some())
         .and_then(|p| lacuna_planner::explain::node(&p.plan, &view.node))
         .unwrap_or_else(|| match view.idle_since {
             Some(_) if plan.is_none() => format!("{} is idle, but there is no plan yet", view.node),
@@ -144,7 +172,5 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
                 "{} is not in the pool: the main scheduler uses it",
                 view.node
             ),
-        });
-    let table = crate::view::node_table(&rows, crate::commands::Style::Table);
-    output::print(&format!("{}\n\n{table}", why.trim_end()))
+        })
 }

@@ -1,12 +1,16 @@
 //! `lacuna nodes`.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 
+use lacuna_model::NodeId;
 use lacuna_wire::msg::{Reply, Request, UseState};
 
 use crate::client::{Client, ConnectArgs, unexpected};
 use crate::commands::ListArgs;
-use crate::error::Result;
+use crate::commands::which::{Which, all_among};
+use crate::error::{CliError, Exit, Result};
 use crate::output;
 use crate::view::{in_force, node_rows, node_table, nodes_summary};
 
@@ -16,12 +20,16 @@ use crate::view::{in_force, node_rows, node_table, nodes_summary};
 Examples:
   lacuna nodes
   lacuna nodes --all
+  lacuna nodes 'a[01-16]' 'b*'
   lacuna nodes --json | jq '[.nodes[] | select(.state == \"leased\")] | length'
 
 STATE is idle (a hole without a trainer), leased, releasing (the hole has ended, the lease is
 being given up) or busy (with batch jobs). WITHHELD says why a node is not used although it may be
 idle: drained, list, paused, window or cap (see lacuna limits).")]
 pub(crate) struct NodesArgs {
+    /// Only these, busy ones too: names, ranges as in a[01-16], or patterns as in a*
+    #[arg(value_name = "NODE", value_parser = Which::parse)]
+    only: Vec<Which>,
     /// Busy nodes too
     #[arg(long, short)]
     all: bool,
@@ -34,13 +42,19 @@ pub(crate) struct NodesArgs {
 /// Runs `nodes`.
 ///
 /// # Errors
-/// Nobody answers.
+/// `L0010` if there is no such node; nobody answers.
 pub(crate) async fn run(args: NodesArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
-    let (now, nodes) = match client.ask(Request::Nodes).await? {
+    let (now, mut nodes) = match client.ask(Request::Nodes).await? {
         Reply::Nodes { now, nodes } => (now, nodes),
         other => return Err(unexpected(other)),
     };
+    if !args.only.is_empty() {
+        let known: BTreeSet<NodeId> = nodes.iter().map(|view| view.node.clone()).collect();
+        let only = all_among(&args.only, &known)
+            .map_err(|text| CliError::new("L0010", Exit::Failed, text))?;
+        nodes.retain(|view| only.contains(&view.node));
+    }
     let subject = lacuna_wire::address::use_state(client.cluster());
     let used: UseState = client.newest(&subject).await?.unwrap_or_default();
     let mut rows = node_rows(&nodes, now, &used);
@@ -48,7 +62,7 @@ pub(crate) async fn run(args: NodesArgs) -> Result<()> {
     if let Some(limits) = in_force(&used) {
         summary = format!("{summary}\nlimits: {limits}");
     }
-    if !args.all {
+    if !args.all && args.only.is_empty() {
         rows.retain(|r| r.state != "busy");
     }
     if args.list.json() {
