@@ -197,12 +197,15 @@ Files may be plain, gzip or zstd.",
     },
     Page {
         code: "L0019",
-        title: "the size of the machine is not known",
+        title: "the size of the machine is not known, or too small",
         text: "\
 The log has batch jobs but not the nodes that they ran on, so a simulated batch
 scheduler places them, and must know how many nodes there are. Some logs say it
 in their header (MaxNodes of the Standard Workload Format); else say it with
---machine-nodes N. If the log counts processors, say also --procs-per-node N.",
+--machine-nodes N. If the log counts processors, say also --procs-per-node N.
+
+A size for which some jobs are too large is refused: nodes that these used would
+seem idle. --leave-out-too-large goes on without them.",
     },
     Page {
         code: "L0020",

@@ -36,6 +36,8 @@ pub struct JobCounts {
     pub late: u64,
     /// Nodes of the smallest job.
     pub smallest: u32,
+    /// Nodes of the largest job.
+    pub largest: u32,
     /// How long the jobs waited as the log says, seconds in all; 0 if it tells no starts.
     pub recorded_wait_s: u64,
 }
@@ -176,6 +178,7 @@ fn batch_job(
         0 => job.nodes,
         _ => counts.smallest.min(job.nodes),
     };
+    counts.largest = counts.largest.max(job.nodes);
     counts.jobs += 1;
     Some(job)
 }

@@ -62,6 +62,10 @@ pub(super) struct MachineArgs {
     /// itself, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) procs_per_node: Option<u32>,
+    /// Go on without the jobs that need more nodes than the machine has, instead of refusing its
+    /// size
+    #[arg(long)]
+    pub(super) leave_out_too_large: bool,
     /// What a job asked for if the log does not say [default: as long as it ran]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(super) walltime_default: Option<Span>,
@@ -192,6 +196,7 @@ impl LogArgs {
             ("--layout", machine.layout != LayoutArg::FirstFit),
             ("--starts", machine.starts != StartsArg::Simulated),
             ("--overrun", machine.overrun != OverrunArg::Extend),
+            ("--leave-out-too-large", machine.leave_out_too_large),
         ]
         .into_iter()
         .find_map(|(switch, given)| given.then_some(switch))

@@ -339,6 +339,7 @@ fn from_jobs(args: &LogArgs, log: &JobLog, asked: Asked, bar: &mut Bar) -> Resul
         bar.reading(&args.log, p.jobs);
     })
     .map_err(|e| CliError::failed(e.to_string()))?;
+    simulated::check_size(&simulated, args, &facts)?;
     facts.computer = header.computer;
     simulated::describe(&simulated, args, &mut facts);
     zone(args, log.format(), &mut facts);

@@ -5,9 +5,35 @@ use serde_json::Value;
 
 use super::args::LogArgs;
 use super::facts::Facts;
+use super::placed::jobs;
+use crate::error::{CliError, Exit, Result};
 
 /// A smallest job of more than one in so many of the machine's nodes is odd.
 const LARGE: u64 = 100;
+
+/// A machine that is too small for some of the jobs is of another size than the log's.
+///
+/// # Errors
+/// `L0019` with how many jobs that are, unless they are to be left out.
+pub(super) fn check_size(simulated: &Simulated, args: &LogArgs, facts: &Facts) -> Result<()> {
+    let (nodes, survey) = (simulated.machine().nodes, simulated.facts());
+    if survey.totals.skipped == 0 || args.machine.leave_out_too_large {
+        return Ok(());
+    }
+    let largest = survey.counts.largest;
+    let message = format!(
+        "{}: {} of {} need more nodes than the machine's {nodes} ({}), the largest {largest}",
+        args.log.display(),
+        survey.totals.skipped,
+        jobs(survey.counts.jobs),
+        facts.nodes_from
+    );
+    Err(CliError::new("L0019", Exit::Failed, message).remedy(format!(
+        "say with --machine-nodes how many it has, {largest} at least; with processors in place of \
+         nodes in the log say --procs-per-node; or go on without these jobs with \
+         --leave-out-too-large"
+    )))
+}
 
 /// Writes down what the simulation came to.
 pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts) {
@@ -74,9 +100,10 @@ pub(super) fn describe(simulated: &Simulated, args: &LogArgs, facts: &mut Facts)
     }
     if totals.skipped > 0 {
         facts.notes.push(format!(
-            "{} jobs need more nodes than the machine has and were left out: is --machine-nodes {} \
-             right?",
+            "{} of {} need more nodes than the machine's {} and are left out \
+             (--leave-out-too-large): nodes that they used seem idle",
             totals.skipped,
+            jobs(counts.jobs),
             simulated.machine().nodes
         ));
     }

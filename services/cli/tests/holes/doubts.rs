@@ -153,6 +153,30 @@ fn the_size_of_the_machine_fits_its_log() {
         notes.contains("6 nodes of the machine's 8 are not named"),
         "{notes}"
     );
+    // Job 2 needs four nodes: on three it would be left out, and all seem idle meanwhile.
+    let text = complaint(&bench, &["holes", "four.swf", "--machine-nodes", "3"]);
+    assert!(
+        text.contains("1 of 4 jobs need more nodes than the machine's 3 (by --machine-nodes)"),
+        "{text}"
+    );
+    assert!(
+        text.contains("the largest 4") && text.contains("L0019"),
+        "{text}"
+    );
+    let small = ["--machine-nodes", "3", "--leave-out-too-large"];
+    let found = figures(&bench, &[&["holes", "four.swf"][..], &small].concat());
+    assert_eq!(found["log"]["jobs"]["too_large"], 1);
+    assert!(
+        found["log"]["notes"].to_string().contains("left out"),
+        "{found}"
+    );
+    let three = "MaxNodes: 3\n; MaxProcs: 3";
+    bench.file(
+        "short.swf",
+        &SWF.replace("MaxNodes: 4\n; MaxProcs: 4", three),
+    );
+    let text = complaint(&bench, &["replay", "short.swf"]);
+    assert!(text.contains("by the log's header"), "{text}");
     bench.file(
         "huge.swf",
         &SWF.replace("MaxNodes: 4", "MaxNodes: 4000000000"),
