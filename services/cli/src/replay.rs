@@ -14,7 +14,7 @@ use lacuna_model::{Policy, TrainerSpec};
 use lacuna_planner::objective::Objective;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_schedlog::read_trainers;
-use lacuna_sim::pool_stats::PoolOptions;
+use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_sim::report::{Source, from_replay, render};
 use lacuna_sim::{
     Decision, History, Hooks, Lookahead, Recording, Replayed, Settings, SimError, Verified, replay,
@@ -114,6 +114,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     if let Some(target) = report {
         target.write(&page(args, &facts, recording, &trainers, &replayed)?)?;
     }
+    let pool = pool_stats(recording, pool_options(args, &facts, recording)).map_err(failed)?;
     bar.done();
     replayed.summary.wall_seconds = watch.seconds();
     replayed.summary.peak_rss_bytes = peak_rss_bytes();
@@ -121,12 +122,12 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     if args.json {
         // Exactly one JSON value leaves: with a disagreement it is the error.
         disagreement?;
-        return output::json(&replayed.summary, &facts);
+        return output::json(&replayed.summary, &pool, &facts);
     }
     if let Some(warning) = facts.warning() {
         eprintln!("{warning}");
     }
-    output::table(&replayed.summary, &facts, args.report.as_deref())?;
+    output::table(&replayed.summary, &pool, &facts, args.report.as_deref())?;
     disagreement
 }
 
@@ -163,17 +164,22 @@ fn page(
 ) -> Result<String> {
     let (machine, notes) = facts.about();
     let source = Source {
-        pool: PoolOptions {
-            machine_nodes: facts.machine_nodes,
-            utc_offset_s: args.log.utc_offset_s(recording.start()),
-            ..PoolOptions::default()
-        },
+        pool: pool_options(args, facts, recording),
         simulated: facts.kind == Kind::Simulated,
         machine: &machine,
         notes: &notes,
         ..Source::new(&facts.file, recording, trainers)
     };
     Ok(render(&from_replay(&source, replayed).map_err(failed)?))
+}
+
+/// How the pool's statistics are taken.
+fn pool_options(args: &ReplayArgs, facts: &Facts, recording: &dyn Recording) -> PoolOptions {
+    PoolOptions {
+        machine_nodes: facts.machine_nodes,
+        utc_offset_s: args.log.utc_offset_s(recording.start()),
+        ..PoolOptions::default()
+    }
 }
 
 fn disagreement(replayed: &Replayed, settings: &Settings) -> Result<()> {

@@ -161,6 +161,8 @@ impl Count {
                 hours_left_out: ms_to_hours((all_ms - rest_ms) as f64),
                 equivalent_nodes: mean_of_rest,
                 share: ratio(mean_of_rest, f64::from(nodes)),
+                p50: self.time.quantile(0.5, above),
+                quarters: self.time.quarters(above),
             },
             idle: self.time.idle(),
             holes: Holes {

@@ -1,6 +1,8 @@
 //! The pool's size by time: how long it had which size, in what part of the recording, and at
 //! what hour of the week.
 
+use std::collections::BTreeMap;
+
 use super::types::{Idle, PoolColumn, SizeBin};
 
 /// Columns that a recording is drawn in.
@@ -25,6 +27,8 @@ pub(super) struct PoolTime {
     offset_ms: i64,
     /// Milliseconds at each size.
     at_size: Vec<i64>,
+    /// The same of each quarter of the recording, for sizes that it has.
+    quarters: [BTreeMap<u32, i64>; 4],
     columns: Vec<Column>,
     /// Node-milliseconds and milliseconds of each hour of the week.
     week: Vec<(f64, i64)>,
@@ -42,6 +46,7 @@ impl PoolTime {
             length_ms: end_ms.saturating_sub(start_ms).max(0),
             offset_ms: utc_offset_s.saturating_mul(1000),
             at_size: Vec::new(),
+            quarters: Default::default(),
             columns: vec![blank; COLUMNS],
             week: vec![(0.0, 0); 7 * 24],
         }
@@ -58,6 +63,13 @@ impl PoolTime {
         }
         if let Some(time) = self.at_size.get_mut(place) {
             *time += until_ms - from_ms;
+        }
+        for (at, sizes) in (0..).zip(&mut self.quarters) {
+            let border = |at: i64| self.start_ms + self.length_ms * at / 4;
+            let time = until_ms.min(border(at + 1)) - from_ms.max(border(at));
+            if time > 0 {
+                *sizes.entry(size).or_default() += time;
+            }
         }
         self.add_to_columns(from_ms - self.start_ms, until_ms - self.start_ms, size);
         let local = |at_ms: i64| at_ms.saturating_add(self.offset_ms);
@@ -107,19 +119,35 @@ impl PoolTime {
         })
     }
 
-    pub(super) fn idle(&self) -> Idle {
-        let total = self.sum(|_| true).0 as f64;
-        let quantile = |share: f64| {
-            let mut before = 0;
-            let sizes = (0_u32..).zip(&self.at_size);
-            for (size, &ms) in sizes.filter(|(_, ms)| **ms > 0) {
-                before += ms;
-                if before as f64 >= share * total {
-                    return size;
-                }
+    /// The size that the pool does not exceed for a share of the time in which it has no more than
+    /// `most` nodes.
+    pub(super) fn quantile(&self, share: f64, most: u32) -> u32 {
+        let total = self.sum(|size| size <= most).0 as f64;
+        let mut before = 0;
+        let sizes = (0..=most).zip(&self.at_size);
+        for (size, &ms) in sizes.filter(|(_, ms)| **ms > 0) {
+            before += ms;
+            if before as f64 >= share * total {
+                return size;
             }
-            0
-        };
+        }
+        0
+    }
+
+    /// The mean of each quarter of the recording over the time in which the pool has no more than
+    /// `most` nodes; none where it never has.
+    pub(super) fn quarters(&self, most: u32) -> [Option<f64>; 4] {
+        self.quarters.each_ref().map(|sizes| {
+            let (mut time, mut nodes) = (0, 0.0);
+            for (&size, &ms) in sizes.range(..=most) {
+                (time, nodes) = (time + ms, nodes + f64::from(size) * ms as f64);
+            }
+            (time > 0).then(|| nodes / time as f64)
+        })
+    }
+
+    pub(super) fn idle(&self) -> Idle {
+        let quantile = |share: f64| self.quantile(share, u32::MAX);
         let max = self.at_size.iter().rposition(|&ms| ms > 0);
         Idle {
             min: quantile(0.0),
@@ -215,5 +243,11 @@ mod tests {
             (0, 0, 4654, 4654, 4654)
         );
         assert_eq!(time.timeline().len(), COLUMNS);
+        // Half of the 400 ms with at most ten nodes have no more than one; then all is an outage.
+        assert_eq!(time.quantile(0.5, 10), 1);
+        assert_eq!(time.quantile(1.0, 10), 10);
+        let quarter = (100.0 * 1.0 + 50.0 * 9.0) / 250.0;
+        let second = (50.0 * 9.0 + 100.0 * 10.0) / 150.0;
+        assert_eq!(time.quarters(10), [Some(quarter), Some(second), None, None]);
     }
 }

@@ -7,14 +7,64 @@ use lacuna_model::Span;
 use super::types::PoolStats;
 use crate::report::count as grouped;
 
+/// Few nodes have digits that count after the first.
+fn mean(nodes: f64) -> String {
+    match nodes {
+        few if few < 1.0 => format!("{few:.3}"),
+        nodes => format!("{nodes:.1}"),
+    }
+}
+
 impl PoolStats {
+    /// How many nodes are idle, as label and value: without outages, by quarter of the time, and
+    /// with outages, if there are any.
+    #[must_use]
+    pub fn headline(&self) -> Vec<(&'static str, String)> {
+        let rest = &self.without_outages;
+        let with = |nodes: f64, share: f64, p50: u32| {
+            let share = share * 100.0;
+            format!("{} on average ({share:.2} %), median {p50}", mean(nodes))
+        };
+        let quarters = rest
+            .quarters
+            .map(|q| q.map_or_else(|| "-".to_owned(), mean));
+        let by_quarter = ("by quarter", quarters.join(", "));
+        let of = format!("of {} nodes ", grouped(f64::from(self.nodes)));
+        if !self.has_outages() {
+            let all = with(self.equivalent_nodes, self.share, self.idle.p50);
+            return vec![("idle", of + &all), by_quarter];
+        }
+        let quiet = with(rest.equivalent_nodes, rest.share, rest.p50);
+        let left_out = format!(
+            "; {:.1} h ({:.0} %) with more than {} idle are taken for outages",
+            rest.hours_left_out,
+            rest.hours_left_out / self.hours * 100.0,
+            grouped(f64::from(rest.above))
+        );
+        vec![
+            ("idle", of + &quiet + &left_out),
+            by_quarter,
+            (
+                "with outages",
+                with(self.equivalent_nodes, self.share, self.idle.p50),
+            ),
+        ]
+    }
+
+    /// Whether some of the time, and not all of it, is taken for an outage.
+    #[must_use]
+    pub fn has_outages(&self) -> bool {
+        let rest = &self.without_outages;
+        self.tells_outages()
+            && rest.hours_left_out > 0.0
+            && rest.quarters.iter().any(Option::is_some)
+    }
+
     /// The figures as label and value, in the order that they are read.
     #[must_use]
     pub fn figures(&self) -> Vec<(String, String)> {
         let seconds = |s: f64| format!("{} ({})", grouped(s), Span::from_secs(s.round() as i64));
-        let percent = |share: f64| format!("{:.2} %", share * 100.0);
         let holes = &self.holes;
-        let outages = &self.without_outages;
         let idle = &self.idle;
         let row = |label: &str, value: String| (label.to_owned(), value);
         let under = |label: &str, under: super::Shorter| {
@@ -24,12 +74,9 @@ impl PoolStats {
                 format!("{count:.1} % of the holes, {time:.1} % of their node-time"),
             )
         };
-        // Few nodes have digits that count after the first.
-        let mean = |nodes: f64| match nodes {
-            few if few < 1.0 => format!("{few:.3}"),
-            nodes => format!("{nodes:.1}"),
-        };
-        let mut figures = vec![
+        let headline = self.headline().into_iter();
+        let mut figures: Vec<_> = headline.map(|(label, value)| row(label, value)).collect();
+        figures.extend([
             row(
                 "recorded",
                 if self.hours < 1.0 {
@@ -44,14 +91,6 @@ impl PoolStats {
                     "{}, of which {} had a hole",
                     grouped(f64::from(self.nodes)),
                     grouped(f64::from(self.nodes_with_holes))
-                ),
-            ),
-            row(
-                "equivalent nodes",
-                format!(
-                    "{} ({} of the machine)",
-                    mean(self.equivalent_nodes),
-                    percent(self.share)
                 ),
             ),
             row(
@@ -100,19 +139,7 @@ impl PoolStats {
                     self.leaves_per_hour, self.nodes_per_leave
                 ),
             ),
-        ];
-        if self.tells_outages() {
-            let left_out = format!(
-                "without {:.1} h over {} idle",
-                outages.hours_left_out, outages.above
-            );
-            let rest = format!(
-                "{:.1} ({})",
-                outages.equivalent_nodes,
-                percent(outages.share)
-            );
-            figures.insert(3, row(&left_out, rest));
-        }
+        ]);
         figures
     }
 

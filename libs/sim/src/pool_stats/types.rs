@@ -61,6 +61,13 @@ pub struct WithoutOutages {
     pub equivalent_nodes: f64,
     /// The same as a fraction of the machine.
     pub share: f64,
+    /// The size that the pool does not exceed in half of the rest.
+    #[serde(default)]
+    pub p50: u32,
+    /// Mean pool in the rest of each quarter of the recording; none where nothing is left. The
+    /// farther apart they are, the less is known of another such time.
+    #[serde(default)]
+    pub quarters: [Option<f64>; 4],
 }
 
 /// Quantiles of the pool's size by time: the smallest size that the pool does not exceed for

@@ -34,37 +34,100 @@ pub(super) fn draw(out: &mut String, answers: &[Answer], doubts: &[String]) {
     out.push_str("</div>\n");
 }
 
-/// The answer to a planner's two questions.
+/// The answer to a planner's questions.
 pub(super) fn of(summary: &Summary, pool: &PoolStats, simulated: bool) -> Vec<Answer> {
-    vec![gain(summary, pool), harm(pool, simulated)]
+    vec![
+        gain(summary, pool),
+        certainty(pool, simulated),
+        harm(pool, simulated),
+    ]
 }
 
 fn gain(summary: &Summary, pool: &PoolStats) -> Answer {
     let idle = summary.equivalent_nodes;
     let offered = idle * summary.hours;
-    let share = |part: f64, whole: f64| {
-        if whole > 0.0 {
-            percent(part / whole, 1)
-        } else {
-            "-".to_owned()
-        }
+    let held = if offered > 0.0 {
+        percent(summary.harvested_node_hours / offered, 1)
+    } else {
+        "-".to_owned()
+    };
+    let outages = if pool.has_outages() {
+        format!(
+            ", outages included (--leave-out-idle-above {} leaves them out of all that follows)",
+            pool.without_outages.above
+        )
+    } else {
+        String::new()
     };
     let text = format!(
-        "Over {} the machine's {} nodes left {} idle on average ({}), {} node-hours in all. Trainers \
-         would have held {} of them and done as much as {} nodes of their own would have done in \
-         the same time, never taken away and never rescaled: an efficiency of {}.",
+        "{} In the replay, {}, {} were idle on average{outages}: {} node-hours. Trainers would have \
+         held {held} of them and done as much as {} nodes of their own would have done in the same \
+         time, never taken away and never rescaled: an efficiency of {}.",
+        how_many(pool),
         length(summary.hours),
-        count(f64::from(pool.nodes)),
         nodes(idle),
-        share(idle, f64::from(pool.nodes)),
         count(offered),
-        share(summary.harvested_node_hours, offered),
         nodes(idle * summary.efficiency),
         percent(summary.efficiency, 1)
     );
     Answer {
         question: "What would Lacuna have gained here?".to_owned(),
         text,
+    }
+}
+
+/// How many nodes were idle: without outages first, and the median beside the mean.
+fn how_many(pool: &PoolStats) -> String {
+    let rest = &pool.without_outages;
+    let of = |mean: f64, share: f64, median: u32| {
+        format!(
+            "{} idle on average ({}), half of the time no more than {}",
+            nodes(mean),
+            percent(share, 1),
+            count(f64::from(median))
+        )
+    };
+    let all = of(pool.equivalent_nodes, pool.share, pool.idle.p50);
+    let machine = count(f64::from(pool.nodes));
+    let hours = length(pool.hours);
+    if !pool.has_outages() {
+        return format!("Over {hours} the machine's {machine} nodes left {all}.");
+    }
+    format!(
+        "Over {hours} the machine's {machine} nodes left {}, without the {} in which more than {} were \
+         idle, which is taken for outages. With these it was {all}.",
+        of(rest.equivalent_nodes, rest.share, rest.p50),
+        length(rest.hours_left_out),
+        count(f64::from(rest.above))
+    )
+}
+
+/// How far the number of idle nodes can be trusted.
+fn certainty(pool: &PoolStats, simulated: bool) -> Answer {
+    let source = if simulated {
+        "It is an estimate: a simulated scheduler placed the batch jobs, so the holes are its own, and \
+         not those of the machine."
+    } else {
+        "The log tells where batch jobs ran, or which nodes were idle."
+    };
+    let rest = &pool.without_outages;
+    let of = |quarter: Option<f64>| quarter.map_or_else(|| "none".to_owned(), nodes);
+    let quarters = rest.quarters.map(of).join(", ");
+    let outages = if pool.has_outages() {
+        let hours = pool.hours.max(f64::MIN_POSITIVE);
+        format!(
+            " What is taken for outages is {} of the time.",
+            percent(rest.hours_left_out / hours, 0)
+        )
+    } else {
+        String::new()
+    };
+    Answer {
+        question: "How sure is that?".to_owned(),
+        text: format!(
+            "{source} Means of the four quarters of the time: {quarters} idle nodes. The farther these are \
+             apart, the less is known of another such time.{outages}"
+        ),
     }
 }
 
@@ -92,26 +155,10 @@ fn harm(pool: &PoolStats, simulated: bool) -> Answer {
 
 /// How many nodes were idle, and whether that can be used.
 pub(super) fn idle(stats: &PoolStats) -> Answer {
-    let without = &stats.without_outages;
-    let outages = if stats.tells_outages() && without.hours_left_out > 0.0 {
-        format!(
-            " Without the {} in which more than {} were idle, it was {} ({}).",
-            length(without.hours_left_out),
-            count(f64::from(without.above)),
-            nodes(without.equivalent_nodes),
-            percent(without.share, 1)
-        )
-    } else {
-        String::new()
-    };
     let text = format!(
-        "Over {} the machine's {} nodes left {} idle on average ({}), {} node-hours in all.{outages} \
-         Half of the holes were over within {}; holes of an hour and more held {} of the idle \
-         node-time.",
-        length(stats.hours),
-        count(f64::from(stats.nodes)),
-        nodes(stats.equivalent_nodes),
-        percent(stats.share, 1),
+        "{} In all that is {} node-hours. Half of the holes were over within {}; holes of an hour and \
+         more held {} of the idle node-time.",
+        how_many(stats),
         count(stats.holes.node_hours),
         span(stats.holes.p50_s.round()),
         percent(1.0 - stats.holes.under_1_h.node_time, 0)

@@ -7,7 +7,7 @@ use super::data::{LossKind, LossPart, LossSplit, Report, bin_solves};
 use super::harm::{self, Facts};
 use super::svg::{count, percent, span};
 use super::{answer, from_history};
-use crate::pool_stats::{PoolOptions, pool_stats};
+use crate::pool_stats::{PoolOptions, PoolStats, pool_stats};
 use crate::skill::{SkillOptions, evaluate};
 use crate::{History, Loss, Recording, Replayed, SimError, Summary, dedicated_samples};
 
@@ -100,7 +100,7 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
         ),
         answer: answer::of(summary, &pool, source.simulated),
         doubts: source.notes.to_vec(),
-        figures: figures(summary),
+        figures: figures(summary, &pool),
         settings: settings(summary),
         pool: from_history::pool(history),
         efficiency: efficiency(source, replayed, history)?,
@@ -126,13 +126,23 @@ pub fn from_replay(source: &Source<'_>, replayed: &Replayed) -> Result<Report, S
 }
 
 /// The headline.
-fn figures(summary: &Summary) -> Vec<(String, String)> {
+fn figures(summary: &Summary, pool: &PoolStats) -> Vec<(String, String)> {
     let row = |label: &str, value: String| (label.to_owned(), value);
+    let rest = &pool.without_outages;
+    let (idle, p50, label) = match pool.has_outages() {
+        true => (rest.equivalent_nodes, rest.p50, ", without outages"),
+        false => (pool.equivalent_nodes, pool.idle.p50, ""),
+    };
     let mut figures = vec![
+        row(
+            &format!("nodes idle on average{label}"),
+            format!("{idle:.1}"),
+        ),
+        row(&format!("median{label}"), count(f64::from(p50))),
         row("efficiency U", percent(summary.efficiency, 2)),
         row("hours replayed", format!("{:.2}", summary.hours)),
         row(
-            "equivalent nodes (mean idle)",
+            "equivalent nodes (mean of the replay)",
             format!("{:.1}", summary.equivalent_nodes),
         ),
         row("harvested node-hours", count(summary.harvested_node_hours)),
@@ -155,7 +165,7 @@ fn figures(summary: &Summary) -> Vec<(String, String)> {
         ),
     ];
     if let Some(fraction) = summary.zero_cost_fraction {
-        figures.insert(1, row("of the zero-cost bound", percent(fraction, 2)));
+        figures.insert(3, row("of the zero-cost bound", percent(fraction, 2)));
     }
     figures
 }

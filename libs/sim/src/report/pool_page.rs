@@ -80,19 +80,24 @@ pub fn render_pool(stats: &PoolStats, about: &About<'_>) -> String {
 
 fn headline(stats: &PoolStats) -> Vec<(String, String)> {
     let row = |label: &str, value: String| (label.to_owned(), value);
-    let outages = &stats.without_outages;
-    let mut rows = vec![
+    let rest = &stats.without_outages;
+    let mut rows = Vec::new();
+    if stats.has_outages() {
+        let most = count(f64::from(rest.above));
+        rows.extend([
+            row(
+                &format!("nodes while at most {most} idle"),
+                format!("{:.1}", rest.equivalent_nodes),
+            ),
+            row("share in that time", percent(rest.share, 2)),
+            row("median in that time", count(f64::from(rest.p50))),
+        ]);
+    }
+    rows.extend([
         row("equivalent nodes", format!("{:.1}", stats.equivalent_nodes)),
         row("share of the machine", percent(stats.share, 2)),
-    ];
-    if stats.tells_outages() {
-        let label = format!(
-            "nodes while at most {} idle",
-            count(f64::from(outages.above))
-        );
-        rows.push(row(&label, format!("{:.1}", outages.equivalent_nodes)));
-        rows.push(row("share in that time", percent(outages.share, 2)));
-    }
+        row("median", count(f64::from(stats.idle.p50))),
+    ]);
     rows.extend([
         row("holes", count(stats.holes.count as f64)),
         row("median hole", super::svg::span(stats.holes.p50_s.round())),
@@ -218,8 +223,13 @@ pub fn pool_drawing(stats: &PoolStats, about: &About<'_>) -> String {
         .iter()
         .map(|(label, value)| format!("{label}: {value}"))
         .chain(about.notes.iter().cloned());
-    let words: Vec<String> = words.flat_map(|text| wrapped(&text)).collect();
-    let head = 74.0 + 16.0 * words.len() as f64;
+    let headline = stats.headline().into_iter();
+    let headline = headline.map(|(label, value)| format!("{label}: {value}"));
+    let words: Vec<String> = headline
+        .chain(words)
+        .flat_map(|text| wrapped(&text))
+        .collect();
+    let head = 58.0 + 16.0 * words.len() as f64;
     let height = charts.iter().map(|chart| chart.3 + 44.0).sum::<f64>() + head;
     let mut out = format!(
         "<svg xmlns='http://www.w3.org/2000/svg' width='1000' height='{height:.0}' \
@@ -227,25 +237,15 @@ pub fn pool_drawing(stats: &PoolStats, about: &About<'_>) -> String {
          <rect class='ground' width='1000' height='{height:.0}'/>",
         style::of_drawing()
     );
-    let outages = &stats.without_outages;
     let _ = write!(
         out,
-        "<text class='strong' x='16' y='26'>{}</text>\
-         <text class='words' x='16' y='46'>{} nodes, {:.2} days; {:.1} nodes idle in the mean, {} \
-         of the machine ({:.1}, {} without {:.1} h with more than {} idle); {} holes</text>",
+        "<text class='strong' x='16' y='26'>{}, {:.2} days, {} holes</text>",
         escape(about.name),
-        count(f64::from(stats.nodes)),
         stats.hours / 24.0,
-        stats.equivalent_nodes,
-        percent(stats.share, 2),
-        outages.equivalent_nodes,
-        percent(outages.share, 2),
-        outages.hours_left_out,
-        count(f64::from(outages.above)),
         count(stats.holes.count as f64)
     );
     for (line, text) in words.iter().enumerate() {
-        let y = 62.0 + 16.0 * line as f64;
+        let y = 46.0 + 16.0 * line as f64;
         let _ = write!(
             out,
             "<text class='words' x='16' y='{y:.0}'>{}</text>",

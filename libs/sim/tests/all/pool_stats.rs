@@ -55,6 +55,8 @@ fn a_small_pool_is_counted_as_by_hand() {
     assert!((stats.share - stats.equivalent_nodes / 10.0).abs() < 1e-12);
     assert!((stats.without_outages.hours_left_out - 1260.0 / 3600.0).abs() < 1e-12);
     assert_eq!(stats.without_outages.equivalent_nodes, 1.0);
+    assert_eq!(stats.without_outages.p50, 1);
+    assert_eq!(stats.without_outages.quarters, [Some(1.0); 4]);
     let idle = stats.idle;
     assert_eq!(
         (idle.min, idle.p10, idle.p50, idle.p90, idle.max),
@@ -85,11 +87,25 @@ fn a_small_pool_is_counted_as_by_hand() {
     };
     let shifted = pool_stats(&small(), shifted).unwrap();
     assert_eq!(shifted.week[6][23], stats.week[0][0]);
-    assert!(
-        stats.text().contains("without 0.3 h over 1 idle"),
-        "{}",
-        stats.text()
-    );
+    // Without outages first, with its median, and then all.
+    let text = stats.text();
+    assert!(text.starts_with("idle "), "{text}");
+    for said in [
+        "of 10 nodes 1.0 on average (10.00 %), median 1; 0.3 h (",
+        " with more than 1 idle are taken for outages",
+        "1.0, 1.0, 1.0, 1.0",
+        "(11.75 %), median 1",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    // Where all time would be an outage none is told, and the whole counts.
+    let none = PoolOptions {
+        outage_above: Some(0),
+        ..options
+    };
+    let text = pool_stats(&small(), none).unwrap().text();
+    assert!(!text.contains("outages"), "{text}");
+    assert!(text.contains("(11.75 %), median 1"), "{text}");
 }
 
 #[test]
@@ -118,11 +134,7 @@ fn idle_nodes_of_a_small_machine_are_no_outage() {
         };
         let stats = pool_stats(&trace, options).unwrap();
         assert_eq!(stats.without_outages.above, above, "{nodes}");
-        let told = stats
-            .figures()
-            .iter()
-            .any(|row| row.0.starts_with("without"));
-        assert_eq!(told, nodes >= 100, "{nodes}");
+        assert!(!stats.has_outages(), "{nodes}");
     }
 }
 
@@ -235,6 +247,7 @@ struct Independent {
     equivalent: f64,
     quiet: f64,
     quiet_hours: f64,
+    quiet_median: u32,
     p: [u32; 3],
     most: u32,
     lengths: Vec<i64>,
@@ -275,6 +288,11 @@ impl Independent {
         let mut lengths: Vec<i64> = holes.iter().map(|(from, until)| until - from).collect();
         lengths.sort_unstable();
         let quiet = node_seconds(1000);
+        let mut before = 0;
+        let half = spans.iter().find(|(_, seconds)| {
+            before += seconds;
+            2 * before >= quiet.1
+        });
         let hours = total as f64 / 3600.0;
         let distinct = |times: &mut Vec<i64>, not: i64| {
             times.sort_unstable();
@@ -285,6 +303,7 @@ impl Independent {
             equivalent: node_seconds(i64::MAX).0 as f64 / total as f64,
             quiet: quiet.0 as f64 / quiet.1 as f64,
             quiet_hours: (total - quiet.1) as f64 / 3600.0,
+            quiet_median: half.unwrap().0 as u32,
             p: [quantile(0.1), quantile(0.5), quantile(0.9)],
             most: spans.last().unwrap().0 as u32,
             lengths,
@@ -351,6 +370,7 @@ fn the_recorded_pool_agrees_with_an_independent_computation() {
         other.quiet_hours,
         exact,
     );
+    assert_eq!(stats.without_outages.p50, other.quiet_median);
     let idle = stats.idle;
     assert_eq!([idle.p10, idle.p50, idle.p90], other.p);
     assert_eq!(idle.max, other.most);

@@ -105,7 +105,13 @@ pub(crate) fn run(args: &HolesArgs) -> Result<()> {
         "from, until",
         format!("{} to {}", iso_short(stats.start), iso_short(stats.end)),
     ));
-    print(&format!("{}\n{}", facts(&rows), stats.text()))
+    let sure = [("how sure", log.certainty())];
+    print(&format!(
+        "{}{}\n{}",
+        stats.text(),
+        facts(&sure),
+        facts(&rows)
+    ))
 }
 
 #[expect(

@@ -175,6 +175,21 @@ impl Facts {
         Some(text)
     }
 
+    /// How far the holes can be trusted.
+    #[must_use]
+    pub(crate) fn certainty(&self) -> String {
+        let source = match self.kind {
+            Kind::Holes => "the log tells which nodes were idle",
+            Kind::Placed => "the log tells where batch jobs ran",
+            Kind::Simulated => "an estimate: a simulated scheduler placed the batch jobs",
+        };
+        match self.notes.len() {
+            0 => source.to_owned(),
+            1 => format!("{source}; see the note below"),
+            notes => format!("{source}; see the {notes} notes below"),
+        }
+    }
+
     /// Rows for a table.
     #[must_use]
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
@@ -310,6 +325,13 @@ mod tests {
         facts.utilised(0.5, 1024, Span::from_secs(129_600));
         facts.put("mean_wait_hours", Value::from(1.5));
         facts.put("mean_recorded_wait_hours", Value::from(42.0 / 3600.0));
+        let estimate = "an estimate: a simulated scheduler placed the batch jobs";
+        assert_eq!(facts.certainty(), estimate);
+        facts.notes = vec!["small jobs are missing".to_owned(); 2];
+        assert_eq!(
+            facts.certainty(),
+            format!("{estimate}; see the 2 notes below")
+        );
         let rows = facts.rows();
         let row = |name| &rows.iter().find(|row| row.0 == name).unwrap().1;
         assert_eq!(row("batch jobs"), "10 records, 3 never started");

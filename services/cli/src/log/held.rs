@@ -40,7 +40,7 @@ impl Held {
             Some(most) => {
                 let (kept, left_out_s) = leave_out(&holes, most);
                 notes.push(format!(
-                    "{:.1} h in which more than {most} nodes were idle are left out",
+                    "{:.1} h in which more than {most} nodes were idle are left out: none counts as idle then",
                     left_out_s / 3600.0
                 ));
                 kept

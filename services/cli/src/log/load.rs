@@ -356,7 +356,7 @@ fn from_jobs(args: &LogArgs, log: &JobLog, asked: Asked, bar: &mut Bar) -> Resul
         None => Box::new(simulated),
         Some(most) => {
             facts.notes.push(format!(
-                "the time in which more than {most} nodes were idle is left out"
+                "the time in which more than {most} nodes were idle is left out: none counts as idle then"
             ));
             Box::new(Uncrowded {
                 inner: Box::new(simulated),

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use lacuna_planner::objective::Objective;
+use lacuna_sim::pool_stats::PoolStats;
 use lacuna_sim::{Dedicated, Summary, Verified};
 
 use crate::error::Result;
@@ -13,16 +14,23 @@ use crate::output::{iso, latency, print, print_json, short};
 use crate::table::facts;
 
 /// Prints one JSON value: times as ISO-8601, lengths of time in seconds.
-pub(super) fn json(summary: &Summary, log: &Facts) -> Result<()> {
-    print_json(&value(summary, log))
+pub(super) fn json(summary: &Summary, pool: &PoolStats, log: &Facts) -> Result<()> {
+    print_json(&value(summary, pool, log))
 }
 
 #[expect(
     clippy::indexing_slicing,
     reason = "json objects insert what is not there; summary and settings are objects"
 )]
-fn value(summary: &Summary, log: &Facts) -> Value {
+fn value(summary: &Summary, pool: &PoolStats, log: &Facts) -> Value {
     let mut value = json!(summary);
+    value["pool"] = json!({
+        "nodes": pool.nodes,
+        "equivalent_nodes": pool.equivalent_nodes,
+        "share": pool.share,
+        "idle": pool.idle,
+        "without_outages": pool.without_outages,
+    });
     value["start"] = json!(iso(summary.start));
     value["end"] = json!(iso(summary.end));
     value["refused_holes"] = json!(log.refused_holes);
@@ -38,11 +46,18 @@ fn value(summary: &Summary, log: &Facts) -> Value {
 }
 
 /// Prints a table for people.
-pub(super) fn table(summary: &Summary, log: &Facts, report: Option<&Path>) -> Result<()> {
+pub(super) fn table(
+    summary: &Summary,
+    pool: &PoolStats,
+    log: &Facts,
+    report: Option<&Path>,
+) -> Result<()> {
     let percent = |fraction: f64| format!("{:.2} %", fraction * 100.0);
     let settings = &summary.settings;
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
-    let mut rows = vec![
+    let mut rows = pool.headline();
+    rows.insert(1, ("how sure", log.certainty()));
+    rows.extend([
         ("efficiency U", percent(summary.efficiency)),
         ("hours", format!("{:.2}", summary.hours)),
         (
@@ -55,7 +70,7 @@ pub(super) fn table(summary: &Summary, log: &Facts, report: Option<&Path>) -> Re
         ),
         ("idle share used", percent(summary.idle_share_used)),
         ("samples", short(summary.samples)),
-    ];
+    ]);
     if let Some(fraction) = summary.zero_cost_fraction {
         rows.push(("of zero-cost bound", percent(fraction)));
     }

@@ -322,6 +322,58 @@ fn crowded_time_can_be_left_out() {
 }
 
 #[test]
+fn the_pool_without_outages_comes_first() {
+    let bench = folder();
+    // A hundred nodes are idle for the last 100 of 1,000 s, and n0 for half of the time before.
+    let mut list = "node,idle_from,idle_until,censored\nn0,1000,1450,0\n".to_owned();
+    for node in 0..100 {
+        list.push_str(&format!("n{node},1900,2000,0\n"));
+    }
+    bench.file("holes.csv", &list);
+    let output = bench.lacuna(&["replay", "holes.csv", "--machine-nodes", "100"]);
+    assert!(output.status.success(), "{output:?}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    let mut lines = table.lines();
+    let first = lines.next().unwrap();
+    for said in [
+        "of 100 nodes 0.500 on average (0.50 %), median 0; ",
+        " h (10 %) with more than 50 idle are taken for outages",
+    ] {
+        assert!(
+            first.starts_with("idle ") && first.contains(said),
+            "{table}"
+        );
+    }
+    let second = lines.next().unwrap();
+    assert!(second.starts_with("how sure"), "{table}");
+    assert!(
+        second.contains("the log tells which nodes were idle"),
+        "{table}"
+    );
+    assert!(table.contains(" on average (10.45 %), median 1"), "{table}");
+    let found = figures(&bench, &["replay", "holes.csv", "--machine-nodes", "100"]);
+    let rest = &found["pool"]["without_outages"];
+    assert!(near(&rest["equivalent_nodes"], 0.5), "{found}");
+    assert!(near(&found["pool"]["equivalent_nodes"], 10.45), "{found}");
+    assert_eq!(
+        (&rest["p50"], &found["pool"]["idle"]["p50"]),
+        (&0.into(), &1.into())
+    );
+    // The page says the same in words.
+    let report = ["--machine-nodes", "100", "--report", "out.html"];
+    let output = bench.lacuna(&[&["replay", "holes.csv"][..], &report].concat());
+    assert!(output.status.success(), "{output:?}");
+    let page = std::fs::read_to_string(bench.path("out.html")).unwrap();
+    for said in [
+        "0.5 idle on average (0.5 %)",
+        "How sure is that?",
+        "10 % of the time",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+}
+
+#[test]
 fn states_of_nodes_count_from_the_first_look() {
     let bench = folder();
     let states = "time,node,state\n1000,a,busy\n1100,a,idle\n1200,a,busy\n";
