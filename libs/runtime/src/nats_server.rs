@@ -23,12 +23,22 @@ const LOG: &str = "nats.log";
 /// How long a start may take.
 const START: Duration = Duration::from_secs(20);
 
+/// The oldest version that will do: earlier ones lose acknowledged writes in a power failure.
+const OLDEST: Version = [2, 12, 3];
+
+/// How long the program may take to tell its version.
+const TELL: Duration = Duration::from_secs(5);
+
+/// Major, minor, patch.
+type Version = [u32; 3];
+
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
 pub enum NatsServerError {
     /// The program is not there.
     #[error(
-        "no nats-server found: looked at {VARIABLE}, in PATH and at {looked}: run `make setup`, \
+        "no nats-server found: looked at {VARIABLE}, beside this program, in PATH and at {looked}: run \
+         `make setup`, \
          or install nats-server 2.12.3 or newer and name it in {VARIABLE}",
         looked = looked.display()
     )]
@@ -45,6 +55,18 @@ pub enum NatsServerError {
     NoProgram {
         /// What it names.
         named: PathBuf,
+    },
+    /// The program is too old, or no nats-server.
+    #[error(
+        "{program} {found}: nats-server 2.12.3 or newer is needed: run `make setup`, or name one in \
+         {VARIABLE}",
+        program = program.display()
+    )]
+    TooOld {
+        /// Which.
+        program: PathBuf,
+        /// What it says of its version, in words.
+        found: String,
     },
     /// A file or folder cannot be written.
     #[error("cannot write {path}: {source}", path = path.display())]
@@ -64,29 +86,83 @@ pub enum NatsServerError {
     },
 }
 
-/// Finds the program: the environment variable (a path, or a name to be looked up in `PATH`),
-/// `PATH`, then `.cache/bin` of a folder above
-/// this program or above the present folder.
+/// Finds the program: the environment variable (a path, or a name to be looked up in `PATH`); else
+/// the first that is new enough of `.cache/bin` of a folder above this program, the folder of this
+/// program, `PATH`, and `.cache/bin` of a folder above the present one.
 ///
 /// # Errors
-/// [`NatsServerError::NotFound`] or [`NatsServerError::NoProgram`] with a remedy.
+/// [`NatsServerError::NotFound`], [`NatsServerError::NoProgram`] or [`NatsServerError::TooOld`]
+/// with a remedy.
 pub fn find() -> Result<PathBuf, NatsServerError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(named) = std::env::var_os(VARIABLE).filter(|v| !v.is_empty()) {
-        return named_program(PathBuf::from(named), &path);
+        let program = named_program(PathBuf::from(named), &path)?;
+        return new_enough(&program, told_version(&program)).map(|()| program);
     }
-    let in_path = std::env::split_paths(&path).map(|dir| dir.join("nats-server"));
     let exe = std::env::current_exe().unwrap_or_default();
     let here = std::env::current_dir().unwrap_or_default();
-    let above = exe
+    let pinned = |dir: &Path| dir.join(".cache/bin/nats-server");
+    let looked = pinned(&here);
+    let candidates = exe
         .ancestors()
-        .chain(here.ancestors())
-        .map(|dir| dir.join(".cache/bin/nats-server"));
-    let looked = here.join(".cache/bin/nats-server");
-    in_path
-        .chain(above)
-        .find(|candidate| is_program(candidate))
-        .ok_or(NatsServerError::NotFound { looked })
+        .map(pinned)
+        .chain(exe.parent().map(|dir| dir.join("nats-server")))
+        .chain(std::env::split_paths(&path).map(|dir| dir.join("nats-server")))
+        .chain(here.ancestors().map(pinned))
+        .filter(|candidate| is_program(candidate));
+    first_of(candidates, &told_version).unwrap_or(Err(NatsServerError::NotFound { looked }))
+}
+
+/// The first program that is new enough; else why the first of them is not.
+fn first_of(
+    candidates: impl Iterator<Item = PathBuf>,
+    version: &dyn Fn(&Path) -> Option<Version>,
+) -> Option<Result<PathBuf, NatsServerError>> {
+    let mut refused = None;
+    for candidate in candidates {
+        match new_enough(&candidate, version(&candidate)) {
+            Ok(()) => return Some(Ok(candidate)),
+            Err(error) => refused = refused.or(Some(Err(error))),
+        }
+    }
+    refused
+}
+
+fn new_enough(program: &Path, version: Option<Version>) -> Result<(), NatsServerError> {
+    let found = match version {
+        Some(version) if version >= OLDEST => return Ok(()),
+        Some([major, minor, patch]) => format!("is nats-server {major}.{minor}.{patch}"),
+        None => "does not tell its version".to_owned(),
+    };
+    let program = program.to_owned();
+    Err(NatsServerError::TooOld { program, found })
+}
+
+/// What a program says of its version.
+fn told_version(program: &Path) -> Option<Version> {
+    let mut child = Command::new(program)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let waiting = Stopwatch::start();
+    while waiting.seconds() < TELL.as_secs_f64() && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // One that goes on is none that tells its version.
+    let _ = child.kill();
+    let output = child.wait_with_output().ok()?;
+    version_in(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The version in `nats-server: v2.12.3`; what follows the numbers is left out.
+fn version_in(text: &str) -> Option<Version> {
+    let told = text.trim().strip_prefix("nats-server: v")?;
+    let mut parts = told.split(['.', '-', '+', ' ']).map(str::parse);
+    let mut next = || parts.next()?.ok();
+    Some([next()?, next()?, next()?])
 }
 
 fn named_program(named: PathBuf, path: &OsStr) -> Result<PathBuf, NatsServerError> {
@@ -313,6 +389,40 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(look(&path).unwrap(), path);
         assert_eq!(look(Path::new("nats-server")).unwrap(), path);
+    }
+
+    #[test]
+    fn what_is_too_old_is_passed_over_or_refused() {
+        for (text, version) in [
+            ("nats-server: v2.12.3\n", Some([2, 12, 3])),
+            ("nats-server: v2.13.0-RC.1", Some([2, 13, 0])),
+            ("nats-server: v2.9", None),
+            ("nginx version 1.22", None),
+            ("", None),
+        ] {
+            assert_eq!(version_in(text), version, "{text}");
+        }
+        let told = |program: &Path| match program.to_str() {
+            Some("old") => Some([2, 9, 10]),
+            Some("new") => Some([2, 12, 3]),
+            _ => None,
+        };
+        let first = |names: &[&str]| first_of(names.iter().map(PathBuf::from), &told);
+        let found = first(&["old", "true", "new"]).unwrap().unwrap();
+        assert_eq!(found, Path::new("new"));
+        let error = first(&["old", "true"]).unwrap().unwrap_err().to_string();
+        for said in [
+            "old is nats-server 2.9.10",
+            "2.12.3",
+            "make setup",
+            VARIABLE,
+        ] {
+            assert!(error.contains(said), "{said}: {error}");
+        }
+        let error = first(&["true"]).unwrap().unwrap_err().to_string();
+        assert!(error.contains("true does not tell its version"), "{error}");
+        assert!(first(&[]).is_none());
+        assert_eq!(told_version(Path::new("/bin/true")), None);
     }
 
     #[test]

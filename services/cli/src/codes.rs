@@ -54,14 +54,14 @@ not the default, asks for a certain one. Port 0 means any free port.",
     },
     Page {
         code: "L0005",
-        title: "a program is missing",
+        title: "a program is missing, or too old",
         text: "\
 `lacuna up`, `demo` and `bench` start other programs. The services (lacuna-ingest,
 lacuna-forecast, lacuna-planner, lacuna-control, lacuna-agent) are looked for
 beside the `lacuna` that you called and then in PATH; nats-server in
-LACUNA_NATS_SERVER, .cache/bin of the working tree, beside `lacuna`, and in PATH.
-`make setup` fetches a current nats-server; Debian's own package is too old
-(2.12.3 or newer is needed).",
+LACUNA_NATS_SERVER, else in .cache/bin of the working tree, beside `lacuna`, and in
+PATH. The first that is new enough is taken: 2.12.3 or newer is needed, and Debian's
+own package is too old. `make setup` fetches a current one.",
     },
     Page {
         code: "L0006",
@@ -142,7 +142,8 @@ one version; newer fields alone do no harm, newer versions of a message do.",
         title: "a service keeps dying",
         text: "\
 `lacuna up` starts a child again when it dies, after a pause that grows, and gives
-up when it has died too often in a short time. The reason is at the end of its
+up when it has died too often in a short time, unless the disk of the data directory
+is full: then it goes on trying until there is room. The reason is at the end of its
 log, logs/<service>.log in the data directory.",
     },
     Page {

@@ -8,6 +8,7 @@
 )]
 
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -405,6 +406,25 @@ fn up_serves_restarts_and_leaves_nothing_behind() {
         pid(&up, "planner") != planner
     });
 
+    // Where up.json cannot be written, as on a full disk, all goes on, and it is written later.
+    let half = up.dir.path().join(".up.json.new");
+    std::fs::create_dir(&half).unwrap();
+    let planner = pid(&up, "planner");
+    let at = up.file["http"]["planner"].as_str().unwrap().to_owned();
+    kill(Pid::from_raw(planner), Signal::SIGKILL).unwrap();
+    wait_until("the planner has ended", || !alive(planner));
+    wait_until("the planner answers again", || {
+        std::net::TcpStream::connect(&at).is_ok()
+    });
+    assert_eq!(up.child.try_wait().unwrap(), None);
+    assert_eq!(pid(&up, "planner"), planner, "up.json is behind");
+    std::fs::remove_dir(&half).unwrap();
+    let forecast = pid(&up, "forecast");
+    kill(Pid::from_raw(forecast), Signal::SIGKILL).unwrap();
+    wait_until("up.json is written", || {
+        pid(&up, "forecast") != forecast && pid(&up, "planner") != planner
+    });
+
     // SIGTERM ends all of it.
     let children = up.children();
     kill(Pid::from_raw(up.child.id() as i32), Signal::SIGTERM).unwrap();
@@ -473,10 +493,32 @@ fn up_does_not_wait_for_a_nats_server_that_is_none() {
         text.contains("LACUNA_NATS_SERVER is /nonexistent/nats-server") && text.contains("L0005"),
         "{text}"
     );
+    // What is too old, or no nats-server, is not started at all.
     let (code, text) = up("/bin/true");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("/bin/true does not tell its version") && text.contains("L0005"),
+        "{text}"
+    );
+    let server = dir.path().join("server");
+    let path = server.to_str().unwrap();
+    let says = |version: &str| {
+        let text = format!("#!/bin/sh\n[ \"$1\" != --version ] || echo nats-server: {version}\n");
+        std::fs::write(&server, text).unwrap();
+        std::fs::set_permissions(&server, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    says("v2.9.10");
+    let (code, text) = up(path);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("server is nats-server 2.9.10: nats-server 2.12.3 or newer is needed"),
+        "{text}"
+    );
+    says("v2.12.3");
+    let (code, text) = up(path);
     assert_eq!(code, Some(69), "{text}");
     assert!(
-        text.contains("/bin/true ended at once (exit code 0)") && text.contains("L0001"),
+        text.contains("server ended at once (exit code 0)") && text.contains("L0001"),
         "{text}"
     );
 }

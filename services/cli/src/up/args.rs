@@ -138,13 +138,11 @@ fn describe(file: &RuntimeFile, seconds: f64) -> String {
 
 fn tell(news: &ChildNews, verbose: bool) {
     match news {
-        ChildNews::Line { name, line } if verbose => eprintln!("{name:>8} | {line}"),
-        ChildNews::Died { name, how, pause } => {
-            eprintln!(
-                "lacuna: {name} died ({how}); starting it again in {:.1} s",
-                pause.as_secs_f64()
-            );
-        }
+        ChildNews::Line { name, line } if verbose => output::tell(&format!("{name:>8} | {line}")),
+        ChildNews::Died { name, how, pause } => output::tell(&format!(
+            "lacuna: {name} died ({how}); starting it again in {:.1} s",
+            pause.as_secs_f64()
+        )),
         ChildNews::Line { .. } | ChildNews::Started { .. } => {}
     }
 }
@@ -169,11 +167,15 @@ pub(crate) async fn run(args: UpArgs) -> Result<()> {
     };
     let mut outcome = ready;
     if outcome.is_ok() && !stop.is_cancelled() {
-        outcome = if args.json.json {
+        let said = if args.json.json {
             output::print_json(&family.file)
         } else {
             output::print(&describe(&family.file, watch.seconds()))
         };
+        // All is up, and up.json says the same.
+        if let Err(error) = said {
+            output::tell(&format!("lacuna: {error}"));
+        }
     }
     while outcome.is_ok() {
         tokio::select! {

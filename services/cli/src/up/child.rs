@@ -1,7 +1,8 @@
 //! One child process: started, logged, started again when it dies, ended in time.
 
-use std::fs::OpenOptions;
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -62,7 +63,7 @@ pub(crate) enum ChildNews {
 
 /// When a child that died is started again: after a pause that doubles from `FIRST_PAUSE` to
 /// `LONGEST_PAUSE`; one that has run for `CALM` starts over. After `MOST_DEATHS` in a row
-/// without calm it is given up.
+/// without calm it is given up, but for a disk that is full: it may be well once there is room.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const CALM: Duration = Duration::from_secs(30);
@@ -123,7 +124,6 @@ async fn copy_lines(
     log: PathBuf,
     news: UnboundedSender<ChildNews>,
 ) {
-    use std::io::Write as _;
     let mut lines = BufReader::new(stream).split(b'\n');
     let mut file = OpenOptions::new().create(true).append(true).open(&log).ok();
     while let Ok(Some(bytes)) = lines.next_segment().await {
@@ -136,6 +136,27 @@ async fn copy_lines(
             // Nobody watches; the log is still wanted.
         }
     }
+}
+
+/// Whether a folder has no room for so much as a few lines of a log.
+fn is_full(folder: &Path) -> bool {
+    let probe = folder.join(".room");
+    let full = lacks_room(File::create(&probe));
+    // One that is left over is written over the next time.
+    let _ = std::fs::remove_file(&probe);
+    full
+}
+
+fn lacks_room(file: std::io::Result<File>) -> bool {
+    let written = file.and_then(|mut file| {
+        file.write_all(&[b'x'; 1 << 16])?;
+        file.sync_all()
+    });
+    let kind = written.err().map(|error| error.kind());
+    matches!(
+        kind,
+        Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    )
 }
 
 fn signal(child: &Child, signal: Signal) {
@@ -203,7 +224,7 @@ pub(crate) async fn keep(
         if stop.is_cancelled() {
             return Ok(());
         }
-        let how = status.map_or_else(|e| e.to_string(), describe);
+        let mut how = status.map_or_else(|e| e.to_string(), describe);
         let code = status_code(&how);
         if code == Some(BAD_CONFIG) {
             return Err(bad_config(&spec, &how));
@@ -213,7 +234,9 @@ pub(crate) async fn keep(
             (deaths, pause) = (0, FIRST_PAUSE);
         }
         deaths += 1;
-        if deaths >= MOST_DEATHS {
+        if deaths >= MOST_DEATHS && spec.log.path.parent().is_some_and(is_full) {
+            how.push_str(", and the disk is full");
+        } else if deaths >= MOST_DEATHS {
             let what = format!(
                 "{} died {deaths} times in a row, last with {how}",
                 spec.name
@@ -263,5 +286,16 @@ mod tests {
         assert_eq!(describe(ExitStatus::from_raw(64 << 8)), "exit code 64");
         assert_eq!(status_code("exit code 64"), Some(64));
         assert_eq!(status_code("SIGKILL"), None);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_other_faults() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_full(dir.path()));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(!is_full(&dir.path().join("none")));
+        if Path::new("/dev/full").exists() {
+            assert!(lacks_room(OpenOptions::new().write(true).open("/dev/full")));
+        }
     }
 }

@@ -18,6 +18,7 @@ use super::nats;
 use super::runtime_file::{DirLock, RuntimeFile};
 use crate::commands::keys::{Prepared, prepare};
 use crate::error::{CliError, Result, file_error};
+use crate::output;
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -38,6 +39,8 @@ pub(crate) struct Family {
     /// Times that a child died and was started again.
     pub(crate) deaths: u32,
     data_dir: PathBuf,
+    /// Whether up.json has what is in `file`.
+    is_written: bool,
     news: UnboundedReceiver<ChildNews>,
     tasks: JoinSet<Result<()>>,
     stop_services: CancellationToken,
@@ -263,6 +266,7 @@ impl Family {
             file,
             deaths: 0,
             data_dir,
+            is_written: true,
             news,
             tasks,
             stop_services,
@@ -298,17 +302,30 @@ impl Family {
         Ok(())
     }
 
+    /// Writes up.json where it is behind. A full disk ends nobody: it is tried again.
+    fn write_file(&mut self, is_new: bool) {
+        if is_new || !self.is_written {
+            let written = self.file.write(&self.data_dir);
+            if let (true, Err(error)) = (self.is_written, &written) {
+                output::tell(&format!("lacuna: {error}; trying again"));
+            }
+            self.is_written = written.is_ok();
+        }
+    }
+
     /// The next thing to know. Process ids in up.json follow.
     pub(crate) async fn next(&mut self) -> FamilyNews {
         loop {
             tokio::select! {
                 Some(news) = self.news.recv() => {
-                    if let ChildNews::Started { name, pid } = &news {
-                        self.file.children.insert((*name).to_owned(), *pid);
-                        if let Err(e) = self.file.write(&self.data_dir) {
-                            return FamilyNews::Broken(e);
+                    let started = match &news {
+                        ChildNews::Started { name, pid } => {
+                            self.file.children.insert((*name).to_owned(), *pid);
+                            true
                         }
-                    }
+                        ChildNews::Line { .. } | ChildNews::Died { .. } => false,
+                    };
+                    self.write_file(started);
                     self.deaths += u32::from(matches!(news, ChildNews::Died { .. }));
                     return FamilyNews::Child(news);
                 }
