@@ -1,6 +1,6 @@
 //! Connecting, and staying connected.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -49,6 +49,8 @@ impl Bus {
         let link = Arc::new(watch::Sender::new(Link::default()));
         let link_in = link.clone();
         let (drops, dropped) = watch::channel(0);
+        // Each dropped message is counted; the log tells of them once a second.
+        let said = Mutex::new(None::<Stopwatch>);
         let metrics = declare(registry, service).map_err(|e| BusError::other("metrics", e))?;
         let check = health.check("bus", None);
         let gauge = metrics.connected.clone();
@@ -84,7 +86,11 @@ impl Bus {
             }
             match event {
                 Event::SlowConsumer(id) => {
-                    tracing::error!(subscription = id, "messages dropped: consumer too slow");
+                    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                    if said.is_none_or(|said| said.seconds() >= 1.0) {
+                        *said = Some(Stopwatch::start());
+                        tracing::error!(subscription = id, "messages dropped: consumer too slow");
+                    }
                 }
                 Event::Connected => tracing::debug!("bus connected"),
                 Event::ServerError(error) if heard.heed(&error.to_string()) => {}

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lacuna_model::{Action, Command, EventKind, NodeEvent, NodeId};
+use lacuna_runtime::Start;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_wire::address;
 use lacuna_wire::msg::{PlanState, PoolState};
@@ -162,7 +163,8 @@ impl Flow {
         };
         let (bus, cluster) = (bench.client.bus(), bench.client.cluster());
         let failed = |e| from_bus(&e);
-        let events = bus.subscribe(&address::event(cluster)).await;
+        // Followed, since a burst is more than a subscription holds.
+        let events = bus.follow(&address::event(cluster), Start::New).await;
         let commands = bus.subscribe(&address::commands(cluster)).await;
         let pools = bus.subscribe(&address::pool(cluster)).await;
         let plans = bus.subscribe(&address::plan(cluster)).await;
