@@ -6,16 +6,13 @@ pub(crate) mod config;
 pub(crate) mod controls;
 pub(crate) mod events;
 pub(crate) mod explain;
-pub(crate) mod generate;
 pub(crate) mod help;
 pub(crate) mod holes;
 pub(crate) mod keys;
 pub(crate) mod nodes;
 pub(crate) mod observe;
 pub(crate) mod plan;
-pub(crate) mod solve;
 pub(crate) mod submit;
-mod swf;
 pub(crate) mod top;
 pub(crate) mod trainers;
 

@@ -34,7 +34,7 @@ Examples:
   lacuna replay holes.csv.gz --trainers mixed.jsonl.gz --max-parallel 35 --report out.html --json
   lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'
   lacuna replay holes.csv.gz --planned planned.csv.gz --policy auto
-  lacuna replay holes.csv.gz --trainers mine.jsonl --save-problem p.json; lacuna solve p.json
+  lacuna replay holes.csv.gz --trainers mine.jsonl --save-problem p.json; lacuna-lab solve p.json
 
 Any log of a batch scheduler will do: Standard Workload Format, Slurm (sacct, jobcomp,
 slurmctld.log, sinfo), PBS, LSF, states of nodes, or a list of holes (node,idle_from,idle_until,
@@ -129,7 +129,7 @@ pub(crate) struct ReplayArgs {
     /// (Unix seconds; no start withdraws). A forecasting policy decides by them
     #[arg(long, help_heading = LOG, value_name = "FILE")]
     pub(super) planned: Option<PathBuf>,
-    /// Save the allocation problem of an event, or the one that took the longest; `lacuna solve`
+    /// Save the allocation problem of an event, or the one that took the longest; `lacuna-lab solve`
     /// solves it again
     #[arg(long, help_heading = SHOWS, value_name = "FILE[@EVENT|@hardest]")]
     pub(super) save_problem: Option<Saved>,
