@@ -163,7 +163,8 @@ pub fn main() -> ExitCode {
 /// The command line as clap knows it, for parsing, help and completions.
 #[must_use]
 pub(crate) fn definition() -> clap::Command {
-    Cli::command()
+    help::grouped(Cli::command())
+        .mut_subcommand("replay", |replay| help::shortened(replay, replay::USUAL))
 }
 
 #[cfg(test)]

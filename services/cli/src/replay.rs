@@ -24,7 +24,7 @@ use lacuna_sim::{
 use crate::error::{CliError, Result};
 use crate::log::{Bar, Facts, Input, Kind, load, unreadable};
 
-pub(crate) use args::ReplayArgs;
+pub(crate) use args::{ReplayArgs, USUAL};
 pub use order::order;
 pub use report::Target;
 

@@ -18,7 +18,8 @@ use crate::output::{parse_span, parse_time};
 #[derive(Debug, Clone, Args)]
 pub struct LogArgs {
     /// The log of a batch scheduler, or a list of holes (plain, gzip or zstd)
-    #[arg(value_name = "LOG")]
+    // No heading, whatever the command's own before it were.
+    #[arg(value_name = "LOG", help_heading = None::<&str>)]
     pub log: PathBuf,
     #[command(flatten, next_help_heading = "The log")]
     pub(super) text: TextArgs,

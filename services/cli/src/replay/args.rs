@@ -21,9 +21,27 @@ const DECIDES: &str = "Who decides, and how";
 const SHOWS: &str = "What is shown";
 const LOG: &str = "The log";
 
+/// The switches of most replays, which `--help` shows.
+pub(crate) const USUAL: &[&str] = &[
+    "log",
+    "trainers",
+    "max_parallel",
+    "policy",
+    "objective",
+    "json",
+    "report",
+    "machine_nodes",
+];
+
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
+Examples:
+  lacuna replay theta_2022.swf.gz --report out.html
+  lacuna replay accounting.log --time-zone America/Chicago --trainers mine.jsonl
+  lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'",
+    after_long_help = "\
 Examples:
   lacuna replay theta_2022.swf.gz --report out.html
   lacuna replay sacct.log --columns jobid,user,submit,start,end,nnodes,timelimit,nodelist
@@ -46,7 +64,8 @@ a trainer gets: at random.
 An objective may be an expression of n (nodes), rate (samples/s on n nodes), rate1, speedup, weight,
 priority, min_nodes, max_nodes and samples_left, such as 'weight * speedup^0.9'; with + - * / ^,
 comparisons, min, max, abs, sqrt, exp, ln, log2, floor, ceil and if(condition, then, else).
-Shares lost are samples lost over samples done. The seed is printed with the result.")]
+Shares lost are samples lost over samples done. The seed is printed with the result."
+)]
 pub(crate) struct ReplayArgs {
     /// The trainers (JSON lines) [default: an endless stream of ShuffleNet on ImageNet]
     #[arg(long, help_heading = TRAINERS, value_name = "FILE")]
