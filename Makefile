@@ -28,7 +28,7 @@ setup: ## install what is missing: packages (root or sudo), toolchain, nats-serv
 	@deploy/setup/setup.sh
 
 .PHONY: build
-build: ## build the command and the services
+build: ## build the commands and the services
 	$(CARGO) build --release --locked --workspace --bins
 
 .PHONY: demo

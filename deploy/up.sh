@@ -37,6 +37,7 @@ led=(ingest forecast planner control)
 export COMPOSE_PROJECT_NAME=${COMPOSE_PROJECT_NAME:-lacuna}
 export LACUNA_CLUSTER=${LACUNA_CLUSTER:-main}
 export LACUNA_IMAGE=${LACUNA_IMAGE:-lacuna:local}
+export LACUNA_LAB_IMAGE=${LACUNA_LAB_IMAGE:-lacuna-lab:local}
 export LACUNA_SLURM_IMAGE=${LACUNA_SLURM_IMAGE:-lacuna-slurm:local}
 export LACUNA_NATS_IMAGE=${LACUNA_NATS_IMAGE:-lacuna-nats:local}
 bus_of=${LACUNA_BUS_OF:-$COMPOSE_PROJECT_NAME}
@@ -105,13 +106,14 @@ base_image() {
 stage() {
     local to=target/deploy
     rm -rf "$to"
-    mkdir -p "$to/bin" "$to/nats" "$to/deploy"
+    mkdir -p "$to/bin" "$to/lab" "$to/nats" "$to/deploy"
     cp LICENSE "$to/"
     cp deploy/healthcheck.sh deploy/lacuna.toml "$to/deploy/"
     cp .cache/bin/nats-server "$to/nats/"
     if [ "${1:-}" = binaries ]; then
         cp target/release/lacuna "${services[@]/#/target/release/lacuna-}" "$to/bin/"
-        strip "$to"/bin/* 2>/dev/null || true
+        wants demo && cp target/release/lacuna-lab "$to/lab/"
+        strip "$to"/bin/* "$to"/lab/* 2>/dev/null || true
     fi
     # The same files give the same layers, whenever they were made.
     find "$to" -exec touch -h -d "@${SOURCE_DATE_EPOCH:-0}" {} +
@@ -121,7 +123,7 @@ stage() {
 build() { docker build --quiet --build-arg "BASE_IMAGE=$(base_name)" "$@" >/dev/null; }
 
 images() {
-    local context
+    local context lab
     deploy/setup/setup.sh nats
     obtain "$(base_name)" || base_image
     # Some engines answer and yet may not start anything.
@@ -130,11 +132,17 @@ images() {
         context=$(stage)
         say "building $LACUNA_IMAGE in a container"
         build -f deploy/Dockerfile --target build-inside -t "$LACUNA_IMAGE" .
+        lab=(--target lab-inside .)
     else
         [ -n "${LACUNA_SKIP_CARGO:-}" ] || cargo build --release --locked --workspace --bins
         context=$(stage binaries)
         say "making $LACUNA_IMAGE of the binaries in target/release"
         build -f deploy/Dockerfile --target prebuilt -t "$LACUNA_IMAGE" "$context"
+        lab=(--target lab-prebuilt "$context")
+    fi
+    if wants demo; then
+        say "making $LACUNA_LAB_IMAGE: the same with lacuna-lab, which plays a machine"
+        build -f deploy/Dockerfile -t "$LACUNA_LAB_IMAGE" "${lab[@]}"
     fi
     build -f deploy/Dockerfile --target nats -t "$LACUNA_NATS_IMAGE" "$context"
     if wants slurm; then

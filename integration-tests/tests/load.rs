@@ -1,25 +1,15 @@
-//! A short form of `lacuna bench bus`: that every event arrives. How fast is not asked: that is up to
+//! A short form of `lacuna-lab bench bus`: that every event arrives. How fast is not asked: that is up to
 //! the machine and to what else runs on it.
 
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-fn program() -> std::path::PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let path = own.parent().and_then(Path::parent).unwrap().join("lacuna");
-    assert!(
-        path.is_file(),
-        "{} is missing: `make test` builds it first",
-        path.display()
-    );
-    path
-}
+use lacuna_testkit::program;
 
 #[test]
 fn every_event_of_bursts_and_of_a_steady_load_is_accounted_for() {
-    let output = Command::new(program())
+    let output = Command::new(program("lacuna-lab"))
         .args("bench bus --json --nodes 400 --trainers 8 --samples 2 --seed 7".split(' '))
         .args("--bursts 2 --burst 2000 --seconds 10 --rate 500 --hit-share 0.01".split(' '))
         .output()

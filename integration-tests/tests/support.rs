@@ -16,15 +16,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// The command `lacuna`, which lies beside the test's own folder.
 pub(crate) fn lacuna() -> String {
-    let own = std::env::current_exe().expect("this test has a path");
-    let folder = own.parent().and_then(Path::parent).expect("target/release");
-    let path = folder.join("lacuna");
-    assert!(
-        path.is_file(),
-        "{} is missing: `make test` builds it first (cargo build --release --workspace)",
-        path.display()
-    );
-    path.display().to_string()
+    lacuna_testkit::program("lacuna").display().to_string()
 }
 
 /// A file of the workspace as text.

@@ -59,6 +59,7 @@ impl Stack {
         let env = [
             ("COMPOSE_PROJECT_NAME", project.clone()),
             ("LACUNA_IMAGE", "lacuna:test".to_owned()),
+            ("LACUNA_LAB_IMAGE", "lacuna-lab:test".to_owned()),
             ("LACUNA_NATS_IMAGE", "lacuna-nats:test".to_owned()),
             ("LACUNA_NATS_PORT", nats.to_string()),
             ("LACUNA_PAGE_PORT", page.to_string()),

@@ -79,10 +79,14 @@ impl Drop for Up {
     }
 }
 
-fn call(args: &[&str]) -> String {
-    let said = support::run(&support::lacuna(), args, &[]).unwrap();
-    assert!(said.ok, "lacuna {args:?}: {}{}", said.stdout, said.stderr);
-    said.stdout
+fn lab(args: &[&str]) {
+    let program = lacuna_testkit::program("lacuna-lab").display().to_string();
+    let said = support::run(&program, args, &[]).unwrap();
+    assert!(
+        said.ok,
+        "lacuna-lab {args:?}: {}{}",
+        said.stdout, said.stderr
+    );
 }
 
 /// Starts a cluster that plays a made-up machine 300 times as fast as it would be, and writes
@@ -222,7 +226,7 @@ fn a_real_prometheus_answers_every_query_from_two_clusters_under_load() {
         return;
     };
     let machine = dir.join("machine.csv.gz").display().to_string();
-    call(&[
+    lab(&[
         "generate",
         "--nodes",
         "96",

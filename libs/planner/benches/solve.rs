@@ -24,7 +24,7 @@ fn problems(size: Size) -> Vec<Problem> {
 }
 
 /// The exact dynamic programme on every size, each solve as if it were the first; the plain one
-/// and HiGHS over counts where they do not take minutes. `lacuna bench solve` compares all
+/// and HiGHS over counts where they do not take minutes. `lacuna-lab bench solve` compares all
 /// solvers on one instance of each size.
 fn solve(c: &mut Criterion) {
     for size in SIZES {

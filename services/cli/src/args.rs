@@ -2,15 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    audit, check, config, controls, events, explain, generate, help, holes, keys, nodes, observe,
-    plan, solve, submit, top, trainers,
+    audit, check, config, controls, events, explain, help, holes, keys, nodes, observe, plan,
+    submit, top, trainers,
 };
-use crate::error::{CliError, Exit, Result};
-use crate::{bench, demo, forecast, output, play, replay, reproduce, up};
+use crate::error::{CliError, Result};
+use crate::{demo, entry, replay, up};
 
 const AFTER: &str = "\
 Examples:
@@ -74,16 +73,6 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Say what the idle nodes of a machine amount to
     Holes(holes::HolesArgs),
-    /// Say how good forecasts of holes are
-    #[command(subcommand)]
-    Forecast(forecast::ForecastCommand),
-    /// Run everything of a published evaluation again and compare
-    #[command(subcommand)]
-    Reproduce(reproduce::ReproduceCommand),
-    /// Solve a saved allocation problem
-    Solve(solve::SolveArgs),
-    /// Generate the recording of a machine
-    Generate(generate::GenerateArgs),
     /// Prove or refute that a main scheduler lets pilots run without harm
     #[command(subcommand)]
     Check(check::CheckCommand),
@@ -113,12 +102,6 @@ enum Command {
     Keys(keys::KeysCommand),
     /// See it all at work: start, replay a machine, show, sum up, stop
     Demo(demo::DemoArgs),
-    /// Play a machine or researchers that are not there
-    #[command(subcommand)]
-    Play(play::PlayCommand),
-    /// Measure
-    #[command(subcommand)]
-    Bench(bench::BenchCommand),
     /// Write completions for a shell
     Completions(help::CompletionsArgs),
     /// Explain an error code or a command
@@ -132,11 +115,7 @@ impl Command {
     fn run(self) -> Result<()> {
         match self {
             Self::Replay(args) => replay::run(&args),
-            Self::Reproduce(command) => reproduce::run(&command),
-            Self::Solve(args) => solve::run(&args),
             Self::Holes(args) => holes::run(&args),
-            Self::Forecast(command) => forecast::run(&command),
-            Self::Generate(args) => generate::run(&args),
             Self::Config(args) => config::run(&args),
             Self::Keys(command) => keys::run(&command),
             Self::Completions(args) => help::completions(&args),
@@ -147,14 +126,8 @@ impl Command {
     }
 }
 
-/// One thread for all that waits. It is the main thread: the kernel ties a child's life to
-/// the thread that started it, and this one lives as long as the process.
 fn on_the_bus(command: Command) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| CliError::failed(format!("cannot start: {e}")))?;
-    runtime.block_on(async {
+    entry::wait_for(async {
         match command {
             Command::Up(args) => up::run(args).await,
             Command::Submit(args) => submit::run(args).await,
@@ -167,10 +140,8 @@ fn on_the_bus(command: Command) -> Result<()> {
             Command::Events(args) => events::run(args).await,
             Command::Top(args) => top::run(args).await,
             Command::Demo(args) => demo::run(args).await,
-            Command::Bench(args) => bench::run(args).await,
             Command::Check(command) => check::run(command).await,
             Command::Observe(command) => observe::run(command).await,
-            Command::Play(command) => play::run(command).await,
             Command::Pilots(command) => observe::pilots(command).await,
             Command::Pause(args) => controls::pause(args).await,
             Command::Resume(args) => controls::resume(args).await,
@@ -186,61 +157,14 @@ fn on_the_bus(command: Command) -> Result<()> {
 /// Parses the arguments, runs the command, reports an error in the form that was asked for.
 #[must_use]
 pub fn main() -> ExitCode {
-    let json = std::env::args_os()
-        .skip(1)
-        .take_while(|a| a != "--")
-        .any(|a| a == "--json");
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(e) => return usage(&e, json),
-    };
-    match cli.command.run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => report(&e, json),
-    }
+    entry::main(definition(), |cli: Cli| cli.command.run())
 }
 
-fn usage(error: &clap::Error, json: bool) -> ExitCode {
-    let asked = matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-    );
-    if json && !asked {
-        let text = error.render().to_string();
-        return report(&CliError::failed(text.trim_end()), true);
-    }
-    // Help goes to standard output, mistakes to standard error; clap knows which.
-    let _ = error.print();
-    if asked {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(2)
-    }
-}
-
-fn report(error: &CliError, json: bool) -> ExitCode {
-    if error.message.is_empty() {
-        return error.exit.into();
-    }
-    if json {
-        // Operators' scripts look at the value, so the code is always the same.
-        if let Err(unsaid) = output::print_json(&error.to_json()) {
-            // Nobody can read the value, so people are told in the other place.
-            eprintln!("lacuna: {error}");
-            if unsaid.message != error.message {
-                eprintln!("lacuna: {unsaid}");
-            }
-        }
-        return Exit::Failed.into();
-    }
-    eprintln!("lacuna: {error}");
-    error.exit.into()
-}
-
-/// The command line as clap knows it, for help and completions.
+/// The command line as clap knows it, for parsing, help and completions.
 #[must_use]
 pub(crate) fn definition() -> clap::Command {
-    Cli::command()
+    help::grouped(Cli::command())
+        .mut_subcommand("replay", |replay| help::shortened(replay, replay::USUAL))
 }
 
 #[cfg(test)]
@@ -250,18 +174,7 @@ mod tests {
     #[test]
     fn the_command_line_is_sound_and_every_command_has_examples() {
         definition().debug_assert();
-        fn check(command: &clap::Command, path: &str) {
-            for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
-                let path = format!("{path} {}", sub.get_name());
-                if sub.has_subcommands() {
-                    check(sub, &path);
-                    continue;
-                }
-                let help = sub.clone().render_long_help().to_string();
-                assert!(help.contains("Example"), "{path} --help has no example");
-            }
-        }
-        check(&definition(), "lacuna");
+        assert_eq!(entry::without_examples(&definition()), [""; 0]);
     }
 
     #[test]
@@ -275,7 +188,6 @@ mod tests {
             "lacuna events tail",
             "lacuna explain hpo-1 --json",
             "lacuna demo --wall 20s --rate 600",
-            "lacuna bench bus --seconds 5",
             "lacuna help L0007",
             "lacuna watch",
             "lacuna check slurm --config slurm.conf --partition filler --json",
@@ -288,7 +200,6 @@ mod tests {
             "lacuna limits add-window day --days mon-fri --from 08:00 --to 18:00 --no-growth",
             "lacuna limits remove-window day",
             "lacuna audit --since 24h --refused",
-            "lacuna forecast eval a.swf --train-until 50% --freeze --predictor age",
             "lacuna completions bash",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
@@ -296,9 +207,9 @@ mod tests {
         for line in [
             "lacuna",
             "lacuna no-such",
+            "lacuna bench bus",
             "lacuna demo --wall 20",
             "lacuna submit",
-            "lacuna forecast eval a.swf --freeze",
             "lacuna pause --now --max-nodes 3",
             "lacuna limits add-window day --from 08:00 --to 18:00",
         ] {

@@ -18,7 +18,7 @@ use crate::up::{RuntimeFile, default_data_dir};
 /// How a command finds the cluster.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection")]
-pub(crate) struct ConnectArgs {
+pub struct ConnectArgs {
     /// Address of nats-server [default: that of a running `lacuna up`, else nats://127.0.0.1:4222]
     #[arg(long, value_name = "URL", env = "LACUNA_NATS")]
     pub(crate) nats: Option<String>,
@@ -57,7 +57,7 @@ const PATIENCE: usize = 40;
 
 /// A connection to one cluster. Clones share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Client {
+pub struct Client {
     bus: Bus,
 }
 
@@ -88,7 +88,7 @@ impl Client {
     ///
     /// # Errors
     /// `L0001` with where it was looked for and what to do.
-    pub(crate) async fn connect(args: &ConnectArgs) -> Result<Self> {
+    pub async fn connect(args: &ConnectArgs) -> Result<Self> {
         let data_dir = args.data_dir.clone().unwrap_or_else(default_data_dir);
         let running = RuntimeFile::read(&data_dir);
         let own = args.identity.as_deref().map(Identity::load).transpose();
@@ -114,7 +114,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::connect`].
-    pub(crate) async fn at(url: &str, cluster: &str) -> Result<Self> {
+    pub async fn at(url: &str, cluster: &str) -> Result<Self> {
         let cluster = ClusterId::new(cluster).map_err(|e| CliError::failed(e.to_string()))?;
         Self::open(url.to_owned(), cluster, None).await
     }
@@ -143,13 +143,13 @@ impl Client {
 
     /// Which cluster.
     #[must_use]
-    pub(crate) fn cluster(&self) -> &ClusterId {
+    pub fn cluster(&self) -> &ClusterId {
         self.bus.cluster()
     }
 
     /// The bus itself.
     #[must_use]
-    pub(crate) fn bus(&self) -> &Bus {
+    pub fn bus(&self) -> &Bus {
         &self.bus
     }
 
@@ -157,7 +157,7 @@ impl Client {
     ///
     /// # Errors
     /// `L0002` when control does not answer.
-    pub(crate) async fn ask(&self, request: Request) -> Result<Reply> {
+    pub async fn ask(&self, request: Request) -> Result<Reply> {
         for _ in 0..PATIENCE {
             match self.ask_once(&request).await? {
                 Reply::Refused { code, .. } if code == "L0026" => {
@@ -240,11 +240,7 @@ impl Client {
     ///
     /// # Errors
     /// NATS does not answer.
-    pub(crate) async fn send_external(
-        &self,
-        source: &str,
-        event: &Value,
-    ) -> Result<(String, PendingAck)> {
+    pub async fn send_external(&self, source: &str, event: &Value) -> Result<(String, PendingAck)> {
         let text = |name: &str| event.get(name).and_then(Value::as_str);
         let structured = text("specversion").is_some();
         let own = text("id").filter(|_| structured).map(ToOwned::to_owned);
@@ -271,11 +267,7 @@ impl Client {
     ///
     /// # Errors
     /// The connection is closed.
-    pub(crate) async fn send_external_list(
-        &self,
-        source: &str,
-        events: &[Value],
-    ) -> Result<PendingAck> {
+    pub async fn send_external_list(&self, source: &str, events: &[Value]) -> Result<PendingAck> {
         let list: Vec<Value> = events
             .iter()
             .map(|event| {
@@ -305,14 +297,14 @@ impl Client {
     }
 
     /// Sends what is still buffered and closes the connection.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         self.bus.close().await;
     }
 }
 
 /// An answer that is not the one that was hoped for.
 #[must_use]
-pub(crate) fn unexpected(reply: Reply) -> CliError {
+pub fn unexpected(reply: Reply) -> CliError {
     match reply {
         Reply::Refused { code, reason } => CliError {
             code: crate::codes::page(&code).map(|p| p.code.to_owned()),
@@ -345,7 +337,7 @@ fn unproven(error: &dyn std::error::Error) -> CliError {
 
 /// A failure of the bus.
 #[must_use]
-pub(crate) fn from_bus(error: &BusError) -> CliError {
+pub fn from_bus(error: &BusError) -> CliError {
     match error {
         BusError::Refused { .. } | BusError::NotTrusted { .. } | BusError::Identity(_) => {
             unproven(error)

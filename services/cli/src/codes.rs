@@ -56,12 +56,13 @@ not the default, asks for a certain one. Port 0 means any free port.",
         code: "L0005",
         title: "a program is missing, or too old",
         text: "\
-`lacuna up`, `demo` and `bench` start other programs. The services (lacuna-ingest,
-lacuna-forecast, lacuna-planner, lacuna-control, lacuna-agent) are looked for
-beside the `lacuna` that you called and then in PATH; nats-server in
-LACUNA_NATS_SERVER, else in .cache/bin of the working tree, beside `lacuna`, and in
-PATH. The first that is new enough is taken: 2.12.3 or newer is needed, and Debian's
-own package is too old. `make setup` fetches a current one.",
+`lacuna up`, `lacuna demo` and `lacuna-lab` start other programs. The services
+(lacuna-ingest, lacuna-forecast, lacuna-planner, lacuna-control, lacuna-agent,
+lacuna-gateway) and `lacuna` itself are looked for beside the program that you
+called and then in PATH; nats-server in LACUNA_NATS_SERVER, else in .cache/bin of
+the working tree, beside `lacuna`, and in PATH. The first that is new enough is
+taken: 2.12.3 or newer is needed, and Debian's own package is too old.
+`make setup` fetches a current one.",
     },
     Page {
         code: "L0006",
@@ -171,7 +172,7 @@ a node has no output; `lacuna explain NAME` says why it waits.",
         code: "L0017",
         title: "the recording is not at hand",
         text: "\
-`lacuna reproduce bftrainer` needs the recording that the paper was made with, in
+`lacuna-lab reproduce bftrainer` needs the recording that the paper was made with, in
 the folder summit-2021-02 of the folder that --data or LACUNA_DATA names:
   holes.csv.gz                    the holes, node,idle_from,idle_until,censored
   nodes.txt                       the nodes in their original order
@@ -362,10 +363,11 @@ mod tests {
         assert_eq!(page("l0007").unwrap().code, "L0007");
     }
 
-    /// Every code that this command's own sources name must have a page.
+    /// Every code that the sources of the commands name must have a page.
     #[test]
     fn every_code_used_has_a_page() {
-        let mut stack = vec![std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
+        let own = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut stack = vec![own.join("src"), own.join("../lab/src")];
         let mut seen = 0;
         while let Some(dir) = stack.pop() {
             for entry in std::fs::read_dir(dir).unwrap() {

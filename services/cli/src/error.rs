@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 /// How a command ends. The numbers are part of the interface and stand in `lacuna --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     /// Refused, not found, or failed.
     Failed,
     /// The configuration or a file that was given is wrong (`EX_USAGE`).
@@ -37,24 +37,24 @@ impl From<Exit> for ExitCode {
 
 /// An error for people: what happened, what to do, and where to read on.
 #[derive(Debug)]
-pub(crate) struct CliError {
+pub struct CliError {
     /// Code with a page (`lacuna help L0001`), where there is one.
-    pub(crate) code: Option<String>,
+    pub code: Option<String>,
     /// What happened.
-    pub(crate) message: String,
+    pub message: String,
     /// What to do about it.
-    pub(crate) remedy: Option<String>,
+    pub remedy: Option<String>,
     /// How the process ends.
-    pub(crate) exit: Exit,
+    pub exit: Exit,
 }
 
 /// What commands return.
-pub(crate) type Result<T> = std::result::Result<T, CliError>;
+pub type Result<T> = std::result::Result<T, CliError>;
 
 impl CliError {
     /// An error with a code.
     #[must_use]
-    pub(crate) fn new(code: &str, exit: Exit, message: impl Into<String>) -> Self {
+    pub fn new(code: &str, exit: Exit, message: impl Into<String>) -> Self {
         Self {
             code: Some(code.to_owned()),
             message: message.into(),
@@ -65,7 +65,7 @@ impl CliError {
 
     /// An error that needs no page of its own.
     #[must_use]
-    pub(crate) fn failed(message: impl Into<String>) -> Self {
+    pub fn failed(message: impl Into<String>) -> Self {
         Self {
             code: None,
             message: message.into(),
@@ -76,13 +76,13 @@ impl CliError {
 
     /// A failure that the output has said already: only the exit code tells of it.
     #[must_use]
-    pub(crate) fn said() -> Self {
+    pub fn said() -> Self {
         Self::failed("")
     }
 
     /// The same error with what to do about it.
     #[must_use]
-    pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
@@ -117,7 +117,7 @@ impl std::error::Error for CliError {}
 
 /// A file that could not be read or written, with its name.
 #[must_use]
-pub(crate) fn file_error(doing: &str, path: &std::path::Path, source: &std::io::Error) -> CliError {
+pub fn file_error(doing: &str, path: &std::path::Path, source: &std::io::Error) -> CliError {
     CliError::new(
         "L0011",
         Exit::Failed,

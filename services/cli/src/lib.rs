@@ -1,26 +1,28 @@
 //! The command `lacuna`: start everything on one machine, submit trainers, look at what
-//! happens and why, replay a recording, measure the bus.
+//! happens and why, replay a recording.
 //!
 //! Commands read through `client`; what they print is made by `view` and `live`, plain
-//! functions of data. `up` starts the services as child processes.
+//! functions of data. `up` starts the services as child processes. What is public is for the
+//! command `lacuna-lab`, which reads the same logs, speaks to the same bus and prints alike.
 
 mod args;
-mod bench;
-mod client;
+pub mod client;
 mod codes;
 mod commands;
 mod demo;
-mod error;
-mod forecast;
+pub mod entry;
+pub mod error;
+pub mod files;
 mod live;
-mod log;
-mod output;
-mod play;
+pub mod log;
+pub mod output;
 mod replay;
-mod reproduce;
 mod submit_file;
-mod table;
-mod up;
+pub mod table;
+pub mod up;
 mod view;
 
 pub use args::{Cli, main};
+pub use commands::submit::submit_all;
+pub use demo::shufflenet;
+pub use replay::{Target, order};

@@ -12,11 +12,11 @@ use crate::error::{CliError, Result};
 
 /// The switch that every command with a result has.
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub(crate) struct JsonArg {
+pub struct JsonArg {
     /// Print exactly one JSON value (times ISO-8601 UTC, durations in seconds); errors as
     /// {"error": ...} with exit code 1.
     #[arg(long)]
-    pub(crate) json: bool,
+    pub json: bool,
 }
 
 /// Without characters that command a terminal, or turn the direction of what follows: a result may
@@ -38,7 +38,7 @@ pub(crate) fn plain(text: &str) -> String {
 ///
 /// # Errors
 /// Any other failure to write, such as a full disk behind a redirection.
-pub(crate) fn print(text: &str) -> Result<()> {
+pub fn print(text: &str) -> Result<()> {
     print_raw(&plain(text))
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn tell(text: &str) {
 ///
 /// # Errors
 /// As [`print`].
-pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<()> {
+pub fn print_json<T: Serialize>(value: &T) -> Result<()> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|e| CliError::failed(format!("cannot write the result as json: {e}")))?;
     print(&text)
@@ -84,14 +84,14 @@ pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<()> {
 
 /// ISO-8601 in UTC, to the second, or to the millisecond where there is one.
 #[must_use]
-pub(crate) fn iso(at: Timestamp) -> String {
+pub fn iso(at: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(at.unix_ms())
         .map_or_else(|_| format!("@{}", at.unix_seconds()), |t| t.to_string())
 }
 
 /// ISO-8601 without seconds' fractions, for tables.
 #[must_use]
-pub(crate) fn iso_short(at: Timestamp) -> String {
+pub fn iso_short(at: Timestamp) -> String {
     iso(Timestamp::from_unix_ms(
         at.unix_ms().div_euclid(1000) * 1000,
     ))
@@ -101,7 +101,7 @@ pub(crate) fn iso_short(at: Timestamp) -> String {
 ///
 /// # Errors
 /// What was expected.
-pub(crate) fn parse_time(text: &str) -> std::result::Result<Timestamp, String> {
+pub fn parse_time(text: &str) -> std::result::Result<Timestamp, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         if seconds.is_finite() && seconds.abs() < 1e13 {
             return Ok(Timestamp::from_unix_ms((seconds * 1000.0).round() as i64));
@@ -119,13 +119,13 @@ pub(crate) fn parse_time(text: &str) -> std::result::Result<Timestamp, String> {
 ///
 /// # Errors
 /// What was expected.
-pub(crate) fn parse_span(text: &str) -> std::result::Result<Span, String> {
+pub fn parse_span(text: &str) -> std::result::Result<Span, String> {
     text.parse::<Span>().map_err(|e| e.to_string())
 }
 
 /// A count with a unit prefix in at most five characters: `999`, `12.3k`, `4.56M`, `1.20G`.
 #[must_use]
-pub(crate) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let (scaled, unit) = match value.abs() {
         v if !v.is_finite() => return "-".to_owned(),
         v if v >= 1e12 => (value / 1e12, "T"),
@@ -145,7 +145,7 @@ pub(crate) fn short(value: f64) -> String {
 
 /// Seconds as milliseconds or seconds, whichever reads better; `-` for none.
 #[must_use]
-pub(crate) fn latency(seconds: Option<f64>) -> String {
+pub fn latency(seconds: Option<f64>) -> String {
     match seconds {
         None => "-".to_owned(),
         Some(s) if s < 0.001 => format!("{:.0} us", s * 1e6),
@@ -157,7 +157,7 @@ pub(crate) fn latency(seconds: Option<f64>) -> String {
 
 /// The value below which a share of a sorted list lies (nearest rank).
 #[must_use]
-pub(crate) fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()
 }

@@ -3,6 +3,7 @@
 mod args;
 mod builtin;
 mod forecast;
+mod order;
 mod output;
 mod report;
 mod saved;
@@ -23,8 +24,9 @@ use lacuna_sim::{
 use crate::error::{CliError, Result};
 use crate::log::{Bar, Facts, Input, Kind, load, unreadable};
 
-pub(crate) use args::ReplayArgs;
-pub(crate) use report::Target;
+pub(crate) use args::{ReplayArgs, USUAL};
+pub use order::order;
+pub use report::Target;
 
 /// Replays as asked, prints what came of it and writes the report.
 ///

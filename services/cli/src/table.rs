@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Row, Table};
 
 /// To which side a column is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     /// Words.
     Left,
     /// Numbers.
@@ -13,7 +13,7 @@ pub(crate) enum Side {
 
 /// Columns with their headings and sides, and rows of cells.
 #[must_use]
-pub(crate) fn render(columns: &[(&str, Side)], rows: &[Vec<String>]) -> String {
+pub fn render(columns: &[(&str, Side)], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table
         .load_style(comfy_table::presets::NOTHING)
@@ -38,7 +38,7 @@ pub(crate) fn render(columns: &[(&str, Side)], rows: &[Vec<String>]) -> String {
 
 /// Lines of `name  value`, the names of one width.
 #[must_use]
-pub(crate) fn facts(rows: &[(&str, String)]) -> String {
+pub fn facts(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|r| r.0.chars().count()).max().unwrap_or(0);
     rows.iter()
         .map(|(name, value)| format!("{name:<width$}  {value}\n"))

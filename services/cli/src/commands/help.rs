@@ -1,12 +1,33 @@
 //! `lacuna help` and `lacuna completions`.
 
-use clap::Args;
+use clap::{Arg, ArgAction, Args, Command};
 use clap_complete::Shell;
 
 use crate::args::definition;
 use crate::codes;
 use crate::error::{CliError, Result};
 use crate::output;
+
+/// Commands by who uses them, in the order in which they are shown.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("To begin", &["up", "demo", "help", "completions"]),
+    (
+        "For researchers",
+        &["submit", "trainers", "explain", "logs", "cancel"],
+    ),
+    (
+        "For operators",
+        &[
+            "top", "nodes", "plan", "pause", "resume", "drain", "undrain", "limits", "pilots",
+            "audit", "config", "keys",
+        ],
+    ),
+    (
+        "For who plans a centre",
+        &["replay", "holes", "observe", "check"],
+    ),
+    ("For external schedulers", &["events"]),
+];
 
 /// The pages of alerts, by headings of the second order.
 const RUNBOOKS: &str = include_str!("../../../../deploy/runbooks.md");
@@ -67,6 +88,52 @@ pub(crate) fn help(args: &HelpArgs) -> Result<()> {
     output::print(&at.render_long_help().to_string())
 }
 
+/// The command, its help with commands by who uses them.
+pub(crate) fn grouped(command: Command) -> Command {
+    let header = *command.get_styles().get_header();
+    let names = GROUPS.iter().flat_map(|(_, names)| *names);
+    let width = names.map(|name| name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (title, names) in GROUPS {
+        text.push_str(&format!("{header}{title}:{header:#}\n"));
+        for sub in names
+            .iter()
+            .filter_map(|name| command.find_subcommand(name))
+        {
+            let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+            let aliases: Vec<&str> = sub.get_visible_aliases().collect();
+            let alias = match aliases.as_slice() {
+                [] => String::new(),
+                some => format!(" [alias: {}]", some.join(", ")),
+            };
+            text.push_str(&format!("  {:width$}  {about}{alias}\n", sub.get_name()));
+        }
+        text.push('\n');
+    }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{text}{header}Options:{header:#}\n\
+         {{options}}{{after-help}}"
+    ))
+}
+
+/// The command, its `--help` with these arguments alone; `--help-all` shows the others, too.
+pub(crate) fn shortened(command: Command, usual: &[&str]) -> Command {
+    let asking = |id: &'static str, what: &'static str| {
+        // Without the heading of the arguments before it.
+        Arg::new(id).long(id).help(what).help_heading(None::<&str>)
+    };
+    let few = asking("help", "Print the usual switches").short('h');
+    let all = asking("help-all", "Print every switch, and what is behind them");
+    command
+        .mut_args(|arg| {
+            let hidden = !usual.contains(&arg.get_id().as_str());
+            arg.hide_short_help(hidden)
+        })
+        .disable_help_flag(true)
+        .arg(few.action(ArgAction::HelpShort))
+        .arg(all.action(ArgAction::HelpLong))
+}
+
 /// Alerts with their pages.
 fn runbooks() -> impl Iterator<Item = (&'static str, &'static str)> {
     // What stands before the first heading is the introduction.
@@ -93,6 +160,57 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_command_is_for_somebody() {
+        let command = definition();
+        let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
+        let mut shown: Vec<&str> = shown.map(Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| *names)
+            .copied()
+            .collect();
+        shown.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(grouped, shown);
+        let text = command.clone().render_long_help().to_string();
+        assert!(text.contains("For operators:\n  top"), "{text}");
+        assert!(text.contains("  submit       Queue trainers\n"), "{text}");
+    }
+
+    #[test]
+    fn the_help_of_replay_fits_on_a_screen_and_the_rest_is_a_switch_away() {
+        let command = definition();
+        let replay = command.find_subcommand("replay").unwrap();
+        let mut replay = replay.clone().term_width(100);
+        let short = replay.render_help().to_string();
+        let lines = short.lines().count();
+        assert!((24..=40).contains(&lines), "{lines} lines: {short}");
+        assert!(
+            short.contains("--help-all") && !short.contains("--hysteresis"),
+            "{short}"
+        );
+        for name in crate::replay::USUAL {
+            let arg = replay.get_arguments().find(|arg| arg.get_id() == name);
+            assert!(
+                arg.is_some_and(|arg| !arg.is_hide_short_help_set()),
+                "{name}"
+            );
+        }
+        let long = replay.render_long_help().to_string();
+        assert!(
+            long.contains("--hysteresis") && long.contains("samples_left"),
+            "{long}"
+        );
+        for (switch, kind) in [("--help", "usual"), ("-h", "usual"), ("--help-all", "rest")] {
+            let asked = definition().try_get_matches_from(["lacuna", "replay", switch]);
+            let said = asked.unwrap_err();
+            assert_eq!(said.kind(), clap::error::ErrorKind::DisplayHelp);
+            let rest = said.to_string().contains("--hysteresis");
+            assert_eq!(rest, kind == "rest", "{switch}");
+        }
+    }
 
     #[test]
     fn alerts_have_pages_that_end_where_the_next_begins() {

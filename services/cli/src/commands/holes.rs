@@ -10,8 +10,8 @@ use lacuna_sim::Recording;
 use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
 use lacuna_sim::report::{About, pool_drawing, render_pool};
 
-use super::generate::write_list;
 use crate::error::{CliError, Result, file_error};
+use crate::files::write_list;
 use crate::log::{Bar, Facts, Input, LogArgs, load};
 use crate::output::{JsonArg, iso, iso_short, print, print_json};
 use crate::table::facts;

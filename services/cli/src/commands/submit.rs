@@ -61,7 +61,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<TrainerSpec>> {
 ///
 /// # Errors
 /// Control refuses one portion or does not answer. What was queued before stays queued.
-pub(crate) async fn submit_all(
+pub async fn submit_all(
     client: &Client,
     trainers: Vec<TrainerSpec>,
     test_only: bool,

@@ -7,8 +7,8 @@ use lacuna_model::{
 };
 use lacuna_timeline::workload::generated_machine;
 
-use crate::commands::generate::write_holes;
 use crate::error::{CliError, Exit, Result, file_error};
+use crate::files::write_holes;
 
 /// A machine and its trainers.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ fn recorded(folder: &Path, nodes: u32) -> Option<Result<Input>> {
 /// ShuffleNet on ImageNet: samples/s at node counts, measured on Summit by the authors of
 /// BFTrainer and published with their replayer (arXiv 2106.12091), as are the rescale costs of
 /// 18 s and 12 s. One trainer has 130 million samples to do: about a hundred epochs.
-pub(crate) fn shufflenet(number: u32, submit: Timestamp) -> Option<TrainerSpec> {
+pub fn shufflenet(number: u32, submit: Timestamp) -> Option<TrainerSpec> {
     let counts = [1, 2, 4, 8, 16, 32, 64];
     let rates = [
         2831.0, 5259.0, 9988.0, 20_379.2, 38_895.3, 74_125.1, 145_081.5,

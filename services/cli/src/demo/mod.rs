@@ -7,4 +7,4 @@ mod play;
 mod report;
 
 pub(crate) use args::{DemoArgs, run};
-pub(crate) use input::shufflenet;
+pub use input::shufflenet;

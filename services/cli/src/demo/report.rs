@@ -9,8 +9,8 @@ use lacuna_trainer::measure;
 use super::input::Input;
 use super::outcome::Outcome;
 use super::play::Played;
-use crate::commands::generate::{beside, discard, not_a_file, settle};
 use crate::error::{CliError, Exit, Result, file_error};
+use crate::files::{beside, discard, not_a_file, settle};
 
 /// Below this much recorded time an efficiency is noise.
 const FIRST_EFFICIENCY_S: f64 = 600.0;

@@ -16,10 +16,11 @@ use crate::output::{parse_span, parse_time};
 
 /// A log and how to read it.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct LogArgs {
+pub struct LogArgs {
     /// The log of a batch scheduler, or a list of holes (plain, gzip or zstd)
-    #[arg(value_name = "LOG")]
-    pub(crate) log: PathBuf,
+    // No heading, whatever the command's own before it were.
+    #[arg(value_name = "LOG", help_heading = None::<&str>)]
+    pub log: PathBuf,
     #[command(flatten, next_help_heading = "The log")]
     pub(super) text: TextArgs,
     #[command(flatten, next_help_heading = "The machine")]
@@ -29,10 +30,10 @@ pub(crate) struct LogArgs {
     /// Whether the simulated scheduler is to tell when it expects to take which nodes. Set by the
     /// command that listens; it takes time.
     #[arg(skip)]
-    pub(crate) outlook: bool,
+    pub outlook: bool,
     /// The planned starts beside a list of holes. Set by the command that listens.
     #[arg(skip)]
-    pub(crate) planned: Option<PathBuf>,
+    pub planned: Option<PathBuf>,
 }
 
 /// How the text is read.

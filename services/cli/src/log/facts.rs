@@ -11,7 +11,7 @@ use lacuna_schedlog::{Damage, Refused};
 /// Where the holes of a log come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Kind {
+pub enum Kind {
     /// The log is a list of holes, or of the states of nodes.
     Holes,
     /// The log has jobs with the nodes that they ran on.
@@ -68,13 +68,13 @@ const COUNTS: [(&str, &str); 21] = [
 
 /// What a log turned out to be.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// The file.
-    pub(crate) file: String,
+    pub file: String,
     /// Its format.
     pub(crate) format: &'static str,
     /// Where the holes come from.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// The machine's name, if the log says it.
     pub(crate) computer: Option<String>,
     /// How many nodes the machine has, as far as is known.
@@ -152,7 +152,7 @@ impl Facts {
 
     /// The warning about damaged lines, if there were any.
     #[must_use]
-    pub(crate) fn warning(&self) -> Option<String> {
+    pub fn warning(&self) -> Option<String> {
         if self.damaged_lines == 0 {
             return None;
         }
@@ -192,7 +192,7 @@ impl Facts {
 
     /// Rows for a table.
     #[must_use]
-    pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
+    pub fn rows(&self) -> Vec<(&'static str, String)> {
         let kind = if self.starts_recorded {
             "batch jobs at their recorded starts, on nodes that the simulator chose"
         } else {
@@ -232,7 +232,7 @@ impl Facts {
 
     /// What a report says of the log: label and value, and remarks with damage among them.
     #[must_use]
-    pub(crate) fn about(&self) -> (Vec<(String, String)>, Vec<String>) {
+    pub fn about(&self) -> (Vec<(String, String)>, Vec<String>) {
         let rows = self.rows().into_iter().filter(|(name, _)| *name != "note");
         let rows = rows.map(|(name, value)| (name.to_owned(), value)).collect();
         (

@@ -18,11 +18,11 @@ use crate::error::{CliError, Exit, Result};
 use crate::output::{iso, iso_short};
 
 /// A log, ready to be walked over.
-pub(crate) struct Input {
+pub struct Input {
     /// What it turned out to be.
-    pub(crate) facts: Facts,
+    pub facts: Facts,
     /// The part of it that counts.
-    pub(crate) recording: Box<dyn Recording>,
+    pub recording: Box<dyn Recording>,
 }
 
 /// Which part of a log is asked for.
@@ -63,7 +63,7 @@ pub(super) struct Sample {
 /// # Errors
 /// The log cannot be read, is damaged and the reading is strict, has nothing in it, or nothing
 /// in the part that is asked for; its machine's size is not known; a file beside it is wrong.
-pub(crate) fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Result<Input> {
+pub fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Result<Input> {
     let Window { start, end } = args.window()?;
     let asked = Asked {
         from: start,
@@ -122,7 +122,7 @@ fn stays(path: &Path) -> Result<()> {
 }
 
 /// An error of the reader, which names the file, the line and what was expected.
-pub(crate) fn unreadable(error: ReadError) -> CliError {
+pub fn unreadable(error: ReadError) -> CliError {
     let message = error.to_string();
     match error {
         ReadError::UnknownFormat { .. } => CliError::new("L0018", Exit::Failed, message),

@@ -17,7 +17,7 @@ mod placed;
 mod progress;
 mod simulated;
 
-pub(crate) use args::LogArgs;
-pub(crate) use facts::{Facts, Kind};
-pub(crate) use load::{Input, load, unreadable};
-pub(crate) use progress::Bar;
+pub use args::LogArgs;
+pub use facts::{Facts, Kind};
+pub use load::{Input, load, unreadable};
+pub use progress::Bar;

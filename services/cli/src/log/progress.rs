@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// A bar on a terminal, nothing elsewhere.
-pub(crate) struct Bar {
+pub struct Bar {
     bar: ProgressBar,
     reading: bool,
 }
@@ -15,7 +15,7 @@ pub(crate) struct Bar {
 impl Bar {
     /// A bar that is shown if standard error is a terminal and nothing else reads along.
     #[must_use]
-    pub(crate) fn new(hidden: bool) -> Self {
+    pub fn new(hidden: bool) -> Self {
         let bar = if hidden || !std::io::stderr().is_terminal() {
             ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
         } else {
@@ -34,7 +34,7 @@ impl Bar {
     }
 
     /// A log is written: how many jobs so far.
-    pub(crate) fn writing(&mut self, log: &Path, records: u64) {
+    pub fn writing(&mut self, log: &Path, records: u64) {
         self.counting("writing", log, records);
     }
 
@@ -50,7 +50,7 @@ impl Bar {
     }
 
     /// A replay walks over recorded time.
-    pub(crate) fn walking(&mut self, progress: &lacuna_sim::Progress) {
+    pub fn walking(&mut self, progress: &lacuna_sim::Progress) {
         self.within(progress);
         self.bar.set_message(format!(
             "{} events, {} trainers done",
@@ -59,7 +59,7 @@ impl Bar {
     }
 
     /// Predictors walk over recorded time.
-    pub(crate) fn forecasting(&mut self, progress: &lacuna_sim::Progress) {
+    pub fn forecasting(&mut self, progress: &lacuna_sim::Progress) {
         self.within(progress);
         self.bar.set_message(format!("{} events", progress.events));
     }
@@ -75,7 +75,7 @@ impl Bar {
     }
 
     /// Takes the bar away.
-    pub(crate) fn done(&self) {
+    pub fn done(&self) {
         self.bar.finish_and_clear();
     }
 }

@@ -21,9 +21,27 @@ const DECIDES: &str = "Who decides, and how";
 const SHOWS: &str = "What is shown";
 const LOG: &str = "The log";
 
+/// The switches of most replays, which `--help` shows.
+pub(crate) const USUAL: &[&str] = &[
+    "log",
+    "trainers",
+    "max_parallel",
+    "policy",
+    "objective",
+    "json",
+    "report",
+    "machine_nodes",
+];
+
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
+Examples:
+  lacuna replay theta_2022.swf.gz --report out.html
+  lacuna replay accounting.log --time-zone America/Chicago --trainers mine.jsonl
+  lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'",
+    after_long_help = "\
 Examples:
   lacuna replay theta_2022.swf.gz --report out.html
   lacuna replay sacct.log --columns jobid,user,submit,start,end,nnodes,timelimit,nodelist
@@ -34,7 +52,7 @@ Examples:
   lacuna replay holes.csv.gz --trainers mixed.jsonl.gz --max-parallel 35 --report out.html --json
   lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'
   lacuna replay holes.csv.gz --planned planned.csv.gz --policy auto
-  lacuna replay holes.csv.gz --trainers mine.jsonl --save-problem p.json; lacuna solve p.json
+  lacuna replay holes.csv.gz --trainers mine.jsonl --save-problem p.json; lacuna-lab solve p.json
 
 Any log of a batch scheduler will do: Standard Workload Format, Slurm (sacct, jobcomp,
 slurmctld.log, sinfo), PBS, LSF, states of nodes, or a list of holes (node,idle_from,idle_until,
@@ -46,7 +64,8 @@ a trainer gets: at random.
 An objective may be an expression of n (nodes), rate (samples/s on n nodes), rate1, speedup, weight,
 priority, min_nodes, max_nodes and samples_left, such as 'weight * speedup^0.9'; with + - * / ^,
 comparisons, min, max, abs, sqrt, exp, ln, log2, floor, ceil and if(condition, then, else).
-Shares lost are samples lost over samples done. The seed is printed with the result.")]
+Shares lost are samples lost over samples done. The seed is printed with the result."
+)]
 pub(crate) struct ReplayArgs {
     /// The trainers (JSON lines) [default: an endless stream of ShuffleNet on ImageNet]
     #[arg(long, help_heading = TRAINERS, value_name = "FILE")]
@@ -129,7 +148,7 @@ pub(crate) struct ReplayArgs {
     /// (Unix seconds; no start withdraws). A forecasting policy decides by them
     #[arg(long, help_heading = LOG, value_name = "FILE")]
     pub(super) planned: Option<PathBuf>,
-    /// Save the allocation problem of an event, or the one that took the longest; `lacuna solve`
+    /// Save the allocation problem of an event, or the one that took the longest; `lacuna-lab solve`
     /// solves it again
     #[arg(long, help_heading = SHOWS, value_name = "FILE[@EVENT|@hardest]")]
     pub(super) save_problem: Option<Saved>,

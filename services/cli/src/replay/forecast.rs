@@ -4,8 +4,8 @@ use clap::Args;
 
 use lacuna_sim::Forecasting;
 
+use super::order;
 use crate::error::Result;
-use crate::forecast::order;
 
 /// How a forecasting policy forecasts and weighs.
 #[derive(Debug, Args)]

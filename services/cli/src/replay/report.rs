@@ -12,7 +12,7 @@ use crate::error::{CliError, file_error};
 const RESERVED: usize = 512 * 1024;
 
 /// A place for the report that can be written.
-pub(crate) struct Target {
+pub struct Target {
     path: PathBuf,
     file: Place,
 }
@@ -30,7 +30,7 @@ impl Target {
     ///
     /// # Errors
     /// Names the file and what the system says.
-    pub(crate) fn open(path: &Path) -> Result<Self, CliError> {
+    pub fn open(path: &Path) -> Result<Self, CliError> {
         let failed = |source: io::Error| file_error("write the report to", path, &source);
         let place = || -> io::Result<Place> {
             if path.is_dir() {
@@ -60,7 +60,7 @@ impl Target {
     ///
     /// # Errors
     /// Names the file and what the system says; then nothing is left in its place.
-    pub(crate) fn write(self, page: &str) -> Result<(), CliError> {
+    pub fn write(self, page: &str) -> Result<(), CliError> {
         let path = self.path;
         let failed = |source: io::Error| file_error("write the report to", &path, &source);
         let write = || -> io::Result<()> {

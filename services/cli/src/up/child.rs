@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use lacuna_runtime::clock::Stopwatch;
 
+use super::find::sibling;
 use super::log::Log;
 use crate::error::{CliError, Exit, Result};
 
@@ -89,10 +90,8 @@ pub(crate) fn describe(status: ExitStatus) -> String {
 }
 
 fn start(spec: &ChildSpec) -> Result<Child> {
-    let own = std::env::current_exe()
-        .map_err(|e| CliError::failed(format!("cannot find this program: {e}")))?;
     let unset = |name: &str| std::env::var_os(name).is_none();
-    Command::new(own)
+    Command::new(sibling("lacuna")?)
         .envs(spec.env.iter().copied().filter(|(name, _)| unset(name)))
         // Each child has its own, by argument.
         .env_remove(lacuna_runtime::identity::VARIABLE)

@@ -22,22 +22,22 @@ use crate::output;
 
 /// What to start.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// Where data, logs and up.json go.
-    pub(crate) data_dir: PathBuf,
+    pub data_dir: PathBuf,
     /// The services' configuration; its NATS address is replaced, and default addresses of
     /// `[http]` are.
-    pub(crate) config: Config,
+    pub config: Config,
     /// Port of the nats-server; a free one if absent.
-    pub(crate) nats_port: Option<u16>,
+    pub nats_port: Option<u16>,
 }
 
 /// A running `up`.
-pub(crate) struct Family {
+pub struct Family {
     /// How others find it.
-    pub(crate) file: RuntimeFile,
+    pub file: RuntimeFile,
     /// Times that a child died and was started again.
-    pub(crate) deaths: u32,
+    pub deaths: u32,
     data_dir: PathBuf,
     /// Whether up.json has what is in `file`.
     is_written: bool,
@@ -129,7 +129,7 @@ impl Family {
     ///
     /// # Errors
     /// A program is missing, the data directory is in use, or nats-server does not come up.
-    pub(crate) async fn start(settings: Settings) -> Result<Self> {
+    pub async fn start(settings: Settings) -> Result<Self> {
         Self::begin(settings, false).await
     }
 
@@ -282,7 +282,7 @@ impl Family {
     ///
     /// # Errors
     /// The data directory cannot be written.
-    pub(crate) fn start_ingest(&mut self) -> Result<()> {
+    pub fn start_ingest(&mut self) -> Result<()> {
         let Some(Waiting {
             name,
             program,
@@ -340,7 +340,7 @@ impl Family {
     }
 
     /// Resolves when a child is given up; keeps the books meanwhile.
-    pub(crate) async fn until_broken(&mut self) -> CliError {
+    pub async fn until_broken(&mut self) -> CliError {
         loop {
             if let FamilyNews::Broken(e) = self.next().await {
                 return e;
@@ -352,7 +352,7 @@ impl Family {
     ///
     /// # Errors
     /// A child was given up, or one does not answer in time.
-    pub(crate) async fn wait_until_ready(&mut self, limit: Duration) -> Result<()> {
+    pub async fn wait_until_ready(&mut self, limit: Duration) -> Result<()> {
         let addresses: Vec<(String, String)> = self
             .file
             .http
@@ -390,7 +390,7 @@ impl Family {
     }
 
     /// Ends the services, then nats-server, each in its time. Nothing is left running.
-    pub(crate) async fn stop(mut self) {
+    pub async fn stop(mut self) {
         self.stop_services.cancel();
         let patience = GRACE + Duration::from_secs(2);
         let mut ended = 0;
@@ -407,7 +407,7 @@ impl Family {
 }
 
 /// Asks an address of the loopback interface by HTTP/1.0: status and body.
-pub(crate) async fn get(address: &str, path: &str) -> Option<(u16, String)> {
+pub async fn get(address: &str, path: &str) -> Option<(u16, String)> {
     let talk = async {
         let mut stream = tokio::net::TcpStream::connect(address).await.ok()?;
         let ask = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");

@@ -57,7 +57,7 @@ fn in_path(program: &str) -> Option<PathBuf> {
 ///
 /// # Errors
 /// `L0005` with where it was looked for.
-pub(crate) fn sibling(program: &str) -> Result<PathBuf> {
+pub fn sibling(program: &str) -> Result<PathBuf> {
     let own = std::env::current_exe().ok();
     let beside = own
         .as_deref()

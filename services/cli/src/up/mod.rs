@@ -13,7 +13,9 @@ mod stop;
 
 pub(crate) use args::{UpArgs, run};
 pub(crate) use child_of::{ChildOfArgs, run as child_of};
-pub(crate) use family::{Family, Settings, get};
+pub(crate) use runtime_file::default_data_dir;
 
-pub(crate) use runtime_file::{RuntimeFile, default_data_dir};
-pub(crate) use stop::stop_token;
+pub use family::{Family, Settings, get};
+pub use find::sibling;
+pub use runtime_file::RuntimeFile;
+pub use stop::stop_token;

@@ -13,15 +13,15 @@ pub(crate) const FILE: &str = "up.json";
 
 /// What a running `lacuna up` says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RuntimeFile {
+pub struct RuntimeFile {
     /// Its process id.
     pub(crate) pid: u32,
     /// Where NATS is.
-    pub(crate) nats: String,
+    pub nats: String,
     /// The cluster.
-    pub(crate) cluster: String,
+    pub cluster: String,
     /// Address of each service's /metrics and /healthz.
-    pub(crate) http: BTreeMap<String, String>,
+    pub http: BTreeMap<String, String>,
     /// The operator's page.
     #[serde(default)]
     pub(crate) page: Option<String>,
@@ -29,7 +29,7 @@ pub(crate) struct RuntimeFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) identity: Option<PathBuf>,
     /// Process ids of the children, by name.
-    pub(crate) children: BTreeMap<String, u32>,
+    pub children: BTreeMap<String, u32>,
 }
 
 /// The data directory where none is given: `$XDG_STATE_HOME/lacuna`, else
@@ -66,7 +66,7 @@ impl RuntimeFile {
 
     /// Reads that of a running `lacuna up`; none if there is none, or if it has died.
     #[must_use]
-    pub(crate) fn read(data_dir: &Path) -> Option<Self> {
+    pub fn read(data_dir: &Path) -> Option<Self> {
         let text = std::fs::read_to_string(data_dir.join(FILE)).ok()?;
         let file: Self = serde_json::from_str(&text).ok()?;
         let pid = nix::unistd::Pid::from_raw(i32::try_from(file.pid).ok()?);

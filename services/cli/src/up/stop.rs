@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 /// A token that the first SIGINT, SIGTERM or SIGHUP cancels. The second ends the process at
 /// once (the kernel then ends its children).
 #[must_use]
-pub(crate) fn stop_token() -> CancellationToken {
+pub fn stop_token() -> CancellationToken {
     let token = CancellationToken::new();
     let cancel = token.clone();
     let kinds = [

@@ -2,12 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-#[path = "../common/mod.rs"]
-mod common;
 mod doubts;
 
-use common::{Bench, json};
 use serde_json::Value;
+
+use lacuna_testkit::{Bench, json};
 
 /// Four nodes. Job 1 has n0 and n1 until 100; job 2 needs all and waits until then; job 3 is
 /// backfilled on n2 and n3 from 20 to 80, since it ends before; job 2 ends at 150. The last

@@ -1,0 +1,144 @@
+//! Files that are written whole or not at all: beside their place, then renamed.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use lacuna_model::HoleRecord;
+use lacuna_schedlog::{Compression, HoleWriter};
+
+use crate::error::{Result, file_error};
+
+/// Writes one hole.
+type WriteHole<'a> = &'a mut dyn FnMut(&HoleRecord) -> std::io::Result<()>;
+
+/// Writes a hole list beside its place and renames it, so that no half of one is left.
+///
+/// # Errors
+/// The disk is full or the directory cannot be written.
+pub fn write_holes(path: &Path, holes: &[HoleRecord]) -> Result<()> {
+    write_list(path, &mut |write| holes.iter().try_for_each(&mut *write))
+}
+
+/// As [`write_holes`], of holes that are handed out one by one.
+///
+/// # Errors
+/// As [`write_holes`], and what `holes` says.
+pub(crate) fn write_list(
+    path: &Path,
+    holes: &mut dyn FnMut(WriteHole<'_>) -> std::io::Result<()>,
+) -> Result<()> {
+    write_whole(path, |file, compression| {
+        let mut writer = HoleWriter::new(file, compression)?;
+        holes(&mut |hole| writer.write(hole))?;
+        writer.finish()
+    })
+}
+
+/// Fills a file that is compressed if its name says so.
+pub fn write_whole(
+    path: &Path,
+    fill: impl FnOnce(BufWriter<File>, Compression) -> std::io::Result<BufWriter<File>>,
+) -> Result<()> {
+    let zipped = path.extension().is_some_and(|e| e == "gz");
+    let compression = if zipped {
+        Compression::Gzip
+    } else {
+        Compression::Plain
+    };
+    let half = beside(path);
+    let write = || {
+        let file = BufWriter::new(File::create(&half)?);
+        fill(file, compression)?
+            .into_inner()
+            .map_err(std::io::IntoInnerError::into_error)?
+            .sync_all()
+            .or_else(not_a_file)?;
+        settle(&half, path)
+    };
+    write().map_err(|e| {
+        discard(&half, path);
+        file_error("write", path, &e)
+    })
+}
+
+/// Where a file is written until it is whole: beside its place. A device or a pipe is written
+/// itself: renaming onto it would take its place.
+pub fn beside(path: &Path) -> PathBuf {
+    if path.exists() && !path.is_file() {
+        return path.to_owned();
+    }
+    let mut half = path.as_os_str().to_owned();
+    half.push(".new");
+    PathBuf::from(half)
+}
+
+/// Puts a whole file into its place.
+pub fn settle(half: &Path, path: &Path) -> std::io::Result<()> {
+    if half == path {
+        return Ok(());
+    }
+    std::fs::rename(half, path)
+}
+
+/// Takes half a file away.
+pub fn discard(half: &Path, path: &Path) {
+    if half != path {
+        let _ = std::fs::remove_file(half);
+    }
+}
+
+/// A pipe cannot be synced, and need not be.
+pub fn not_a_file(error: std::io::Error) -> std::io::Result<()> {
+    match error.kind() {
+        std::io::ErrorKind::InvalidInput => Ok(()),
+        _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lacuna_model::{NodeId, Timestamp};
+
+    #[test]
+    fn holes_are_written_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let hole = HoleRecord {
+            node: NodeId::new("n1").unwrap(),
+            from: Timestamp::from_unix(100),
+            until: Timestamp::from_unix(200),
+            censored: false,
+        };
+        for name in ["h.csv", "h.csv.gz"] {
+            let path = dir.path().join(name);
+            write_holes(&path, std::slice::from_ref(&hole)).unwrap();
+            let read = lacuna_schedlog::read_holes(&path).unwrap();
+            assert_eq!(read.records, vec![hole.clone()]);
+        }
+        let nowhere = dir.path().join("no-such-folder/h.csv");
+        assert_eq!(
+            write_holes(&nowhere, &[hole]).unwrap_err().code.as_deref(),
+            Some("L0011")
+        );
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_device_stays_a_device() {
+        use std::os::unix::fs::FileTypeExt as _;
+        let full = Path::new("/dev/full");
+        let is_device = |path: &Path| {
+            let kind = std::fs::metadata(path).map(|m| m.file_type());
+            kind.is_ok_and(|kind| kind.is_char_device())
+        };
+        if !is_device(full) {
+            println!("skipped: there is no /dev/full here");
+            return;
+        }
+        let error = write_holes(full, &[]).unwrap_err();
+        assert!(error.message.contains("No space left"), "{error}");
+        write_holes(Path::new("/dev/null"), &[]).unwrap();
+        assert!(is_device(full) && is_device(Path::new("/dev/null")));
+    }
+}

@@ -1,0 +1,98 @@
+//! The command line: what can be asked.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use lacuna_cli::entry;
+use lacuna_cli::error::Result;
+
+use crate::{bench, forecast, generate, play, reproduce, solve};
+
+const AFTER: &str = "\
+Examples:
+  lacuna-lab bench bus                                   latencies, bursts and a steady load
+  lacuna-lab reproduce bftrainer                         a published evaluation, row by row
+  lacuna-lab forecast eval sacct.log --train-until 50%   how long holes last, and who knows it
+  lacuna-lab generate --nodes 1024 --out machine.csv.gz  a machine for those without a log
+
+Exit codes are those of `lacuna`, whose `lacuna help` has the pages of error codes. Services and
+`lacuna` itself are looked for beside this program and in PATH.";
+
+/// Measures Lacuna, and makes what is not there to measure it with.
+#[derive(Debug, Parser)]
+#[command(name = "lacuna-lab", version, after_help = AFTER, max_term_width = 100)]
+struct Lab {
+    /// What to do.
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    /// Run everything of a published evaluation again and compare
+    #[command(subcommand)]
+    Reproduce(reproduce::ReproduceCommand),
+    /// Say how good forecasts of holes are
+    #[command(subcommand)]
+    Forecast(forecast::ForecastCommand),
+    /// Solve a saved allocation problem
+    Solve(solve::SolveArgs),
+    /// Generate the recording of a machine
+    Generate(generate::GenerateArgs),
+    /// Play a machine or researchers that are not there
+    #[command(subcommand)]
+    Play(play::PlayCommand),
+}
+
+impl Lab {
+    fn run(self) -> Result<()> {
+        match self.command {
+            Command::Bench(command) => entry::wait_for(bench::run(command)),
+            Command::Reproduce(command) => reproduce::run(&command),
+            Command::Forecast(command) => forecast::run(&command),
+            Command::Solve(args) => solve::run(&args),
+            Command::Generate(args) => generate::run(&args),
+            Command::Play(command) => entry::wait_for(play::run(command)),
+        }
+    }
+}
+
+/// Parses the arguments, runs the command, reports an error in the form that was asked for.
+#[must_use]
+pub fn main() -> ExitCode {
+    entry::main(Lab::command(), Lab::run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound_and_every_command_has_examples() {
+        Lab::command().debug_assert();
+        assert_eq!(entry::without_examples(&Lab::command()), [""; 0]);
+    }
+
+    #[test]
+    fn commands_parse_as_the_guide_says() {
+        for line in [
+            "lacuna-lab bench bus --seconds 5",
+            "lacuna-lab forecast eval a.swf --train-until 50% --freeze --predictor age",
+            "lacuna-lab play machine --nodes 128 --rate 60",
+            "lacuna-lab play trainers --at-a-time 8 --rate 60",
+        ] {
+            assert!(Lab::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
+        for line in [
+            "lacuna-lab",
+            "lacuna-lab up",
+            "lacuna-lab forecast eval a.swf --freeze",
+        ] {
+            assert!(Lab::try_parse_from(line.split(' ')).is_err(), "{line}");
+        }
+    }
+}

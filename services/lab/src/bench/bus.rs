@@ -1,0 +1,387 @@
+//! `lacuna-lab bench bus`: its own nats-server, real services, ten thousand nodes, a hundred trainers.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use lacuna_cli::client::{Client, from_bus, unexpected};
+use lacuna_cli::error::{CliError, Exit, Result, file_error};
+use lacuna_cli::output::{self, JsonArg, quantile};
+use lacuna_cli::submit_all;
+use lacuna_cli::up::{Family, Settings, stop_token};
+use lacuna_model::{
+    Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
+};
+use lacuna_runtime::Config;
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_wire::msg::{Reply, Request};
+
+use super::churn::Churn;
+use super::flow::Flow;
+use super::{bus_table, echo, latency, plain, sustained};
+
+/// Events that are published at once while all comes up.
+const TOGETHER: usize = 1000;
+/// How long the comparison with plain NATS lasts at most, seconds a way.
+const PLAIN_S: u64 = 20;
+
+/// Arguments of `bench bus`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna-lab bench bus
+  lacuna-lab bench bus --together 10
+  lacuna-lab bench bus --seconds 10 --nodes 1000 --burst 3000 --samples 20 --json
+
+It starts its own nats-server and services. Half of the nodes train, the others come and go. Measured
+are, one after the other:
+  quiet      from publishing node.idle to the command that starts training there; ingest,
+             forecast, planner and control are between (each is heard of in the lines below); from
+             node.busy to the first command to what is left of the trainer
+  bursts     --burst events at once: until the queue has kept them, until the pool knows of them
+  load       --rate events a second for --seconds: latencies of every event, and of those that take a
+             node in training (--hit-share) until a plan knows and until the node is told to stop
+  memory     of each process, once a second; the slope is that of the last two thirds of the load
+  plain      the same sizes and rates by NATS alone: publish/subscribe, and into a stream
+Every event must be accounted for; the exit code is 1 if one is not. One agent plays all nodes here: its
+memory is that of thousands. Rescaling costs nothing here, so that every hole is worth taking at once.")]
+pub(crate) struct BusArgs {
+    /// How long the steady load lasts
+    #[arg(long, default_value_t = 600)]
+    seconds: u64,
+    /// Events a second
+    #[arg(long, default_value_t = 1000)]
+    rate: u32,
+    /// Events of one message: schedulers and hooks may send lists
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    together: u32,
+    /// Samples of each quiet latency
+    #[arg(long, default_value_t = 100)]
+    samples: u32,
+    /// Nodes of the machine
+    #[arg(long, default_value_t = 10_000)]
+    nodes: u32,
+    /// Trainers, on half of the nodes
+    #[arg(long, default_value_t = 100)]
+    trainers: u32,
+    /// Bursts before the steady load
+    #[arg(long, default_value_t = 3)]
+    bursts: u32,
+    /// Events of a burst
+    #[arg(long, default_value_t = 30_000)]
+    burst: u64,
+    /// Share of the events that take a node in training
+    #[arg(long, default_value_t = 0.002, value_name = "SHARE")]
+    hit_share: f64,
+    /// Which nodes come and go
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Keep data and logs in this folder, instead of a temporary one
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// Quantiles of one latency, seconds.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Quantiles {
+    /// What was measured.
+    pub(crate) what: &'static str,
+    /// How often.
+    pub(crate) samples: usize,
+    /// Median.
+    pub(crate) p50_s: Option<f64>,
+    /// 99th percentile.
+    pub(crate) p99_s: Option<f64>,
+    /// Longest.
+    pub(crate) max_s: Option<f64>,
+}
+
+impl Quantiles {
+    /// Of a list in any order.
+    #[must_use]
+    pub(crate) fn of(what: &'static str, mut list: Vec<f64>) -> Self {
+        list.sort_by(f64::total_cmp);
+        Self {
+            what,
+            samples: list.len(),
+            p50_s: quantile(&list, 0.5),
+            p99_s: quantile(&list, 0.99),
+            max_s: list.last().copied(),
+        }
+    }
+}
+
+/// All that was measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Outcome {
+    /// Nodes of the machine.
+    pub(crate) nodes: u32,
+    /// Nodes in training.
+    pub(crate) training: u32,
+    /// Trainers.
+    pub(crate) trainers: u32,
+    /// Which nodes came and went.
+    pub(crate) seed: u64,
+    /// Events a second.
+    pub(crate) rate: u32,
+    /// Events of one message.
+    pub(crate) together: u32,
+    /// Seconds until all services answered.
+    pub(crate) start_s: f64,
+    /// Seconds until every node that is to train had its lease.
+    pub(crate) fill_s: f64,
+    /// Latencies without other load.
+    pub(crate) quiet: Vec<Quantiles>,
+    /// The bursts.
+    pub(crate) bursts: Vec<sustained::Burst>,
+    /// The steady load.
+    pub(crate) sustained: sustained::Sustained,
+    /// Where all events have gone.
+    pub(crate) account: sustained::Account,
+    /// The same by NATS alone.
+    pub(crate) plain: Vec<plain::Plain>,
+    /// Times that a service died.
+    pub(crate) deaths: u32,
+}
+
+/// What all measurements work on.
+pub(crate) struct Bench {
+    /// The bus.
+    pub(crate) client: Client,
+    /// The nodes in training.
+    pub(crate) nodes: Vec<NodeId>,
+    /// The nodes that come and go.
+    pub(crate) spare: Vec<NodeId>,
+    /// Addresses of /metrics, by service.
+    pub(crate) http: std::collections::BTreeMap<String, String>,
+    /// Where up.json is.
+    pub(crate) data_dir: std::path::PathBuf,
+}
+
+fn trainer(number: u32, max_nodes: u32) -> Result<TrainerSpec> {
+    let bad = |e: String| CliError::failed(e);
+    Ok(TrainerSpec {
+        id: TrainerId::new(format!("bench-{number}")).map_err(|e| bad(e.to_string()))?,
+        owner: None,
+        weight: None,
+        deadline: None,
+        priority: 0,
+        submit: Timestamp::default(),
+        min_nodes: 1,
+        max_nodes,
+        throughput: ScalingCurve::linear(1000.0, max_nodes).map_err(|e| bad(e.to_string()))?,
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 0.0,
+            down_s: 0.0,
+            start_s: None,
+        },
+        work: Work::Samples(1e15),
+        launch: Launch::Simulated,
+    })
+}
+
+/// One event of this kind.
+#[must_use]
+pub(crate) fn event(kind: &str, node: &NodeId) -> serde_json::Value {
+    serde_json::json!({ "type": kind, "node": node.as_str() })
+}
+
+impl Bench {
+    /// Publishes events and waits for every acknowledgement.
+    ///
+    /// # Errors
+    /// NATS does not answer.
+    pub(crate) async fn publish_all(
+        &self,
+        events: impl Iterator<Item = serde_json::Value>,
+    ) -> Result<()> {
+        let mut events = events.peekable();
+        while events.peek().is_some() {
+            let together: Vec<_> = events.by_ref().take(TOGETHER).collect();
+            let sent = self.client.send_external_list("bench", &together).await?;
+            sent.wait().await.map_err(|e| from_bus(&e))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until control has this many nodes in the pool and under leases.
+    ///
+    /// # Errors
+    /// It does not come to that in time: half a minute, and longer with many nodes.
+    pub(crate) async fn settle(&self, pool: u32, leased: u32) -> Result<()> {
+        let watch = Stopwatch::start();
+        let limit_s = 30.0 + f64::from(leased) / 50.0;
+        loop {
+            let totals = match self.client.ask(Request::Totals).await {
+                Ok(Reply::Totals(totals)) => totals,
+                Ok(other) => return Err(unexpected(other)),
+                // It has much to do while thousands of nodes come at once.
+                Err(busy) if busy.code.as_deref() == Some("L0002") && watch.seconds() < limit_s => {
+                    continue;
+                }
+                Err(other) => return Err(other),
+            };
+            if totals.pool_nodes == pool && totals.leased_nodes == leased {
+                return Ok(());
+            }
+            if watch.seconds() > limit_s {
+                return Err(CliError::new(
+                    "L0002",
+                    Exit::Failed,
+                    format!(
+                        "after {limit_s:.0} s there are {} nodes in the pool and {} leased: expected {pool} and {leased}",
+                        totals.pool_nodes, totals.leased_nodes
+                    ),
+                ));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn bar(hidden: bool, seconds: u64) -> ProgressBar {
+    if hidden || !std::io::stderr().is_terminal() {
+        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    }
+    let bar = ProgressBar::new(seconds);
+    if let Ok(style) =
+        ProgressStyle::with_template("{msg:24} {wide_bar} {pos}/{len} s of load  {elapsed}")
+    {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// All but what only the family knows.
+async fn measure(args: &BusArgs, bench: &Bench, start_s: f64) -> Result<Outcome> {
+    let bar = bar(args.json.json, args.seconds);
+    bar.set_message("filling the nodes");
+    let training = bench.nodes.len() as u32;
+    let (flow, listening) = Flow::listen(bench).await?;
+    let watch = Stopwatch::start();
+    let most = training.div_ceil(args.trainers.max(1));
+    let trainers = (0..args.trainers)
+        .map(|n| trainer(n, most))
+        .collect::<Result<Vec<_>>>()?;
+    submit_all(&bench.client, trainers, false).await?;
+    bench
+        .publish_all(bench.nodes.iter().map(|n| event("node.idle", n)))
+        .await?;
+    bench.settle(training, training).await?;
+    let fill_s = watch.seconds();
+    bar.set_message("quiet latencies");
+    let mut quiet = latency::measure(bench, args.samples).await?;
+    quiet.push(echo::measure(&bench.client, args.samples * 10).await?);
+    let churn = Churn::new(&bench.spare, &bench.nodes, args.hit_share, args.seed);
+    let mut pressure =
+        sustained::Pressure::new(bench, &flow, churn, args.together as usize, &bar).await;
+    let mut bursts = Vec::new();
+    for number in 1..=args.bursts {
+        bar.set_message(format!("burst {number}"));
+        bursts.push(pressure.burst(args.burst).await?);
+    }
+    bar.set_message("steady load");
+    let load = sustained::Load {
+        seconds: args.seconds,
+        rate: args.rate,
+    };
+    let sustained = pressure.steady(load).await?;
+    let account = pressure.account().await;
+    drop(listening);
+    bar.set_message("plain NATS");
+    let short = sustained::Load {
+        seconds: load.seconds.min(PLAIN_S),
+        ..load
+    };
+    let plain = plain::measure(&bench.client, args.burst, short).await?;
+    bar.finish_and_clear();
+    Ok(Outcome {
+        nodes: args.nodes,
+        training,
+        trainers: args.trainers,
+        seed: args.seed,
+        rate: args.rate,
+        together: args.together,
+        start_s,
+        fill_s,
+        quiet,
+        bursts,
+        sustained,
+        account,
+        plain,
+        deaths: 0,
+    })
+}
+
+fn names(prefix: &str, count: u32) -> Result<Vec<NodeId>> {
+    let name = |i| NodeId::new(format!("{prefix}{i:05}"));
+    let names: std::result::Result<_, _> = (0..count).map(name).collect();
+    names.map_err(|e| CliError::failed(e.to_string()))
+}
+
+/// Runs `bench bus`.
+///
+/// # Errors
+/// A program is missing or a service does not answer, or an event is not accounted for.
+pub(crate) async fn run(args: BusArgs) -> Result<()> {
+    let stop = stop_token();
+    let temporary = tempfile::Builder::new()
+        .prefix("lacuna-bench-")
+        .tempdir()
+        .map_err(|e| file_error("make", &std::env::temp_dir(), &e))?;
+    let data_dir = args
+        .data_dir
+        .clone()
+        .unwrap_or_else(|| temporary.path().to_owned());
+    let mut config = Config::default();
+    config.control.max_parallel = args.trainers;
+    config.agent.report_every = Span::from_secs(1);
+    let training = args.nodes / 2;
+    let (nodes, spare) = (names("n", training)?, names("s", args.nodes - training)?);
+    let watch = Stopwatch::start();
+    let settings = Settings {
+        data_dir: data_dir.clone(),
+        config,
+        nats_port: None,
+    };
+    let mut family = Family::start(settings).await?;
+    family.start_ingest()?;
+    let ready = family.wait_until_ready(Duration::from_secs(30)).await;
+    let start_s = watch.seconds();
+    let outcome = async {
+        ready?;
+        let bench = Bench {
+            client: Client::at(&family.file.nats, &family.file.cluster).await?,
+            nodes,
+            spare,
+            http: family.file.http.clone(),
+            data_dir,
+        };
+        tokio::select! {
+            measured = measure(&args, &bench, start_s) => measured,
+            e = family.until_broken() => Err(e),
+            () = stop.cancelled() => Err(CliError::failed("interrupted")),
+        }
+    }
+    .await;
+    let deaths = family.deaths;
+    family.stop().await;
+    let outcome = Outcome { deaths, ..outcome? };
+    if args.json.json {
+        output::print_json(&outcome)?;
+    } else {
+        output::print(&bus_table::table(&outcome))?;
+    }
+    if outcome.account.holds() && deaths == 0 {
+        return Ok(());
+    }
+    Err(CliError::said())
+}

@@ -1,0 +1,294 @@
+//! What becomes of every event: when it was numbered, when the pool and a plan knew of it, and when
+//! the node that it takes was told to stop.
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lacuna_cli::client::from_bus;
+use lacuna_cli::error::Result;
+use lacuna_model::{Action, Command, EventKind, NodeEvent, NodeId};
+use lacuna_runtime::Start;
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_wire::address;
+use lacuna_wire::msg::{PlanState, PoolState};
+use tokio::task::JoinSet;
+
+use super::bus::{Bench, Quantiles};
+
+/// The books of all events; clones share them.
+#[derive(Clone)]
+pub(crate) struct Flow {
+    books: Arc<Mutex<Books>>,
+    clock: Stopwatch,
+}
+
+/// An event on its way.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    at: f64,
+    /// It takes a node on which somebody trains.
+    hits: bool,
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    /// Events that came out of ingest, snapshots apart.
+    pub(crate) numbered: u64,
+    /// Jumps in their numbers.
+    pub(crate) gaps: u64,
+    /// The number of the last.
+    pub(crate) last: u64,
+    /// The last event in the newest pool.
+    pub(crate) pool: u64,
+    /// The last event in the newest plan.
+    pub(crate) plan: u64,
+    /// Plans published.
+    pub(crate) plans: u64,
+    /// Commands sent.
+    pub(crate) commands: u64,
+    /// Events that took a node on which somebody trained.
+    pub(crate) hits: u64,
+    newest: Option<PoolState>,
+    /// Nodes on which somebody trains, as commands say.
+    training: HashSet<NodeId>,
+    sent: HashMap<NodeId, VecDeque<Sent>>,
+    /// Numbered, and not in a pool yet.
+    unpooled: VecDeque<(u64, f64)>,
+    /// Hits that no plan knows of yet.
+    unplanned: VecDeque<(u64, f64)>,
+    /// Nodes that were hit and not told to stop yet.
+    untold: HashMap<NodeId, f64>,
+    acked: Vec<f64>,
+    to_number: Vec<f64>,
+    to_pool: Vec<f64>,
+    to_plan: Vec<f64>,
+    to_command: Vec<f64>,
+}
+
+impl Books {
+    fn numbered(&mut self, event: &NodeEvent, now: f64) {
+        let (EventKind::NodeIdle { node } | EventKind::NodeBusy { node }) = &event.kind else {
+            return;
+        };
+        if self.last != 0 && event.seq != self.last + 1 {
+            self.gaps += 1;
+        }
+        self.last = event.seq;
+        self.numbered += 1;
+        let Some(sent) = self.sent.get_mut(node).and_then(VecDeque::pop_front) else {
+            return;
+        };
+        self.to_number.push(now - sent.at);
+        if event.seq <= self.pool {
+            self.to_pool.push(now - sent.at);
+        } else {
+            self.unpooled.push_back((event.seq, sent.at));
+        }
+        if sent.hits && event.seq <= self.plan {
+            self.to_plan.push(now - sent.at);
+        } else if sent.hits {
+            self.unplanned.push_back((event.seq, sent.at));
+        }
+    }
+
+    fn pooled(&mut self, state: PoolState, now: f64) {
+        self.pool = state.pool.seq;
+        let known = pop_until(&mut self.unpooled, self.pool);
+        self.to_pool.extend(known.into_iter().map(|at| now - at));
+        self.newest = Some(state);
+    }
+
+    /// Nodes of the newest pool.
+    pub(crate) fn idle(&self) -> BTreeSet<NodeId> {
+        let holes = self.newest.iter().flat_map(|state| &state.pool.holes);
+        holes.map(|pooled| pooled.hole.node.clone()).collect()
+    }
+
+    fn planned(&mut self, state: &PlanState, now: f64) {
+        self.plan = state.plan.seq;
+        self.plans += 1;
+        let known = pop_until(&mut self.unplanned, self.plan);
+        self.to_plan.extend(known.into_iter().map(|at| now - at));
+    }
+
+    fn commanded(&mut self, command: &Command, now: f64) {
+        self.commands += 1;
+        if let Action::Run(_) = command.action {
+            self.training.insert(command.node.clone());
+        } else if let Action::Release { .. } = command.action {
+            self.training.remove(&command.node);
+            if let Some(at) = self.untold.remove(&command.node) {
+                self.to_command.push(now - at);
+            }
+        }
+    }
+
+    /// Events that were sent and not numbered, hits that no plan and no command followed.
+    pub(crate) fn open(&self) -> (usize, usize, usize) {
+        let sent = self.sent.values().map(VecDeque::len).sum();
+        (sent, self.unplanned.len(), self.untold.len())
+    }
+
+    /// All latencies since the start or the last call, which are forgotten with that.
+    pub(crate) fn latencies(&mut self) -> Vec<Quantiles> {
+        let mut take = |what, of: fn(&mut Self) -> &mut Vec<f64>| {
+            Quantiles::of(what, std::mem::take(of(self)))
+        };
+        vec![
+            take("event -> kept in the queue", |b| &mut b.acked),
+            take("event -> numbered", |b| &mut b.to_number),
+            take("event -> pool with forecasts", |b| &mut b.to_pool),
+            take("event -> plan", |b| &mut b.to_plan),
+            take("event -> command", |b| &mut b.to_command),
+        ]
+    }
+}
+
+/// Takes what is numbered up to `upto`.
+fn pop_until(list: &mut VecDeque<(u64, f64)>, upto: u64) -> Vec<f64> {
+    let count = list.partition_point(|(seq, _)| *seq <= upto);
+    list.drain(..count).map(|(_, at)| at).collect()
+}
+
+impl Flow {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// NATS does not answer.
+    pub(crate) async fn listen(bench: &Bench) -> Result<(Self, JoinSet<()>)> {
+        let flow = Self {
+            books: Arc::default(),
+            clock: Stopwatch::start(),
+        };
+        let (bus, cluster) = (bench.client.bus(), bench.client.cluster());
+        let failed = |e| from_bus(&e);
+        // Followed, since a burst is more than a subscription holds.
+        let events = bus.follow(&address::event(cluster), Start::New).await;
+        let commands = bus.subscribe(&address::commands(cluster)).await;
+        let pools = bus.subscribe(&address::pool(cluster)).await;
+        let plans = bus.subscribe(&address::plan(cluster)).await;
+        // A task each: a pool of thousands of nodes takes long to read, and events must not wait for
+        // it, else the server drops them.
+        let mut tasks = JoinSet::new();
+        let (its, mut events) = (flow.clone(), events.map_err(failed)?);
+        tasks.spawn(async move {
+            while let Ok(event) = events.next().await {
+                let at = its.at(event.arrived);
+                its.books().numbered(&event.message, at);
+            }
+        });
+        let (its, mut commands) = (flow.clone(), commands.map_err(failed)?);
+        tasks.spawn(async move {
+            while let Ok(command) = commands.next().await {
+                let at = its.at(command.arrived);
+                its.books().commanded(&command.message, at);
+            }
+        });
+        let (its, mut plans) = (flow.clone(), plans.map_err(failed)?);
+        tasks.spawn(async move {
+            while let Ok(plan) = plans.next().await {
+                let at = its.at(plan.arrived);
+                its.books().planned(&plan.message, at);
+            }
+        });
+        let (its, mut pools) = (flow.clone(), pools.map_err(failed)?);
+        tasks.spawn(async move {
+            while let Ok(pool) = pools.next().await {
+                let at = its.at(pool.arrived);
+                its.books().pooled(pool.message, at);
+            }
+        });
+        Ok((flow, tasks))
+    }
+
+    fn at(&self, arrived: Stopwatch) -> f64 {
+        self.clock.seconds() - arrived.seconds()
+    }
+
+    /// The books, for as long as the guard lives.
+    pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An event goes out now.
+    pub(crate) fn sends(&self, node: &NodeId, idle: bool) {
+        let at = self.clock.seconds();
+        let mut books = self.books();
+        let hits = !idle && books.training.contains(node);
+        if hits {
+            books.hits += 1;
+            books.untold.insert(node.clone(), at);
+        }
+        let sent = books.sent.entry(node.clone()).or_default();
+        sent.push_back(Sent { at, hits });
+    }
+
+    /// The queue of ingest has kept an event that went out so many seconds ago.
+    pub(crate) fn kept(&self, after_s: f64) {
+        self.books().acked.push(after_s);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lacuna_model::{Epoch, Timestamp};
+
+    use super::*;
+
+    fn flow() -> Flow {
+        Flow {
+            books: Arc::default(),
+            clock: Stopwatch::start(),
+        }
+    }
+
+    fn node(name: &str) -> NodeId {
+        NodeId::new(name).unwrap()
+    }
+
+    fn busy(seq: u64, name: &str) -> NodeEvent {
+        NodeEvent {
+            seq,
+            at: Timestamp::default(),
+            kind: EventKind::NodeBusy { node: node(name) },
+        }
+    }
+
+    #[test]
+    fn an_event_that_nobody_numbers_or_follows_stays_open() {
+        let flow = flow();
+        flow.books().training.insert(node("a"));
+        for name in ["a", "b"] {
+            flow.sends(&node(name), false);
+        }
+        assert_eq!(flow.books().open(), (2, 0, 1));
+        flow.books().numbered(&busy(7, "a"), 1.0);
+        assert_eq!(flow.books().open(), (1, 1, 1), "only a is trained on");
+        // Number 8 is lost.
+        flow.books().numbered(&busy(9, "b"), 1.0);
+        let release = Command {
+            node: node("a"),
+            epoch: Epoch(1),
+            seq: 1,
+            action: Action::Release {
+                reason: "wanted".to_owned(),
+                at: None,
+            },
+        };
+        flow.books().commanded(&release, 2.0);
+        let mut books = flow.books();
+        assert_eq!(books.open(), (0, 1, 0));
+        assert_eq!((books.numbered, books.gaps, books.hits), (2, 1, 1));
+        let of = |list: Vec<Quantiles>| -> Vec<usize> { list.iter().map(|q| q.samples).collect() };
+        assert_eq!(of(books.latencies()), [0, 2, 0, 0, 1]);
+        assert_eq!(of(books.latencies()), [0; 5]);
+    }
+
+    #[test]
+    fn what_a_pool_knows_of_is_taken_in_order() {
+        let mut list = VecDeque::from([(3, 0.1), (4, 0.2), (6, 0.3)]);
+        assert_eq!(pop_until(&mut list, 5), [0.1, 0.2]);
+        assert_eq!(list, [(6, 0.3)]);
+    }
+}

@@ -1,0 +1,308 @@
+//! `lacuna-lab bench forecast-plan`: how long decisions by forecasts take, by the dynamic programme
+//! and by the programme over patterns, and how far each is from the bound.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use serde::Serialize;
+
+use lacuna_cli::error::{CliError, Result};
+use lacuna_cli::output::{JsonArg, latency, parse_span, print, print_json};
+use lacuna_cli::table::{Side, render};
+use lacuna_model::Span;
+use lacuna_planner::instance::Size;
+use lacuna_planner::joint::{Joint, Settings};
+use lacuna_planner::patterns::{Answer, Options, Shape, Situation, Source, decide, instance};
+use lacuna_runtime::clock::Stopwatch;
+
+/// Arguments of `bench forecast-plan`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna-lab bench forecast-plan
+  lacuna-lab bench forecast-plan --instances 35x4734,100x10000 --solves 200 --json
+  lacuna-lab bench forecast-plan --classes 64 --situations event,storm,start
+
+Instances are made from seeds: nodes in classes of like nodes, of which those in front leave first
+and neighbours often together. At an event the front has left and hit who held nodes of it, and 2 to
+8 % of the pool is new; at a storm a quarter has left and 20 to 40 % is new; at a start nothing
+runs. forecast is the dynamic programme; milp-patterns starts from its plan, which is not counted,
+and is solved by HiGHS. Times are of the processor where the system tells them, so that what else
+runs does not count. The gap is to the bound that the programme over patterns proves.")]
+pub(crate) struct ForecastPlanArgs {
+    /// Sizes, TRAINERSxNODES
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [Size::of(10, 1_024), Size::of(35, 4_734), Size::of(100, 10_000)])]
+    instances: Vec<Size>,
+    /// Classes of like nodes
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    classes: u32,
+    /// Futures drawn for each
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    scenarios: u32,
+    /// What has happened
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_values_t = [SituationArg::Event])]
+    situations: Vec<SituationArg>,
+    /// Instances of each
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    solves: u32,
+    /// First seed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Longest time of a solve over patterns
+    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = parse_span)]
+    time_limit: Span,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SituationArg {
+    /// As most events are
+    Event,
+    /// A large change
+    Storm,
+    /// Nothing runs yet
+    Start,
+}
+
+impl From<SituationArg> for Situation {
+    fn from(arg: SituationArg) -> Self {
+        match arg {
+            SituationArg::Event => Self::Event,
+            SituationArg::Storm => Self::Storm,
+            SituationArg::Start => Self::Start,
+        }
+    }
+}
+
+/// A way of deciding on one kind of instance; the keys are what `--json` promises.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Row {
+    /// Kind of instance.
+    instance: String,
+    /// `forecast` or `milp-patterns`.
+    policy: &'static str,
+    /// Instances solved.
+    solves: usize,
+    /// Seconds of half of them at most.
+    p50_s: f64,
+    /// Seconds of 99 % of them at most.
+    p99_s: f64,
+    /// Seconds of the longest.
+    max_s: f64,
+    /// Relative distance from the bound, of half of them at most.
+    gap_p50: f64,
+    /// The same of 99 % of them.
+    gap_p99: f64,
+    /// Answers that HiGHS found, and no other way did as well.
+    by_highs: Option<usize>,
+}
+
+/// What was measured of one way.
+#[derive(Debug, Default)]
+struct Measured {
+    seconds: Vec<f64>,
+    gaps: Vec<f64>,
+}
+
+impl Measured {
+    fn row(mut self, shape: Shape, policy: &'static str, by_highs: Option<usize>) -> Row {
+        self.seconds.sort_by(f64::total_cmp);
+        self.gaps.sort_by(f64::total_cmp);
+        Row {
+            instance: shape.to_string(),
+            policy,
+            solves: self.seconds.len(),
+            p50_s: quantile(&self.seconds, 50),
+            p99_s: quantile(&self.seconds, 99),
+            max_s: quantile(&self.seconds, 100),
+            gap_p50: quantile(&self.gaps, 50),
+            gap_p99: quantile(&self.gaps, 99),
+            by_highs,
+        }
+    }
+}
+
+/// The value that so many of a hundred do not pass, by nearest rank.
+fn quantile(sorted: &[f64], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted
+        .get(rank.saturating_sub(1))
+        .copied()
+        .unwrap_or(f64::NAN)
+}
+
+/// Seconds that this thread has run, if the system tells.
+fn processor_s() -> Option<f64> {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanoseconds: f64 = told.split_whitespace().next()?.parse().ok()?;
+    Some(nanoseconds * 1e-9)
+}
+
+/// Distance of what was reached from the bound, over what the best plan is worth.
+fn gap(answer: &Answer, worth: f64) -> f64 {
+    let distance = (answer.bound - worth).max(0.0);
+    if distance == 0.0 {
+        0.0
+    } else {
+        distance / answer.objective.abs()
+    }
+}
+
+/// Solves all instances of a shape in both ways.
+fn measure(args: &ForecastPlanArgs, shape: Shape, bar: &ProgressBar) -> Vec<Row> {
+    let watch = Stopwatch::start();
+    let stopwatch = || processor_s().unwrap_or_else(|| watch.seconds());
+    let settings = Settings::default();
+    let options = Options {
+        time_limit: Duration::from_secs_f64(args.time_limit.as_secs_f64()),
+        ..Options::new(&stopwatch)
+    };
+    let (mut dynamic, mut patterns) = (Measured::default(), Measured::default());
+    let mut by_highs = 0;
+    for more in 0..u64::from(args.solves) {
+        bar.inc(1);
+        let Some(instance) = instance(shape, args.seed.saturating_add(more)) else {
+            continue;
+        };
+        let request = instance.request();
+        let before = stopwatch();
+        let plan = Joint::new(settings).decide(&request);
+        let between = stopwatch();
+        let plans = [plan.owners.as_slice()];
+        let (_, answer) = decide(&request, &settings, plan.salvage, &plans, &options);
+        patterns.seconds.push(stopwatch() - between);
+        patterns.gaps.push(gap(&answer, answer.objective));
+        dynamic.seconds.push(between - before);
+        dynamic.gaps.push(gap(&answer, plan.worth));
+        by_highs += usize::from(answer.source == Source::Highs);
+    }
+    vec![
+        dynamic.row(shape, "forecast", None),
+        patterns.row(shape, "milp-patterns", Some(by_highs)),
+    ]
+}
+
+const COLUMNS: [(&str, Side); 9] = [
+    ("INSTANCE", Side::Left),
+    ("POLICY", Side::Left),
+    ("SOLVES", Side::Right),
+    ("MEDIAN", Side::Right),
+    ("99 %", Side::Right),
+    ("LONGEST", Side::Right),
+    ("GAP MEDIAN", Side::Right),
+    ("GAP 99 %", Side::Right),
+    ("BY HIGHS", Side::Right),
+];
+
+/// The rows for people.
+fn table(rows: &[Row]) -> String {
+    let share = |gap: f64| format!("{:.3} %", gap * 100.0);
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            vec![
+                row.instance.clone(),
+                row.policy.to_owned(),
+                row.solves.to_string(),
+                latency(Some(row.p50_s)),
+                latency(Some(row.p99_s)),
+                latency(Some(row.max_s)),
+                share(row.gap_p50),
+                share(row.gap_p99),
+                row.by_highs
+                    .map_or_else(|| "-".to_owned(), |n| n.to_string()),
+            ]
+        })
+        .collect();
+    render(&COLUMNS, &cells)
+}
+
+/// Runs `bench forecast-plan`.
+///
+/// # Errors
+/// No instance of a size can be made.
+pub(crate) fn run(args: &ForecastPlanArgs) -> Result<()> {
+    let mut shapes = Vec::new();
+    for &size in &args.instances {
+        for &situation in &args.situations {
+            shapes.push(Shape {
+                size,
+                classes: args.classes,
+                scenarios: args.scenarios,
+                situation: situation.into(),
+            });
+        }
+    }
+    let bar = if args.json.json || !std::io::stderr().is_terminal() {
+        ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
+    } else {
+        ProgressBar::new(u64::from(args.solves).saturating_mul(shapes.len() as u64))
+    };
+    let mut rows = Vec::new();
+    for shape in shapes {
+        let of = measure(args, shape, &bar);
+        if of.iter().any(|row| row.solves == 0) {
+            return Err(CliError::failed(format!(
+                "{shape}: no such instance can be made: expected more nodes than classes"
+            )));
+        }
+        rows.extend(of);
+    }
+    bar.finish_and_clear();
+    if args.json.json {
+        return print_json(&rows);
+    }
+    print(&format!(
+        "{} instances of each from seed {}, {} classes, {} futures\n\n{}",
+        args.solves,
+        args.seed,
+        args.classes,
+        args.scenarios,
+        table(&rows)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_are_measured_on_the_same_instances() {
+        let args = ForecastPlanArgs {
+            instances: vec![Size::of(4, 60)],
+            classes: 6,
+            scenarios: 8,
+            situations: vec![SituationArg::Event],
+            solves: 6,
+            seed: 3,
+            time_limit: Span::from_secs(5),
+            json: JsonArg { json: false },
+        };
+        let shape = Shape {
+            size: Size::of(4, 60),
+            classes: 6,
+            scenarios: 8,
+            situation: Situation::Event,
+        };
+        let rows = measure(&args, shape, &ProgressBar::hidden());
+        let [dynamic, patterns] = rows.as_slice() else {
+            panic!("{rows:?}")
+        };
+        assert_eq!((dynamic.solves, patterns.solves), (6, 6));
+        assert_eq!(
+            (dynamic.policy, patterns.policy),
+            ("forecast", "milp-patterns")
+        );
+        for row in &rows {
+            assert!(row.p50_s <= row.p99_s && row.p99_s <= row.max_s, "{row:?}");
+            assert!(row.gap_p50 <= row.gap_p99, "{row:?}");
+        }
+        // It starts from the other's plan and never makes it worse.
+        assert!(patterns.gap_p99 <= dynamic.gap_p99, "{rows:?}");
+        assert!(patterns.gap_p50 < 0.01, "{rows:?}");
+        assert!(table(&rows).contains("4x60/6c/event"));
+    }
+}

@@ -1,0 +1,162 @@
+//! From event to command.
+
+use std::time::Duration;
+
+use lacuna_cli::client::from_bus;
+use lacuna_cli::error::{CliError, Exit, Result};
+use lacuna_model::{Action, Command, EventKind, NodeEvent, NodeId};
+use lacuna_runtime::Subscription;
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_wire::address;
+use lacuna_wire::msg::{PlanState, PoolState};
+
+use super::bus::{Bench, Quantiles, event};
+
+/// Nothing is under way when no command has come for this long.
+const QUIET: Duration = Duration::from_millis(150);
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What is heard at each stage.
+struct Ears {
+    events: Subscription<NodeEvent>,
+    pools: Subscription<PoolState>,
+    plans: Subscription<PlanState>,
+    commands: Subscription<Command>,
+}
+
+/// Seconds from publishing until each stage was heard of it.
+#[derive(Default)]
+struct Heard {
+    event: Option<(f64, u64)>,
+    pool: Option<f64>,
+    plan: Option<f64>,
+    first: Option<f64>,
+    own: Option<f64>,
+}
+
+impl Ears {
+    async fn open(bench: &Bench) -> Result<Self> {
+        let (bus, cluster) = (bench.client.bus(), bench.client.cluster());
+        let failed = |e| from_bus(&e);
+        Ok(Self {
+            events: bus
+                .subscribe(&address::event(cluster))
+                .await
+                .map_err(failed)?,
+            pools: bus
+                .subscribe(&address::pool(cluster))
+                .await
+                .map_err(failed)?,
+            plans: bus
+                .subscribe(&address::plan(cluster))
+                .await
+                .map_err(failed)?,
+            commands: bus
+                .subscribe(&address::commands(cluster))
+                .await
+                .map_err(failed)?,
+        })
+    }
+
+    /// Waits until no command has come for a while, and forgets what was said before.
+    async fn until_quiet(&mut self) {
+        loop {
+            tokio::select! {
+                _ = self.events.next() => {}
+                _ = self.pools.next() => {}
+                _ = self.plans.next() => {}
+                _ = self.commands.next() => continue,
+                () = tokio::time::sleep(QUIET) => return,
+            }
+        }
+    }
+
+    /// Listens until the node has its own command, or, where none is wanted, until the first.
+    async fn listen(&mut self, node: &NodeId, run: bool, watch: Stopwatch) -> Result<Heard> {
+        let mut heard = Heard::default();
+        loop {
+            let upto = heard.event.map_or(u64::MAX, |e| e.1);
+            tokio::select! {
+                event = self.events.next() => {
+                    let event = event.map_err(|e| from_bus(&e))?.message;
+                    let its = match &event.kind {
+                        EventKind::NodeIdle { node } | EventKind::NodeBusy { node } => Some(node),
+                        _ => None,
+                    };
+                    if its == Some(node) {
+                        heard.event.get_or_insert((watch.seconds(), event.seq));
+                    }
+                }
+                pool = self.pools.next() => {
+                    if pool.map_err(|e| from_bus(&e))?.message.pool.seq >= upto {
+                        heard.pool.get_or_insert(watch.seconds());
+                    }
+                }
+                plan = self.plans.next() => {
+                    if plan.map_err(|e| from_bus(&e))?.message.plan.seq >= upto {
+                        heard.plan.get_or_insert(watch.seconds());
+                    }
+                }
+                command = self.commands.next() => {
+                    let command = command.map_err(|e| from_bus(&e))?.message;
+                    heard.first.get_or_insert(watch.seconds());
+                    let starts = command.node == *node && matches!(command.action, Action::Run(_));
+                    if starts || !run {
+                        heard.own = Some(watch.seconds());
+                        return Ok(heard);
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn until(bench: &Bench, ears: &mut Ears, kind: &str, node: &NodeId) -> Result<Heard> {
+    let watch = Stopwatch::start();
+    let (_, ack) = bench
+        .client
+        .send_external("bench", &event(kind, node))
+        .await?;
+    let listening = ears.listen(node, kind == "node.idle", watch);
+    let heard = tokio::time::timeout(LIMIT, listening).await.map_err(|_| {
+        let text = format!("no command within 10 s of {kind} {node}");
+        CliError::new("L0002", Exit::Failed, text)
+    })?;
+    ack.wait().await.map_err(|e| from_bus(&e))?;
+    heard
+}
+
+/// Takes a node away and gives it back, `samples` times.
+///
+/// # Errors
+/// A command does not come.
+pub(crate) async fn measure(bench: &Bench, samples: u32) -> Result<Vec<Quantiles>> {
+    let mut ears = Ears::open(bench).await?;
+    let (mut down, mut up) = (Vec::new(), Vec::new());
+    let all = bench.nodes.len() as u32;
+    // A stride that is prime to most counts visits nodes of all trainers.
+    for node in bench
+        .nodes
+        .iter()
+        .cycle()
+        .step_by(37)
+        .take(samples as usize)
+    {
+        ears.until_quiet().await;
+        down.push(until(bench, &mut ears, "node.busy", node).await?);
+        bench.settle(all - 1, all - 1).await?;
+        ears.until_quiet().await;
+        up.push(until(bench, &mut ears, "node.idle", node).await?);
+        bench.settle(all, all).await?;
+    }
+    let of =
+        |list: &[Heard], pick: fn(&Heard) -> Option<f64>| list.iter().filter_map(pick).collect();
+    Ok(vec![
+        Quantiles::of("idle -> run", of(&up, |h| h.own)),
+        Quantiles::of("  to its number", of(&up, |h| h.event.map(|e| e.0))),
+        Quantiles::of("  to the pool", of(&up, |h| h.pool)),
+        Quantiles::of("  to the plan", of(&up, |h| h.plan)),
+        Quantiles::of("  to any command", of(&up, |h| h.first)),
+        Quantiles::of("busy -> command", of(&down, |h| h.own)),
+    ])
+}

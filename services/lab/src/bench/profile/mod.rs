@@ -1,0 +1,332 @@
+//! `lacuna-lab bench profile`: what measuring a curve while training costs, and how good it is.
+
+mod curves;
+mod play;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use lacuna_cli::error::{CliError, Result};
+use lacuna_cli::output::{JsonArg, print, print_json, quantile, short};
+use lacuna_cli::table::{Side, render};
+use lacuna_model::{Elastic, RescaleCost};
+use lacuna_trainer::book::{BookConfig, TrialOrder};
+
+use curves::Named;
+use play::{Play, Truth};
+
+/// Arguments of `bench profile`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna-lab bench profile
+  lacuna-lab bench profile --nodes 64 --launchers regroup --json
+
+A trainer without a curve trains in virtual time, under control's own books, as fast as a true
+curve says, with noise: laws of growth, and the published networks where the recording is at hand
+(LACUNA_DATA). Sizes are tried from large to small and from small to large. Beside it each node
+count is measured for --exhaustive seconds, from all nodes down. The error is that of the curve
+in force at the end, at every count, to the exhaustively measured one: its mean and its worst. The
+published curves are lines between powers of two, where sizes are tried: that flatters; the laws
+are not. Node-seconds are those idle or stalled. Figures are medians over seeds, of the worst
+error the largest. Costs of a change: torchrun, what the published evaluation assumes; regroup,
+what was measured (with programs that take 10 s to start beside).")]
+pub(crate) struct ProfileArgs {
+    /// Nodes that the trainer has
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1024))]
+    nodes: u32,
+    /// How it takes a change of its nodes
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, default_values_t = [LauncherArg::Regroup, LauncherArg::Torchrun])]
+    launchers: Vec<LauncherArg>,
+    /// Seeds
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    seeds: u64,
+    /// Deviation of one report from the true rate, relative
+    #[arg(long, value_name = "SHARE", default_value_t = 0.03)]
+    noise: f64,
+    /// The share of node-time that trying sizes may cost (control.profile.share)
+    #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
+    share: f64,
+    /// Seconds at each count of the exhaustive measurement
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(30..=86_400))]
+    exhaustive: u32,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LauncherArg {
+    /// Programs live on
+    Regroup,
+    /// Programs start again
+    Torchrun,
+}
+
+impl LauncherArg {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Regroup => "regroup",
+            Self::Torchrun => "torchrun",
+        }
+    }
+
+    fn truth(self, named: &Named, noise: f64) -> Truth {
+        let (elastic, up_s, down_s, start_s) = match self {
+            Self::Regroup => (Elastic::Regroup, 0.2, 0.17, 10.0),
+            Self::Torchrun => {
+                let workers_per_node = 1;
+                (Elastic::Torchrun { workers_per_node }, 18.0, 12.0, 18.0)
+            }
+        };
+        Truth {
+            rates: named.rates.clone(),
+            noise,
+            rescale: RescaleCost {
+                up_s,
+                down_s,
+                start_s: None,
+            },
+            start_s,
+            elastic,
+        }
+    }
+}
+
+/// One curve, launcher and order; the keys are what `--json` promises.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Row {
+    /// Which curve.
+    curve: String,
+    /// `regroup` or `torchrun`.
+    launcher: &'static str,
+    /// `large-to-small` or `small-to-large`.
+    order: &'static str,
+    /// Sizes of the runs with the first seed.
+    sizes: Vec<u32>,
+    /// Mean relative error over all node counts: median over seeds.
+    error_mean: f64,
+    /// Largest relative error of any count and seed.
+    error_worst: f64,
+    /// Node-seconds spent: median over seeds.
+    spent_node_s: f64,
+    /// The least and the most of any seed.
+    spent_range_node_s: (f64, f64),
+    /// Node-seconds that the exhaustive measurement takes.
+    exhaustive_node_s: f64,
+    /// Seconds until the last size was measured: median over seeds.
+    known_after_s: f64,
+}
+
+/// What one seed came to.
+struct Outcome {
+    sizes: Vec<u32>,
+    curve: Vec<f64>,
+    spent_node_s: f64,
+    known_after_s: f64,
+}
+
+fn impossible() -> CliError {
+    CliError::failed("the curve cannot be played")
+}
+
+/// Trains with sizes tried, until all are known or for a virtual day.
+fn online(truth: &Truth, order: TrialOrder, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
+    const LONGEST_S: u32 = 86_400;
+    let config = BookConfig {
+        trial_share: args.share,
+        trial_order: order,
+        ..BookConfig::default()
+    };
+    let mut play = Play::new(truth.clone(), config, seed).ok_or_else(impossible)?;
+    let all = truth.rates.len();
+    play.give(all);
+    let counts = || {
+        (0..)
+            .map(|n| 1_u32 << n)
+            .take_while(|n| (*n as usize) < all)
+    };
+    // Sizes that never settle are given up after a while.
+    let quiet_s = 4 * 3600;
+    let (mut known_after_s, mut before, mut since) = (0.0, 0, 0);
+    for second in 0..LONGEST_S {
+        play.second();
+        let record = play.record().ok_or_else(impossible)?;
+        let measured = record.measured.as_deref();
+        let known = measured.map_or(0, |m| m.rates.len());
+        if known > before {
+            (before, since) = (known, second);
+            known_after_s = play.age().as_secs_f64();
+        }
+        let trying = measured.is_some_and(|m| !m.aside.is_empty());
+        let settled = known > counts().count() && !trying && record.nodes.len() == all;
+        // The pause of the last change is still to be seen, and its rate.
+        if (settled && second > since + 60 && play.sizes.len() > known) || second > since + quiet_s
+        {
+            break;
+        }
+    }
+    outcome(&play, known_after_s)
+}
+
+fn outcome(play: &Play, known_after_s: f64) -> Result<Outcome> {
+    let record = play.record().ok_or_else(impossible)?;
+    let max = record.spec.max_nodes;
+    Ok(Outcome {
+        sizes: play.sizes.clone(),
+        curve: record.spec.throughput.table(max),
+        spent_node_s: record.measured.as_deref().map_or(0.0, |m| m.spent_node_s),
+        known_after_s,
+    })
+}
+
+/// Measures every count for so long, from all nodes down.
+fn exhaustive(truth: &Truth, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
+    let config = BookConfig {
+        trial_share: 0.0,
+        ..BookConfig::default()
+    };
+    let mut play = Play::new(truth.clone(), config, seed).ok_or_else(impossible)?;
+    let all = truth.rates.len();
+    let mut spent = 0.0;
+    for nodes in (1..=all).rev() {
+        play.give(nodes);
+        let stalled = if nodes == all {
+            0.0
+        } else {
+            truth.rescale.down_s
+        };
+        spent += (all - nodes) as f64 * f64::from(args.exhaustive) + nodes as f64 * stalled;
+        for _ in 0..args.exhaustive {
+            play.second();
+        }
+    }
+    spent += all as f64 * truth.rescale.up_s;
+    let mut outcome = outcome(&play, 0.0)?;
+    outcome.spent_node_s = spent;
+    Ok(outcome)
+}
+
+/// Relative errors at all counts.
+fn errors(curve: &[f64], known: &[f64]) -> Vec<f64> {
+    let pairs = curve.iter().zip(known).skip(1);
+    pairs
+        .map(|(at, known)| (at - known).abs() / known)
+        .collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    quantile(&values, 0.5).unwrap_or(0.0)
+}
+
+fn row(
+    named: &Named,
+    launcher: LauncherArg,
+    (order, order_name): (TrialOrder, &'static str),
+    args: &ProfileArgs,
+    known: &[Outcome],
+) -> Result<Row> {
+    let truth = launcher.truth(named, args.noise);
+    let outcomes: Vec<Outcome> = (0..args.seeds)
+        .map(|seed| online(&truth, order, args, seed))
+        .collect::<Result<_>>()?;
+    let errors: Vec<Vec<f64>> = outcomes
+        .iter()
+        .zip(known)
+        .map(|(outcome, known)| errors(&outcome.curve, &known.curve))
+        .collect();
+    let mean = |errors: &Vec<f64>| errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+    let spent: Vec<f64> = outcomes.iter().map(|o| o.spent_node_s).collect();
+    let least = spent.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = spent.iter().copied().fold(0.0, f64::max);
+    Ok(Row {
+        curve: named.name.clone(),
+        launcher: launcher.name(),
+        order: order_name,
+        sizes: outcomes.first().map_or_else(Vec::new, |o| o.sizes.clone()),
+        error_mean: median(errors.iter().map(mean).collect()),
+        error_worst: errors.iter().flatten().copied().fold(0.0, f64::max),
+        spent_node_s: median(spent),
+        spent_range_node_s: (least, most),
+        exhaustive_node_s: median(known.iter().map(|o| o.spent_node_s).collect()),
+        known_after_s: median(outcomes.iter().map(|o| o.known_after_s).collect()),
+    })
+}
+
+fn table(args: &ProfileArgs, rows: &[Row]) -> String {
+    let columns = [
+        ("CURVE", Side::Left),
+        ("LAUNCHER", Side::Left),
+        ("ORDER", Side::Left),
+        ("ERROR", Side::Right),
+        ("WORST", Side::Right),
+        ("NODE-S", Side::Right),
+        ("LEAST", Side::Right),
+        ("MOST", Side::Right),
+        ("EXHAUSTIVE", Side::Right),
+        ("OF IT", Side::Right),
+        ("KNOWN AFTER", Side::Right),
+    ];
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            vec![
+                row.curve.clone(),
+                row.launcher.to_owned(),
+                row.order.to_owned(),
+                percent(row.error_mean),
+                percent(row.error_worst),
+                short(row.spent_node_s),
+                short(row.spent_range_node_s.0),
+                short(row.spent_range_node_s.1),
+                short(row.exhaustive_node_s),
+                percent(row.spent_node_s / row.exhaustive_node_s),
+                format!("{:.0} min", row.known_after_s / 60.0),
+            ]
+        })
+        .collect();
+    let heading = format!(
+        "{} nodes, noise {}, {} seeds, at most {} of the node-time",
+        args.nodes,
+        percent(args.noise),
+        args.seeds,
+        percent(args.share)
+    );
+    format!("{heading}\n{}", render(&columns, &cells))
+}
+
+/// Runs `bench profile`.
+///
+/// # Errors
+/// The recording cannot be read, or a figure makes no sense.
+pub(crate) fn run(args: &ProfileArgs) -> Result<()> {
+    for (name, value) in [("--noise", args.noise), ("--share", args.share)] {
+        if !(0.0..=1.0).contains(&value) {
+            return Err(
+                CliError::failed(format!("{name} is {value}")).remedy("write a number from 0 to 1")
+            );
+        }
+    }
+    let orders = [
+        (TrialOrder::LargeToSmall, "large-to-small"),
+        (TrialOrder::SmallToLarge, "small-to-large"),
+    ];
+    let mut rows = Vec::new();
+    for named in curves::all(args.nodes)? {
+        for &launcher in &args.launchers {
+            let truth = launcher.truth(&named, args.noise);
+            // Other seeds: the errors of both are their own.
+            let known: Vec<Outcome> = (0..args.seeds)
+                .map(|seed| exhaustive(&truth, args, seed + 1_000_000))
+                .collect::<Result<_>>()?;
+            for order in orders {
+                rows.push(row(&named, launcher, order, args, &known)?);
+            }
+        }
+    }
+    if args.json.json {
+        return print_json(&rows);
+    }
+    print(&table(args, &rows))
+}

@@ -1,0 +1,192 @@
+//! `lacuna-lab bench replay`: how many events a second a replay comes to, and what it is worth that
+//! the planner works only on what changed.
+
+mod cases;
+mod walk;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, FromArgMatches as _};
+use serde::Serialize;
+
+use lacuna_cli::error::{CliError, Result};
+use lacuna_cli::log::{Bar, LogArgs};
+use lacuna_cli::output::{self, JsonArg, latency, short};
+use lacuna_cli::table::{Side, render};
+use lacuna_model::Span;
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_sim::{Hooks, Settings, replay};
+
+use cases::Case;
+
+/// Arguments of `bench replay`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna-lab bench replay
+  lacuna-lab bench replay holes.csv.gz --trainers trainers.jsonl.gz --parallel 20
+  lacuna-lab bench replay theta_2022.swf.gz --json -- --machine-nodes 4392
+
+Without a log: the recording of Summit, if it is at hand (LACUNA_DATA), at the paper's scale (its
+first 1,024 nodes, a thousand trainers, 10 in parallel, to their end) and whole (4,734 nodes, 35 in
+parallel, every event); else generated machines of these sizes. The policy is dp.
+
+TIME is that of the replay with the runs that it is measured by (the same trainers on dedicated
+nodes); reading the log is not in it, but simulating its batch scheduler is. SOLVE and ANEW are the mean
+time of an allocation along the same events with trainers that never end: by the solver that keeps
+what it worked out before, and by one that begins anew each time. Their answers are compared.")]
+pub(crate) struct ReplayBenchArgs {
+    /// A log of any format
+    log: Option<PathBuf>,
+    /// How to read it: the switches of `lacuna holes`
+    #[arg(last = true, value_name = "SWITCH")]
+    reading: Vec<OsString>,
+    /// Trainers (JSON lines, plain or gzip)
+    #[arg(long, value_name = "FILE")]
+    trainers: Option<PathBuf>,
+    /// How many trainers are admitted at a time (with a log)
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    parallel: u32,
+    /// Seed of generated machines and of the choice of nodes
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// One replay; what `--json` lists.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Row {
+    case: String,
+    nodes: u32,
+    parallel: u32,
+    trainers_done: u64,
+    events: u64,
+    seconds: f64,
+    events_per_s: f64,
+    /// The longest decision of the replay.
+    longest_solve_s: f64,
+    solves: u64,
+    solve_kept_s: f64,
+    solve_anew_s: f64,
+    /// Time of beginning anew over that of keeping.
+    times_kept: f64,
+}
+
+/// The log as every command takes it, if one is given.
+fn log_args(args: &ReplayBenchArgs) -> Result<Option<LogArgs>> {
+    let Some(log) = &args.log else {
+        return Ok(None);
+    };
+    let words = args.reading.iter().cloned();
+    let words = [OsString::from("log"), log.clone().into_os_string()]
+        .into_iter()
+        .chain(words);
+    LogArgs::augment_args(clap::Command::new("log"))
+        .try_get_matches_from(words)
+        .and_then(|matches| LogArgs::from_arg_matches(&matches))
+        .map(Some)
+        .map_err(|e| CliError::failed(format!("how to read the log: {e}")))
+}
+
+fn measure(case: &Case, args: &ReplayBenchArgs, bar: &mut Bar) -> Result<Row> {
+    let watch = Stopwatch::start();
+    let settings = Settings {
+        horizon: Span::from_secs(120),
+        max_parallel: case.parallel,
+        seed: args.seed,
+        ..Settings::published()
+    };
+    let before = watch.seconds();
+    let mut hooks = Hooks {
+        stopwatch: &|| watch.seconds(),
+        progress: &mut |progress| bar.walking(&progress),
+        save: None,
+    };
+    let recording = case.recording.as_ref();
+    let failed = |e: lacuna_sim::SimError| CliError::failed(e.to_string());
+    let replayed =
+        replay(recording, &case.trainers, &settings, None, &mut hooks).map_err(failed)?;
+    let seconds = watch.seconds() - before;
+    let solves = walk::solves(case, &|| watch.seconds())?;
+    let summary = replayed.summary;
+    Ok(Row {
+        case: case.name.clone(),
+        nodes: recording.nodes(),
+        parallel: case.parallel,
+        trainers_done: summary.trainers_done,
+        events: summary.events,
+        seconds,
+        events_per_s: summary.events as f64 / seconds,
+        longest_solve_s: summary.solve_seconds.max,
+        solves: solves.count,
+        solve_kept_s: solves.kept_s,
+        solve_anew_s: solves.anew_s,
+        times_kept: solves.anew_s / solves.kept_s,
+    })
+}
+
+/// A mean time of microseconds, which [`latency`] would round away.
+fn microseconds(seconds: f64) -> String {
+    format!("{:.2} us", seconds * 1e6)
+}
+
+fn table(rows: &[Row]) -> String {
+    let columns = [
+        ("CASE", Side::Left),
+        ("NODES", Side::Right),
+        ("PARALLEL", Side::Right),
+        ("DONE", Side::Right),
+        ("EVENTS", Side::Right),
+        ("TIME", Side::Right),
+        ("EVENTS/S", Side::Right),
+        ("LONGEST", Side::Right),
+        ("SOLVE", Side::Right),
+        ("ANEW", Side::Right),
+        ("RATIO", Side::Right),
+    ];
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            vec![
+                row.case.clone(),
+                row.nodes.to_string(),
+                row.parallel.to_string(),
+                row.trainers_done.to_string(),
+                row.events.to_string(),
+                latency(Some(row.seconds)),
+                short(row.events_per_s),
+                latency(Some(row.longest_solve_s)),
+                microseconds(row.solve_kept_s),
+                microseconds(row.solve_anew_s),
+                format!("{:.2}", row.times_kept),
+            ]
+        })
+        .collect();
+    render(&columns, &cells)
+}
+
+/// Runs `bench replay`.
+///
+/// # Errors
+/// A file cannot be read, or the two solvers disagree.
+pub(crate) fn run(args: &ReplayBenchArgs) -> Result<()> {
+    let mut bar = Bar::new(args.json.json);
+    let mut rows = Vec::new();
+    let log = log_args(args)?;
+    for case in cases::all(
+        log.as_ref(),
+        args.trainers.as_deref(),
+        args.parallel,
+        args.seed,
+        &mut bar,
+    )? {
+        rows.push(measure(&case, args, &mut bar)?);
+    }
+    bar.done();
+    if args.json.json {
+        return output::print_json(&rows);
+    }
+    output::print(&table(&rows))
+}

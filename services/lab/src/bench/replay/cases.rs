@@ -1,0 +1,191 @@
+//! What is replayed.
+
+use std::path::Path;
+
+use lacuna_cli::error::{CliError, Exit, Result};
+use lacuna_cli::log::{Bar, LogArgs, load};
+use lacuna_model::{Launch, RescaleCost, Timestamp, TrainerId, TrainerSpec, Work};
+use lacuna_planner::instance;
+use lacuna_schedlog::{ReadError, first_nodes, read_holes, read_nodes, read_trainers};
+use lacuna_sim::{Recording, Trace};
+use lacuna_timeline::workload::generated_machine;
+
+use crate::bench::data;
+
+/// A replay to be measured.
+pub(super) struct Case {
+    /// In a word or two.
+    pub(super) name: String,
+    /// The pool.
+    pub(super) recording: Box<dyn Recording>,
+    /// Who trains.
+    pub(super) trainers: Vec<TrainerSpec>,
+    /// How many at a time.
+    pub(super) parallel: u32,
+}
+
+/// The paper's part of Summit.
+const PAPER_NODES: usize = 1_024;
+/// Trainers in parallel: the paper's default, and its most.
+const PAPER_PARALLEL: u32 = 10;
+const WHOLE_PARALLEL: u32 = 35;
+/// How often a list of trainers is begun again, so that it outlasts the recording.
+const ROUNDS: usize = 20;
+/// Nodes and days of generated machines.
+const GENERATED: [(u32, u32); 2] = [(1_024, 14), (4_734, 12)];
+/// Made-up trainers.
+const TRAINERS: usize = 1_000;
+
+fn unreadable(error: ReadError) -> CliError {
+    CliError::new("L0011", Exit::Failed, error.to_string())
+}
+
+/// The log that is given, or the recording of Summit, or generated machines.
+///
+/// # Errors
+/// A file cannot be read.
+pub(super) fn all(
+    log: Option<&LogArgs>,
+    trainers: Option<&Path>,
+    parallel: u32,
+    seed: u64,
+    bar: &mut Bar,
+) -> Result<Vec<Case>> {
+    let given = trainers
+        .map(read_trainers)
+        .transpose()
+        .map_err(unreadable)?;
+    if let Some(log) = log {
+        let recording = load(log, None, bar)?.recording;
+        let trainers = match given {
+            Some(given) => given,
+            None => made_up(recording.start(), seed)?,
+        };
+        return Ok(vec![Case {
+            name: log
+                .log
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+            trainers: again_and_again(&trainers, recording.start())?,
+            recording,
+            parallel,
+        }]);
+    }
+    let holes = data::file("summit-2021-02/holes.csv.gz");
+    let nodes = data::file("summit-2021-02/nodes.txt");
+    let published = data::file("summit-2021-02/hpo-1000.jsonl.gz");
+    if let (Some(holes), Some(nodes), Some(published)) = (holes, nodes, published) {
+        return recorded(&holes, &nodes, &published, given);
+    }
+    GENERATED
+        .into_iter()
+        .zip([PAPER_PARALLEL, WHOLE_PARALLEL])
+        .map(|((nodes, days), parallel)| {
+            let holes = generated_machine(nodes, days, seed)
+                .map_err(|e| CliError::failed(e.to_string()))?;
+            let start = holes.iter().map(|hole| hole.from).min().unwrap_or_default();
+            let trainers = match &given {
+                Some(given) => given.clone(),
+                None => made_up(start, seed)?,
+            };
+            Ok(Case {
+                name: "generated".to_owned(),
+                recording: Box::new(Trace::new(&holes, None, start, None)),
+                trainers: again_and_again(&trainers, start)?,
+                parallel,
+            })
+        })
+        .collect()
+}
+
+/// The paper's scale to the end of its trainers, and the whole machine to the end of the
+/// recording.
+fn recorded(
+    holes: &Path,
+    nodes: &Path,
+    published: &Path,
+    given: Option<Vec<TrainerSpec>>,
+) -> Result<Vec<Case>> {
+    let list = read_holes(holes).map_err(unreadable)?;
+    let order = read_nodes(nodes).map_err(unreadable)?;
+    let chosen = first_nodes(PAPER_NODES, Some(&order), &list.records);
+    let trainers = match given {
+        Some(given) => given,
+        None => read_trainers(published).map_err(unreadable)?,
+    };
+    let recorded = list.records.iter().map(|hole| hole.from).min();
+    let recorded = recorded.unwrap_or_default();
+    let submitted = trainers.iter().map(|t| t.submit).min().unwrap_or_default();
+    let paper = Trace::new(&list.records, Some(&chosen), submitted.max(recorded), None);
+    let whole = Trace::new(&list.records, None, recorded, None);
+    Ok(vec![
+        Case {
+            name: "paper's scale".to_owned(),
+            recording: Box::new(paper),
+            trainers: trainers.clone(),
+            parallel: PAPER_PARALLEL,
+        },
+        Case {
+            name: "whole machine".to_owned(),
+            recording: Box::new(whole),
+            trainers: again_and_again(&trainers, recorded)?,
+            parallel: WHOLE_PARALLEL,
+        },
+    ])
+}
+
+/// The list many times over, all of it there at the start, so that every event is replayed.
+fn again_and_again(trainers: &[TrainerSpec], start: Timestamp) -> Result<Vec<TrainerSpec>> {
+    (0..ROUNDS)
+        .flat_map(|round| {
+            trainers
+                .iter()
+                .enumerate()
+                .map(move |(at, spec)| (round, at, spec))
+        })
+        .map(|(round, at, spec)| {
+            let id = TrainerId::new(format!("r{round}-{at}"))
+                .map_err(|e| CliError::failed(e.to_string()))?;
+            Ok(TrainerSpec {
+                id,
+                submit: start,
+                ..spec.clone()
+            })
+        })
+        .collect()
+}
+
+/// Trainers of the seven made-up networks, each with an hour's work of twenty nodes.
+fn made_up(start: Timestamp, seed: u64) -> Result<Vec<TrainerSpec>> {
+    let networks = instance::networks(seed);
+    networks
+        .iter()
+        .cycle()
+        .take(TRAINERS)
+        .enumerate()
+        .map(|(at, network)| {
+            Ok(TrainerSpec {
+                id: TrainerId::new(format!("made-up-{at}"))
+                    .map_err(|e| CliError::failed(e.to_string()))?,
+                owner: None,
+                weight: None,
+                deadline: None,
+                priority: 0,
+                submit: start,
+                min_nodes: 1,
+                max_nodes: network.curve.last_nodes(),
+                throughput: network.curve.clone(),
+                objective: None,
+                rescale: RescaleCost {
+                    up_s: network.up_s,
+                    down_s: network.down_s,
+                    start_s: None,
+                },
+                work: Work::Samples(3600.0 * network.curve.at(20)),
+                launch: Launch::Simulated,
+            })
+        })
+        .collect()
+}

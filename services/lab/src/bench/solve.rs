@@ -1,0 +1,192 @@
+//! `lacuna-lab bench solve`: the exact dynamic programme, HiGHS over counts and the published
+//! formulation on the same instances, each solve in a child that is killed when it hangs.
+
+mod child;
+mod show;
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use lacuna_cli::error::{CliError, Result, file_error};
+use lacuna_cli::output::{self, JsonArg, parse_span};
+use lacuna_model::Span;
+use lacuna_planner::file::{self, Saved};
+use lacuna_planner::instance::{self, Network, SIZES, Size, scarce};
+
+use super::data;
+use crate::solve::{BigMChoice, Solver};
+
+/// Arguments of `bench solve`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna-lab bench solve
+  lacuna-lab bench solve --instances 10x200,35x4734 --solvers dp,highs
+  lacuna-lab bench solve --seed 7 --time-limit 10s --json
+
+The instances are made from the seed: the pool is scarce (trainers could use half as many nodes
+again as there are), 95 % of it is held, and trainers take turns through the seven networks of
+the paper, as recorded, or through made-up ones if no recording is at hand. highs has no short
+cuts. node-binary is the published formulation with its big-M of N + 1, and is not run beyond
+35x1024. Times are those of the solve with building its programme, measured in the child; a child
+that has not ended ten seconds after the time limit is killed and reported as such.")]
+pub(crate) struct SolveBenchArgs {
+    /// Sizes, TRAINERSxNODES
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    instances: Vec<Size>,
+    /// Solvers
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
+    solvers: Vec<Solver>,
+    /// Longest time of a solve
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_span)]
+    time_limit: Span,
+    /// Seed of the instances
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How often dp solves each instance from scratch; its time is the median
+    #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    repeat: u32,
+    /// The constant of node-binary
+    #[arg(long, value_enum, default_value_t = BigMChoice::Published)]
+    big_m: BigMChoice,
+    /// Take the networks from this list of trainers (JSON lines, plain or gzip)
+    #[arg(long, value_name = "FILE")]
+    trainers: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
+/// One solve; the keys are what `--json` promises.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Row {
+    /// Size of the instance.
+    pub(crate) instance: String,
+    /// Who solved it.
+    pub(crate) solver: &'static str,
+    /// How long it took; of a killed child, how long it lived.
+    pub(crate) seconds: f64,
+    /// Objective, if there is an answer.
+    pub(crate) objective: Option<f64>,
+    /// Relative gap, if known.
+    pub(crate) gap: Option<f64>,
+    /// `optimal`, `feasible`, `no-incumbent`, `infeasible`, `failed` or `killed`.
+    pub(crate) status: String,
+}
+
+/// What node-binary is asked at most.
+const LARGEST_NODE_BINARY: Size = Size::of(35, 1_024);
+
+/// How many networks are taken from a list of trainers.
+const NETWORKS: usize = 7;
+
+/// Solves on one size.
+fn solvers(args: &SolveBenchArgs, size: Size) -> Vec<Solver> {
+    const ALL: [Solver; 3] = [Solver::Dp, Solver::Highs, Solver::NodeBinary];
+    let too_large =
+        size.trainers > LARGEST_NODE_BINARY.trainers || size.nodes > LARGEST_NODE_BINARY.nodes;
+    ALL.into_iter()
+        .filter(|solver| args.solvers.is_empty() || args.solvers.contains(solver))
+        .filter(|solver| *solver != Solver::NodeBinary || !too_large)
+        .collect()
+}
+
+/// The networks, and where they come from in words.
+fn networks(args: &SolveBenchArgs) -> Result<(Vec<Network>, String)> {
+    let recorded = || data::file("summit-2021-02/mixed-1001-throughput.jsonl.gz");
+    let Some(path) = args.trainers.clone().or_else(recorded) else {
+        let made_up = instance::networks(args.seed);
+        let count = made_up.len();
+        let source = format!("{count} made-up networks (no recording at hand)");
+        return Ok((made_up, source));
+    };
+    let trainers =
+        lacuna_schedlog::read_trainers(&path).map_err(|e| CliError::failed(e.to_string()))?;
+    let mut networks: Vec<Network> = Vec::new();
+    for trainer in trainers {
+        if networks
+            .iter()
+            .all(|known| known.curve != trainer.throughput)
+        {
+            networks.push(Network {
+                curve: trainer.throughput,
+                up_s: trainer.rescale.up_s,
+                down_s: trainer.rescale.down_s,
+            });
+        }
+        if networks.len() == NETWORKS {
+            break;
+        }
+    }
+    let source = format!("{} networks of {}", networks.len(), path.display());
+    Ok((networks, source))
+}
+
+/// Writes the instance to a file in the folder.
+fn save(folder: &Path, size: Size, networks: &[Network], seed: u64) -> Result<PathBuf> {
+    let mut saved = Saved::new(scarce(size, networks, seed));
+    saved.note = Some(format!("scarce instance {size}, seed {seed}"));
+    let text = file::write(&saved).map_err(|e| CliError::failed(format!("{size}: {e}")))?;
+    let path = folder.join(format!("{size}.json"));
+    std::fs::write(&path, text).map_err(|e| file_error("write", &path, &e))?;
+    Ok(path)
+}
+
+fn bar(json: bool, length: usize) -> ProgressBar {
+    if json || !std::io::stderr().is_terminal() {
+        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    }
+    let bar = ProgressBar::new(length as u64);
+    if let Ok(style) = ProgressStyle::with_template("{msg:28} {wide_bar} {pos}/{len}  {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    bar
+}
+
+/// Runs `bench solve`.
+///
+/// # Errors
+/// A file cannot be read or written, or a child cannot be started.
+pub(crate) async fn run(args: &SolveBenchArgs) -> Result<()> {
+    let (networks, source) = networks(args)?;
+    let sizes = if args.instances.is_empty() {
+        SIZES.to_vec()
+    } else {
+        args.instances.clone()
+    };
+    let folder = tempfile::tempdir()
+        .map_err(|e| CliError::failed(format!("cannot make a temporary folder: {e}")))?;
+    let plan: Vec<(Size, Solver)> = sizes
+        .iter()
+        .flat_map(|&size| solvers(args, size).into_iter().map(move |s| (size, s)))
+        .collect();
+    if plan.is_empty() {
+        return Err(CliError::failed(format!(
+            "nothing to solve: node-binary is not run beyond {LARGEST_NODE_BINARY}"
+        ))
+        .remedy("name smaller --instances, or other --solvers"));
+    }
+    let bar = bar(args.json.json, plan.len());
+    let mut rows = Vec::with_capacity(plan.len());
+    let mut saved: Option<(Size, PathBuf)> = None;
+    for (size, solver) in plan {
+        bar.set_message(format!("{size} {}", solver.name()));
+        let path = match &saved {
+            Some((known, path)) if *known == size => path.clone(),
+            _ => save(folder.path(), size, &networks, args.seed)?,
+        };
+        saved = Some((size, path.clone()));
+        rows.push(child::solve(args, size, solver, &path).await?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if args.json.json {
+        return output::print_json(&rows);
+    }
+    let heading = format!("seed {}, {source}", args.seed);
+    output::print(&show::table(&heading, &rows))
+}

@@ -1,0 +1,402 @@
+//! Bursts, then a steady load, counted at every stage.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use lacuna_cli::error::Result;
+use lacuna_model::NodeId;
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_wire::address;
+
+use super::bus::{Bench, Quantiles, event};
+use super::churn::Churn;
+use super::flow::Flow;
+use super::memory::{Memory, Watch};
+use super::scrape::{by_label, exposition, value};
+
+/// The pool must know of all events so long after the last one.
+const CATCH_UP_S: f64 = 60.0;
+/// And nobody waits longer than this for the last plan and the last command.
+const SETTLE_S: f64 = 20.0;
+
+/// The load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    /// For how long.
+    pub(crate) seconds: u64,
+    /// Events a second.
+    pub(crate) rate: u32,
+}
+
+/// What became of a burst.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Burst {
+    /// Events published at once.
+    pub(crate) events: u64,
+    /// Seconds until the queue had kept them all.
+    pub(crate) kept_s: f64,
+    /// Seconds until all had been numbered and the pool knew of them; nothing if it never did.
+    pub(crate) pooled_s: Option<f64>,
+}
+
+/// What became of the steady load.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Sustained {
+    /// Wall-clock seconds of publishing.
+    pub(crate) seconds: f64,
+    /// Events published.
+    pub(crate) published: u64,
+    /// Seconds from the last publish until the pool includes it; none if it never does.
+    pub(crate) catch_up_s: Option<f64>,
+    /// Most messages that waited for ingest at a reading.
+    pub(crate) queue_max: u64,
+    /// Most events that the pool was behind at a reading.
+    pub(crate) pool_lag_max: u64,
+    /// Commands sent meanwhile.
+    pub(crate) commands: u64,
+    /// Plans published meanwhile.
+    pub(crate) plans: u64,
+    /// Latencies under this load.
+    pub(crate) latencies: Vec<Quantiles>,
+    /// Memory of each process.
+    pub(crate) memory: BTreeMap<String, Memory>,
+    /// What the services counted meanwhile: difference of their metrics.
+    pub(crate) metrics: BTreeMap<String, f64>,
+}
+
+/// Where every event has gone, bursts and steady load together.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct Account {
+    /// Events published.
+    pub(crate) published: u64,
+    /// Those that the queue has acknowledged.
+    pub(crate) acknowledged: u64,
+    /// What ingest made of them, by outcome.
+    pub(crate) ingest: BTreeMap<String, u64>,
+    /// Numbered events that were heard.
+    pub(crate) numbered: u64,
+    /// Jumps in their numbers.
+    pub(crate) gaps: u64,
+    /// Published, and never numbered.
+    pub(crate) lost: u64,
+    /// By how much the stream of events has grown.
+    pub(crate) stream: u64,
+    /// Number of the last event, and of the last in the newest pool.
+    pub(crate) last_seq: u64,
+    /// The last event in the newest pool.
+    pub(crate) pool_seq: u64,
+    /// Messages left in the queue.
+    pub(crate) queue: u64,
+    /// Nodes that must be idle at the end.
+    pub(crate) idle: usize,
+    /// Of these, nodes that the pool lacks.
+    pub(crate) pool_lacks: usize,
+    /// Nodes in the pool that are not idle.
+    pub(crate) pool_wrong: usize,
+    /// Events that took a node on which somebody trained.
+    pub(crate) hits: u64,
+    /// Of these, those that no plan followed, and no command.
+    pub(crate) unplanned: usize,
+    /// Of these, nodes that were not told to stop.
+    pub(crate) untold: usize,
+}
+
+impl Account {
+    /// Whether every event is accounted for.
+    pub(crate) fn holds(&self) -> bool {
+        let taken = self.ingest.get("taken").copied().unwrap_or_default();
+        let all = self.published;
+        [self.acknowledged, taken, self.numbered, self.stream] == [all; 4]
+            && self.gaps == 0
+            && self.lost == 0
+            && self.queue == 0
+            && self.pool_seq == self.last_seq
+            && self.pool_lacks + self.pool_wrong + self.unplanned + self.untold == 0
+    }
+}
+
+/// Metrics whose growth is shown, by service.
+const COUNTED: [(&str, &str); 9] = [
+    ("ingest", "lacuna_ingest_events_total"),
+    ("forecast", "lacuna_forecast_events_total"),
+    ("forecast", "lacuna_forecast_gaps_total"),
+    ("control", "lacuna_control_events_total"),
+    ("control", "lacuna_control_preemptions_total"),
+    ("planner", "lacuna_planner_plans_total"),
+    ("ingest", "lacuna_bus_slow_consumers_total"),
+    ("forecast", "lacuna_bus_slow_consumers_total"),
+    ("control", "lacuna_bus_slow_consumers_total"),
+];
+
+async fn metrics(bench: &Bench) -> BTreeMap<String, f64> {
+    let mut found = BTreeMap::new();
+    for (service, name) in COUNTED {
+        if let Some(at) = bench.http.get(service)
+            && let Some(value) = value(&exposition(at).await, name)
+        {
+            *found.entry(name.to_owned()).or_insert(0.0) += value;
+        }
+    }
+    found
+}
+
+async fn ingested(bench: &Bench) -> BTreeMap<String, u64> {
+    let Some(at) = bench.http.get("ingest") else {
+        return BTreeMap::new();
+    };
+    let text = exposition(at).await;
+    let counts = by_label(&text, "lacuna_ingest_external_total", "outcome").into_iter();
+    counts.map(|(what, count)| (what, count as u64)).collect()
+}
+
+/// Messages that a stream holds, and the number of its last.
+async fn stream(bench: &Bench, name: Option<&str>) -> (u64, u64) {
+    let Some(name) = name else {
+        return (0, 0);
+    };
+    match bench.client.bus().jetstream().get_stream(name).await {
+        Ok(stream) => {
+            let state = &stream.cached_info().state;
+            (state.messages, state.last_sequence)
+        }
+        Err(_) => (0, 0),
+    }
+}
+
+async fn queue(bench: &Bench) -> u64 {
+    let subject = address::incoming(bench.client.cluster());
+    stream(bench, subject.stream()).await.0
+}
+
+/// Messages left in the queue, once nats-server has taken out those that are done with.
+async fn left(bench: &Bench) -> u64 {
+    let waiting = Stopwatch::start();
+    loop {
+        let left = queue(bench).await;
+        if left == 0 || waiting.seconds() > CATCH_UP_S {
+            return left;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn kept(bench: &Bench) -> u64 {
+    let subject = address::event(bench.client.cluster());
+    stream(bench, subject.stream()).await.1
+}
+
+/// Puts the load on, and keeps the account.
+pub(crate) struct Pressure<'a> {
+    bench: &'a Bench,
+    flow: Flow,
+    churn: Churn,
+    clock: Stopwatch,
+    bar: &'a ProgressBar,
+    acks: JoinSet<()>,
+    acknowledged: Arc<AtomicU64>,
+    published: u64,
+    /// Events of one message at most.
+    together: usize,
+    /// What had been counted before: events numbered, gaps, the stream's last number, ingest's.
+    before: (u64, u64, u64, BTreeMap<String, u64>),
+}
+
+impl<'a> Pressure<'a> {
+    /// Nothing is published yet.
+    pub(crate) async fn new(
+        bench: &'a Bench,
+        flow: &Flow,
+        churn: Churn,
+        together: usize,
+        bar: &'a ProgressBar,
+    ) -> Self {
+        let (numbered, gaps) = {
+            let mut books = flow.books();
+            // What was measured while all came up is no latency under load.
+            books.latencies();
+            (books.numbered, books.gaps)
+        };
+        Self {
+            before: (numbered, gaps, kept(bench).await, ingested(bench).await),
+            bench,
+            flow: flow.clone(),
+            churn,
+            together,
+            clock: Stopwatch::start(),
+            bar,
+            acks: JoinSet::new(),
+            acknowledged: Arc::default(),
+            published: 0,
+        }
+    }
+
+    /// Publishes so many events, those of one message together.
+    async fn publish(&mut self, count: u64) -> Result<()> {
+        let mut left = count;
+        while left > 0 {
+            let now_s = self.clock.seconds();
+            let mut list = Vec::new();
+            while list.len() < self.together && left > 0 {
+                left -= 1;
+                let Some((node, idle)) = self.churn.next(now_s) else {
+                    continue;
+                };
+                self.flow.sends(&node, idle);
+                list.push(event(if idle { "node.idle" } else { "node.busy" }, &node));
+            }
+            let (watch, events) = (Stopwatch::start(), list.len() as u64);
+            let client = &self.bench.client;
+            let ack = match list.as_slice() {
+                [] => continue,
+                [one] => client.send_external("bench", one).await?.1,
+                list => client.send_external_list("bench", list).await?,
+            };
+            let (flow, acknowledged) = (self.flow.clone(), Arc::clone(&self.acknowledged));
+            self.acks.spawn(async move {
+                if ack.wait().await.is_ok() {
+                    for _ in 0..events {
+                        flow.kept(watch.seconds());
+                    }
+                    acknowledged.fetch_add(events, Ordering::Relaxed);
+                }
+            });
+            self.published += events;
+            while self.acks.try_join_next().is_some() {}
+        }
+        Ok(())
+    }
+
+    /// Waits until the pool knows of all that was published; after how many seconds it did.
+    async fn pooled(&mut self, watch: Stopwatch) -> Option<f64> {
+        while self.acks.join_next().await.is_some() {}
+        while watch.seconds() < CATCH_UP_S {
+            let done = {
+                let books = self.flow.books();
+                books.numbered - self.before.0 >= self.published && books.pool >= books.last
+            };
+            if done {
+                return Some(watch.seconds());
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        None
+    }
+
+    /// So many events as fast as they can be published.
+    ///
+    /// # Errors
+    /// NATS does not answer.
+    pub(crate) async fn burst(&mut self, events: u64) -> Result<Burst> {
+        let watch = Stopwatch::start();
+        self.publish(events).await?;
+        while self.acks.join_next().await.is_some() {}
+        let kept_s = watch.seconds();
+        let pooled_s = self.pooled(watch).await;
+        Ok(Burst {
+            events,
+            kept_s,
+            pooled_s,
+        })
+    }
+
+    /// Waits until hits have been followed by plans and commands, or long enough.
+    async fn settle(&self) {
+        let watch = Stopwatch::start();
+        while watch.seconds() < SETTLE_S && self.flow.books().open() != (0, 0, 0) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// A steady load.
+    ///
+    /// # Errors
+    /// NATS does not answer.
+    pub(crate) async fn steady(&mut self, load: Load) -> Result<Sustained> {
+        self.settle().await;
+        let before = metrics(self.bench).await;
+        let (commands, plans) = {
+            let mut books = self.flow.books();
+            books.latencies();
+            (books.commands, books.plans)
+        };
+        let (mut result, mut memory) = (Sustained::default(), Watch::default());
+        let total = load.seconds * u64::from(load.rate);
+        let watch = Stopwatch::start();
+        let mut ticks = tokio::time::interval(Duration::from_millis(10));
+        let mut next_reading = 0.0;
+        while result.published < total {
+            ticks.tick().await;
+            let due = ((watch.seconds() * f64::from(load.rate)) as u64).min(total);
+            self.publish(due - result.published).await?;
+            result.published = due;
+            if watch.seconds() >= next_reading {
+                next_reading += 1.0;
+                self.bar.set_position(watch.seconds() as u64);
+                memory.read(&self.bench.data_dir, watch.seconds());
+                result.queue_max = result.queue_max.max(queue(self.bench).await);
+                let books = self.flow.books();
+                let lag = books.last.saturating_sub(books.pool);
+                result.pool_lag_max = result.pool_lag_max.max(lag);
+            }
+        }
+        result.seconds = watch.seconds();
+        result.catch_up_s = self.pooled(Stopwatch::start()).await;
+        self.settle().await;
+        memory.read(&self.bench.data_dir, watch.seconds());
+        result.memory = memory.end();
+        {
+            let mut books = self.flow.books();
+            result.latencies = books.latencies();
+            result.commands = books.commands - commands;
+            result.plans = books.plans - plans;
+        }
+        for (name, value) in metrics(self.bench).await {
+            let before = before.get(&name).copied().unwrap_or(0.0);
+            result.metrics.insert(name, value - before);
+        }
+        Ok(result)
+    }
+
+    /// Where all has gone.
+    pub(crate) async fn account(self) -> Account {
+        self.settle().await;
+        let stream = kept(self.bench).await - self.before.2;
+        let queue = left(self.bench).await;
+        let ingest = ingested(self.bench).await.into_iter();
+        let ingest: BTreeMap<String, u64> = ingest
+            .map(|(what, count)| {
+                let before = self.before.3.get(&what).copied().unwrap_or_default();
+                (what, count - before)
+            })
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        let books = self.flow.books();
+        let (expected, idle) = (self.churn.idle(), books.idle());
+        let differs = |of: &std::collections::BTreeSet<NodeId>, from| of.difference(from).count();
+        let (lost, unplanned, untold) = books.open();
+        Account {
+            published: self.published,
+            acknowledged: self.acknowledged.load(Ordering::Relaxed),
+            ingest,
+            numbered: books.numbered - self.before.0,
+            gaps: books.gaps - self.before.1,
+            lost: lost as u64,
+            stream,
+            last_seq: books.last,
+            pool_seq: books.pool,
+            queue,
+            idle: expected.len(),
+            pool_lacks: differs(&expected, &idle),
+            pool_wrong: differs(&idle, &expected),
+            hits: books.hits,
+            unplanned,
+            untold,
+        }
+    }
+}

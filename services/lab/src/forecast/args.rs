@@ -1,0 +1,230 @@
+//! The arguments of `lacuna-lab forecast eval`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+
+use lacuna_cli::error::{CliError, Result};
+use lacuna_cli::log::LogArgs;
+use lacuna_cli::order;
+use lacuna_cli::output::{JsonArg, iso, parse_time};
+use lacuna_model::{Span, Timestamp};
+use lacuna_sim::Recording;
+use lacuna_sim::skill::{After, Moments, SkillOptions};
+
+use super::predictor::{self, Named};
+
+/// Headings of the help.
+const PREDICTORS: &str = "The predictors";
+const QUESTIONS: &str = "What they are asked";
+const SHOWS: &str = "What is shown";
+
+/// Arguments of `forecast eval`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna-lab forecast eval holes.csv.gz --train-until 2021-02-15T00:08:52Z
+  lacuna-lab forecast eval sinfo.txt.gz --time-zone Europe/Warsaw --train-until 50%
+  lacuna-lab forecast eval theta_2022.swf.gz --machine-nodes 4392 --hints --report skill.html
+  lacuna-lab forecast eval holes.csv.gz --predictor hazard --order nodes.txt --freeze --json
+  lacuna-lab forecast eval holes.csv.gz --first-nodes 1024 --predictor constant=10m
+
+Any log that `lacuna holes` takes. At events of the log, all predictors are asked how long a sample
+of the idle nodes will stay idle; each answers from what was known then. When the truth is known:
+  C          Harrell's concordance: how often, of two nodes, the one that was forecast to stay idle
+             for longer did so; .5 is chance, 1 is perfect; over all questions, and over nodes that
+             were idle at the same event
+  skill      one less the ratio of the Brier score to that of the best constant, which is known
+             only afterwards; 0 knows only how many nodes stay idle
+  by event   the same if every event counts once, however many nodes were asked after at it: those of
+             one event are mostly taken together
+  over constant  the skill over the constant that the time before --train-until teaches: how many
+             nodes stayed idle then, as far as that was known when it ended
+  off        expected calibration error: how far probabilities are from the shares that stay idle,
+             over tenths of probability; in brackets, mean probability less share
+  pinball    mean loss of the quantiles of the remaining length up to an hour, in seconds
+  neighbours in the order in which nodes are taken: when the first of two leaves, does the other?
+Standard errors take events for independent; those that follow each other closely are not quite.
+Persistence (as long again as it is old), age (Kaplan-Meier) and a constant are always there to be
+compared with. A question near the end of the log counts only for the horizons that the log still
+covers. The seed is printed with the result.")]
+pub(crate) struct EvalArgs {
+    /// Until when predictors only learn: Unix seconds, ISO-8601, or a share of the log's time such
+    /// as 50% [default: they are scored as soon as none is too young]
+    #[arg(long, help_heading = PREDICTORS, value_name = "WHEN", value_parser = until)]
+    train_until: Option<Until>,
+    /// After that they learn nothing more, instead of going on as they do live
+    #[arg(long, help_heading = PREDICTORS, requires = "train_until")]
+    freeze: bool,
+    /// A predictor: hazard, survival (age), persistence, constant=TIME; may be given several times
+    /// [default: hazard]
+    #[arg(long = "predictor", help_heading = PREDICTORS, value_name = "NAME", value_parser = named)]
+    predictors: Vec<Named>,
+    /// The order in which the scheduler takes nodes: name, learnt, none, or a file with one name
+    /// a line, first taken first
+    #[arg(long, help_heading = PREDICTORS, value_name = "ORDER", default_value = "learnt")]
+    order: String,
+    /// Ask the first predictor once more, with the planned starts of the idle nodes: those of the
+    /// simulated scheduler, or of --planned
+    #[arg(long, help_heading = PREDICTORS)]
+    pub(super) hints: bool,
+    /// The planned starts of idle nodes, beside a log that names nodes: a CSV file, at,node,start
+    #[arg(long, help_heading = PREDICTORS, value_name = "FILE", requires = "hints")]
+    pub(super) planned: Option<PathBuf>,
+    /// Events at which is asked, at most: every k-th of the log, so that there are no more
+    #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=MOST_EVENTS))]
+    events: u32,
+    /// Ask at N moments spread over the time instead of at events: quiet times count as much as
+    /// busy ones
+    #[arg(long, help_heading = QUESTIONS, value_name = "N", conflicts_with = "events", value_parser = clap::value_parser!(u32).range(1..=MOST_EVENTS))]
+    times: Option<u32>,
+    /// Idle nodes that are asked after at an event, at most, drawn by lot
+    #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=MOST_HOLES))]
+    holes: u32,
+    /// Seed of what is asked
+    #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten, next_help_heading = SHOWS)]
+    pub(super) json: JsonArg,
+    /// Write an HTML page that stands alone
+    #[arg(long, help_heading = SHOWS, value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
+    // Last, since its headings hold for all that follows.
+    #[command(flatten)]
+    pub(super) log: LogArgs,
+}
+
+/// Every question is kept until it is answered, so there must be an end to them.
+const MOST_EVENTS: i64 = 100_000;
+const MOST_HOLES: i64 = 10_000;
+const MOST_QUESTIONS: u64 = 10_000_000;
+
+/// A moment of the log: as such, or by the share of the log's time before it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Until {
+    At(Timestamp),
+    Share(f64),
+}
+
+impl FromStr for Until {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let Some(percent) = text.strip_suffix('%') else {
+            return parse_time(text)
+                .map(Self::At)
+                .map_err(|what| format!("{what}, or a share of the log's time such as 50%"));
+        };
+        match percent.trim().parse::<f64>() {
+            Ok(percent) if percent > 0.0 && percent < 100.0 => Ok(Self::Share(percent / 100.0)),
+            _ => Err(format!(
+                "{text} is no share: expected more than 0% and less than 100%"
+            )),
+        }
+    }
+}
+
+impl Until {
+    fn moment(self, recording: &dyn Recording) -> Timestamp {
+        match self {
+            Self::At(at) => at,
+            Self::Share(share) => {
+                recording.start() + Span::from_secs_f64(recording.length_s() * share)
+            }
+        }
+    }
+}
+
+fn until(text: &str) -> std::result::Result<Until, String> {
+    text.parse()
+}
+
+fn named(text: &str) -> std::result::Result<Named, String> {
+    text.parse()
+}
+
+impl EvalArgs {
+    /// What is asked that needs no log to be judged.
+    ///
+    /// # Errors
+    /// A list of nodes cannot be read, or there would be too many questions.
+    pub(super) fn options(&self) -> Result<SkillOptions> {
+        let moments = self.times.unwrap_or(self.events);
+        if u64::from(moments) * u64::from(self.holes) > MOST_QUESTIONS {
+            return Err(CliError::failed(format!(
+                "{} idle nodes at {moments} moments are more than {MOST_QUESTIONS} questions",
+                self.holes
+            ))
+            .remedy("give a smaller --events, --times or --holes"));
+        }
+        let order = order(&self.order)?;
+        Ok(SkillOptions {
+            predictors: predictor::all(&self.predictors, &order),
+            train_until: None,
+            hints: self.hints,
+            after: if self.freeze {
+                After::Freeze
+            } else {
+                After::Learn
+            },
+            moments: self
+                .times
+                .map_or(Moments::Events(self.events), Moments::Times),
+            holes: self.holes as usize,
+            order,
+            seed: self.seed,
+        })
+    }
+
+    /// Where learning ends, which must leave something to learn from and something to be scored
+    /// on.
+    ///
+    /// # Errors
+    /// It does not lie within the log.
+    pub(super) fn train_until(&self, recording: &dyn Recording) -> Result<Option<Timestamp>> {
+        let Some(until) = self.train_until else {
+            return Ok(None);
+        };
+        let at = until.moment(recording);
+        let (start, end) = (recording.start(), recording.end());
+        if at > start && at < end {
+            return Ok(Some(at));
+        }
+        let what = if at <= start {
+            "leaves nothing to learn from"
+        } else {
+            "leaves nothing to be scored on"
+        };
+        Err(CliError::failed(format!(
+            "--train-until {} {what}: {} is from {} to {}",
+            iso(at),
+            self.log.log.display(),
+            iso(start),
+            iso(end)
+        ))
+        .remedy("give a moment between, or a share such as 50%"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn training_ends_at_a_moment_or_after_a_share() {
+        assert_eq!(
+            "1613347732".parse(),
+            Ok(Until::At(Timestamp::from_unix(1_613_347_732)))
+        );
+        assert_eq!(
+            "2021-02-15T00:08:52Z".parse(),
+            Ok(Until::At(Timestamp::from_unix(1_613_347_732)))
+        );
+        assert_eq!("50%".parse(), Ok(Until::Share(0.5)));
+        for bad in ["0%", "100%", "-5%", "half%", "tomorrow"] {
+            let error = bad.parse::<Until>().unwrap_err();
+            assert!(error.contains('%'), "{bad}: {error}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `lacuna-lab forecast eval`: how good forecasts of a log's holes would have been.
+
+use lacuna_cli::Target;
+use lacuna_cli::error::{CliError, Result};
+use lacuna_cli::log::{Bar, Input, Kind, load, unreadable};
+use lacuna_cli::output::iso_short;
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_sim::SimError;
+use lacuna_sim::report::{About, render_skill};
+use lacuna_sim::skill::{Evaluation, SkillOptions, evaluate};
+
+use super::args::EvalArgs;
+use super::output;
+
+/// Runs `forecast eval`.
+///
+/// # Errors
+/// The log cannot be read, what is asked for makes no sense, nothing could be scored, or a file
+/// cannot be written.
+pub(super) fn run(args: &EvalArgs) -> Result<()> {
+    let watch = Stopwatch::start();
+    // A report that cannot be written is better known before a long run than after it.
+    let report = args.report.as_deref().map(Target::open).transpose()?;
+    let mut options = args.options()?;
+    let mut bar = Bar::new(args.json.json);
+    let mut log = args.log.clone();
+    log.outlook = args.hints;
+    log.planned.clone_from(&args.planned);
+    let Input { facts, recording } = load(&log, None, &mut bar)?;
+    if args.hints && args.planned.is_none() && facts.kind != Kind::Simulated {
+        return Err(CliError::failed(format!(
+            "--hints: {} says what became of its nodes, not what a scheduler expected of them",
+            args.log.log.display()
+        ))
+        .remedy("name its planned starts with --planned, or leave --hints out"));
+    }
+    let recording = recording.as_ref();
+    options.train_until = args.train_until(recording)?;
+    let evaluation = evaluate(recording, &options, &mut |p| bar.forecasting(&p)).map_err(failed)?;
+    bar.done();
+    scored(args, &options, &evaluation)?;
+    let span = format!(
+        "{} to {}",
+        iso_short(recording.start()),
+        iso_short(recording.end())
+    );
+    if let Some(target) = report {
+        let (mut machine, notes) = facts.about();
+        machine.push(("from, until".to_owned(), span.clone()));
+        let about = About {
+            name: &facts.file,
+            machine: &machine,
+            notes: &notes,
+        };
+        target.write(&render_skill(&evaluation, &about))?;
+    }
+    if args.json.json {
+        return output::json(&evaluation, &facts, watch.seconds());
+    }
+    if let Some(warning) = facts.warning() {
+        eprintln!("{warning}");
+    }
+    output::table(&evaluation, &facts, &span, watch.seconds())
+}
+
+/// Whether there is anything to say at all.
+fn scored(args: &EvalArgs, options: &SkillOptions, evaluation: &Evaluation) -> Result<()> {
+    if evaluation.holes > 0 {
+        return Ok(());
+    }
+    let path = args.log.log.display();
+    let (what, remedy) = if evaluation.too_young > 0 {
+        let young = evaluation
+            .predictors
+            .iter()
+            .find_map(|one| Some((one, output::young(one.learning)?)));
+        let why = young.map_or_else(String::new, |(one, (ended, needed))| {
+            format!(
+                ": {} saw {ended} holes end of the {needed} that it needs",
+                one.label
+            )
+        });
+        (
+            format!("a predictor was too young at every event{why}"),
+            "take a longer log, or leave that --predictor out",
+        )
+    } else if options.train_until.is_some() {
+        (
+            "no node was idle at an event after --train-until".to_owned(),
+            "give an earlier moment",
+        )
+    } else {
+        (
+            "no node was idle at any event".to_owned(),
+            "look at the pool with lacuna holes",
+        )
+    };
+    Err(CliError::failed(format!("{path}: nothing could be scored: {what}")).remedy(remedy))
+}
+
+fn failed(error: SimError) -> CliError {
+    match error {
+        SimError::Log(error) => unreadable(error),
+        error => CliError::failed(error.to_string()),
+    }
+}

@@ -1,0 +1,179 @@
+//! The arguments of `lacuna-lab reproduce forecast`, and the command itself.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use lacuna_cli::error::{CliError, Result, file_error};
+use lacuna_cli::output::{JsonArg, print, print_json};
+
+use super::case::{Case, Choice};
+use super::column::{chosen, names};
+use super::page::page;
+use super::results::Results;
+use super::show::json;
+use super::table::markdown;
+use crate::reproduce::args::{bar, default_jobs, luck, program, seeds};
+use crate::reproduce::data::folder;
+use crate::reproduce::run::Runner;
+
+/// Arguments of `reproduce forecast`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna-lab reproduce forecast
+  lacuna-lab reproduce forecast --quick
+  lacuna-lab reproduce forecast --nodes 4734 --costs 5,10 --columns bftrainer,forecast,clairvoyant
+  lacuna-lab reproduce forecast --seeds 3 --out table.md --report table.html
+  lacuna-lab reproduce forecast --log theta.swf.gz -- --machine-nodes 4392
+  lacuna-lab reproduce forecast --log sinfo.txt.gz --charge-starts -- --from 1647514797
+
+Each cell is a `lacuna replay` in a process of its own; --json names its command. Without --log, the
+cells are of the recording of which figures are known, which stand beside them, and what was aimed
+at. With it, they are of any log that `lacuna replay` takes, and what follows -- goes to each
+replay. What shows how far a forecast could be better are look-ahead, which reveals the true ends of
+holes, and clairvoyance; --order none and the like switch off one ingredient each. The table is
+Markdown. The exit code is 1 if a replay failed, or a goal is not met.")]
+pub(crate) struct ForecastTableArgs {
+    /// The folder of recordings [default: LACUNA_DATA, else ../shared/data]
+    #[arg(long, value_name = "DIR", conflicts_with = "log")]
+    data: Option<PathBuf>,
+    /// Any log, in place of the recording with known figures
+    #[arg(long, value_name = "LOG")]
+    log: Option<PathBuf>,
+    /// The trainers of that, begun again and again (JSON lines) [default: ShuffleNet on ImageNet]
+    #[arg(long, value_name = "FILE", requires = "log")]
+    trainers: Option<PathBuf>,
+    /// One case only: 1,024 nodes, 10 trainers, costs x 5
+    #[arg(long, conflicts_with_all = ["log", "nodes", "parallel", "costs"])]
+    quick: bool,
+    /// Only pools of the first so many nodes
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "log", value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: Vec<u32>,
+    /// Only so many trainers in parallel
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
+    parallel: Vec<u32>,
+    /// Factors on the costs of trainers
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0])]
+    costs: Vec<f64>,
+    /// Only these columns
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = names())]
+    columns: Vec<String>,
+    /// Trainers that start from no nodes pay, too, in all columns
+    #[arg(long)]
+    charge_starts: bool,
+    /// First seed
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many seeds each cell is run with; the median counts
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    seeds: u16,
+    /// How many replays at a time [default: the cores of this machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Write the table (Markdown) to a file instead of printing it
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write the table as an HTML page with plots, which stands alone
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Print the table as Markdown, as is done if nothing is said
+    #[arg(long, conflicts_with_all = ["json", "out"])]
+    markdown: bool,
+    #[command(flatten)]
+    json: JsonArg,
+    /// Further arguments of every `lacuna replay`
+    #[arg(last = true, value_name = "REPLAY ARGUMENTS")]
+    more: Vec<String>,
+}
+
+impl ForecastTableArgs {
+    /// The cases.
+    ///
+    /// # Errors
+    /// The recording is not at hand, or a factor is no factor.
+    fn cases(&self) -> Result<Vec<Case>> {
+        let bad = self.costs.iter().find(|c| !(c.is_finite() && **c >= 0.0));
+        if let Some(bad) = bad {
+            return Err(CliError::failed(format!(
+                "--costs: {bad} is no factor on costs: expected a number from 0 on"
+            )));
+        }
+        let mut choice = Choice {
+            nodes: self.nodes.clone(),
+            parallel: self.parallel.clone(),
+            costs: self.costs.clone(),
+            charge_starts: self.charge_starts,
+            more: self.more.clone(),
+        };
+        if let Some(log) = &self.log {
+            return Ok(choice.other_machine(log, self.trainers.as_ref()));
+        }
+        if self.quick {
+            (choice.nodes, choice.parallel) = (vec![1024], vec![10]);
+            choice.costs = vec![5.0];
+        }
+        let variable = std::env::var_os("LACUNA_DATA").map(PathBuf::from);
+        let folder = folder(self.data.as_deref(), variable)?;
+        let cases = choice.known_machine(&folder);
+        if cases.is_empty() {
+            return Err(CliError::failed(
+                "no case is left: name both --nodes and --parallel for a pool that is not known",
+            ));
+        }
+        Ok(cases)
+    }
+}
+
+/// Runs `reproduce forecast`.
+///
+/// # Errors
+/// The recording is not at hand, a file cannot be written, a replay failed, or a goal is not met.
+pub(in crate::reproduce) fn run(args: &ForecastTableArgs) -> Result<()> {
+    let cases = args.cases()?;
+    let columns = chosen(&args.columns, args.log.is_some(), args.charge_starts);
+    let seeds = seeds(args.seed, args.seeds);
+    let luck = luck(&seeds);
+    let runner = Runner {
+        program: program()?,
+        jobs: args.jobs.map_or_else(default_jobs, usize::from),
+        seeds,
+    };
+    let of = |case: &Case| {
+        columns
+            .iter()
+            .map(|column| case.row(column))
+            .collect::<Vec<_>>()
+    };
+    let rows = cases.iter().flat_map(of).collect();
+    let bar = bar(args.json.json);
+    let cells = runner.run(rows, &mut |ended, all| {
+        bar.set_length(all as u64);
+        bar.set_position(ended as u64);
+    })?;
+    bar.finish_and_clear();
+    let results = Results {
+        cases,
+        columns,
+        cells,
+        seeds: luck,
+    };
+    let text = markdown(&results);
+    if let Some(path) = &args.out {
+        std::fs::write(path, &text).map_err(|e| file_error("write the table to", path, &e))?;
+    }
+    if let Some(path) = &args.report {
+        std::fs::write(path, page(&results))
+            .map_err(|e| file_error("write the report to", path, &e))?;
+    }
+    match (args.json.json, &args.out) {
+        (true, _) => print_json(&json(&results))?,
+        (false, Some(path)) => print(&format!("{}\n{}", results.verdict(), path.display()))?,
+        (false, None) => print(&text)?,
+    }
+    if results.is_good() {
+        Ok(())
+    } else {
+        Err(CliError::said())
+    }
+}

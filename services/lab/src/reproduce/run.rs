@@ -1,0 +1,250 @@
+//! Runs the rows: one process each, so many at a time.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+
+use serde_json::Value;
+
+use lacuna_cli::error::{CliError, Result};
+
+use super::row::{Done, Outcome, Row};
+
+/// How rows are run.
+pub(super) struct Runner {
+    /// The program: `lacuna`.
+    pub(super) program: OsString,
+    /// How many at a time.
+    pub(super) jobs: usize,
+    /// The seeds that every row is run with.
+    pub(super) seeds: Vec<u64>,
+}
+
+impl Runner {
+    /// Runs all rows with all seeds and calls `each` for every run that is done, as `runs done,
+    /// runs in all`. Rows of the same command are run once.
+    ///
+    /// # Errors
+    /// No process could be waited for.
+    pub(super) fn run(
+        &self,
+        rows: Vec<Row>,
+        each: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<Done>> {
+        let mut commands: Vec<Vec<String>> = Vec::new();
+        for row in &rows {
+            for command in self.of_seeds(row) {
+                if !commands.contains(&command) {
+                    commands.push(command);
+                }
+            }
+        }
+        let runs = self.commands(&commands, each)?;
+        let of = |row: &Row| {
+            let mut outputs = Vec::new();
+            for wanted in self.of_seeds(row) {
+                let known = commands.iter().zip(&runs);
+                let run = known
+                    .filter(|(command, _)| **command == wanted)
+                    .find_map(|(_, run)| run.clone());
+                match run {
+                    Some(Ok(output)) => outputs.push(output),
+                    Some(Err(why)) => return Outcome::Failed(why),
+                    None => return Outcome::Failed("it was not run".to_owned()),
+                }
+            }
+            Outcome::Done(outputs)
+        };
+        Ok(rows
+            .into_iter()
+            .map(|row| Done {
+                outcome: of(&row),
+                row,
+            })
+            .collect())
+    }
+
+    /// The commands of a row.
+    fn of_seeds(&self, row: &Row) -> Vec<Vec<String>> {
+        let with = |seed: &u64| {
+            let mut command = row.command.clone();
+            command.extend(["--seed".to_owned(), seed.to_string()]);
+            command
+        };
+        if row.seeded {
+            self.seeds.iter().map(with).collect()
+        } else {
+            vec![row.command.clone()]
+        }
+    }
+
+    fn commands(
+        &self,
+        commands: &[Vec<String>],
+        each: &mut dyn FnMut(usize, usize),
+    ) -> Result<Vec<Option<Run>>> {
+        let mut outcomes = vec![None; commands.len()];
+        let mut waiting: VecDeque<usize> = (0..commands.len()).collect();
+        let (tell, told) = mpsc::channel();
+        let mut running = 0;
+        let mut ended = 0;
+        each(ended, commands.len());
+        while ended < commands.len() {
+            while running < self.jobs.max(1)
+                && let Some(at) = waiting.pop_front()
+            {
+                let command = commands.get(at).map_or(&[][..], Vec::as_slice);
+                // Started from this thread, since the kernel ends a child with the thread that
+                // started it; waited for by another, which also reads what it says.
+                match self.command(command).spawn() {
+                    Ok(child) => {
+                        let tell = tell.clone();
+                        running += 1;
+                        std::thread::spawn(move || tell.send((at, child.wait_with_output())));
+                    }
+                    Err(error) => {
+                        let why = format!("cannot start a process: {error}");
+                        set(&mut outcomes, at, Err(why));
+                        ended += 1;
+                    }
+                }
+            }
+            if running == 0 {
+                continue;
+            }
+            let (at, output) = told
+                .recv()
+                .map_err(|e| CliError::failed(format!("cannot wait for a process: {e}")))?;
+            running -= 1;
+            ended += 1;
+            let outcome = match output {
+                Ok(output) => outcome(&output),
+                Err(error) => Err(format!("cannot wait for a process: {error}")),
+            };
+            set(&mut outcomes, at, outcome);
+            each(ended, commands.len());
+        }
+        Ok(outcomes)
+    }
+
+    /// The process of a row, which ends when this one does.
+    fn command(&self, arguments: &[String]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .arg("child-of")
+            .arg(std::process::id().to_string())
+            .arg("--")
+            .arg(&self.program)
+            .args(arguments)
+            .arg("--json");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+}
+
+/// What a process came to: what it printed, or what went wrong.
+type Run = std::result::Result<Value, String>;
+
+fn set(runs: &mut [Option<Run>], at: usize, run: Run) {
+    if let Some(place) = runs.get_mut(at) {
+        *place = Some(run);
+    }
+}
+
+/// What a process came to: the JSON value that it printed, or what went wrong in its words.
+fn outcome(output: &Output) -> Run {
+    let value: Option<Value> = serde_json::from_slice(&output.stdout).ok();
+    match value {
+        Some(value) if output.status.success() => {
+            if value.get("unfinished") == Some(&Value::Bool(true))
+                && value.pointer("/settings/endless") == Some(&Value::Bool(false))
+            {
+                return Err("the recording ended before the trainers did".to_owned());
+            }
+            Ok(value)
+        }
+        value => {
+            let said = value
+                .as_ref()
+                .and_then(|value| value.pointer("/error/message"))
+                .and_then(Value::as_str)
+                .map(str::to_owned);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let last = errors.lines().rfind(|line| !line.trim().is_empty());
+            let why = said.or_else(|| last.map(|line| line.trim().to_owned()));
+            // The first line says what is wrong; what may follow is advice.
+            let why = why.as_deref().and_then(|why| why.lines().next());
+            let why = why.unwrap_or("it said nothing");
+            Err(format!("{why} ({})", output.status))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(command: &[&str]) -> Row {
+        Row {
+            group: "g",
+            label: command.join(" "),
+            x: None,
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
+            seeded: false,
+            figures: Vec::new(),
+            quick: false,
+        }
+    }
+
+    /// `sh -c SCRIPT sh child-of PID -- ...` runs a script in place of the program.
+    fn said(script: &str) -> Run {
+        let output = Command::new("sh").args(["-c", script]).output().unwrap();
+        outcome(&output)
+    }
+
+    #[test]
+    fn what_a_process_says_is_taken_only_if_it_ended_well() {
+        assert_eq!(
+            said("echo '{\"hours\": 3}'"),
+            Ok(serde_json::json!({ "hours": 3 }))
+        );
+        let failed = |script: &str| said(script).unwrap_err();
+        let why = failed("echo '{\"error\": {\"message\": \"no such file\"}}'; exit 1");
+        assert!(
+            why.starts_with("no such file") && why.contains('1'),
+            "{why}"
+        );
+        assert!(failed("echo noise >&2; exit 2").starts_with("noise"));
+        assert!(failed("kill -9 $$").contains("signal"));
+        let unfinished = "{\"unfinished\": true, \"settings\": {\"endless\": false}}";
+        let why = failed(&format!("echo '{unfinished}'"));
+        assert!(why.contains("ended before the trainers"), "{why}");
+    }
+
+    #[test]
+    fn a_command_that_stands_in_two_rows_is_run_once() {
+        let runner = Runner {
+            program: "/nonexistent/lacuna".into(),
+            jobs: 2,
+            seeds: vec![1, 2],
+        };
+        let mut calls = Vec::new();
+        let seeded = Row {
+            seeded: true,
+            ..row(&["b"])
+        };
+        let rows = vec![row(&["a"]), seeded, row(&["a"])];
+        let done = runner
+            .run(rows, &mut |ended, all| calls.push((ended, all)))
+            .unwrap();
+        assert_eq!(done.len(), 3);
+        assert_eq!(calls.first(), Some(&(0, 3)));
+        for done in done {
+            assert!(done.failure().unwrap().contains("cannot start"), "{done:?}");
+        }
+    }
+}

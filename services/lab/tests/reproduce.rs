@@ -1,0 +1,255 @@
+//! `lacuna-lab reproduce`: the published table again, what a forecast is worth, and what is said
+//! without the data.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn reproduce(data: &Path, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lacuna-lab"))
+        .env_remove("LACUNA_DATA")
+        .args(["reproduce", "bftrainer", "--data"])
+        .arg(data)
+        .args(more)
+        .output()
+        .unwrap()
+}
+
+fn data() -> Option<PathBuf> {
+    let data = std::env::var_os("LACUNA_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    if data.join("summit-2021-02/holes.csv.gz").exists() {
+        return Some(data);
+    }
+    println!("skipped: the recording is not at hand (set LACUNA_DATA)");
+    None
+}
+
+#[test]
+fn without_the_recording_it_says_what_is_missing() {
+    let nowhere = tempfile::tempdir().unwrap();
+    let output = reproduce(nowhere.path(), &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        text.contains("L0017") && text.contains("LACUNA_DATA"),
+        "{text}"
+    );
+    let output = reproduce(nowhere.path(), &["--json"]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["error"]["code"], "L0017");
+    for wrong in [&["--only", "everything"][..], &["--jobs", "0"]] {
+        let output = reproduce(nowhere.path(), wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn rows_that_fail_are_shown_and_the_exit_code_says_so() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("summit-2021-02");
+    std::fs::create_dir(&folder).unwrap();
+    for name in [
+        "holes.csv.gz",
+        "nodes.txt",
+        "hpo-1000.jsonl.gz",
+        "mixed-1001-throughput.jsonl.gz",
+        "mixed-1001-speedup.jsonl.gz",
+    ] {
+        std::fs::write(folder.join(name), "not a recording\n").unwrap();
+    }
+    let output = reproduce(root.path(), &["--only", "costs", "--json", "--jobs", "2"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = rows.as_array().unwrap();
+    assert_eq!(rows.len(), 4);
+    for row in rows {
+        assert_eq!(row["agrees"], false);
+        let why = row["failed"].as_str().unwrap();
+        assert!(why.contains("hpo-1000.jsonl.gz"), "{row}");
+    }
+    let table = root.path().join("table.md");
+    let out = ["--only", "costs", "--out", table.to_str().unwrap()];
+    let output = reproduce(root.path(), &out);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("0 rows agree, 0 do not, 4 failed"), "{said}");
+    let text = std::fs::read_to_string(table).unwrap();
+    assert_eq!(text.matches("| FAILED").count(), 4, "{text}");
+}
+
+#[test]
+fn published_rows_are_reproduced() {
+    let Some(data) = data() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let chosen = ["--only", "costs", "--only", "equal-share", "--json"];
+    let output = reproduce(
+        &data,
+        &[&chosen[..], &["--report", page.to_str().unwrap()]].concat(),
+    );
+    assert!(output.status.success(), "{output:?}");
+    let rows: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut judged = 0;
+    for row in rows.as_array().unwrap() {
+        println!("{}: {} {}", row["row"], row["ours"], row["published"]);
+        if row["published"]["hours"].is_null() {
+            assert!(row["agrees"].is_null(), "{row}");
+            continue;
+        }
+        judged += 1;
+        assert_eq!(row["agrees"], true, "{row}");
+        let (ours, published) = (&row["ours"]["hours"], &row["published"]["hours"]);
+        let ratio = ours.as_f64().unwrap() / published.as_f64().unwrap();
+        assert!((ratio - 1.0).abs() <= 0.01, "{row}");
+        assert!(row["command"].as_str().unwrap().starts_with("replay "));
+    }
+    assert_eq!(judged, 5);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("<svg") && page.contains("costs x 5"));
+}
+
+fn forecast(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lacuna-lab"))
+        .env_remove("LACUNA_DATA")
+        .args(["reproduce", "forecast"])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+/// Eight nodes that come and go: the first four leave together every quarter of an hour, the
+/// others every hour.
+fn holes() -> String {
+    let mut text = "node,idle_from,idle_until,censored\n".to_owned();
+    for node in 0..8 {
+        let every = if node < 4 { 900 } else { 3600 };
+        for hole in 0..(86_400 / every) {
+            let from = 1_000_000_000 + hole * every;
+            let until = from + every - 60;
+            text.push_str(&format!("n{node:02},{from},{until},0\n"));
+        }
+    }
+    text
+}
+
+#[test]
+fn any_log_is_compared_and_each_cell_names_its_command() {
+    let root = tempfile::tempdir().unwrap();
+    let log = root.path().join("holes.csv");
+    std::fs::write(&log, holes()).unwrap();
+    let log = log.to_str().unwrap();
+    let of = |more: &[&str]| {
+        let columns = "bftrainer,forecast,no-order,clairvoyant,forecast-charged";
+        let first = ["--log", log, "--costs", "5", "--columns", columns];
+        forecast(&[&first[..], more].concat())
+    };
+    let output = of(&["--seeds", "2", "--json", "--", "--from", "1000040000"]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["failed"], 0, "{value}");
+    let all_met = value["goals_met"] == value["goals"];
+    assert_eq!(output.status.code(), Some(i32::from(!all_met)), "{value}");
+    let case = &value["cases"][0];
+    assert_eq!(case["case"], "holes.csv, x5");
+    assert!(case["known"].is_null() && case["order_in_words"].is_string());
+    assert_eq!(case["bounds_differ"], false);
+    let columns = case["columns"].as_array().unwrap();
+    let of = |name: &str, figure: &str| {
+        let column = columns.iter().find(|column| column["column"] == name);
+        column.unwrap()[figure].clone()
+    };
+    let share = |name: &str| of(name, "share_of_zero_cost_bound").as_f64().unwrap();
+    assert_eq!(columns.len(), 5);
+    for column in columns {
+        let command = column["command"].as_str().unwrap();
+        assert!(command.starts_with("replay ") && command.contains("--cost-scale 5"));
+        assert!(command.contains("--from 1000040000"), "{command}");
+        assert!(column["spread"].is_array(), "{column}");
+    }
+    // Who knows the ends keeps no less than who does not look; on so small a log perhaps no more.
+    assert!(share("clairvoyant") >= share("bftrainer"), "{value}");
+    assert!(share("forecast-charged") <= share("forecast"), "{value}");
+    assert!(
+        of("forecast-charged", "command")
+            .as_str()
+            .unwrap()
+            .contains("--charge-starts")
+    );
+}
+
+#[test]
+fn what_fails_is_said_in_table_page_and_exit_code() {
+    let root = tempfile::tempdir().unwrap();
+    let log = root.path().join("holes.csv");
+    std::fs::write(&log, "not a recording\n").unwrap();
+    let (table, page) = (root.path().join("t.md"), root.path().join("t.html"));
+    let output = forecast(&[
+        "--log",
+        log.to_str().unwrap(),
+        "--costs",
+        "1",
+        "--columns",
+        "bftrainer",
+        "--out",
+        table.to_str().unwrap(),
+        "--report",
+        page.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("0 replays, 1 failed"), "{said}");
+    let table = std::fs::read_to_string(table).unwrap();
+    assert!(table.contains("## Not run to the end"), "{table}");
+    assert!(
+        std::fs::read_to_string(page)
+            .unwrap()
+            .contains("holes.csv, x1")
+    );
+    for wrong in [
+        &["--columns", "oracle"][..],
+        &["--quick", "--costs", "5"],
+        &["--trainers", "t.jsonl"],
+    ] {
+        assert_eq!(forecast(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+    let nowhere = ["--data", root.path().to_str().unwrap(), "--json"];
+    let output = forecast(&nowhere);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["error"]["code"], "L0017");
+    let odd = ["--log", "x", "--costs", "-1"];
+    assert_ne!(forecast(&odd).status.code(), Some(0));
+}
+
+#[test]
+fn bftrainer_and_clairvoyance_are_as_measured_before() {
+    let Some(data) = data() else {
+        return;
+    };
+    let columns = "bftrainer,clairvoyant";
+    let output = forecast(&[
+        "--quick",
+        "--data",
+        data.to_str().unwrap(),
+        "--columns",
+        columns,
+        "--json",
+    ]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let case = &value["cases"][0];
+    let share = |at: usize| {
+        case["columns"][at]["share_of_zero_cost_bound"]
+            .as_f64()
+            .unwrap()
+    };
+    let known = |name: &str| case["known"][name].as_f64().unwrap();
+    println!("{} {}", share(0), share(1));
+    assert!((share(0) - known("bftrainer")).abs() <= 0.01, "{value}");
+    assert!(share(1) >= known("clairvoyant") - 0.0005, "{value}");
+}
