@@ -70,7 +70,7 @@ enum Command {
     #[command(visible_alias = "watch")]
     Top(top::TopArgs),
     /// Run any scheduler's log in virtual time, without NATS
-    Replay(replay::ReplayArgs),
+    Replay(Box<replay::ReplayArgs>),
     /// Say what the idle nodes of a machine amount to
     Holes(holes::HolesArgs),
     /// Prove or refute that a main scheduler lets pilots run without harm

@@ -33,8 +33,8 @@ pub(crate) fn plain(text: &str) -> String {
     text.replace(odd, "\u{fffd}")
 }
 
-/// Writes text to standard output, as [`plain`] gives it. A reader that has gone away (`| head`) is
-/// no error.
+/// Writes text to standard output, without characters that command a terminal or turn the direction
+/// of what follows. A reader that has gone away (`| head`) is no error.
 ///
 /// # Errors
 /// Any other failure to write, such as a full disk behind a redirection.
@@ -45,7 +45,7 @@ pub fn print(text: &str) -> Result<()> {
 /// Writes text to standard output as it is.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(crate) fn print_raw(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out
@@ -75,7 +75,7 @@ pub(crate) fn tell(text: &str) {
 /// Writes one JSON value and a line end.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_json<T: Serialize>(value: &T) -> Result<()> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|e| CliError::failed(format!("cannot write the result as json: {e}")))?;
