@@ -342,7 +342,7 @@ def requests(c: Cluster):
         key = c.key("eve")
         client = await key.connect(c.url)
         subject = next(s for s in key.publish if ".req." in s)
-        ask = headers("lacuna.request", {"content-type": "application/json", "ce-reads": "1"})
+        ask = headers("lacuna.request", {"content-type": "application/json"})
         for number in range(100):
             for _ in range(200):
                 body = b'{"ask":"trainers","all":true}' if number % 2 else b"\x80"

@@ -11,7 +11,7 @@ use lacuna_wire::{address, external, schema};
 
 use crate::security::bed::Bed;
 use crate::support;
-use crate::upgrade::fleet::{Fleet, Release};
+use crate::upgrade::fleet::Fleet;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -28,7 +28,7 @@ async fn fleet() -> (Fleet, Follow<NodeEvent>) {
     let mut fleet = Fleet::new().await;
     let event = address::event(&fleet.id);
     let events = fleet.bus.follow(&event, Start::All).await.unwrap();
-    fleet.start("ingest", Release::New);
+    fleet.start("ingest");
     (fleet, events)
 }
 

@@ -1,4 +1,4 @@
-//! Whoever is woken, or reads an error code, finds the page that says what to do.
+//! Whoever is woken finds the page that says what to do.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,6 @@ use super::alerts;
 use crate::support;
 
 const RUNBOOKS: &str = "deploy/runbooks.md";
-const ERRORS: &str = "deploy/errors.md";
 
 /// What every page of an alert says.
 const PARTS: [&str; 5] = [
@@ -73,40 +72,6 @@ fn runbooks_name_what_exists() {
         let said = support::run(&program, &words, &[]).unwrap();
         assert!(said.ok, "lacuna {}: {}", words.join(" "), said.stderr);
     }
-}
-
-/// `deploy/errors.md` is written by this test with `LACUNA_GOLDEN=write`, from the pages that
-/// `lacuna help L....` prints, so that they can be read where Lacuna is not installed.
-#[test]
-fn every_error_code_has_its_page() {
-    let program = support::lacuna();
-    let help = |topic: &str| {
-        let said = support::run(&program, &["help", topic], &[]).unwrap();
-        assert!(said.ok, "lacuna help {topic}: {}", said.stderr);
-        said.stdout
-    };
-    let source = support::read("services/cli/src/codes.rs");
-    let codes: Vec<&str> = source
-        .lines()
-        .filter_map(|l| l.trim().strip_prefix("code: \""))
-        .filter_map(|l| l.strip_suffix("\","))
-        .collect();
-    assert!(codes.len() >= 19, "{codes:?}");
-    let mut text = String::from(
-        "# Error codes\n\nEvery error of Lacuna that a person can do something about has a code. \
-         This is what\n`lacuna help CODE` prints of each; the alerts have their pages in \
-         [runbooks.md](runbooks.md).\n",
-    );
-    for code in codes {
-        let page = help(code);
-        let (title, body) = page.split_once("\n\n").unwrap();
-        let title = title.strip_prefix(&format!("{code}: ")).unwrap();
-        text.push_str(&format!(
-            "\n## {code}\n\n{title}\n\n```text\n{}\n```\n",
-            body.trim_end()
-        ));
-    }
-    lacuna_testkit::golden(support::root().join(ERRORS), &text);
 }
 
 /// At three in the morning nobody looks for a document.

@@ -1,4 +1,4 @@
-//! Services of two releases around one nats-server.
+//! Services around one nats-server.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,24 +13,13 @@ use lacuna_model::{
     ClusterId, Launch, Phase, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerRecord,
     TrainerSpec, Work,
 };
-use lacuna_runtime::{Bus, Stopwatch, bus::Entry};
+use lacuna_runtime::{Bus, Stopwatch};
 use lacuna_testkit::{TestNats, connect};
-use lacuna_wire::msg::{OLDEST_WIRE, Reply, Request};
-use lacuna_wire::{address, codec};
+use lacuna_wire::msg::{Reply, Request};
+use lacuna_wire::{Message, address};
 
 /// In the order in which an upgrade takes them: who writes what others read comes last.
 pub(crate) const SERVICES: [&str; 5] = ["planner", "forecast", "ingest", "agent", "control"];
-
-/// Which release a service is of, and how it speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Release {
-    /// The one before.
-    Previous,
-    /// This one, speaking as the one before.
-    Pinned,
-    /// This one.
-    New,
-}
 
 pub(crate) struct Fleet {
     services: BTreeMap<&'static str, Child>,
@@ -81,32 +70,26 @@ impl Fleet {
         }
     }
 
-    /// Only what both releases know stands in the configuration.
-    fn config(&self, service: &str, release: Release) -> PathBuf {
-        let speak = match release {
-            Release::Previous if previous().is_some() => String::new(),
-            Release::Previous | Release::Pinned => format!("speak = {OLDEST_WIRE}\n"),
-            Release::New => String::new(),
-        };
+    fn config(&self, service: &str) -> PathBuf {
         let url = self.nats.url();
         let work = self.dir.path().join("work");
         let text = format!(
-            "[cluster]\nid = \"up\"\n[bus]\nurl = \"{url}\"\n{speak}[control]\n\
+            "[cluster]\nid = \"up\"\n[bus]\nurl = \"{url}\"\n[control]\n\
              renew_every = \"1s\"\nreconcile_every = \"500ms\"\n[agent]\nall_nodes = true\n\
              work_dir = \"{}\"\nreport_every = \"200ms\"\n",
             work.display()
         );
-        let path = self.dir.path().join(format!("{service}-{release:?}.toml"));
+        let path = self.dir.path().join(format!("{service}.toml"));
         std::fs::write(&path, text).unwrap();
         path
     }
 
-    pub(crate) fn start(&mut self, service: &'static str, release: Release) {
+    pub(crate) fn start(&mut self, service: &'static str) {
         let log = self.log_path(service);
         let log = File::options().create(true).append(true).open(log).unwrap();
-        let child = Command::new(binary(service, release))
+        let child = Command::new(binary(service))
             .arg("--config")
-            .arg(self.config(service, release))
+            .arg(self.config(service))
             .args(["--listen", "127.0.0.1:0"])
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -163,8 +146,7 @@ impl Fleet {
     }
 
     async fn ask(&self, request: &Request) -> Reply {
-        // The first release listens where no user is named, and so does this one.
-        let subject = address::unnamed_requests(&self.id);
+        let subject = address::requests_of(&self.id, self.bus.user());
         let mut last = String::new();
         for _ in 0..120 {
             let asked = self.bus.request(&subject, request, Duration::from_secs(2));
@@ -218,21 +200,10 @@ impl Fleet {
         }
     }
 
-    pub(crate) async fn record(&self, name: &str) -> Entry<TrainerRecord> {
-        let bucket = self.bus.bucket(address::trainers_bucket(&self.id));
-        bucket.get(name).await.unwrap().unwrap()
-    }
-
-    pub(crate) async fn versions_of_records(&self) -> Vec<u16> {
-        let bucket = self.bus.bucket(address::trainers_bucket(&self.id));
-        let all = bucket.list().await.unwrap();
-        all.into_iter().map(|entry| entry.version).collect()
-    }
-
-    /// Puts the bytes of a record into its bucket as a release of this version does.
+    /// Puts the bytes of a record into its bucket as a build of this version does.
     pub(crate) async fn keep_record(&self, name: &str, version: u16, bytes: Vec<u8>) -> u64 {
         let subject = address::trainers_bucket(&self.id).key(name);
-        let kind = "lacuna.trainer";
+        let kind = TrainerRecord::KIND;
         self.store(subject.as_str(), kind, version, bytes).await
     }
 
@@ -264,33 +235,6 @@ impl Fleet {
         let key = bucket.key(name);
         let last = stream.get_last_raw_message_by_subject(key.as_str());
         last.await.unwrap().sequence
-    }
-
-    /// Asks for the trainers as the first release did: without a user, and without saying what
-    /// is read. Gives the version of the answer, and the answer.
-    pub(crate) async fn ask_as_the_first_release(&self) -> (String, Vec<u8>) {
-        let subject = address::unnamed_requests(&self.id);
-        let mut headers = async_nats::HeaderMap::new();
-        for (name, value) in [
-            ("ce-id", "1"),
-            ("ce-type", "lacuna.request"),
-            ("ce-dataversion", "1"),
-        ] {
-            headers.insert(name, value);
-        }
-        let payload = codec::encode(&Request::Trainers { all: true }).unwrap();
-        let client = self.bus.client();
-        let answer = client
-            .request_with_headers(subject.as_str().to_owned(), headers, payload.into())
-            .await
-            .unwrap();
-        let version = answer
-            .headers
-            .unwrap()
-            .get("ce-dataversion")
-            .unwrap()
-            .to_string();
-        (version, answer.payload.to_vec())
     }
 
     /// What was refused, by whom and why.
@@ -338,20 +282,10 @@ impl Drop for Fleet {
     }
 }
 
-/// Where the services of the release before lie, if they are at hand.
-fn previous() -> Option<PathBuf> {
-    std::env::var_os("LACUNA_PREVIOUS_BIN").map(PathBuf::from)
-}
-
-fn binary(service: &str, release: Release) -> PathBuf {
+fn binary(service: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let dir = own.parent().and_then(std::path::Path::parent).unwrap();
-    let name = format!("lacuna-{service}");
-    let before = previous().filter(|_| release == Release::Previous);
-    let old = before
-        .map(|dir| dir.join(&name))
-        .filter(|path| path.is_file());
-    let path = old.unwrap_or_else(|| dir.join(&name));
+    let path = dir.join(format!("lacuna-{service}"));
     assert!(
         path.is_file(),
         "{} is missing: `make test` builds it first (cargo build --release --workspace)",

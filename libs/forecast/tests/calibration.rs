@@ -44,8 +44,7 @@ fn the_score_is_the_mean_square() {
     let [minute, five, ..] = *calibration.scores();
     assert_eq!((minute.answered, minute.open), (2, 2));
     assert_eq!(minute.brier(), Some(0.0625));
-    // Nothing was known, so the constant said one half.
-    assert_eq!(minute.brier_of_constant(), Some(0.25));
+    // Nothing was known, so the constant said one half and scored a quarter.
     assert_eq!(minute.skill(), Some(0.75));
     assert_eq!((five.answered, five.open), (2, 1));
     assert_eq!(five.brier(), Some((0.0625 + 0.5625) / 2.0));

@@ -317,10 +317,9 @@ fn the_online_scores_show_the_skill() {
     });
     for (score, horizon) in calibration.scores().iter().zip(HORIZONS_S) {
         println!(
-            "{horizon} s: {} answered, Brier {:.4}, constant {:.4}, skill {:.3}",
+            "{horizon} s: {} answered, Brier {:.4}, skill {:.3}",
             score.answered,
             score.brier().unwrap(),
-            score.brier_of_constant().unwrap(),
             score.skill().unwrap()
         );
         // The constant beside it is one of the last hours, which knows how the machine is of late.

@@ -5,16 +5,13 @@
 //! [`Outcome`]. Solves have one thread and one seed: the same model has the same answer, unless
 //! the emergency stop by the clock ends a solve, which the answer then says. A [`Linear`] grows by
 //! columns between solves and gives the prices of its rows, which column generation asks for.
-//! [`SolverThread`] keeps solves off the threads that must stay responsive.
 
 mod highs_backend;
 mod linear;
 mod model;
 mod solution;
-mod thread;
 
 pub use highs_backend::solve;
 pub use linear::{Linear, Vertex};
 pub use model::{ColumnId, Heuristics, Kind, Model, Options, Sense, Violation};
 pub use solution::{Outcome, Solution};
-pub use thread::SolverThread;

@@ -191,12 +191,6 @@ impl Model {
         self.columns.iter().filter(whole).count()
     }
 
-    /// How many rows there are.
-    #[must_use]
-    pub fn rows(&self) -> usize {
-        self.rows.len()
-    }
-
     /// The objective of these values.
     #[must_use]
     pub fn objective(&self, values: &[f64]) -> f64 {

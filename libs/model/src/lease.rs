@@ -1,8 +1,6 @@
-//! Leases: the right of one trainer on one node.
+//! What tells leases and runs from those before them.
 
 use serde::{Deserialize, Serialize};
-
-use crate::{NodeId, TrainerId};
 
 /// The fencing token of a lease: it grows with every change of a node's owner, and an agent
 /// refuses a command with an older one.
@@ -19,14 +17,3 @@ pub struct Epoch(pub u64);
 )]
 #[serde(transparent)]
 pub struct RunId(pub u64);
-
-/// The right of one trainer on one node. There is at most one per node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lease {
-    /// The node.
-    pub node: NodeId,
-    /// Who may use it; nobody after a release.
-    pub trainer: Option<TrainerId>,
-    /// The fencing token.
-    pub epoch: Epoch,
-}

@@ -32,7 +32,7 @@ pub use curve::{CurveError, CurvePoint, ScalingCurve};
 pub use event::{EventKind, NodeEvent, NodeState};
 pub use hole::{Hole, HoleRecord, PlannedStart};
 pub use id::{ClusterId, IdError, NodeId, TrainerId};
-pub use lease::{Epoch, Lease, RunId};
+pub use lease::{Epoch, RunId};
 pub use life::{Efficiency, Held, Phase, Stall, Stalls, TrainerRecord, is_default};
 pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate};
 pub use observed::ObservedHour;

@@ -155,12 +155,6 @@ impl Kind {
         &self.costs
     }
 
-    /// How much its work counts beside that of others.
-    #[must_use]
-    pub const fn weight(&self) -> f64 {
-        self.weight
-    }
-
     /// Whether what is maximised never changes.
     #[must_use]
     pub const fn is_fixed(&self) -> bool {

@@ -78,8 +78,6 @@ pub struct Context {
     pub tasks: Tasks,
     /// Says when to stop.
     pub shutdown: CancellationToken,
-    /// Where `/metrics` and `/healthz` are served.
-    pub listening: std::net::SocketAddr,
 }
 
 #[derive(Debug, Parser)]
@@ -220,7 +218,6 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
         clock: ClusterClock::new(),
         tasks: tasks.clone(),
         shutdown: shutdown.clone(),
-        listening,
     };
     tracing::info!(service, cluster = %context.cluster, "ready");
     let ended = tokio::select! {

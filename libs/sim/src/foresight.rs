@@ -123,12 +123,6 @@ impl<'a> Foresight<'a> {
         })
     }
 
-    /// How far ahead ends are revealed, seconds; infinite if all are.
-    #[must_use]
-    pub const fn lookahead_s(&self) -> f64 {
-        self.lookahead_s
-    }
-
     /// The present moment, seconds since the start: that of the last step, or up to which time
     /// was advanced since.
     #[must_use]

@@ -21,26 +21,6 @@ pub struct SolveSeconds {
     pub total: f64,
 }
 
-impl SolveSeconds {
-    /// Sums up single times.
-    #[must_use]
-    pub fn of(seconds: &[f64]) -> Self {
-        let mut sorted = seconds.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let quantile = |q: f64| {
-            // Nearest rank.
-            let rank = (q * sorted.len() as f64).ceil() as usize;
-            sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
-        };
-        Self {
-            p50: quantile(0.5),
-            p99: quantile(0.99),
-            max: quantile(1.0),
-            total: sorted.iter().sum(),
-        }
-    }
-}
-
 /// What comparing the two exact methods at every event gave.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Verified {
@@ -206,20 +186,4 @@ pub struct Summary {
     pub oddities: Option<Oddities>,
     /// What was asked for.
     pub settings: Settings,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_by_nearest_rank() {
-        let seconds: Vec<f64> = (1..=200).rev().map(f64::from).collect();
-        let of = SolveSeconds::of(&seconds);
-        assert_eq!(
-            (of.p50, of.p99, of.max, of.total),
-            (100.0, 198.0, 200.0, 20_100.0)
-        );
-        assert_eq!(SolveSeconds::of(&[]), SolveSeconds::default());
-    }
 }

@@ -53,8 +53,9 @@ impl Trace {
         Self::cut(records, &[], nodes, start, end)
     }
 
-    /// As [`new`](Self::new) and [`with_past`](Self::with_past), with the planned starts that the
-    /// batch scheduler announced of the holes. They count as [`moments`] says.
+    /// As [`new`](Self::new), with the planned starts that the batch scheduler announced of the
+    /// holes, which count as [`moments`] says, and with what happened before the start, for those
+    /// who learn from it.
     #[must_use]
     pub fn with_planned(
         records: &[HoleRecord],
@@ -98,13 +99,6 @@ impl Trace {
         };
         trace.fill(moments(records, planned, nodes, window));
         trace
-    }
-
-    /// Keeps what happened before the start, too, for those who learn from it. `records` and
-    /// `nodes` are those that the trace was made of.
-    #[must_use]
-    pub fn with_past(self, records: &[HoleRecord], nodes: Option<&HashSet<NodeId>>) -> Self {
-        self.after(records, &[], nodes)
     }
 
     fn after(

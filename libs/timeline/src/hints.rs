@@ -71,20 +71,4 @@ impl Hints {
             .iter()
             .map(|(name, kept)| (name.as_str(), kept))
     }
-
-    /// The earliest moment at which each node is wanted by a plan or a reservation. A moment
-    /// in the past means: due, but not yet begun.
-    #[must_use]
-    pub fn wanted(&self) -> BTreeMap<&NodeId, Timestamp> {
-        let plans = self.planned.values().map(|p| (&p.nodes, p.start));
-        let kept = self.reserved.values().map(|r| (&r.nodes, r.start));
-        let mut wanted = BTreeMap::new();
-        for (nodes, start) in plans.chain(kept) {
-            for node in nodes {
-                let first = wanted.entry(node).or_insert(start);
-                *first = start.min(*first);
-            }
-        }
-        wanted
-    }
 }

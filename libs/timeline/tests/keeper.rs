@@ -298,13 +298,16 @@ fn hints_are_kept_withdrawn_and_forgotten() {
             end: at(900),
         },
     });
-    let wanted = keeper.hints().wanted();
-    assert_eq!(wanted[&node("a")], at(300));
-    assert_eq!(wanted[&node("b")], at(400));
+    let starts = |keeper: &PoolKeeper| -> Vec<Timestamp> {
+        let planned = keeper.hints().planned().map(|(_, plan)| plan.start);
+        let reserved = keeper.hints().reserved().map(|(_, kept)| kept.start);
+        planned.chain(reserved).collect()
+    };
+    assert_eq!(starts(&keeper), [at(500), at(300), at(400)]);
     keeper.step(&plan(4, 12, "j2", vec![], 0));
-    assert_eq!(keeper.hints().wanted()[&node("a")], at(500));
+    assert_eq!(starts(&keeper), [at(500), at(400)]);
     keeper.step(&idle(5, 5000, "c"));
-    assert!(keeper.hints().wanted().is_empty());
+    assert!(starts(&keeper).is_empty());
 }
 
 #[test]

@@ -20,21 +20,27 @@ fn unknown(walltime: Option<i64>) -> JobEnd {
     }
 }
 
+/// A job on nodes by name.
+fn add<const N: usize>(log: &mut Occupancy, nodes: [&str; N], start: Timestamp, end: JobEnd) {
+    let known = nodes.into_iter();
+    let known: Vec<u32> = known
+        .filter_map(|name| log.node(name).ok().flatten())
+        .collect();
+    log.add(&known, start, end);
+}
+
 #[test]
 fn the_holes_of_three_jobs_and_an_outage_by_hand() {
     // a: job 1 until 100, job 2 from 150; b: job 1 until 100, then job 3, which still runs at
     // the end; c: job 2 alone; a is drained in 110..120.
     let mut log = Occupancy::new(KnownNodes::Seen);
-    log.add_named(["a", "b", "a"], at(0), until(100)).unwrap();
-    log.add_named(["c", "a"], at(150), until(200)).unwrap();
-    log.add_named(["b"], at(160), unknown(None)).unwrap();
+    add(&mut log, ["a", "b", "a"], at(0), until(100));
+    add(&mut log, ["c", "a"], at(150), until(200));
+    add(&mut log, ["b"], at(160), unknown(None));
     let a = log.node("a").unwrap().unwrap();
     log.outage(&[a], at(110), at(120));
-    log.add_named(["c"], at(20), until(10)).unwrap();
-    assert!(
-        log.add_named(["white space"], at(0), unknown(None))
-            .is_err()
-    );
+    add(&mut log, ["c"], at(20), until(10));
+    assert!(log.node("white space").is_err());
     let found = log.finish(None);
     let holes: Vec<(&str, f64, f64, bool)> = found
         .holes
@@ -78,10 +84,9 @@ fn the_holes_of_three_jobs_and_an_outage_by_hand() {
 fn a_log_of_ended_jobs_alone_is_doubtful_near_its_end() {
     let mut log = Occupancy::new(KnownNodes::Seen);
     for hour in 0..10 {
-        log.add_named(["a"], at(hour * 3600), until(hour * 3600 + 3000))
-            .unwrap();
+        add(&mut log, ["a"], at(hour * 3600), until(hour * 3600 + 3000));
     }
-    log.add_named(["b"], at(0), until(10)).unwrap();
+    add(&mut log, ["b"], at(0), until(10));
     let facts = log.finish(Some((at(0), at(36_000)))).facts;
     assert_eq!(facts.usual.as_secs_f64(), 3000.0);
     assert_eq!(facts.doubtful_from(), Some(at(33_000)));
@@ -91,8 +96,8 @@ fn a_log_of_ended_jobs_alone_is_doubtful_near_its_end() {
 fn a_list_of_nodes_adds_the_unseen_and_leaves_out_the_unlisted() {
     let listed = ["a", "idle"].map(|name| NodeId::new(name).unwrap());
     let mut log = Occupancy::new(KnownNodes::Listed(listed.to_vec()));
-    log.add_named(["a", "other"], at(0), until(50)).unwrap();
-    log.add_named(["other"], at(0), until(70)).unwrap();
+    add(&mut log, ["a", "other"], at(0), until(50));
+    add(&mut log, ["other"], at(0), until(70));
     assert_eq!((log.used(), log.unlisted()), (1, Some("other")));
     let found = log.finish(None);
     assert_eq!((found.facts.nodes, found.facts.unlisted), (2, 1));
@@ -106,14 +111,14 @@ fn a_list_of_nodes_adds_the_unseen_and_leaves_out_the_unlisted() {
 #[test]
 fn a_job_whose_end_is_missing_is_over_with_its_walltime() {
     let mut log = Occupancy::new(KnownNodes::Seen);
-    log.add_named(["a"], at(0), until(100)).unwrap();
+    add(&mut log, ["a"], at(0), until(100));
     // Long over at 1,000; perhaps still running then; running, of no known length; and one that
     // would be longer than all others.
-    log.add_named(["a"], at(200), unknown(Some(50))).unwrap();
-    log.add_named(["b"], at(950), unknown(Some(500))).unwrap();
-    log.add_named(["b"], at(960), unknown(None)).unwrap();
-    log.add_named(["c"], at(300), unknown(None)).unwrap();
-    log.add_named(["a"], at(990), until(1000)).unwrap();
+    add(&mut log, ["a"], at(200), unknown(Some(50)));
+    add(&mut log, ["b"], at(950), unknown(Some(500)));
+    add(&mut log, ["b"], at(960), unknown(None));
+    add(&mut log, ["c"], at(300), unknown(None));
+    add(&mut log, ["a"], at(990), until(1000));
     let found = log.finish(Some((at(100), at(1000))));
     let facts = found.facts;
     assert_eq!(

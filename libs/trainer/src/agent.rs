@@ -125,12 +125,6 @@ impl Agent {
         self
     }
 
-    /// Its node.
-    #[must_use]
-    pub const fn node(&self) -> &NodeId {
-        &self.node
-    }
-
     /// What runs here, if anything does.
     #[must_use]
     pub fn running(&self) -> Option<&Assignment> {

@@ -10,8 +10,8 @@ use lacuna_model::{ClusterId, NodeEvent, NodeId, Past, Span, TrainerId, TrainerR
 
 use crate::msg::{
     AgentStatus, AuditRecord, Clock, Command, Controls, DeadLetter, Leader, LeaseRecord, Members,
-    ObservedHour, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
-    Totals, TrainersState, UseState,
+    ObservedHour, PilotsRequest, PlanState, PoolState, Progress, Renewal, Request, Settled, Totals,
+    TrainersState, UseState,
 };
 use crate::token::escape;
 
@@ -128,12 +128,9 @@ subjects! {
     renewals: Renewal = "renewal.*";
     /// The loop has settled, from control.
     settled: Settled = "settled";
-    /// Requests to control of all users, answered by a [`Reply`].
+    /// Requests to control of all users, answered by a [`Reply`](crate::msg::Reply).
     requests: Request = "req.*";
-    /// Requests of command lines of the first release, which name no user. Nobody may say them
-    /// where the bus proves who asks.
-    unnamed_requests: Request = "req";
-    /// Requests to the executor of pilots of all users, answered by a [`Reply`].
+    /// Requests to the executor of pilots of all users, answered by a [`Reply`](crate::msg::Reply).
     pilots: PilotsRequest = "pilots.*";
     /// What the operator wants of the use of nodes, from control.
     controls: Controls = "controls" in "controls";
@@ -152,8 +149,6 @@ subjects! {
     released: NodeEvent = "out.released";
     /// Dead letters of all services.
     dead_all: DeadLetter = "dead.*" in "dead";
-    /// One inbox of replies; only the type is of use.
-    reply: Reply = "reply";
 }
 
 /// Where an external program publishes its events; `source` names the program.

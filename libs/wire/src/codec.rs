@@ -7,10 +7,9 @@
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use lacuna_model::Timestamp;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::msg::{Message, WIRE};
+use crate::msg::Message;
 use crate::time_text;
 
 /// `ce-specversion`: the version of CloudEvents.
@@ -74,9 +73,6 @@ pub struct Envelope {
     pub correlation: String,
     /// `content-type`.
     pub content_type: ContentType,
-    /// `ce-reads`: the newest [`WIRE`] that who asks can read the answer in. Nothing in what is no
-    /// request, and in requests of those that know only the oldest.
-    pub reads: Option<u16>,
 }
 
 /// Why a message was not understood.
@@ -106,20 +102,30 @@ pub enum DecodeError {
         /// What the subject carries.
         expected: &'static str,
     },
-    /// The message has a version that this program does not know.
+    /// The message has a newer version than this program knows.
     #[error(
-        "{kind} has version {found}; this program knows versions {oldest} to {known}: upgrade \
-         the older side"
+        "{kind} has version {found}; this program knows {known} at most: upgrade the older side"
     )]
-    Version {
+    Newer {
         /// Of which kind.
         kind: &'static str,
         /// What came.
         found: u16,
-        /// The oldest that is known.
-        oldest: u16,
         /// The newest that is known.
         known: u16,
+    },
+    /// The message has a version that is read no more.
+    #[error(
+        "{kind} has version {found}, of an older build; this program reads {oldest} and later: stop \
+         all services of the cluster, remove the server's data folder, and start them again"
+    )]
+    Older {
+        /// Of which kind.
+        kind: &'static str,
+        /// What came.
+        found: u16,
+        /// The oldest that is read.
+        oldest: u16,
     },
     /// The payload is not what its kind and version say.
     #[error("payload of {kind} is not valid: {reason}")]
@@ -153,7 +159,6 @@ impl Envelope {
             time,
             correlation: correlation.to_owned(),
             content_type: ContentType::MessagePack,
-            reads: None,
         }
     }
 
@@ -172,9 +177,6 @@ impl Envelope {
         ];
         if !self.correlation.is_empty() {
             headers.push(("ce-correlationid", escape(&self.correlation)));
-        }
-        if let Some(reads) = self.reads {
-            headers.push(("ce-reads", reads.to_string()));
         }
         headers
     }
@@ -227,7 +229,6 @@ impl Envelope {
             time,
             correlation: found.correlation.unwrap_or_default(),
             content_type,
-            reads: found.reads.and_then(|text| text.parse().ok()),
         })
     }
 }
@@ -251,8 +252,6 @@ pub struct Attributes {
     pub correlation: Option<String>,
     /// `content-type`.
     pub content_type: Option<String>,
-    /// `ce-reads`.
-    pub reads: Option<String>,
 }
 
 impl Attributes {
@@ -267,47 +266,46 @@ impl Attributes {
             "ce-time" => &mut self.time,
             "ce-correlationid" => &mut self.correlation,
             "content-type" => &mut self.content_type,
-            "ce-reads" => &mut self.reads,
             _ => return,
         };
         *slot = Some(percent_decode_str(value).decode_utf8_lossy().into_owned());
     }
 }
 
-/// The payload of a message in its newest version: MessagePack with named fields.
+/// The payload of a message: MessagePack with named fields.
 ///
 /// # Errors
 /// [`EncodeError`]; cannot happen for the messages of [`crate::msg`].
 pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, EncodeError> {
-    encode_for(message, WIRE).map(|(_, payload)| payload)
-}
-
-/// The payload of a message for readers of this [`WIRE`], and its version: the newest that they
-/// know.
-///
-/// # Errors
-/// As [`encode`].
-pub fn encode_for<M: Message>(message: &M, wire: u16) -> Result<(u16, Vec<u8>), EncodeError> {
-    let refuse = |source| EncodeError {
+    let mut bytes = Vec::with_capacity(256);
+    let mut writer = rmp_serde::Serializer::new(&mut bytes).with_struct_map();
+    let written = message.serialize(&mut writer);
+    written.map_err(|source| EncodeError {
         kind: M::KIND,
         source,
-    };
-    let past = (M::OLDEST..M::VERSION)
-        .rev()
-        .filter(|version| *version <= wire && wire < M::VERSION)
-        .find_map(|version| Some((version, message.write_past(version)?)));
-    match past {
-        Some((version, written)) => Ok((version, written.map_err(refuse)?)),
-        None => Ok((M::VERSION, bytes(message).map_err(refuse)?)),
-    }
+    })?;
+    Ok(bytes)
 }
 
-/// The version in which messages of a kind are written for readers of this [`WIRE`].
-#[must_use]
-pub fn version_for<M: Message>(wire: u16) -> u16 {
-    // The versions of a kind are numbers of the wire; those between are no versions of it, but
-    // nothing is older than its oldest.
-    M::VERSION.min(wire).max(M::OLDEST)
+/// Whether a version of a kind is read.
+///
+/// # Errors
+/// [`DecodeError::Newer`] or [`DecodeError::Older`], with the remedy.
+pub fn check_version<M: Message>(found: u16) -> Result<(), DecodeError> {
+    let kind = M::KIND;
+    if found > M::VERSION {
+        let known = M::VERSION;
+        return Err(DecodeError::Newer { kind, found, known });
+    }
+    if found < M::OLDEST {
+        let oldest = M::OLDEST;
+        return Err(DecodeError::Older {
+            kind,
+            found,
+            oldest,
+        });
+    }
+    Ok(())
 }
 
 /// The message in a payload, after a look at its envelope.
@@ -321,23 +319,12 @@ pub fn decode<M: Message>(envelope: &Envelope, payload: &[u8]) -> Result<M, Deco
             expected: M::KIND,
         });
     }
-    let read = if envelope.version == M::VERSION {
-        Some(parse(envelope.content_type, payload))
-    } else {
-        M::read_past(envelope.version, envelope.content_type, payload)
-    };
-    match read {
-        Some(read) => read.map_err(|reason| DecodeError::Payload {
-            kind: M::KIND,
-            reason,
-        }),
-        None => Err(DecodeError::Version {
-            kind: M::KIND,
-            found: envelope.version,
-            oldest: M::OLDEST,
-            known: M::VERSION,
-        }),
-    }
+    check_version::<M>(envelope.version)?;
+    let read = M::read(envelope.version, envelope.content_type, payload);
+    read.map_err(|reason| DecodeError::Payload {
+        kind: M::KIND,
+        reason,
+    })
 }
 
 /// A value out of a payload.
@@ -346,12 +333,4 @@ pub(crate) fn parse<T: DeserializeOwned>(form: ContentType, payload: &[u8]) -> R
         ContentType::MessagePack => rmp_serde::from_slice(payload).map_err(|e| e.to_string()),
         ContentType::Json => serde_json::from_slice(payload).map_err(|e| e.to_string()),
     }
-}
-
-/// A value as MessagePack with named fields.
-pub(crate) fn bytes<T: Serialize>(value: &T) -> Result<Vec<u8>, rmp_serde::encode::Error> {
-    let mut bytes = Vec::with_capacity(256);
-    let mut writer = rmp_serde::Serializer::new(&mut bytes).with_struct_map();
-    value.serialize(&mut writer)?;
-    Ok(bytes)
 }

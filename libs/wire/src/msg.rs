@@ -1,7 +1,5 @@
 //! The messages, in their newest versions. Each travels on the subject that its [`Message`] names.
 
-mod v1;
-
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
@@ -19,16 +17,16 @@ use crate::codec::{self, ContentType};
 /// A message type with its address on the bus: the kind that goes into `ce-type` and the
 /// version of its fields.
 ///
-/// The version of a kind is the number of the wire ([`WIRE`]) in which its fields last changed so
-/// that older readers would misread them. A field that may be missing is no such change, nor is a
-/// new variant of a request: readers ignore the one and refuse the other by itself.
+/// The version of a kind grows by one when its fields change so that older readers would misread
+/// them. A field that may be missing is no such change, nor is a new variant of a request: readers
+/// ignore the one and refuse the other by itself.
 pub trait Message: Serialize + for<'de> Deserialize<'de> {
     /// Kind, e.g. `lacuna.pool`.
     const KIND: &'static str;
     /// Version of the fields, as they are written; a receiver refuses any newer one.
     const VERSION: u16;
-    /// The oldest version that is still read, and written for those who know no newer one.
-    const OLDEST: u16 = Self::VERSION;
+    /// The oldest version that is still read.
+    const OLDEST: u16;
 
     /// Whether control signs it, and an agent with keys believes it only so.
     const SIGNED: bool = false;
@@ -39,28 +37,16 @@ pub trait Message: Serialize + for<'de> Deserialize<'de> {
         Vec::new()
     }
 
-    /// Reads a payload of an older version; nothing if there was none of that number.
-    fn read_past(
-        _version: u16,
-        _form: ContentType,
-        _payload: &[u8],
-    ) -> Option<Result<Self, String>> {
-        None
-    }
-
-    /// Writes the payload of an older version; nothing if there was none of that number.
-    fn write_past(&self, _version: u16) -> Option<Result<Vec<u8>, rmp_serde::encode::Error>> {
-        None
-    }
+    /// Reads a payload of a version from `OLDEST` to `VERSION`.
+    ///
+    /// # Errors
+    /// What the decoder says of a payload that is not of this version.
+    fn read(version: u16, form: ContentType, payload: &[u8]) -> Result<Self, String>;
 }
 
-/// The number of the wire: grows when the version of any message does. A service that is told to
-/// speak an older one writes each kind in the newest version that this one had.
-pub const WIRE: u16 = 2;
-
-/// The oldest number of the wire that can still be spoken.
-pub const OLDEST_WIRE: u16 = 1;
-
+/// A message: its type, kind and version, then each older version that is still read, from the
+/// oldest on, with the type that it had: that type is never changed, and the newest is made of it
+/// by `From`.
 macro_rules! message {
     ($type:ty, $kind:literal, $version:literal $(signed $signed:literal)?
         $(, $past:literal = $before:ty)* $(; $message:ident => $($about:expr),+)?) => {
@@ -75,37 +61,26 @@ macro_rules! message {
                 vec![$($about.as_str()),+]
             })?
 
-            fn read_past(
-                version: u16,
-                form: ContentType,
-                payload: &[u8],
-            ) -> Option<Result<Self, String>> {
+            fn read(version: u16, form: ContentType, payload: &[u8]) -> Result<Self, String> {
                 match version {
-                    $($past => Some(codec::parse::<$before>(form, payload).map(Self::from)),)*
-                    _ => {
-                        let _ = (form, payload);
-                        None
-                    }
-                }
-            }
-
-            fn write_past(
-                &self,
-                version: u16,
-            ) -> Option<Result<Vec<u8>, rmp_serde::encode::Error>> {
-                match version {
-                    $($past => Some(codec::bytes(&<$before>::from(self))),)*
-                    _ => None,
+                    $($past => codec::parse::<$before>(form, payload).map(Self::from),)*
+                    _ => codec::parse(form, payload),
                 }
             }
         }
     };
 }
 
-/// The oldest of a kind's versions, which stand in their order.
+/// The oldest of a kind's versions, which stand in their order and without a gap.
 const fn first(versions: &[u16]) -> u16 {
     match versions {
-        [oldest, ..] => *oldest,
+        [oldest, rest @ ..] => {
+            assert!(
+                rest.is_empty() || first(rest) == *oldest + 1,
+                "a version is missing"
+            );
+            *oldest
+        }
         [] => 0,
     }
 }
@@ -113,7 +88,7 @@ const fn first(versions: &[u16]) -> u16 {
 message!(Clock, "lacuna.clock", 1);
 message!(NodeEvent, "lacuna.event", 1);
 message!(PoolState, "lacuna.pool", 1);
-message!(TrainersState, "lacuna.trainers", 2, 1 = v1::Trainers);
+message!(TrainersState, "lacuna.trainers", 2);
 message!(PlanState, "lacuna.plan", 1);
 message!(Command, "lacuna.command", 2 signed true; command => command.node);
 message!(Members, "lacuna.members", 1 signed true; members => members.trainer);
@@ -121,11 +96,11 @@ message!(AgentStatus, "lacuna.agent", 1; status => status.node);
 message!(Progress, "lacuna.progress", 2; progress => progress.node, progress.trainer);
 message!(Renewal, "lacuna.renewal", 2 signed true);
 message!(Settled, "lacuna.settled", 1);
-message!(TrainerRecord, "lacuna.trainer", 2, 1 = v1::Trainer);
+message!(TrainerRecord, "lacuna.trainer", 2);
 message!(Past, "lacuna.past", 1);
 message!(LeaseRecord, "lacuna.lease", 1);
 message!(Request, "lacuna.request", 1);
-message!(Reply, "lacuna.reply", 2, 1 = v1::Answer);
+message!(Reply, "lacuna.reply", 2);
 message!(Totals, "lacuna.totals", 1);
 message!(DeadLetter, "lacuna.deadletter", 1);
 message!(ObservedHour, "lacuna.observed", 1);
@@ -523,5 +498,102 @@ mod bytes {
             }
         }
         from.deserialize_byte_buf(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::{DecodeError, Envelope};
+
+    /// A kind that has changed twice, and whose first version is read no more.
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Made {
+        node: String,
+        cores: u32,
+    }
+
+    /// It as version 2 had it.
+    #[derive(Serialize, Deserialize)]
+    struct Before {
+        name: String,
+    }
+
+    impl From<Before> for Made {
+        fn from(past: Before) -> Self {
+            Self {
+                node: past.name,
+                cores: 1,
+            }
+        }
+    }
+
+    message!(Made, "lacuna.made", 3, 2 = Before);
+
+    /// `{"name": "a"}` as MessagePack.
+    const OF_VERSION_2: &[u8] = b"\x81\xa4name\xa1a";
+
+    fn envelope(version: u16) -> Envelope {
+        Envelope {
+            version,
+            ..Envelope::of::<Made>("1".to_owned(), String::new(), Timestamp::default(), "")
+        }
+    }
+
+    #[test]
+    fn an_older_version_is_read_by_the_type_that_it_had() {
+        let then = Made {
+            node: "a".to_owned(),
+            cores: 1,
+        };
+        assert_eq!(codec::decode(&envelope(2), OF_VERSION_2), Ok(then));
+        let json = Envelope {
+            content_type: ContentType::Json,
+            ..envelope(2)
+        };
+        let read = codec::decode::<Made>(&json, br#"{"name": "b"}"#).unwrap();
+        assert_eq!(read.node, "b");
+        // What is written is of the newest version, and no version is read by another's type.
+        let now = Made {
+            node: "c".to_owned(),
+            cores: 4,
+        };
+        let written = codec::encode(&now).unwrap();
+        for (version, payload) in [(2, written.as_slice()), (3, OF_VERSION_2)] {
+            let error = codec::decode::<Made>(&envelope(version), payload).unwrap_err();
+            assert!(matches!(error, DecodeError::Payload { .. }), "{error}");
+        }
+        assert_eq!(codec::decode(&envelope(Made::VERSION), &written), Ok(now));
+    }
+
+    #[test]
+    fn any_other_version_is_refused_with_the_remedy() {
+        for found in [0, 1] {
+            let error = codec::decode::<Made>(&envelope(found), OF_VERSION_2).unwrap_err();
+            let expected = DecodeError::Older {
+                kind: Made::KIND,
+                found,
+                oldest: 2,
+            };
+            assert_eq!(error, expected);
+            assert!(error.to_string().contains("stop all services"), "{error}");
+        }
+        let error = codec::decode::<Made>(&envelope(4), OF_VERSION_2).unwrap_err();
+        let expected = DecodeError::Newer {
+            kind: Made::KIND,
+            found: 4,
+            known: 3,
+        };
+        assert_eq!(error, expected);
+        assert!(
+            error.to_string().contains("upgrade the older side"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "a version is missing")]
+    fn no_version_between_the_oldest_and_the_newest_is_left_out() {
+        first(&[1, 3]);
     }
 }

@@ -173,15 +173,6 @@ impl Client {
         let subject = address::requests_of(self.cluster(), self.bus.user());
         let answer: std::result::Result<Reply, BusError> =
             self.bus.request(&subject, request, ANSWER).await;
-        // A control of the first release listens where no user is named.
-        let answer = match answer {
-            Err(BusError::NoResponders { subject }) => {
-                let unnamed = address::unnamed_requests(self.cluster());
-                let told = self.bus.request(&unnamed, request, ANSWER).await;
-                told.map_err(|_| BusError::NoResponders { subject })
-            }
-            other => other,
-        };
         answer.map_err(|e| match e {
             BusError::NoResponders { .. } | BusError::Timeout { .. } => CliError::new(
                 "L0002",

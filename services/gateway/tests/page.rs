@@ -60,7 +60,6 @@ impl Running {
             clock: ClusterClock::new(),
             tasks: Tasks::new(shutdown.clone()),
             shutdown: shutdown.clone(),
-            listening: ([127, 0, 0, 1], 0).into(),
         };
         let ended = tokio::spawn(async {
             run(ctx, GatewayArgs::default())

@@ -157,12 +157,6 @@ impl Player {
         self.waiting == Waiting::Nothing
     }
 
-    /// How many moments there are, and how many have been published.
-    #[must_use]
-    pub fn progress(&self) -> (usize, usize) {
-        (self.moments.len(), self.next)
-    }
-
     /// The cluster's time at which [`Player::poll`] has something to say; nothing in lock step
     /// and at the end.
     #[must_use]

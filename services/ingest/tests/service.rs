@@ -46,7 +46,6 @@ async fn start(nats: &TestNats, mut config: Config) -> (CancellationToken, Runni
         clock: ClusterClock::new(),
         tasks: Tasks::new(shutdown.clone()),
         shutdown: shutdown.clone(),
-        listening: ([127, 0, 0, 1], 0).into(),
     };
     (shutdown, tokio::spawn(run(ctx, NoArgs {})))
 }

@@ -87,12 +87,6 @@ impl Desk {
         self.mode
     }
 
-    /// The newest generation given out.
-    #[must_use]
-    pub fn generation(&self) -> Generation {
-        self.generation
-    }
-
     /// The newest pool.
     #[must_use]
     pub fn pool(&self) -> Option<&Pool> {

@@ -35,16 +35,10 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let alive = ctx.health.check(LOOP, Some(Span::from_secs(30)));
     let solving = ctx.health.check("solver", None);
     solving.ok();
-    let subject = address::plan(&ctx.cluster);
-    let last = ctx.bus.last(&subject).await?;
-    let mut newest = match &last {
-        Some(plan) => plan.sequence,
-        None => ctx.bus.newest_number(&subject).await?,
-    };
-    let last = last.map_or(0, |p| p.message.plan.generation.0);
+    let (mut newest, last) = newest_plan(&ctx).await?;
     // A bus that has lost all must not bring old numbers back.
-    let wall = u64::try_from(wall().unix_ms()).unwrap_or_default();
-    let generation = Generation(last.max(wall));
+    let wall = Generation(u64::try_from(wall().unix_ms()).unwrap_or_default());
+    let generation = last.map_or(wall, |last| last.max(wall));
     tracing::info!(generation = generation.0, policy = ?settings.policy, "planning");
     let mut desk = Desk::new(generation, settings.stale_after);
     let mut solver = Solver::start(planner)?;
@@ -214,20 +208,23 @@ async fn finish(
 /// Takes up from the plan that the bus has: an earlier one of this planner whose acknowledgement was
 /// lost, one of another planner, or none, because the server has lost it.
 async fn take_up(ctx: &Context, desk: &mut Desk, newest: &mut u64) {
-    let subject = address::plan(&ctx.cluster);
-    let found = async {
-        if let Some(plan) = ctx.bus.last(&subject).await? {
-            desk.follow_on(plan.message.plan.generation);
-            return Ok(plan.sequence);
+    match newest_plan(ctx).await {
+        Ok((sequence, generation)) => {
+            desk.follow_on(generation.unwrap_or_default());
+            *newest = sequence;
         }
-        // None, or one of a newer release, which this one does not understand.
-        ctx.bus.newest_number(&subject).await
-    };
-    let found: Result<u64, BusError> = found.await;
-    match found {
-        Ok(sequence) => *newest = sequence,
         Err(error) => tracing::warn!(%error, "the newest plan cannot be read"),
     }
+}
+
+/// The number of the plan that the bus has, 0 for none, and its generation if it is understood.
+async fn newest_plan(ctx: &Context) -> Result<(u64, Option<Generation>), BusError> {
+    let subject = address::plan(&ctx.cluster);
+    if let Some(plan) = ctx.bus.last(&subject).await? {
+        return Ok((plan.sequence, Some(plan.message.plan.generation)));
+    }
+    // None, or one in a version that this planner does not read, and writes over.
+    Ok((ctx.bus.newest_number(&subject).await?, None))
 }
 
 /// # Errors

@@ -39,7 +39,6 @@ async fn start(nats: &TestNats) -> (CancellationToken, tokio::task::JoinHandle<(
         clock: ClusterClock::new(),
         tasks: Tasks::new(shutdown.clone()),
         shutdown: shutdown.clone(),
-        listening: ([127, 0, 0, 1], 0).into(),
     };
     let running = tokio::spawn(async move { run(ctx, NoArgs {}).await.unwrap() });
     (shutdown, running)

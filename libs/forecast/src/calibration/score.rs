@@ -66,14 +66,8 @@ impl Score {
         (self.weight > 0.0).then(|| self.squares / self.weight)
     }
 
-    /// The score of a constant: the share of holes that stayed open, as known at the time of
-    /// each forecast.
-    #[must_use]
-    pub fn brier_of_constant(&self) -> Option<f64> {
-        (self.weight > 0.0).then(|| self.squares_base / self.weight)
-    }
-
-    /// One less the ratio of the two: above zero is better than the constant.
+    /// One less the ratio to the score of a constant: the share of holes that stayed open, as known at
+    /// the time of each forecast. Above zero is better than the constant.
     #[must_use]
     pub fn skill(&self) -> Option<f64> {
         (self.squares_base > 0.0).then(|| 1.0 - self.squares / self.squares_base)

@@ -169,12 +169,6 @@ impl HazardCore {
         self.present.renumber(nodes);
     }
 
-    /// The nodes as they are known now.
-    #[must_use]
-    pub fn nodes(&self) -> &Nodes {
-        &self.present.nodes
-    }
-
     /// Nodes leave the pool, then others join it, each with the start of its hole. All of one
     /// call is one event.
     pub fn step(&mut self, now_s: f64, closed: &[u32], opened: &[(u32, f64)]) {

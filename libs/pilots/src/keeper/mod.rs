@@ -31,7 +31,6 @@ use std::collections::BTreeMap;
 use lacuna_model::{NodeId, Span, Timestamp};
 
 pub use input::{Cause, Effect, Input, Limits, Mode, Note, Offer, Refusal, Ticket};
-pub use place::Quarantined;
 pub use settings::Settings;
 
 use crate::job::JobId;
@@ -180,19 +179,6 @@ impl Keeper {
             }
         }
         counts
-    }
-
-    /// The nodes in quarantine, with why and for how long.
-    #[must_use]
-    pub fn quarantined(&self, now: Timestamp) -> Vec<Quarantined> {
-        let held = self.places.iter().filter(|(_, p)| p.quarantined);
-        held.filter(|(_, p)| p.not_before > now)
-            .map(|(node, p)| Quarantined {
-                node: node.clone(),
-                failures: p.failures,
-                remaining: p.not_before.since(now),
-            })
-            .collect()
     }
 
     /// Whether the scheduler's lists have failed to come for so long that nothing is known.

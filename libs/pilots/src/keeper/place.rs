@@ -1,21 +1,10 @@
 //! One node as the keeper sees it.
 
-use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_model::{Span, Timestamp};
 
 use crate::job::{JobId, Stage};
 
 use super::Ticket;
-
-/// A node that is left alone after repeated failures.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quarantined {
-    /// Which.
-    pub node: NodeId,
-    /// How often in a row pilots failed there.
-    pub failures: u32,
-    /// For how long.
-    pub remaining: Span,
-}
 
 /// One node.
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
 //! The plain dynamic programme and brute force: slow, short and independent of the fast way.
-//! They judge it in tests and in `--verify`.
+//! They judge it in tests.
 #![expect(
     clippy::indexing_slicing,
     reason = "each row has a choice for every number of nodes, and what is taken lowers the number"

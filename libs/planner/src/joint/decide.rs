@@ -180,12 +180,6 @@ impl Joint {
         self.settings = settings;
     }
 
-    /// How things are weighed.
-    #[must_use]
-    pub const fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
     /// The highest shadow price of a node-second, objective units: what the best trainer makes of
     /// one at its largest size.
     #[must_use]

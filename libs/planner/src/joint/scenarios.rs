@@ -98,17 +98,8 @@ impl Scenarios {
     /// Mean over the scenarios of the seconds that a node stays within `horizon_s`.
     #[must_use]
     pub fn stay_s(&self, node: usize, horizon_s: f64) -> f64 {
-        self.mean(node, |leave| leave.min(horizon_s))
-    }
-
-    /// Share of the scenarios in which a node leaves within `within_s`.
-    #[must_use]
-    pub fn leaves_within(&self, node: usize, within_s: f64) -> f64 {
-        self.mean(node, |leave| if leave < within_s { 1.0 } else { 0.0 })
-    }
-
-    fn mean(&self, node: usize, of: impl Fn(f64) -> f64) -> f64 {
-        let sum: f64 = self.of(node).iter().map(|&leave| of(leave)).sum();
+        let stays = self.of(node).iter().map(|leave| leave.min(horizon_s));
+        let sum: f64 = stays.sum();
         if self.count > 0 {
             sum / self.count as f64
         } else {

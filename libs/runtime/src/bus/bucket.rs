@@ -6,10 +6,10 @@ use std::marker::PhantomData;
 
 use async_nats::HeaderMap;
 use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_TTL};
-use lacuna_wire::{BucketDef, Message, codec, token};
+use lacuna_wire::{BucketDef, Message, token};
 
 use super::look::Begin;
-use super::{Bus, BusError, Follow, Newest, Origin, Start, refuse_newer};
+use super::{Bus, BusError, Newest, Origin, refuse_version};
 
 /// The header of a marker that a value has been deleted.
 pub(super) const DELETED: &str = "KV-Operation";
@@ -25,8 +25,6 @@ pub struct Entry<M> {
     pub value: M,
     /// Its revision: grows with every write to the bucket.
     pub revision: u64,
-    /// The version in which it stands there.
-    pub version: u16,
 }
 
 /// A key-value bucket. Clones are cheap.
@@ -145,39 +143,14 @@ impl<M: Message + Send + 'static> Bucket<M> {
             key: key.to_owned(),
             value: found.message,
             revision: found.sequence,
-            version: found.envelope.version,
         }))
-    }
-
-    /// Writes all values anew that stand there in an older version than this process writes;
-    /// gives how many. What another writes meanwhile is left as that one has it.
-    ///
-    /// # Errors
-    /// As [`Bucket::list`], or if a value cannot be written.
-    pub async fn migrate(&self) -> Result<usize, BusError> {
-        let newest = codec::version_for::<M>(self.bus.speaks());
-        let mut count = 0;
-        for entry in self.list().await? {
-            if entry.version >= newest {
-                continue;
-            }
-            match self
-                .update(&entry.key, &entry.value, entry.revision, "")
-                .await
-            {
-                Ok(_) => count += 1,
-                Err(error) if error.is_conflict() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(count)
     }
 
     /// All values, by the time of their last write. What does not decode is buried.
     ///
     /// # Errors
     /// [`BusError::Stream`] if the bucket cannot be read to its end, after several attempts;
-    /// [`BusError::Decode`] if a value has a newer version than this process knows: to go on
+    /// [`BusError::Decode`] if a value has a version that this process does not read: to go on
     /// without it would be to take it for gone.
     pub async fn list(&self) -> Result<Vec<Entry<M>>, BusError> {
         let stream = self.def.stream();
@@ -205,8 +178,8 @@ impl<M: Message + Send + 'static> Bucket<M> {
                 let opened = self
                     .bus
                     .open_from(Origin::Answer, subject, headers, payload);
-                let Some((envelope, value)) = opened else {
-                    refuse_newer::<M>(subject, headers)?;
+                let Some((_, value)) = opened else {
+                    refuse_version::<M>(subject, headers)?;
                     entries.remove(&key);
                     continue;
                 };
@@ -214,7 +187,6 @@ impl<M: Message + Send + 'static> Bucket<M> {
                     key: key.clone(),
                     value,
                     revision: message.sequence,
-                    version: envelope.version,
                 };
                 entries.insert(key, entry);
             }
@@ -222,14 +194,5 @@ impl<M: Message + Send + 'static> Bucket<M> {
         let mut entries: Vec<_> = entries.into_values().collect();
         entries.sort_by_key(|entry| entry.revision);
         Ok(entries)
-    }
-
-    /// All values, then every newer write. The revision is the sequence number; the key is
-    /// [`token::last_name`] of the subject.
-    ///
-    /// # Errors
-    /// As [`Bus::follow`].
-    pub async fn watch(&self) -> Result<Follow<M>, BusError> {
-        self.bus.follow(&self.def.all(), Start::Last).await
     }
 }

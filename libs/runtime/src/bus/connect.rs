@@ -7,7 +7,6 @@ use std::time::Duration;
 use async_nats::{ConnectErrorKind, ConnectOptions, Event};
 use lacuna_model::{ClusterId, Span};
 use lacuna_wire::access::inbox;
-use lacuna_wire::msg::WIRE;
 use prometheus::Registry;
 use tokio::sync::watch;
 
@@ -147,7 +146,6 @@ impl Bus {
             service: service.to_owned(),
             user: user(settings, identity.as_ref()),
             source: format!("lacuna/{service}"),
-            speak: settings.speak.unwrap_or(WIRE),
             instance: instance.get(..12).unwrap_or(&instance).to_owned(),
             sent: AtomicU64::new(1),
             link,

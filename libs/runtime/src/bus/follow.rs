@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::bucket::DELETED;
 use super::denied::names;
 use super::look::kept_by;
-use super::{Bus, BusError, Origin, Received, refuse_newer};
+use super::{Bus, BusError, Origin, Received, refuse_version};
 use crate::clock::Stopwatch;
 
 /// Messages decoded ahead of the receiver; beyond it the stream waits.
@@ -48,7 +48,7 @@ pub enum Newest<T> {
     Nothing,
     /// What was understood.
     Understood(T),
-    /// The mark of a deletion, or what cannot be understood and no newer release has written. Who
+    /// The mark of a deletion, or what cannot be understood and no other release has written. Who
     /// writes next writes after it, and so it is gone.
     Unreadable {
         /// Its number.
@@ -188,7 +188,7 @@ impl Bus {
     /// What stands on a subject, with the number that [`Bus::store_after`] wants to know.
     ///
     /// # Errors
-    /// As [`Bus::last`], and [`BusError::Decode`] for what a newer release has written. That must
+    /// As [`Bus::last`], and [`BusError::Decode`] for what has a version that is not read. That must
     /// not be overwritten.
     pub async fn newest<M: Message>(
         &self,
@@ -255,7 +255,7 @@ impl Bus {
         }
         let opened = self.open_from(Origin::Answer, &at, Some(&found.headers), &found.payload);
         let Some((envelope, message)) = opened else {
-            refuse_newer::<M>(&at, Some(&found.headers))?;
+            refuse_version::<M>(&at, Some(&found.headers))?;
             return Ok(Newest::Unreadable { sequence });
         };
         Ok(Newest::Understood(Received {

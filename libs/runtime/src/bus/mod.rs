@@ -24,7 +24,7 @@ use std::time::Duration;
 use lacuna_model::{ClusterId, Timestamp};
 use lacuna_wire::access::Access;
 use lacuna_wire::msg::DeadLetter;
-use lacuna_wire::{DecodeError, Envelope, Message, address, codec, token};
+use lacuna_wire::{Envelope, Message, address, codec, token};
 use prometheus::IntCounter;
 use tokio::sync::watch;
 
@@ -66,8 +66,6 @@ struct Inner {
     /// On whose behalf requests go out.
     user: String,
     source: String,
-    /// The number of the wire in which messages go out.
-    speak: u16,
     /// Unique for this process; ids of messages are this and a number.
     instance: String,
     sent: AtomicU64,
@@ -130,12 +128,6 @@ impl Bus {
     #[must_use]
     pub fn proven(&self) -> bool {
         self.0.access.is_some()
-    }
-
-    /// The number of the wire in which messages go out.
-    #[must_use]
-    pub fn speaks(&self) -> u16 {
-        self.0.speak
     }
 
     /// Whether the server is there; the present and changes can be awaited.
@@ -330,26 +322,18 @@ fn is_relayed(headers: Option<&async_nats::HeaderMap>, origin: Origin) -> bool {
     named > usize::from(origin == Origin::Answer)
 }
 
-/// An error for what a newer release has written.
-fn refuse_newer<M: Message>(
+/// An error for a message of this kind in a version that is not read.
+fn refuse_version<M: Message>(
     subject: &str,
     headers: Option<&async_nats::HeaderMap>,
 ) -> Result<(), BusError> {
     let envelope = Envelope::read(headers.into_iter().flat_map(pairs));
-    match envelope {
-        Ok(envelope) if envelope.kind == M::KIND && envelope.version > M::VERSION => {
-            Err(BusError::Decode {
-                subject: subject.to_owned(),
-                source: DecodeError::Version {
-                    kind: M::KIND,
-                    found: envelope.version,
-                    oldest: M::OLDEST,
-                    known: M::VERSION,
-                },
-            })
-        }
-        _ => Ok(()),
-    }
+    let of_kind = envelope.ok().filter(|envelope| envelope.kind == M::KIND);
+    let version = of_kind.map_or(M::VERSION, |envelope| envelope.version);
+    codec::check_version::<M>(version).map_err(|source| BusError::Decode {
+        subject: subject.to_owned(),
+        source,
+    })
 }
 
 /// Whether a message is about whom its subject names. The server lets the agent of a node publish

@@ -143,7 +143,6 @@ mod tests {
             time: Timestamp::from_unix_ms(1_700_000_000_123),
             correlation: " \"e%31\u{fc}\n\"".to_owned(),
             content_type: ContentType::MessagePack,
-            reads: None,
         }
     }
 

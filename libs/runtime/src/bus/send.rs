@@ -8,7 +8,6 @@ use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::jetstream::message::PublishMessage;
 use bytes::Bytes;
 use lacuna_wire::access::is_inbox;
-use lacuna_wire::msg::{OLDEST_WIRE, WIRE};
 use lacuna_wire::{Envelope, Message, Subject, address, codec};
 use tokio::sync::oneshot;
 
@@ -241,8 +240,7 @@ impl Bus {
         question: &Q,
         limit: Duration,
     ) -> Result<A, BusError> {
-        let (mut headers, payload) = self.pack(subject.as_str(), question, "")?;
-        headers.insert("ce-reads", WIRE.to_string().as_str());
+        let (headers, payload) = self.pack(subject.as_str(), question, "")?;
         let answer = self
             .request_packed(subject.as_str(), headers, payload, limit)
             .await?;
@@ -317,11 +315,7 @@ impl Bus {
             return Err(BusError::other(&request.subject, "no answer was asked for"));
         };
         self.check_inbox(&request.subject, reply)?;
-        // Who does not say what they read knows only the oldest.
-        let reads = request.envelope.reads.unwrap_or(OLDEST_WIRE);
-        let wire = reads.min(self.0.speak);
-        let (headers, payload) =
-            self.pack_for(reply, answer, &request.envelope.correlation, wire)?;
+        let (headers, payload) = self.pack(reply, answer, &request.envelope.correlation)?;
         if !self.may_write().await {
             return Err(BusError::other(
                 &request.subject,
@@ -368,22 +362,8 @@ impl Bus {
         message: &M,
         correlation: &str,
     ) -> Result<(HeaderMap, Vec<u8>), BusError> {
-        self.pack_for(subject, message, correlation, self.0.speak)
-    }
-
-    /// Headers and payload of a message for those who read this number of the wire.
-    fn pack_for<M: Message>(
-        &self,
-        subject: &str,
-        message: &M,
-        correlation: &str,
-        wire: u16,
-    ) -> Result<(HeaderMap, Vec<u8>), BusError> {
-        let (version, payload) = codec::encode_for(message, wire)?;
-        let envelope = Envelope {
-            version,
-            ..self.envelope::<M>(correlation)
-        };
+        let payload = codec::encode(message)?;
+        let envelope = self.envelope::<M>(correlation);
         let mut headers = HeaderMap::new();
         for (name, value) in envelope.headers() {
             headers.insert(name, value.as_str());

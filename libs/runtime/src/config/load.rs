@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use lacuna_model::ClusterId;
-use lacuna_wire::msg::{OLDEST_WIRE, WIRE};
 
 use super::sections::Config;
 use crate::identity::{Identity, IdentityError};
@@ -174,13 +173,6 @@ impl Config {
             "bus.url",
             "an address with a user or password".to_owned(),
             "an address alone: bus.identity, bus.credentials or bus.user say who asks",
-        )?;
-        let spoken = self.bus.speak.unwrap_or(WIRE);
-        check(
-            (OLDEST_WIRE..=WIRE).contains(&spoken),
-            "bus.speak",
-            spoken.to_string(),
-            "a number of the wire that this release speaks: 1 or 2",
         )?;
         check(
             (300..=60_000).contains(&self.cluster.lead.as_ms()),

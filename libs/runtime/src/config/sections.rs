@@ -89,10 +89,6 @@ pub struct BusSettings {
     /// The password, out of the environment; never in the file and never printed.
     #[serde(skip)]
     pub password: Option<Secret>,
-    /// The number of the wire to speak, while services of an older release are still running;
-    /// the newest if it is not given. All numbers that this release knows are read whatever it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub speak: Option<u16>,
     /// How long to wait for the server at start before giving up.
     #[serde(with = "text::span")]
     pub connect_limit: Span,
@@ -110,7 +106,6 @@ impl Default for BusSettings {
             user: None,
             password_file: None,
             password: None,
-            speak: None,
             connect_limit: Span::from_secs(30),
             request_limit: Span::from_secs(5),
         }

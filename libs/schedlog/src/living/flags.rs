@@ -97,16 +97,6 @@ impl NodeFlags {
         Self::parse(&text)
     }
 
-    /// Whether nothing but the base is said.
-    #[must_use]
-    pub fn is_plain(&self) -> bool {
-        *self
-            == Self {
-                base: self.base,
-                ..Self::default()
-            }
-    }
-
     /// Why no job can start or go on here for a while, if so.
     #[must_use]
     pub fn unusable(&self) -> Option<&'static str> {

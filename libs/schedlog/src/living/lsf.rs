@@ -64,12 +64,6 @@ impl LsfEvents {
         &self.state
     }
 
-    /// What a node is.
-    #[must_use]
-    pub fn standing(&self, node: &NodeId) -> Standing {
-        self.judge(node, &self.state.held.nodes())
-    }
-
     /// What each of these nodes is.
     #[must_use]
     pub fn standings<'a>(

@@ -214,7 +214,7 @@ fn taken_by_name(seed: u64, forwards: bool, until: i64) -> Vec<HoleRecord> {
 /// The share of what costs nothing, by an order, of a machine that is known for a while.
 fn share(holes: &[HoleRecord], order: OrderBy) -> Summary {
     let start = Timestamp::from_unix(6_000);
-    let trace = Trace::new(holes, None, start, None).with_past(holes, None);
+    let trace = Trace::with_planned(holes, &[], None, start, None);
     let mut settings = Settings {
         max_parallel: 3,
         cost_scale: 10.0,
@@ -388,7 +388,7 @@ fn a_hole_that_the_past_left_open_and_the_start_does_not_know_is_gone() {
         hole(2, 500, 700),
     ];
     let start = Timestamp::from_unix(500);
-    let trace = Trace::new(&holes, None, start, None).with_past(&holes, None);
+    let trace = Trace::with_planned(&holes, &[], None, start, None);
     let summary = sound(&trace, &[trainer(0, 3, 1e9)], &settings());
     // The pool: node 1 for 400 s, node 2 for 200 s, node 0 for 200 s.
     assert!((summary.equivalent_nodes * 400.0 - 800.0).abs() < 1e-6);

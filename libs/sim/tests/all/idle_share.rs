@@ -105,7 +105,7 @@ fn hpc_whisk_used_nine_tenths_of_the_day_and_what_we_use_is_counted_alike() {
     ] {
         let cut = (Timestamp::from_unix(from), Timestamp::from_unix(until));
         // What came before is learnt from: of the second half, the first.
-        let trace = Trace::new(&holes, None, cut.0, Some(cut.1)).with_past(&holes, None);
+        let trace = Trace::with_planned(&holes, &[], None, cut.0, Some(cut.1));
         let pairs = pilots.windows(2);
         let held: i64 = pairs
             .map(|pair| pair[0].1 * (pair[1].0.min(until) - pair[0].0.max(from)).max(0))

@@ -192,7 +192,7 @@ fn cut_off(before: &[HoleRecord], cut: i64) -> Vec<HoleRecord> {
 
 fn trace(holes: &[HoleRecord], start: i64, end: i64) -> Trace {
     let at = Timestamp::from_unix;
-    Trace::new(holes, None, at(start), Some(at(end))).with_past(holes, None)
+    Trace::with_planned(holes, &[], None, at(start), Some(at(end)))
 }
 
 fn settings(policy: Policy, lookahead: Lookahead, order: &OrderBy) -> Settings {

@@ -179,23 +179,6 @@ impl<I: Iterator<Item = BatchJob>> Simulator<I> {
         &self.state.totals
     }
 
-    /// The machine.
-    #[must_use]
-    pub fn machine(&self) -> &Machine {
-        &self.state.machine
-    }
-
-    /// The present moment, that of the last step.
-    #[must_use]
-    pub fn now(&self) -> i64 {
-        self.state.now
-    }
-
-    /// The present holes, ascending.
-    pub fn holes(&self) -> impl Iterator<Item = Run> {
-        self.state.free.runs()
-    }
-
     /// What an operator's tools would show of the future, as things are known now.
     ///
     /// Costs about as much as one decision of the scheduler: it walks once over the running

@@ -140,24 +140,6 @@ impl Occupancy {
         }
     }
 
-    /// As [`add`](Self::add), with nodes by name.
-    ///
-    /// # Errors
-    /// A name is not usable; the job is left out then.
-    pub fn add_named<'a>(
-        &mut self,
-        nodes: impl IntoIterator<Item = &'a str>,
-        start: Timestamp,
-        end: JobEnd,
-    ) -> Result<(), IdError> {
-        let mut numbers = Vec::new();
-        for name in nodes {
-            numbers.extend(self.node(name)?);
-        }
-        self.add(&numbers, start, end);
-        Ok(())
-    }
-
     /// The nodes: as listed, or in order of the first job.
     #[must_use]
     pub fn nodes(&self) -> &[NodeId] {

@@ -89,7 +89,7 @@ pub(crate) fn record() -> TrainerRecord {
     }
 }
 
-/// With the figures that older releases did not know.
+/// With what stalls have cost.
 pub(crate) fn measured_record() -> TrainerRecord {
     TrainerRecord {
         restart_cost: 3.0,

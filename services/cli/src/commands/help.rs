@@ -62,7 +62,7 @@ pub(crate) fn help(args: &HelpArgs) -> Result<()> {
     let Some(first) = args.topic.first() else {
         let mut text = command.render_long_help().to_string();
         text.push_str("\n\nPages:\n");
-        for page in codes::PAGES {
+        for page in codes::pages() {
             text.push_str(&format!("  {}  {}\n", page.code, page.title));
         }
         text.push_str("\nAlerts:\n");

@@ -27,6 +27,5 @@ pub(crate) async fn context(
         clock: ClusterClock::new(),
         tasks: Tasks::new(stop.clone()),
         shutdown: stop.clone(),
-        listening: ([127, 0, 0, 1], 0).into(),
     }
 }

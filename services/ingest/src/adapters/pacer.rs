@@ -73,12 +73,6 @@ impl Pacer {
         self.breaker
     }
 
-    /// Failures in a row.
-    #[must_use]
-    pub const fn failures(&self) -> u32 {
-        self.failures
-    }
-
     fn most(&self) -> f64 {
         (f64::from(self.polling.requests_per_minute) / 6.0).max(2.0)
     }

@@ -168,7 +168,6 @@ impl Service {
             clock: ClusterClock::new(),
             tasks: tasks.clone(),
             shutdown: stop.clone(),
-            listening: ([127, 0, 0, 1], 0).into(),
         };
         Self {
             running: tokio::spawn(run(ctx, NoArgs {})),

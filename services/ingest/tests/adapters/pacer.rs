@@ -29,7 +29,7 @@ fn failures_double_the_wait_up_to_the_longest() {
         said,
         [20_000, 40_000, 80_000, 160_000, 300_000, 300_000, 300_000]
     );
-    assert_eq!((pacer.failures(), pacer.breaker()), (7, Breaker::Closed));
+    assert_eq!(pacer.breaker(), Breaker::Closed);
     assert_eq!(waits(&mut pacer, &[cycle(false, 10)]), [10_000]);
 }
 
