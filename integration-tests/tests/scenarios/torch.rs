@@ -10,6 +10,7 @@ use std::time::Duration;
 use lacuna_model::{Elastic, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp};
 use lacuna_model::{TrainerId, TrainerRecord, TrainerSpec, Work};
 use lacuna_runtime::Config;
+use lacuna_testkit::{Missing, Need, or_skip};
 use lacuna_wire::msg::{Reply, Request};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -26,8 +27,8 @@ pub(super) fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../libs/lacuna-py")
 }
 
-/// A Python that has torch, or why the test is skipped.
-pub(super) fn python(test: &str) -> Option<String> {
+/// A Python that has torch.
+pub(super) fn python() -> Result<String, Missing> {
     let named = std::env::var("LACUNA_PYTHON").ok();
     let candidates = match named {
         Some(named) => vec![named],
@@ -40,10 +41,8 @@ pub(super) fn python(test: &str) -> Option<String> {
             .status()
             .is_ok_and(|status| status.success())
     });
-    if found.is_none() {
-        println!("SKIPPED {test}: no torch in {}", candidates.join(", "));
-    }
-    found.cloned()
+    let missing = || Need::Torch.missing(format!("no torch in {}", candidates.join(", ")));
+    found.cloned().ok_or_else(missing)
 }
 
 /// A store for the members to meet in; ends with the test.
@@ -284,8 +283,7 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
 
 #[tokio::test(flavor = "multi_thread")]
 async fn training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample_once() {
-    let test = "training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample_once";
-    let Some(python) = python(test) else { return };
+    let python = or_skip!(python());
     let epochs = 80;
     let mut training = Training::start(&python, Elastic::Regroup, epochs).await;
     training.open("n1").await;
@@ -312,8 +310,7 @@ async fn training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample
 
 #[tokio::test(flavor = "multi_thread")]
 async fn torchrun_goes_on_from_its_checkpoint_on_whatever_nodes_are_left() {
-    let test = "torchrun_goes_on_from_its_checkpoint_on_whatever_nodes_are_left";
-    let Some(python) = python(test) else { return };
+    let python = or_skip!(python());
     let epochs = 20;
     let by = Elastic::Torchrun {
         workers_per_node: 1,
