@@ -3,6 +3,7 @@
 //! used. Needs a Python with torch: `LACUNA_PYTHON`, `python3` or `/usr/bin/python3`.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -53,22 +54,24 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn start(python: &str) -> Self {
-        // A port that was free a moment ago.
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .and_then(|socket| socket.local_addr())
-            .unwrap()
-            .port();
-        let child = Command::new(python)
-            .args(["-m", "lacuna.store", "--host", "127.0.0.1", "--port"])
-            .arg(port.to_string())
+        let mut child = Command::new(python)
+            .args(["-m", "lacuna.store", "--host", "127.0.0.1", "--port", "0"])
             .env("PYTHONPATH", package().join("src"))
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut said)
+            .unwrap();
+        let (_, address) = said
+            .trim()
+            .split_once("listening on ")
+            .unwrap_or_else(|| panic!("the store says no address: {said:?}"));
         Self {
             child,
-            address: format!("127.0.0.1:{port}"),
+            address: address.to_owned(),
         }
     }
 }
