@@ -269,7 +269,11 @@ fn trial(records: &[Record], online: bool) -> Trial {
 #[test]
 fn kaplan_meier_ranks_and_calibrates_as_it_was_found_to() {
     let records = or_skip!(recording());
-    for (name, online) in [("learnt on days 0-5", false), ("learning on", true)] {
+    let ways = [
+        ("learnt on days 0-5", false, [0.039, 0.080, 0.085, 0.117]),
+        ("learning on", true, [0.039, 0.080, 0.087, 0.123]),
+    ];
+    for (name, online, measured) in ways {
         let Trial { samples, shares } = trial(&records, online);
         let all = concordance(&samples, Pairs::All, 4_000_000);
         let within = concordance(&samples, Pairs::WithinMoment, 4_000_000);
@@ -281,8 +285,8 @@ fn kaplan_meier_ranks_and_calibrates_as_it_was_found_to() {
         );
         assert!((0.60..0.70).contains(&all), "{all}");
         assert!((0.60..0.70).contains(&within), "{within}");
-        for (skill, expected) in skills.into_iter().zip([0.04, 0.09, 0.11, 0.12]) {
-            assert!((skill - expected).abs() < 0.06, "{skill} for {expected}");
+        for (skill, expected) in skills.into_iter().zip(measured) {
+            assert!((skill - expected).abs() < 0.01, "{skill} for {expected}");
         }
     }
 }

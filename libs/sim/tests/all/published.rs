@@ -63,7 +63,8 @@ fn horizon(seconds: i64) -> Settings {
     }
 }
 
-/// Hours within 1 %; U within .01; the costs, given in percent, within .1 or a tenth of them.
+/// Hours within 1 %; U within .01; the costs, given in percent, within a tenth of them. They were
+/// published to a tenth of a percent: those of a tenth itself may be off by .06.
 fn check(row: &str, summary: &Summary, hours: f64, rest: Option<(f64, f64, f64)>) {
     let (rescale, preempt) = (
         summary.rescale_cost_fraction * 100.0,
@@ -87,7 +88,7 @@ fn check(row: &str, summary: &Summary, hours: f64, rest: Option<(f64, f64, f64)>
         "{found}; published U {efficiency}"
     );
     for (mine, published) in [(rescale, rescale_cost), (preempt, preempt_cost)] {
-        let room = f64::max(0.1, 0.1 * published);
+        let room = f64::max(0.06, 0.1 * published);
         assert!(
             (mine - published).abs() < room,
             "{found}; published {published} %"
