@@ -40,11 +40,14 @@ replay: setup build ## the same machine in virtual time, without NATS; needs LAC
 	@deploy/setup/replay.sh $(ARGS)
 
 .PHONY: test
-test: setup ## all tests: unit, property, golden, architecture, end to end, the Python package
+test: setup ## all tests, and which did not run; LACUNA_REQUIRE=torch,docker,... fails without these
 	@# Everything at once: alone, the programs would be built with other features than beside tests.
 	$(CARGO) build --release --locked --workspace --bins --tests
-	$(CARGO) test --release --locked --workspace $(ARGS)
-	@libs/lacuna-py/check.sh
+	@# What did not run is told at the end, also when a test has failed.
+	@LACUNA_SKIPPED=$$(mktemp); export LACUNA_SKIPPED; trap 'rm -f "$$LACUNA_SKIPPED"' EXIT; code=0; \
+	$(CARGO) test --release --locked --workspace $(ARGS) || code=$$?; \
+	[ $$code -ne 0 ] || libs/lacuna-py/check.sh || code=$$?; \
+	integration-tests/not_run.py "$$LACUNA_SKIPPED" || cat "$$LACUNA_SKIPPED"; exit $$code
 
 .PHONY: test-py
 test-py: ## the tests of the Python package alone; SKIPPED where PyTorch is missing

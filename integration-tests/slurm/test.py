@@ -3,7 +3,7 @@
 
 Brings a cluster of its own up (project `lacuna-slurm-test`), runs the tests, takes it down again,
 also when one fails. Where no Docker engine answers, or it cannot run containers, it prints SKIPPED
-and why, and ends with 0. Arguments name tests, as in
+and why, and ends with 0; with 1 if LACUNA_REQUIRE names docker. Arguments name tests, as in
 
   make test-slurm ARGS='tests.training.Training.test_fifty_preemptions'
 
@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import unittest
+from pathlib import Path
 
 STANDING = bool(os.environ.get("LACUNA_SLURM_STANDING"))
 if not STANDING:
@@ -24,6 +25,9 @@ if not STANDING:
 from cluster import Bed, BedError, load, need_docker  # noqa: E402
 from layout import Layout  # noqa: E402
 from tests import common  # noqa: E402
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from not_run import left_out  # noqa: E402
 
 # Nothing here waits for ever, all the less the whole: seconds for all tests together.
 MOST = 1800
@@ -59,8 +63,7 @@ def main() -> int:
             bed.up()
     except BedError as error:
         if error.code in NOT_HERE:
-            print(f"SKIPPED test-slurm: {error}")
-            return 0
+            return left_out("docker", "test-slurm", str(error), "an engine that runs containers")
         print(f"test-slurm: {error}", file=sys.stderr)
         return 1
     common.use(bed)

@@ -1,6 +1,7 @@
 //! The house keeps its plan: which crate may know which, how files look, what licences come in.
 
 mod arrows;
+mod left_out;
 mod licences;
 mod metadata;
 mod shape;

@@ -1,6 +1,6 @@
 //! `deploy/compose.yaml` is really brought up: images of the binaries that were just built, the
 //! bus, every service in its own container, Prometheus. It needs a Docker engine and compose,
-//! and for the base image a registry or debootstrap; where these lack it says SKIPPED and why.
+//! and for the base image a registry or debootstrap; where these lack it is left out.
 //! Grafana's image is used where it can be had; its files are checked in `dashboards` anyway.
 
 mod http;
@@ -11,6 +11,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use stack::{Stack, eventually};
+
+use lacuna_testkit::or_skip;
 
 use crate::support;
 
@@ -33,13 +35,7 @@ const TRAINER: &str = r#"{"name":"compose-1","submit":0,"min_nodes":1,"max_nodes
 
 #[test]
 fn lacuna_runs_in_containers() {
-    let stack = match Stack::up() {
-        Ok(stack) => stack,
-        Err(why) => {
-            println!("SKIPPED lacuna_runs_in_containers: {why}");
-            return;
-        }
-    };
+    let stack = or_skip!(Stack::up());
     containers_are_confined(&stack);
     secrets_are_files_of_their_own(&stack);
     prometheus_sees_every_service(&stack);

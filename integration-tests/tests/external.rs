@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lacuna_model::{EventKind, NodeEvent};
 use lacuna_runtime::{Follow, Start};
+use lacuna_testkit::{Missing, Need, or_skip};
 use lacuna_wire::{address, external, schema};
 
 use crate::security::bed::Bed;
@@ -44,7 +45,7 @@ fn said(output: &Output) -> String {
 }
 
 /// A folder with nats-py in it, if there is one, or a package can be fetched.
-fn nats_py(into: &std::path::Path) -> Option<PathBuf> {
+fn nats_py(into: &std::path::Path) -> Result<PathBuf, Missing> {
     let has = |path: &std::path::Path| {
         let mut python = Command::new("python3");
         python
@@ -53,12 +54,14 @@ fn nats_py(into: &std::path::Path) -> Option<PathBuf> {
         python.output().is_ok_and(|o| o.status.success())
     };
     if has(into) {
-        return Some(into.to_path_buf());
+        return Ok(into.to_path_buf());
     }
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--target"]);
     let _ = pip.arg(into).args([NATS_PY, NKEYS]).output();
-    has(into).then(|| into.to_path_buf())
+    let what = format!("neither {NATS_PY} nor {NKEYS} can be had");
+    Need::NatsPy.given(has(into), what)?;
+    Ok(into.to_path_buf())
 }
 
 #[test]
@@ -80,10 +83,7 @@ fn the_examples_are_valid_and_show_every_type() {
 #[tokio::test]
 async fn the_python_example_publishes_what_counts_once() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(packages) = nats_py(dir.path()) else {
-        println!("SKIPPED: no nats-py: `python3 -m pip install {NATS_PY} {NKEYS}`");
-        return;
-    };
+    let packages = or_skip!(nats_py(dir.path()));
     let (fleet, mut events) = fleet().await;
     let url = fleet.url();
     let publish = |args: &[&str]| {
@@ -127,10 +127,7 @@ async fn the_python_example_publishes_what_counts_once() {
 #[tokio::test]
 async fn the_python_example_publishes_with_the_identity_of_an_external_scheduler() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(packages) = nats_py(dir.path()) else {
-        println!("SKIPPED: no nats-py: `python3 -m pip install {NATS_PY} {NKEYS}`");
-        return;
-    };
+    let packages = or_skip!(nats_py(dir.path()));
     let bed = Bed::start().await;
     bed.keys(&[
         "add-user",
@@ -249,10 +246,8 @@ async fn the_prolog_with_keys_publishes_without_any_environment() {
 #[tokio::test]
 async fn the_shell_example_publishes_where_the_nats_cli_is_installed() {
     let found = Command::new("nats").arg("--version").output();
-    if !found.is_ok_and(|o| o.status.success()) {
-        println!("SKIPPED: no `nats` command: install the NATS CLI and run this test again");
-        return;
-    }
+    let found = found.is_ok_and(|o| o.status.success());
+    or_skip!(Need::NatsCli.given(found, "no command `nats`"));
     let (fleet, mut events) = fleet().await;
     fleet.publish_until_kept("node.idle", "other").await;
     assert!(matches!(

@@ -2,7 +2,8 @@
 # Tests the Python package: `libs/lacuna-py/check.sh [pytest arguments]`.
 #
 # PYTHON chooses the interpreter (default: the system's, which has the system's PyTorch). Nothing
-# is written into the tree. Says SKIPPED with the reason, and exits 0, where it cannot run.
+# is written into the tree. Where it cannot run, it says SKIPPED with the reason and exits 0; with 1
+# if LACUNA_REQUIRE names torch.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-}
@@ -11,7 +12,17 @@ if [ -z "$python" ]; then
     [ -x "$python" ] || python=$(command -v python3) || python=
 fi
 skip() {
+    case ",$(printf %s "${LACUNA_REQUIRE:-}" | tr -d ' ')," in
+    *,torch,* | *,all,*)
+        echo "lacuna-py: $1; LACUNA_REQUIRE=$LACUNA_REQUIRE" >&2
+        exit 1
+        ;;
+    esac
     echo "SKIPPED: lacuna-py: $1"
+    # A line as libs/skip writes it.
+    [ -z "${LACUNA_SKIPPED:-}" ] ||
+        printf 'test\ttorch\tlibs/lacuna-py/check.sh\tlacuna-py\t%s\t%s\n' "$1" \
+            "apt-get install python3-torch python3-pytest" >>"$LACUNA_SKIPPED"
     exit 0
 }
 [ -n "$python" ] || skip "there is no python3"

@@ -28,9 +28,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("lacuna-runtime", &["lacuna-model", "lacuna-wire"]),
+    ("lacuna-skip", &[]),
     (
         "lacuna-testkit",
-        &["lacuna-model", "lacuna-wire", "lacuna-runtime"],
+        &[
+            "lacuna-model",
+            "lacuna-wire",
+            "lacuna-runtime",
+            "lacuna-skip",
+        ],
     ),
 ];
 
@@ -136,12 +142,14 @@ fn the_vocabulary_knows_only_serde_and_thiserror() {
 }
 
 #[test]
-fn only_tests_use_the_testkit() {
+fn only_tests_use_what_is_for_tests() {
     let graph = Graph::get();
-    for (name, _) in graph.members() {
-        assert!(
-            !graph.direct(name).contains("lacuna-testkit"),
-            "{name} ships lacuna-testkit: make it a development dependency"
-        );
+    for (name, _) in graph.members().filter(|(n, _)| *n != "lacuna-testkit") {
+        for tests in ["lacuna-testkit", "lacuna-skip"] {
+            assert!(
+                !graph.direct(name).contains(tests),
+                "{name} ships {tests}: make it a development dependency"
+            );
+        }
     }
 }

@@ -132,28 +132,34 @@ fn shell_scripts_parse() {
     }
 }
 
-/// The table of promises names tests that exist.
-#[test]
-fn promised_tests_exist() {
+/// The tests that the table of promises names, by promise: file and function.
+pub(super) fn promised() -> Vec<Vec<(String, String)>> {
     let readme = support::read("integration-tests/README.md");
-    let mut named = 0;
-    for line in readme
+    let rows = readme
         .lines()
-        .filter(|l| l.starts_with("| ") && l.contains(".rs`: "))
-    {
-        let mut file = String::new();
-        for word in line.split('`').skip(1).step_by(2) {
+        .filter(|l| l.starts_with("| ") && l.contains(".rs`: "));
+    rows.map(|row| {
+        let (mut file, mut tests) = ("", Vec::new());
+        for word in row.split('`').skip(1).step_by(2) {
             if word.ends_with(".rs") {
-                file = support::read(word);
-            } else if !file.is_empty() && word.contains('_') && !word.contains('.') {
-                let defined = file.contains(&format!("fn {word}("));
-                assert!(
-                    defined,
-                    "the README promises {word}, which is not there: {line}"
-                );
-                named += 1;
+                file = word;
+            } else if !file.is_empty() && word.chars().all(|c| c.is_alphanumeric() || c == '_') {
+                tests.push((file.to_owned(), word.to_owned()));
             }
         }
+        tests
+    })
+    .collect()
+}
+
+#[test]
+fn promised_tests_exist() {
+    let named = promised().concat();
+    for (file, test) in &named {
+        assert!(
+            support::read(file).contains(&format!("fn {test}(")),
+            "the README promises {test}, which is not in {file}"
+        );
     }
-    assert!(named >= 10, "only {named} tests are named");
+    assert!(named.len() >= 10, "only {} tests are named", named.len());
 }

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use lacuna_testkit::{Missing, Need};
+
 /// Whatever is waited for must come within this.
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
@@ -27,15 +29,13 @@ fn installed(program: &str) -> bool {
 }
 
 impl Browser {
-    /// Starts one; nothing, with a word on what to install, where there is none.
-    pub(crate) fn start() -> Option<Self> {
-        if !installed("chromium") || !installed("chromedriver") {
-            println!(
-                "SKIPPED: no Chromium to look at the page with; \
-                 apt-get install chromium chromium-driver"
-            );
-            return None;
-        }
+    /// Starts one.
+    ///
+    /// # Errors
+    /// That there is none.
+    pub(crate) fn start() -> Result<Self, Missing> {
+        let there = installed("chromium") && installed("chromedriver");
+        Need::Chromium.given(there, "no Chromium with a driver")?;
         let mut driver = Command::new("chromedriver")
             .arg("--port=0")
             .stdin(Stdio::null())
@@ -69,7 +69,7 @@ impl Browser {
             .unwrap()
             .clone_into(&mut browser.session);
         browser.resize(1440, 900);
-        Some(browser)
+        Ok(browser)
     }
 
     /// Asks the driver; an error of its is one of the test.

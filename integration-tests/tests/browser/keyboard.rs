@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use lacuna_testkit::or_skip;
+
 use super::checks;
 use super::driver::Browser;
 use super::page::{Moment, Page};
@@ -12,9 +14,7 @@ const DOWN: char = '\u{e015}';
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_reached_by_keyboard_and_the_focus_is_seen() {
-    let Some(browser) = Browser::start() else {
-        return;
-    };
+    let browser = or_skip!(Browser::start());
     let page = Page::start(None).await;
     let moment = Moment {
         number: 1,

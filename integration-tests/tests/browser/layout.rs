@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use lacuna_testkit::or_skip;
+
 use super::checks;
 use super::driver::Browser;
 use super::page::{Moment, Page};
@@ -36,9 +38,7 @@ fn contrast(browser: &Browser) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_overlaps_or_is_cut_at_any_size_in_light_and_dark() {
-    let Some(browser) = Browser::start() else {
-        return;
-    };
+    let browser = or_skip!(Browser::start());
     let page = Page::start(None).await;
     browser.open(&page.address());
     browser.until("document.body.dataset.pictures > 0");
@@ -90,9 +90,7 @@ const FREEZE_MS: f64 = 3000.0;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_nodes_fit_the_page_and_do_not_freeze_it() {
-    let Some(browser) = Browser::start() else {
-        return;
-    };
+    let browser = or_skip!(Browser::start());
     let page = Page::start(None).await;
     let large = |number: u64| Moment {
         number,

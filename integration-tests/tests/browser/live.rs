@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use lacuna_testkit::or_skip;
+
 use super::driver::Browser;
 use super::page::{Moment, Page};
 
@@ -24,9 +26,7 @@ fn shows(browser: &Browser, training: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_come_without_loading_and_a_lost_gateway_is_said_and_found_again() {
-    let Some(browser) = Browser::start() else {
-        return;
-    };
+    let browser = or_skip!(Browser::start());
     let mut page = Page::start(None).await;
     page.say(moment(1, 5)).await;
     browser.open(&page.address());
@@ -50,9 +50,7 @@ async fn changes_come_without_loading_and_a_lost_gateway_is_said_and_found_again
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_token_there_is_no_page_and_with_it_no_complaint() {
-    let Some(browser) = Browser::start() else {
-        return;
-    };
+    let browser = or_skip!(Browser::start());
     let page = Page::start(Some(TOKEN)).await;
     page.say(moment(1, 5)).await;
     browser.open(&page.address());

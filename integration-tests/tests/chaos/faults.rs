@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lacuna_runtime::Stopwatch;
+use lacuna_testkit::Need;
 use lacuna_wire::address;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -84,12 +85,16 @@ pub(super) fn matrix(world: &World) -> Vec<(Fault, Target)> {
     if world.disk_can_be_filled() {
         all.push((Fault::DiskFull, "nats"));
     } else {
-        println!("SKIPPED: disk full: no tmpfs can be mounted here (run as root)");
+        Need::Root
+            .missing("full disk: no tmpfs can be mounted")
+            .skip_part();
     }
     if faketime().is_some() {
         all.push((Fault::Skew, "agent"));
     } else {
-        println!("SKIPPED: clock skew: libfaketime is missing (apt-get install libfaketime)");
+        Need::Faketime
+            .missing("wrong clock: no libfaketime")
+            .skip_part();
     }
     all
 }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use lacuna_testkit::{Missing, Need};
+
 use super::http;
 use crate::support;
 
@@ -30,32 +32,27 @@ impl Stack {
     ///
     /// # Errors
     /// Why Docker cannot run it here. A composition that does not start where Docker can run
-    /// is no reason to skip: that panics.
-    pub(super) fn up() -> Result<Self, String> {
-        let info = support::run("docker", &["info"], &[]);
-        match info {
-            Ok(said) if said.ok => {}
-            Ok(said) => {
-                return Err(format!(
-                    "no Docker engine answers: {}",
-                    last_line(&said.stderr)
-                ));
-            }
-            Err(e) => return Err(format!("docker cannot be run: {e}")),
+    /// is no reason to leave the test out: that panics.
+    pub(super) fn up() -> Result<Self, Missing> {
+        match support::run("docker", &["info"], &[]) {
+            Ok(said) => Need::Docker.given(
+                said.ok,
+                format!("no Docker engine answers: {}", last_line(&said.stderr)),
+            )?,
+            Err(e) => return Err(Need::Docker.missing(format!("docker cannot be run: {e}"))),
         }
         let works = |program, args: &[&str]| support::run(program, args, &[]).is_ok_and(|s| s.ok);
-        if !works("docker", &["compose", "version"]) && !works("docker-compose", &["--version"]) {
-            return Err("there is neither docker compose nor docker-compose".to_owned());
-        }
-        if !support::root()
-            .join("target/release/lacuna-control")
-            .exists()
-        {
-            return Err("the services are not built: make build".to_owned());
-        }
+        let composes =
+            works("docker", &["compose", "version"]) || works("docker-compose", &["--version"]);
+        Need::Docker.given(
+            composes,
+            "there is neither docker compose nor docker-compose",
+        )?;
+        let control = support::root().join("target/release/lacuna-control");
+        Need::Services.given(control.exists(), "the services are not built")?;
         let project = format!("lacuna-test-{}", std::process::id());
         let [nats, page, prometheus, grafana] = free_ports();
-        let state = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let state = tempfile::tempdir().unwrap();
         let env = [
             ("COMPOSE_PROJECT_NAME", project.clone()),
             ("LACUNA_IMAGE", "lacuna:test".to_owned()),
@@ -81,7 +78,7 @@ impl Stack {
         let said = stack.run("timeout", &[LIMIT_S, "deploy/up.sh", "up"]);
         println!("{}", said.stdout);
         if said.code == CANNOT_HERE {
-            return Err(last_line(&said.stderr).to_owned());
+            return Err(Need::Docker.missing(last_line(&said.stderr)));
         }
         if !said.ok {
             let logs = stack.logs();

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use lacuna_testkit::or_skip;
+
 use super::alerts;
 use super::exposition::asked;
 use super::panels::{OF_ALL, dashboards, list, panels};
 use super::prometheus::{Prometheus, has_a_number};
 use crate::support;
-
-const TEST: &str = "a_real_prometheus_answers_every_query_from_two_clusters_under_load";
 
 /// The clusters and their sizes.
 const CLUSTERS: [(&str, usize); 2] = [("alpha", 96), ("beta", 40)];
@@ -221,10 +221,7 @@ fn a_real_prometheus_answers_every_query_from_two_clusters_under_load() {
         .tempdir()
         .unwrap();
     let dir = folder.path();
-    let Some(prometheus) = Prometheus::start(dir) else {
-        println!("SKIPPED {TEST}: no Prometheus: apt-get install prometheus");
-        return;
-    };
+    let prometheus = or_skip!(Prometheus::start(dir));
     let machine = dir.join("machine.csv.gz").display().to_string();
     lab(&[
         "generate",

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use lacuna_testkit::{Missing, Need};
+
 use crate::support;
 
 /// What is shortened for a test: how often is scraped and judged.
@@ -26,8 +28,10 @@ pub(super) struct Prometheus {
 
 impl Prometheus {
     /// Starts it in a folder, with the configuration of `deploy` and targets in `<dir>/targets`.
-    /// Nothing if no Prometheus is installed.
-    pub(super) fn start(dir: &Path) -> Option<Self> {
+    ///
+    /// # Errors
+    /// That no Prometheus is installed.
+    pub(super) fn start(dir: &Path) -> Result<Self, Missing> {
         let mut text = support::read("deploy/prometheus.yml");
         let targets = dir.join("targets").display().to_string();
         let rules = support::root().join(super::alerts::RULES);
@@ -58,8 +62,8 @@ impl Prometheus {
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
-            .ok()?;
-        Some(Self { child, port })
+            .map_err(|e| Need::Prometheus.missing(format!("prometheus: {e}")))?;
+        Ok(Self { child, port })
     }
 
     /// Asks the HTTP interface; its data, or its error.

@@ -16,7 +16,7 @@ use lacuna_runtime::Config;
 use lacuna_runtime::config::{Recording, RecordingPace};
 use lacuna_schedlog::{Compression, HoleWriter, PlannedWriter};
 use lacuna_sim::{Decision, Hooks, Recording as _, Settings, Summary, Trace, replay};
-use lacuna_testkit::data_dir;
+use lacuna_testkit::{data, or_skip};
 use lacuna_timeline::workload::generated_trace;
 use lacuna_wire::msg::{Clock, Settled, Totals, TrainersState};
 use lacuna_wire::{Envelope, Message, address, codec};
@@ -393,11 +393,7 @@ const SUMMIT: Timestamp = Timestamp::from_unix(1_612_988_475);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn services_and_replay_make_the_same_plans_on_twelve_hours_of_summit() {
-    let Some(data) = data_dir("services_and_replay_make_the_same_plans_on_twelve_hours_of_summit")
-    else {
-        return;
-    };
-    let folder = data.join("summit-2021-02");
+    let folder = or_skip!(data("summit-2021-02"));
     let list = lacuna_schedlog::read_holes(&folder.join("holes.csv.gz")).unwrap();
     let order = lacuna_schedlog::read_nodes(&folder.join("nodes.txt")).unwrap();
     let first = lacuna_schedlog::first_nodes(1024, Some(&order), &list.records);

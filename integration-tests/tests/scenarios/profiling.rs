@@ -10,6 +10,7 @@ use lacuna_model::{
     TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_runtime::Config;
+use lacuna_testkit::or_skip;
 use lacuna_wire::msg::Request;
 
 use super::cluster::{Cluster, SERVICES};
@@ -113,8 +114,7 @@ async fn cancel(cluster: &Cluster, name: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_curve_of_a_real_network_is_measured_while_it_trains() {
-    let test = "the_curve_of_a_real_network_is_measured_while_it_trains";
-    let Some(python) = python(test) else { return };
+    let python = or_skip!(python());
     let table = std::env::var("LACUNA_PROFILE_TABLE").ok();
     let seconds = table.and_then(|text| text.parse::<f64>().ok());
     // Two sizes show the way; four processes are for who wants the table.

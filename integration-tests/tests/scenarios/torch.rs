@@ -3,6 +3,7 @@
 //! used. Needs a Python with torch: `LACUNA_PYTHON`, `python3` or `/usr/bin/python3`.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use lacuna_model::{Elastic, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp};
 use lacuna_model::{TrainerId, TrainerRecord, TrainerSpec, Work};
 use lacuna_runtime::Config;
+use lacuna_testkit::{Missing, Need, or_skip};
 use lacuna_wire::msg::{Reply, Request};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -26,8 +28,8 @@ pub(super) fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../libs/lacuna-py")
 }
 
-/// A Python that has torch, or why the test is skipped.
-pub(super) fn python(test: &str) -> Option<String> {
+/// A Python that has torch.
+pub(super) fn python() -> Result<String, Missing> {
     let named = std::env::var("LACUNA_PYTHON").ok();
     let candidates = match named {
         Some(named) => vec![named],
@@ -40,10 +42,8 @@ pub(super) fn python(test: &str) -> Option<String> {
             .status()
             .is_ok_and(|status| status.success())
     });
-    if found.is_none() {
-        println!("SKIPPED {test}: no torch in {}", candidates.join(", "));
-    }
-    found.cloned()
+    let missing = || Need::Torch.missing(format!("no torch in {}", candidates.join(", ")));
+    found.cloned().ok_or_else(missing)
 }
 
 /// A store for the members to meet in; ends with the test.
@@ -54,22 +54,24 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn start(python: &str) -> Self {
-        // A port that was free a moment ago.
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .and_then(|socket| socket.local_addr())
-            .unwrap()
-            .port();
-        let child = Command::new(python)
-            .args(["-m", "lacuna.store", "--host", "127.0.0.1", "--port"])
-            .arg(port.to_string())
+        let mut child = Command::new(python)
+            .args(["-m", "lacuna.store", "--host", "127.0.0.1", "--port", "0"])
             .env("PYTHONPATH", package().join("src"))
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut said)
+            .unwrap();
+        let (_, address) = said
+            .trim()
+            .split_once("listening on ")
+            .unwrap_or_else(|| panic!("the store says no address: {said:?}"));
         Self {
             child,
-            address: format!("127.0.0.1:{port}"),
+            address: address.to_owned(),
         }
     }
 }
@@ -284,8 +286,7 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
 
 #[tokio::test(flavor = "multi_thread")]
 async fn training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample_once() {
-    let test = "training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample_once";
-    let Some(python) = python(test) else { return };
+    let python = or_skip!(python());
     let epochs = 80;
     let mut training = Training::start(&python, Elastic::Regroup, epochs).await;
     training.open("n1").await;
@@ -312,8 +313,7 @@ async fn training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample
 
 #[tokio::test(flavor = "multi_thread")]
 async fn torchrun_goes_on_from_its_checkpoint_on_whatever_nodes_are_left() {
-    let test = "torchrun_goes_on_from_its_checkpoint_on_whatever_nodes_are_left";
-    let Some(python) = python(test) else { return };
+    let python = or_skip!(python());
     let epochs = 20;
     let by = Elastic::Torchrun {
         workers_per_node: 1,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use lacuna_runtime::nats_server::find;
+use lacuna_testkit::{Need, or_skip};
 
 use super::bed::until;
 use super::whole::Up;
@@ -29,10 +30,8 @@ async fn each_event_that_is_acknowledged_has_been_synced() {
     let works = Command::new("strace")
         .args(["-o", "/dev/null", "true"])
         .output();
-    if !works.is_ok_and(|done| done.status.success()) {
-        println!("SKIPPED: no strace that works here: apt-get install strace");
-        return;
-    }
+    let works = works.is_ok_and(|done| done.status.success());
+    or_skip!(Need::Strace.given(works, "no strace that works here"));
     let dir = tempfile::Builder::new()
         .prefix("lacuna-synced-")
         .tempdir()

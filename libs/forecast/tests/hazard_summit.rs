@@ -1,6 +1,6 @@
 //! The hazard on the recorded holes of Summit (Unix 1612915732 on, 11.5 days).
 //!
-//! Reads `LACUNA_DATA`, by default `../shared/data` beside the workspace; skipped without.
+//! Reads `LACUNA_DATA`, by default `../shared/data` beside the workspace; left out without.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -9,11 +9,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
 use lacuna_forecast::skill::{Brier, Concordance, Ranked, concordance};
 use lacuna_forecast::{GRID_S, HORIZONS_S, HazardCore, HazardSettings, Nodes, OrderBy, OrderState};
+use lacuna_skip::{Missing, data, or_skip};
 
 /// Day 5 of the recording, from which on forecasts are tested.
 const DAY_5: f64 = 1_613_347_732.0;
@@ -36,16 +36,8 @@ struct Step {
     opened: Vec<(u32, f64)>,
 }
 
-fn recording() -> Option<Recording> {
-    let data = std::env::var_os("LACUNA_DATA").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
-        PathBuf::from,
-    );
-    let path = data.join("summit-2021-02/holes.csv.gz");
-    let Ok(file) = File::open(&path) else {
-        println!("skipped: {} is absent (set LACUNA_DATA)", path.display());
-        return None;
-    };
+fn recording() -> Result<Recording, Missing> {
+    let file = File::open(data("summit-2021-02/holes.csv.gz")?).unwrap();
     let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
     let mut recording = Recording {
         names: Vec::new(),
@@ -67,7 +59,7 @@ fn recording() -> Option<Recording> {
         }
         recording.ends.insert((node, from), (until, censored));
     }
-    Some(recording)
+    Ok(recording)
 }
 
 /// What came of the forecasts.
@@ -159,9 +151,7 @@ fn trial(recording: &Recording, core: &mut HazardCore) -> Outcome {
 
 #[test]
 fn the_hazard_ranks_and_calibrates() {
-    let Some(recording) = recording() else {
-        return;
-    };
+    let recording = or_skip!(recording());
     let nodes = Nodes::from_names(recording.names.iter().map(String::as_str), &OrderBy::Learnt);
     let mut core = HazardCore::new(nodes, HazardSettings::default());
     let outcome = trial(&recording, &mut core);

@@ -1,8 +1,8 @@
 //! A nats-server as a child process: found, configured, started, stopped.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -193,7 +193,7 @@ pub struct NatsServer {
 
 impl NatsServer {
     /// Starts a server with JetStream in `dir`, on `port` of the loopback address, or on a free
-    /// port if it is 0, and waits until it answers.
+    /// port that it takes itself if that is 0, and waits until it answers.
     ///
     /// # Errors
     /// [`NatsServerError`] with the end of the server's log.
@@ -203,35 +203,26 @@ impl NatsServer {
             move |source| NatsServerError::Write { path, source }
         };
         std::fs::create_dir_all(dir).map_err(write(dir))?;
-        let mut last = None;
-        // Between the choice of a free port and its use another program may take it.
-        for _ in 0..5 {
-            let chosen = if port == 0 { free_port() } else { Ok(port) }.map_err(|source| {
-                NatsServerError::Start {
-                    program: program.to_owned(),
-                    reason: source.to_string(),
-                }
-            })?;
-            let path = dir.join("nats.conf");
-            let mut file = std::fs::File::create(&path).map_err(write(&path))?;
-            file.write_all(configuration(dir, chosen).text().as_bytes())
-                .map_err(write(&path))?;
-            let mut server = Self {
-                program: program.to_owned(),
-                dir: dir.to_owned(),
-                port: chosen,
-                log_from: log_length(dir),
-                child: launch(program, dir)?,
-            };
-            match server.wait_ready() {
-                Ok(()) => return Ok(server),
-                Err(error) if port != 0 => return Err(error),
-                Err(error) => last = Some(error),
-            }
+        let path = dir.join("nats.conf");
+        let configure = |port: Option<u16>| {
+            std::fs::write(&path, configuration(dir, port)).map_err(write(&path))
+        };
+        forget_ports(dir);
+        configure((port != 0).then_some(port))?;
+        let mut server = Self {
+            program: program.to_owned(),
+            dir: dir.to_owned(),
+            port,
+            log_from: log_length(dir),
+            child: launch(program, dir)?,
+        };
+        if port == 0 {
+            server.port = server.wait_for("it does not say its port", || said_port(dir))?;
+            // Where it is started again it must be found again.
+            configure(Some(server.port))?;
         }
-        Err(last.unwrap_or(NatsServerError::NotFound {
-            looked: program.to_owned(),
-        }))
+        server.wait_ready()?;
+        Ok(server)
     }
 
     /// Its address, as `--nats` takes it.
@@ -290,15 +281,24 @@ impl NatsServer {
 
     fn wait_ready(&mut self) -> Result<(), NatsServerError> {
         let address = SocketAddr::from(([127, 0, 0, 1], self.port));
+        self.wait_for("it does not answer", || greets(address).then_some(()))
+    }
+
+    /// Waits for something of a server that starts; kills it if that does not come.
+    fn wait_for<T>(
+        &mut self,
+        else_: &str,
+        look: impl Fn() -> Option<T>,
+    ) -> Result<T, NatsServerError> {
         let waiting = Stopwatch::start();
-        let mut how = format!("it does not answer within {} s", START.as_secs());
+        let mut how = format!("{else_} within {} s", START.as_secs());
         while waiting.seconds() < START.as_secs_f64() {
             if let Ok(Some(status)) = self.child.try_wait() {
                 how = format!("it ended at once ({status})");
                 break;
             }
-            if greets(address) {
-                return Ok(());
+            if let Some(found) = look() {
+                return Ok(found);
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -353,19 +353,42 @@ fn greets(address: SocketAddr) -> bool {
     BufReader::new(stream).read_line(&mut line).is_ok() && line.starts_with("INFO ")
 }
 
-fn free_port() -> std::io::Result<u16> {
-    TcpListener::bind(("127.0.0.1", 0))?
-        .local_addr()
-        .map(|a| a.port())
+/// The files in which servers of this folder say their ports.
+fn port_files(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "ports"))
 }
 
-fn configuration(dir: &Path, port: u16) -> NatsConf {
-    NatsConf {
-        listen: format!("127.0.0.1:{port}"),
+/// Those of servers that were killed.
+fn forget_ports(dir: &Path) {
+    for path in port_files(dir) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// The port that a server has taken by itself, once it has written it down.
+fn said_port(dir: &Path) -> Option<u16> {
+    port_files(dir).find_map(|path| {
+        let said: serde_json::Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+        let (_, port) = said.get("nats")?.get(0)?.as_str()?.rsplit_once(':')?;
+        port.parse().ok()
+    })
+}
+
+/// Of a server that listens on a port, or takes a free one and says in `dir` which.
+fn configuration(dir: &Path, port: Option<u16>) -> String {
+    let conf = NatsConf {
+        listen: format!("127.0.0.1:{}", port.map_or(-1, i32::from)),
         monitor: None,
         store: dir.join("jetstream"),
         log: Some(dir.join(LOG)),
         keys: None,
+    };
+    match port {
+        Some(_) => conf.text(),
+        None => conf.text() + &format!("\nports_file_dir: {dir:?}\n"),
     }
 }
 

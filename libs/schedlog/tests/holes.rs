@@ -9,6 +9,7 @@ use lacuna_model::{HoleRecord, NodeId, Timestamp};
 use lacuna_schedlog::{
     Compression, HoleList, HoleReader, HoleWriter, ReadError, Refused, read_holes, read_nodes,
 };
+use lacuna_skip::{data, or_skip};
 use proptest::prelude::*;
 
 const HEAD: &str = "node,idle_from,idle_until,censored\n";
@@ -203,15 +204,7 @@ fn a_list_of_nodes_keeps_its_order() {
 
 #[test]
 fn the_recording_has_the_holes_that_its_description_says() {
-    let data = std::env::var_os("LACUNA_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let path = data.join("summit-2021-02/holes.csv.gz");
-    if !path.exists() {
-        println!("skipped: the recording is not at hand (set LACUNA_DATA)");
-        return;
-    }
+    let path = or_skip!(data("summit-2021-02/holes.csv.gz"));
     let list = read_holes(&path).unwrap();
     assert_eq!(list.records.len(), 354_196);
     assert_eq!(list.refused, Refused::default());

@@ -6,8 +6,9 @@
 mod logs;
 
 use lacuna_schedlog::{Format, JobOutcome, JobRecord, Log, Reading};
+use lacuna_skip::{data, or_skip};
 
-use logs::{as_format, jobs, located, sample, shown, text};
+use logs::{as_format, jobs, located, shown, text};
 
 /// 2022-03-17T12:00:00 UTC.
 const NOON: i64 = 1_647_518_400;
@@ -164,9 +165,7 @@ fn damage_is_located_and_refused_if_strict() {
 
 #[test]
 fn the_sample_agrees_with_a_plain_count() {
-    let Some(path) = sample("samples/slurm-22.05/jobcomp_filetxt.txt") else {
-        return;
-    };
+    let path = or_skip!(data("samples/slurm-22.05/jobcomp_filetxt.txt"));
     let log = Log::open(&path, &Reading::default()).unwrap();
     assert_eq!(log.format(), Format::Jobcomp);
     let (records, damage) = jobs(log).unwrap();

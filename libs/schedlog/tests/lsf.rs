@@ -12,8 +12,9 @@ mod logs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_schedlog::{Format, JobRecord, Log, Reading};
+use lacuna_skip::{Missing, data, or_skip};
 
-use logs::{as_format, jobs, located, sample, shown, text};
+use logs::{as_format, jobs, located, shown, text};
 
 const ZERO: i64 = 1_600_000_000;
 
@@ -261,12 +262,15 @@ fn damaged_events_are_located() {
     }
 }
 
-fn open(name: &str) -> Option<(Format, Vec<JobRecord>, lacuna_schedlog::Damage, String)> {
-    let path = sample(name)?;
+/// The format, the records, the damage and the text of a sample.
+type Sample = (Format, Vec<JobRecord>, lacuna_schedlog::Damage, String);
+
+fn open(name: &str) -> Result<Sample, Missing> {
+    let path = data(name)?;
     let log = Log::open(&path, &Reading::default()).unwrap();
     let format = log.format();
     let (records, damage) = jobs(log).unwrap();
-    Some((
+    Ok((
         format,
         records,
         damage,
@@ -276,9 +280,7 @@ fn open(name: &str) -> Option<(Format, Vec<JobRecord>, lacuna_schedlog::Damage, 
 
 #[test]
 fn the_accounting_sample_is_read_but_for_its_damaged_lines() {
-    let Some((format, records, damage, plain)) = open("samples/lsf/lsb.acct") else {
-        return;
-    };
+    let (format, records, damage, plain) = or_skip!(open("samples/lsf/lsb.acct"));
     assert_eq!(format, Format::LsbAcct);
     let found: Vec<String> = records.iter().map(|record| shown(record, 0)).collect();
     // Line 2 has lost the blank between two numbers, line 4 one behind a text.
@@ -314,9 +316,7 @@ fn passed_over(log: &str, format: Format) -> usize {
 
 #[test]
 fn records_that_were_cut_off_are_located() {
-    let Some((format, records, damage, _)) = open("samples/lsf/lsb.acct.missing-fields") else {
-        return;
-    };
+    let (format, records, damage, _) = or_skip!(open("samples/lsf/lsb.acct.missing-fields"));
     assert_eq!((format, records.len()), (Format::LsbAcct, 1));
     assert_eq!(
         located(&damage),
@@ -333,9 +333,7 @@ fn records_that_were_cut_off_are_located() {
 
 #[test]
 fn the_sample_of_events_agrees_with_a_plain_count() {
-    let Some((format, records, damage, plain)) = open("samples/lsf/lsb.events") else {
-        return;
-    };
+    let (format, records, damage, plain) = or_skip!(open("samples/lsf/lsb.events"));
     assert_eq!((format, damage.lines), (Format::LsbEvents, 0), "{damage:?}");
     // By words: no text of the sample that stands before what is looked for holds a blank.
     let (mut starts, mut lives) = (BTreeMap::new(), BTreeSet::new());

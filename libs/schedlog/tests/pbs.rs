@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use lacuna_schedlog::{Format, JobRecord, Log, Reading};
+use lacuna_skip::{data, or_skip};
 
-use logs::{as_format, jobs, located, sample, shown, text};
+use logs::{as_format, jobs, located, shown, text};
 
 /// 12/21/2024 12:00:00 UTC.
 const NOON: i64 = 1_734_782_400;
@@ -210,9 +211,7 @@ fn a_job_whose_end_is_damaged_runs_on() {
 
 #[test]
 fn the_sample_agrees_with_a_plain_count() {
-    let Some(path) = sample("samples/pbs/openpbs-accounting.log.gz") else {
-        return;
-    };
+    let path = or_skip!(data("samples/pbs/openpbs-accounting.log.gz"));
     // Its first lines look like those of the Standard Workload Format.
     let log = Log::open(&path, &Reading::default()).unwrap();
     assert_eq!(log.format(), Format::Pbs);

@@ -8,10 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Cursor, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lacuna_model::HoleRecord;
 use lacuna_schedlog::{Damage, Format, Log, ReadError, Reading};
+use lacuna_skip::{data, or_skip};
 
 fn read(text: &str, strict: bool) -> Result<(Vec<HoleRecord>, Damage), ReadError> {
     let reading = Reading {
@@ -192,19 +193,6 @@ fn it_is_told_from_other_formats() {
     assert_ne!(Format::detect(b"----\n1647471618\n"), Some(Format::Sinfo));
 }
 
-fn recording() -> Option<PathBuf> {
-    let folder = std::env::var_os("LACUNA_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let path = folder.join("prometheus-2022-03/17_03_2022_idle_nodes.txt.gz");
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {} is not there (LACUNA_DATA)", path.display());
-    None
-}
-
 /// The available nodes of each block, by other means than the parser's.
 fn blocks(text: &str) -> Vec<(i64, BTreeSet<String>)> {
     let mut found = Vec::new();
@@ -244,7 +232,7 @@ fn blocks(text: &str) -> Vec<(i64, BTreeSet<String>)> {
 
 #[test]
 fn the_recording_at_hand_has_the_holes_that_another_computation_finds() {
-    let Some(path) = recording() else { return };
+    let path = or_skip!(data("prometheus-2022-03/17_03_2022_idle_nodes.txt.gz"));
     let log = Log::open(&path, &Reading::default()).unwrap();
     assert_eq!(log.format(), Format::Sinfo);
     let (records, damage) = all(log).unwrap();

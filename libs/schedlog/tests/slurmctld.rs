@@ -8,8 +8,9 @@ mod logs;
 use std::fmt::Write;
 
 use lacuna_schedlog::{Format, JobRecord, Log, Reading};
+use lacuna_skip::{data, or_skip};
 
-use logs::{as_format, jobs, located, sample, shown, text};
+use logs::{as_format, jobs, located, shown, text};
 
 /// 2022-03-17T12:00:00 UTC.
 const NOON: i64 = 1_647_518_400;
@@ -307,12 +308,8 @@ fn other_lines_are_no_damage_and_damage_is_located() {
 
 #[test]
 fn the_sample_agrees_with_what_the_completion_log_says_of_the_same_jobs() {
-    let (Some(path), Some(other)) = (
-        sample("samples/slurm-22.05/slurmctld.log"),
-        sample("samples/slurm-22.05/jobcomp_filetxt.txt"),
-    ) else {
-        return;
-    };
+    let path = or_skip!(data("samples/slurm-22.05/slurmctld.log"));
+    let other = or_skip!(data("samples/slurm-22.05/jobcomp_filetxt.txt"));
     let log = Log::open(&path, &Reading::default()).unwrap();
     assert_eq!(log.format(), Format::Slurmctld);
     let (records, damage) = jobs(log).unwrap();

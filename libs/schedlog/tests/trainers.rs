@@ -1,9 +1,10 @@
 //! Lists of trainers: what is read, what is refused, and with which words.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lacuna_model::{Launch, TrainerSpec, Work};
 use lacuna_schedlog::{ReadError, TrainerReader, read_trainers};
+use lacuna_skip::{data, or_skip};
 use proptest::prelude::*;
 
 const GOOD: &str = r#"{"name":"J0","submit":10,"min_nodes":1,"max_nodes":4,"rescale_up_s":18.0,"rescale_down_s":12.0,"samples":1000.0,"nodes":[0,1,4],"samples_per_s":[0.0,10.0,30.0],"objective":[0.0,1.0,3.0]}"#;
@@ -131,15 +132,7 @@ fn errors_name_line_and_field() {
 
 #[test]
 fn the_papers_trainers_are_read() {
-    let data = std::env::var_os("LACUNA_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let folder = data.join("summit-2021-02");
-    if !folder.exists() {
-        println!("skipped: the recording is not at hand (set LACUNA_DATA)");
-        return;
-    }
+    let folder = or_skip!(data("summit-2021-02"));
     for (name, count) in [
         ("hpo-1000", 1000),
         ("mixed-1001-throughput", 1001),

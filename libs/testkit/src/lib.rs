@@ -11,4 +11,5 @@ pub use bench::{Bench, json, program};
 pub use build::{events, hole, node, pool, record, spec};
 pub use figures::{Figures, figures};
 pub use golden::golden;
-pub use nats::{TestNats, connect, data_dir};
+pub use lacuna_skip::{Missing, Need, data, or_skip};
+pub use nats::{TestNats, connect};

@@ -1,7 +1,5 @@
 //! A nats-server of one's own, with JetStream in a temporary folder, on a free port.
 
-use std::path::PathBuf;
-
 use lacuna_model::{ClusterId, Span};
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::nats_server::{NatsServer, find};
@@ -89,19 +87,5 @@ pub async fn connect(nats: &TestNats, cluster: &ClusterId, service: &str) -> Bus
     match Bus::connect(&nats.settings(), cluster, service, &registry, &health).await {
         Ok(bus) => bus,
         Err(error) => panic!("{error}"),
-    }
-}
-
-/// The folder of recorded data: `LACUNA_DATA`, or `../shared/data` beside the workspace.
-/// Without one, prints that the test is skipped, and gives nothing.
-#[must_use]
-pub fn data_dir(test: &str) -> Option<PathBuf> {
-    let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
-    let dir = std::env::var_os("LACUNA_DATA").map_or_else(|| PathBuf::from(beside), PathBuf::from);
-    if dir.is_dir() {
-        Some(dir)
-    } else {
-        println!("skipped: {test}: no recorded data (LACUNA_DATA)");
-        None
     }
 }

@@ -6,8 +6,8 @@
 )]
 
 use std::io::Read;
-use std::path::PathBuf;
 
+use lacuna_skip::{Missing, data, or_skip};
 use lacuna_timeline::batch::{
     Backfill, BatchJob, Layout, Machine, Overrun, Simulator, Starts, Totals,
 };
@@ -15,17 +15,9 @@ use lacuna_timeline::batch::{
 /// Theta's nodes; the log's header says 4,360.
 const NODES: u32 = 4392;
 
-/// The jobs that ran, by submission; nothing if the data is not at hand.
-fn jobs() -> Option<Vec<BatchJob>> {
-    let data = std::env::var_os("LACUNA_DATA").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
-        PathBuf::from,
-    );
-    let path = data.join("theta-2022/theta_2022.swf.gz");
-    let Ok(file) = std::fs::File::open(&path) else {
-        println!("skipped: {} is not there", path.display());
-        return None;
-    };
+/// The jobs that ran, by submission.
+fn jobs() -> Result<Vec<BatchJob>, Missing> {
+    let file = std::fs::File::open(data("theta-2022/theta_2022.swf.gz")?).unwrap();
     let mut text = String::new();
     flate2::read::MultiGzDecoder::new(file)
         .read_to_string(&mut text)
@@ -49,7 +41,7 @@ fn jobs() -> Option<Vec<BatchJob>> {
         })
         .collect();
     jobs.sort_by_key(|job| job.submit);
-    Some(jobs)
+    Ok(jobs)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test may time what it runs")]
@@ -89,9 +81,7 @@ fn simulate(name: &str, machine: Machine, jobs: &[BatchJob], look: bool) -> Tota
 
 #[test]
 fn a_year_of_theta_is_simulated_whole_by_every_rule() {
-    let Some(jobs) = jobs() else {
-        return;
-    };
+    let jobs = or_skip!(jobs());
     assert_eq!(jobs.len(), 23_911);
     let work: u64 = jobs
         .iter()

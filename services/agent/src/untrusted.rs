@@ -159,6 +159,8 @@ fn refused(path: &Path, why: &str) -> io::Error {
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use lacuna_testkit::{Need, or_skip};
+
     use super::*;
 
     #[test]
@@ -215,10 +217,8 @@ mod tests {
 
     #[test]
     fn what_is_anothers_is_refused() {
-        if !Uid::effective().is_root() {
-            println!("SKIPPED: only root can give a folder to somebody else");
-            return;
-        }
+        let root = Uid::effective().is_root();
+        or_skip!(Need::Root.given(root, "only root can give a folder to somebody else"));
         let dir = tempfile::tempdir().unwrap();
         let (folder, file) = (dir.path().join("work"), dir.path().join("file"));
         fs::create_dir(&folder).unwrap();

@@ -15,7 +15,7 @@ use lacuna_model::{
     Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
 };
 use lacuna_runtime::{Bus, Stopwatch, Subscription};
-use lacuna_testkit::TestNats;
+use lacuna_testkit::{Need, TestNats, or_skip};
 use lacuna_wire::address;
 use lacuna_wire::msg::Renewal;
 use nix::sys::signal::{Signal, kill};
@@ -533,10 +533,8 @@ async fn a_pilot_gives_its_node_back_whatever_its_program_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cgroup_ends_what_left_its_guard() {
     let mut bed = Bed::start("60s", "", &[]).await;
-    if !bed.log().contains("each program gets a cgroup") {
-        println!("SKIPPED: no cgroup of version 2 that this user may divide");
-        return;
-    }
+    let divided = bed.log().contains("each program gets a cgroup");
+    or_skip!(Need::Cgroups.given(divided, "no cgroup of version 2 that this user may divide"));
     let script =
         format!("{HIDE} cat /proc/self/cgroup > $HERE/group; {UP} kill -9 $PPID; sleep 600");
     bed.run(&script, Elastic::Restart).await;

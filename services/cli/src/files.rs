@@ -98,6 +98,8 @@ pub fn not_a_file(error: std::io::Error) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use lacuna_testkit::{Need, or_skip};
+
     use super::*;
     use lacuna_model::{NodeId, Timestamp};
 
@@ -132,10 +134,7 @@ mod tests {
             let kind = std::fs::metadata(path).map(|m| m.file_type());
             kind.is_ok_and(|kind| kind.is_char_device())
         };
-        if !is_device(full) {
-            println!("skipped: there is no /dev/full here");
-            return;
-        }
+        or_skip!(Need::DevFull.given(is_device(full), "there is no /dev/full"));
         let error = write_holes(full, &[]).unwrap_err();
         assert!(error.message.contains("No space left"), "{error}");
         write_holes(Path::new("/dev/null"), &[]).unwrap();

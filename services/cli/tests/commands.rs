@@ -17,6 +17,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use lacuna_testkit::{Missing, Need, or_skip};
+
 fn lacuna(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
     command
@@ -190,16 +192,14 @@ fn a_child_without_its_parent_does_not_start() {
     assert!(!output.status.success());
 }
 
-/// Whether everything that `lacuna up` starts is there; says why not.
-fn all_built() -> bool {
+/// That everything is there that `lacuna up` starts.
+fn all_built() -> Result<(), Missing> {
     let beside = Path::new(env!("CARGO_BIN_EXE_lacuna")).parent().unwrap();
     for service in ["ingest", "forecast", "planner", "control", "agent"] {
-        if !beside.join(format!("lacuna-{service}")).is_file() {
-            println!("skipped: lacuna-{service} is not built: cargo build --release --workspace");
-            return false;
-        }
+        let built = beside.join(format!("lacuna-{service}")).is_file();
+        Need::Services.given(built, format!("lacuna-{service} is not built"))?;
     }
-    true
+    Ok(())
 }
 
 /// A running `lacuna up --json`, ended with the test.
@@ -266,9 +266,7 @@ impl Drop for Up {
 
 #[test]
 fn up_serves_restarts_and_leaves_nothing_behind() {
-    if !all_built() {
-        return;
-    }
+    or_skip!(all_built());
     let mut up = Up::start();
     assert!(
         up.file["nats"]
@@ -354,9 +352,7 @@ fn up_serves_restarts_and_leaves_nothing_behind() {
 
 #[test]
 fn a_killed_up_takes_its_children_along() {
-    if !all_built() {
-        return;
-    }
+    or_skip!(all_built());
     let mut up = Up::start();
     let children = up.children();
     up.child.kill().unwrap();
@@ -387,9 +383,7 @@ fn up_refuses_a_malformed_recording_before_anything_starts() {
 
 #[test]
 fn up_does_not_wait_for_a_nats_server_that_is_none() {
-    if !all_built() {
-        return;
-    }
+    or_skip!(all_built());
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("logs")).unwrap();
     std::fs::write(dir.path().join("logs/nats.log"), "of an earlier run\n").unwrap();
@@ -442,9 +436,7 @@ fn up_does_not_wait_for_a_nats_server_that_is_none() {
 
 #[test]
 fn a_crash_loop_is_seen_and_the_output_of_an_ended_trainer_is_found() {
-    if !all_built() {
-        return;
-    }
+    or_skip!(all_built());
     let up = Up::start();
     assert!(
         up.ask(&["events", "publish", "node.idle", "a01"])

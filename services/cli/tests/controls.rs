@@ -15,18 +15,18 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use lacuna_testkit::{Missing, Need, or_skip};
+
 const NODES: [&str; 6] = ["a01", "a02", "a03", "a04", "a05", "a06"];
 
-/// Whether everything that `lacuna up` starts is there; says why not.
-fn all_built() -> bool {
+/// That everything is there that `lacuna up` starts.
+fn all_built() -> Result<(), Missing> {
     let beside = Path::new(env!("CARGO_BIN_EXE_lacuna")).parent().unwrap();
     for service in ["ingest", "forecast", "planner", "control", "agent"] {
-        if !beside.join(format!("lacuna-{service}")).is_file() {
-            println!("skipped: lacuna-{service} is not built: cargo build --release --workspace");
-            return false;
-        }
+        let built = beside.join(format!("lacuna-{service}")).is_file();
+        Need::Services.given(built, format!("lacuna-{service} is not built"))?;
     }
-    true
+    Ok(())
 }
 
 /// A running `lacuna up`, ended with the test.
@@ -144,9 +144,7 @@ impl Drop for Up {
 
 #[test]
 fn the_operator_pauses_drains_and_caps_and_others_may_not() {
-    if !all_built() {
-        return;
-    }
+    or_skip!(all_built());
     let up = Up::start(
         "[control.access]\noperators = [\"op\"]\nenforce = true\n\
          [control.access.users.bob]\ntrainers = 1\n",

@@ -8,6 +8,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use lacuna_testkit::{Missing, data, or_skip};
+
 fn reproduce(data: &Path, more: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lacuna-lab"))
         .env_remove("LACUNA_DATA")
@@ -18,16 +20,10 @@ fn reproduce(data: &Path, more: &[&str]) -> Output {
         .unwrap()
 }
 
-fn data() -> Option<PathBuf> {
-    let data = std::env::var_os("LACUNA_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    if data.join("summit-2021-02/holes.csv.gz").exists() {
-        return Some(data);
-    }
-    println!("skipped: the recording is not at hand (set LACUNA_DATA)");
-    None
+/// The folder of recordings, with that of Summit in it.
+fn recordings() -> Result<PathBuf, Missing> {
+    let holes = data("summit-2021-02/holes.csv.gz")?;
+    Ok(holes.ancestors().nth(2).unwrap().to_path_buf())
 }
 
 #[test]
@@ -85,9 +81,7 @@ fn rows_that_fail_are_shown_and_the_exit_code_says_so() {
 
 #[test]
 fn published_rows_are_reproduced() {
-    let Some(data) = data() else {
-        return;
-    };
+    let data = or_skip!(recordings());
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("page.html");
     let chosen = ["--only", "costs", "--only", "equal-share", "--json"];
@@ -229,9 +223,7 @@ fn what_fails_is_said_in_table_page_and_exit_code() {
 
 #[test]
 fn bftrainer_and_clairvoyance_are_as_measured_before() {
-    let Some(data) = data() else {
-        return;
-    };
+    let data = or_skip!(recordings());
     let columns = "bftrainer,clairvoyant";
     let output = forecast(&[
         "--quick",

@@ -1,12 +1,12 @@
 //! The paper's seven networks out of the recording, if it is at hand.
 
 use std::io::Read;
-use std::path::PathBuf;
 
 use lacuna_model::ScalingCurve;
 use lacuna_planner::counts::{self, MilpOptions};
 use lacuna_planner::dp::{self, reference};
 use lacuna_planner::{Item, Problem};
+use lacuna_skip::{Missing, data, or_skip};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -23,26 +23,19 @@ struct Row {
     objective: Vec<f64>,
 }
 
-/// The first trainers of a file, or nothing if there are no recordings here.
-fn recorded(file: &str) -> Option<Vec<Row>> {
-    let folder = std::env::var_os("LACUNA_DATA").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
-        PathBuf::from,
-    );
-    let path = folder.join("summit-2021-02").join(file);
-    let Ok(packed) = std::fs::read(&path) else {
-        println!("SKIPPED: no recording at {}", path.display());
-        return None;
-    };
+/// The first trainers of a file.
+fn recorded(file: &str) -> Result<Vec<Row>, Missing> {
+    let path = data(&format!("summit-2021-02/{file}"))?;
+    let packed = std::fs::File::open(path).unwrap();
     let mut text = String::new();
-    flate2::read::GzDecoder::new(packed.as_slice())
+    flate2::read::GzDecoder::new(packed)
         .read_to_string(&mut text)
         .unwrap();
     let rows = text
         .lines()
         .take(70)
         .map(|line| serde_json::from_str(line).unwrap());
-    Some(rows.collect())
+    Ok(rows.collect())
 }
 
 #[test]
@@ -56,7 +49,7 @@ fn all_solvers_agree_on_the_recorded_networks() {
         "mixed-1001-speedup.jsonl.gz",
     ];
     for file in files {
-        let Some(rows) = recorded(file) else { return };
+        let rows = or_skip!(recorded(file));
         for round in 0..100 {
             let nodes = rng.random_range(1..500);
             let mut left = nodes;

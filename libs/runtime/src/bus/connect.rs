@@ -1,7 +1,7 @@
 //! Connecting, and staying connected.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::{ConnectErrorKind, ConnectOptions, Event};

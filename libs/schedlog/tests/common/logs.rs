@@ -3,7 +3,7 @@
 #![expect(clippy::panic, reason = "helpers of tests may panic")]
 
 use std::io::Cursor;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lacuna_model::Timestamp;
 use lacuna_schedlog::{Damage, Format, JobRecord, Log, ReadError, Reading};
@@ -68,18 +68,4 @@ pub(crate) fn located(damage: &Damage) -> Vec<String> {
     assert!(damage.lines >= damage.first.len() as u64);
     let one = |line: &lacuna_schedlog::DamagedLine| format!("{} {}", line.line, line.at.place);
     damage.first.iter().map(one).collect()
-}
-
-/// A sample in the folder of recordings; says why a test is skipped if it is not there.
-pub(crate) fn sample(name: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("LACUNA_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let path = folder.join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: {} is not there (LACUNA_DATA)", path.display());
-    None
 }

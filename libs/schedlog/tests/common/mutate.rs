@@ -9,11 +9,12 @@
 )]
 
 use std::io::{Cursor, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use lacuna_model::Timestamp;
 use lacuna_schedlog::{Damage, Format, JobRecord, Log, ReadError, Reading};
+use lacuna_skip::data;
 
 /// How many damaged lines each test makes: `LACUNA_FUZZ_CASES`, else 20,000.
 pub(crate) fn cases() -> u64 {
@@ -21,18 +22,16 @@ pub(crate) fn cases() -> u64 {
     wanted.map_or(20_000, |wanted| wanted.parse().unwrap())
 }
 
-/// Up to about `most` lines of a recording, evenly from its beginning to its end; nothing, and a
-/// word of it, if it is not there.
+/// Up to about `most` lines of a recording, evenly from its beginning to its end; without it none,
+/// and this part of the test is left out.
 pub(crate) fn real(name: &str, most: usize) -> Vec<Vec<u8>> {
-    let folder = std::env::var_os("LACUNA_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let path = folder.join(name);
-    if !path.exists() {
-        println!("skipped: {} is not there (LACUNA_DATA)", path.display());
-        return Vec::new();
-    }
+    let path = match data(name) {
+        Ok(path) => path,
+        Err(missing) => {
+            missing.skip_part();
+            return Vec::new();
+        }
+    };
     let mut plain = Vec::new();
     lacuna_schedlog::open(&path)
         .unwrap()

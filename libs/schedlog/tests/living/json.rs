@@ -2,6 +2,7 @@
 
 use lacuna_model::{Span, Timestamp};
 use lacuna_schedlog::living::{JobState, PilotMarks, Rules, Standing, Watch, json};
+use lacuna_skip::{data, or_skip};
 
 const OLD_NODES: &str = r#"{"meta": {}, "errors": [], "nodes": [
     {"name": "n2", "state": "idle", "state_flags": ["DRAIN"], "reason": "bad fan",
@@ -87,16 +88,9 @@ fn errors_and_damage_are_refused() {
 /// What a living Slurm 22.05.8 said while two of four pilots were in grace.
 #[test]
 fn pilots_in_grace_are_wanted_in_recorded_answers() {
-    let dir = std::env::var_os("LACUNA_DATA").map_or_else(
-        || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        std::path::PathBuf::from,
-    );
-    let dir = dir.join("samples/slurm-22.05");
+    let dir = or_skip!(data("samples/slurm-22.05"));
     let read = |name: &str| std::fs::read_to_string(dir.join(name));
-    let Ok(grace) = read("squeue_in_grace.json") else {
-        println!("skipped: no {}", dir.display());
-        return;
-    };
+    let grace = read("squeue_in_grace.json").unwrap();
     let rules = Rules {
         pilots: PilotMarks {
             partition: Some("filler".to_owned()),

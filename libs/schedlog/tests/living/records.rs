@@ -10,6 +10,7 @@ use lacuna_schedlog::living::{
     Held, LsfEvents, LsfState, PbsRecords, PilotMarks, Standing, pbs, pbs_standing,
 };
 use lacuna_schedlog::{Format, JobRecord, hosts};
+use lacuna_skip::{Missing, data, or_skip};
 
 use super::logs::{self, as_format, jobs};
 
@@ -230,20 +231,13 @@ fn events_of_lsf_say_who_holds_which_node_and_what_is_closed() {
     );
 }
 
-/// A recorded log, if there is one.
-fn sample(name: &str) -> Option<String> {
-    let dir = std::env::var_os("LACUNA_DATA").map_or_else(
-        || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        std::path::PathBuf::from,
-    );
-    let path = dir.join("samples").join(name);
-    let Ok(mut source) = lacuna_schedlog::open(&path) else {
-        println!("skipped: no {}", path.display());
-        return None;
-    };
+/// A recorded log.
+fn sample(name: &str) -> Result<String, Missing> {
+    let path = data(&format!("samples/{name}"))?;
     let mut text = String::new();
+    let mut source = lacuna_schedlog::open(&path).unwrap();
     source.read_to_string(&mut text).unwrap();
-    Some(text)
+    Ok(text)
 }
 
 /// Which nodes the parser of whole logs finds in use at a moment.
@@ -288,9 +282,7 @@ fn compare(
 
 #[test]
 fn recorded_events_of_lsf_agree_with_the_parser_of_whole_logs() {
-    let Some(text) = sample("lsf/lsb.events") else {
-        return;
-    };
+    let text = or_skip!(sample("lsf/lsb.events"));
     let events = RefCell::new(LsfEvents::new(marks(), LsfState::default()));
     let compared = compare(
         &text,
@@ -312,9 +304,7 @@ fn recorded_events_of_lsf_agree_with_the_parser_of_whole_logs() {
 
 #[test]
 fn recorded_accounting_of_pbs_agrees_with_the_parser_of_whole_logs() {
-    let Some(text) = sample("pbs/openpbs-accounting.log.gz") else {
-        return;
-    };
+    let text = or_skip!(sample("pbs/openpbs-accounting.log.gz"));
     // The zone of this recording; whole logs find it out by themselves.
     let zone = jiff::tz::offset(1).to_time_zone();
     let records = RefCell::new(PbsRecords::new(marks(), zone, Held::default()));

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lacuna_schedlog::{Format, JobRecord, Log, ReadError, Reading};
+use lacuna_skip::{data, or_skip};
 
-use crate::logs::{sample, text};
+use crate::logs::text;
 
 fn swf(jobs: u32) -> Vec<u8> {
     let mut log = String::from("; UnixStartTime: 0\n");
@@ -204,9 +205,8 @@ fn every_recording_is_told_by_its_first_lines() {
         ("samples/lsf/lsb.acct", Format::LsbAcct),
         ("samples/lsf/lsb.events", Format::LsbEvents),
     ] {
-        if let Some(path) = sample(name) {
-            let log = Log::open(&path, &Reading::default()).unwrap();
-            assert_eq!(log.format(), format, "{name}");
-        }
+        let path = or_skip!(data(name));
+        let log = Log::open(&path, &Reading::default()).unwrap();
+        assert_eq!(log.format(), format, "{name}");
     }
 }

@@ -2,8 +2,9 @@
 
 use jiff::tz::TimeZone;
 use lacuna_schedlog::{Format, JobOutcome, JobRecord, Log, Reading, hosts};
+use lacuna_skip::{data, or_skip};
 
-use crate::logs::{as_format, jobs, located, sample, shown, text};
+use crate::logs::{as_format, jobs, located, shown, text};
 
 const NAMES: &str = "JobID|JobName|User|Partition|Submit|Start|End|State|NNodes|NodeList|Timelimit";
 
@@ -345,9 +346,7 @@ const SAMPLE: &str = "jobid|jobidraw|cluster|partition|qos|account|group|gid|use
 
 #[test]
 fn three_days_of_a_centre_are_read_whole() {
-    let Some(path) = sample("samples/sacct/pozidriv-sacct-parsable2.log.gz") else {
-        return;
-    };
+    let path = or_skip!(data("samples/sacct/pozidriv-sacct-parsable2.log.gz"));
     let error = Log::open(&path, &Reading::default())
         .err()
         .unwrap()
@@ -417,9 +416,7 @@ fn three_days_of_a_centre_are_read_whole() {
 #[test]
 fn the_tables_of_a_live_cluster_are_read_whole() {
     for name in ["sacct_parsable2_D_X.txt", "sacct_parsable2_all.txt"] {
-        let Some(path) = sample(&format!("samples/slurm-22.05/{name}")) else {
-            return;
-        };
+        let path = or_skip!(data(&format!("samples/slurm-22.05/{name}")));
         let reading = Reading {
             strict: true,
             ..Reading::default()

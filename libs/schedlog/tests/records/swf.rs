@@ -2,8 +2,9 @@
 
 use lacuna_model::Timestamp;
 use lacuna_schedlog::{Format, JobOutcome, Log, Reading};
+use lacuna_skip::{data, or_skip};
 
-use crate::logs::{as_format, jobs, located, sample, shown, text};
+use crate::logs::{as_format, jobs, located, shown, text};
 
 /// One job of every kind that the archive's definition knows.
 const GOLDEN: &str = "\
@@ -164,9 +165,7 @@ fn damage_is_counted_with_line_and_field_or_refused() {
 
 #[test]
 fn a_year_of_theta_is_read_whole() {
-    let Some(path) = sample("theta-2022/theta_2022.swf.gz") else {
-        return;
-    };
+    let path = or_skip!(data("theta-2022/theta_2022.swf.gz"));
     let Log::Jobs(mut log) = Log::open(&path, &Reading::default()).unwrap() else {
         panic!("jobs");
     };

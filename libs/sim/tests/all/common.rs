@@ -8,6 +8,7 @@ use lacuna_model::{
 };
 use lacuna_schedlog::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
 use lacuna_sim::{History, Hooks, Replayed, Settings, SimError, Trace, replay};
+use lacuna_skip::{Missing, data};
 use proptest::prelude::*;
 
 /// A hole of node `n<number>`, in Unix seconds.
@@ -87,20 +88,6 @@ pub(crate) fn machine() -> impl Strategy<Value = Vec<HoleRecord>> {
     })
 }
 
-/// A file or folder of the recordings, if it is at hand; else says that a test is skipped.
-pub(crate) fn data(name: &str) -> Option<PathBuf> {
-    let data = std::env::var_os("LACUNA_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let path = data.join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    println!("skipped: {name} is not at hand (set LACUNA_DATA)");
-    None
-}
-
 /// The recording that the published figures were made from.
 pub(crate) struct Summit {
     folder: PathBuf,
@@ -112,10 +99,10 @@ impl Summit {
     pub(crate) const START: i64 = 1_612_988_475;
 
     /// Reads it, if it is at hand.
-    pub(crate) fn at_hand() -> Option<Self> {
+    pub(crate) fn at_hand() -> Result<Self, Missing> {
         let folder = data("summit-2021-02")?;
         let holes = read_holes(&folder.join("holes.csv.gz")).unwrap();
-        Some(Self { folder, holes })
+        Ok(Self { folder, holes })
     }
 
     /// The first nodes in the order of the machine.

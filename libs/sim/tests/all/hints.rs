@@ -7,12 +7,11 @@ use std::path::Path;
 use lacuna_model::{Span, Timestamp};
 use lacuna_schedlog::{Reading, Window};
 use lacuna_sim::{Foresight, Recording, Simulated, Simulation, Steps};
+use lacuna_skip::{data, or_skip};
 use lacuna_timeline::batch::{Backfill, Machine};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use tempfile::TempDir;
-
-use crate::common::data;
 
 /// A job of a log: submission, nodes, true length and walltime in seconds.
 #[derive(Debug, Clone, Copy)]
@@ -293,9 +292,7 @@ type Table = [[u64; 2]; 2];
 
 #[test]
 fn what_theta_s_scheduler_says_is_often_true_and_far_from_all_that_happens() {
-    let Some(path) = data("theta-2022/theta_2022.swf.gz") else {
-        return;
-    };
+    let path = or_skip!(data("theta-2022/theta_2022.swf.gz"));
     let within = [300.0, 900.0, 3600.0];
     for backfill in [Backfill::Easy, Backfill::Conservative] {
         let machine = machine(4392, backfill);

@@ -8,8 +8,9 @@ use std::path::Path;
 use lacuna_model::{HoleRecord, NodeId, Policy, Timestamp};
 use lacuna_schedlog::{HoleList, Log, Reading, read_trainers};
 use lacuna_sim::{Settings, Trace};
+use lacuna_skip::{data, or_skip};
 
-use crate::common::{data, run_trace, trainer};
+use crate::common::{run_trace, trainer};
 
 /// How many nodes a list such as `p[0001-0003,0007]` names.
 fn count(list: &str) -> i64 {
@@ -52,9 +53,7 @@ fn day(path: &Path) -> (Vec<HoleRecord>, (Timestamp, Timestamp)) {
 
 #[test]
 fn two_fifths_of_the_day_s_holes_end_because_a_pilot_comes_or_goes() {
-    let Some(path) = data("prometheus-2022-03/17_03_2022_idle_nodes.txt.gz") else {
-        return;
-    };
+    let path = or_skip!(data("prometheus-2022-03/17_03_2022_idle_nodes.txt.gz"));
     let (holes, _) = day(&path);
     let mut of: HashMap<&NodeId, Vec<&HoleRecord>> = HashMap::new();
     for hole in &holes {
@@ -84,9 +83,7 @@ fn two_fifths_of_the_day_s_holes_end_because_a_pilot_comes_or_goes() {
 
 #[test]
 fn hpc_whisk_used_nine_tenths_of_the_day_and_what_we_use_is_counted_alike() {
-    let Some(path) = data("prometheus-2022-03/17_03_2022_idle_nodes.txt.gz") else {
-        return;
-    };
+    let path = or_skip!(data("prometheus-2022-03/17_03_2022_idle_nodes.txt.gz"));
     let (holes, (start, end)) = day(&path);
     let second = |at: Timestamp| at.unix_ms().div_euclid(1000);
     let middle = second(start).midpoint(second(end));
@@ -94,8 +91,9 @@ fn hpc_whisk_used_nine_tenths_of_the_day_and_what_we_use_is_counted_alike() {
     assert_eq!((pilots.len(), pilots[0].0), (8057, second(start)));
     // As published, one trainer for each node; and the trainers of the other recording.
     let mut lists = vec![("one node each", vec![trainer(0, 1, 1e6)])];
-    if let Some(hpo) = data("summit-2021-02/hpo-1000.jsonl.gz") {
-        lists.push(("hpo-1000", read_trainers(&hpo).unwrap()));
+    match data("summit-2021-02/hpo-1000.jsonl.gz") {
+        Ok(hpo) => lists.push(("hpo-1000", read_trainers(&hpo).unwrap())),
+        Err(missing) => missing.skip_part(),
     }
     let mut shares = Vec::new();
     for (part, from, until) in [

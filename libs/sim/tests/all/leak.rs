@@ -10,6 +10,7 @@ use lacuna_sim::{
     Decision, GanttWindow, History, Hooks, Lookahead, Recording, Settings, Simulated, Simulation,
     Trace, replay,
 };
+use lacuna_skip::{data, or_skip};
 use lacuna_timeline::batch::{Backfill, Machine};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -17,7 +18,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tempfile::TempDir;
 
-use crate::common::{Summit, data, hole, trainer};
+use crate::common::{Summit, hole, trainer};
 use crate::hints::{Job, jobs, true_ends, write};
 
 /// An answer: the event, the trainers, what they had and what they get, and what that is worth.
@@ -270,9 +271,7 @@ fn decisions_before_a_cut_do_not_depend_on_what_comes_after_it() {
 
 #[test]
 fn on_the_recorded_machine_too() {
-    let Some(summit) = Summit::at_hand() else {
-        return;
-    };
+    let summit = or_skip!(Summit::at_hand());
     // The first hours are to learn from.
     let start = Summit::START + 8 * 3600;
     let (cut, end) = (start + 6 * 3600, start + 7 * 3600);
@@ -391,9 +390,7 @@ proptest! {
 
 #[test]
 fn nor_on_theta_with_the_simulator_s_hints() {
-    let Some(path) = data("theta-2022/theta_2022.swf.gz") else {
-        return;
-    };
+    let path = or_skip!(data("theta-2022/theta_2022.swf.gz"));
     let Log::Jobs(mut log) = Log::open(&path, &Reading::default()).unwrap() else {
         panic!("Theta's log is one of jobs");
     };

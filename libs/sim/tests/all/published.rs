@@ -2,6 +2,7 @@
 
 use lacuna_model::{Policy, Span};
 use lacuna_sim::{Model, Objective, Settings, Summary, TrainerEnd};
+use lacuna_skip::{Missing, or_skip};
 
 use crate::common::{Summit, run_trace};
 
@@ -13,8 +14,8 @@ struct Case {
 }
 
 impl Case {
-    fn new(trainers: &'static str, nodes: usize, start: i64) -> Option<Self> {
-        Some(Self {
+    fn new(trainers: &'static str, nodes: usize, start: i64) -> Result<Self, Missing> {
+        Ok(Self {
             summit: Summit::at_hand()?,
             nodes,
             start,
@@ -62,7 +63,8 @@ fn horizon(seconds: i64) -> Settings {
     }
 }
 
-/// Hours within 1 %; U within .01; the costs, given in percent, within .1 or a tenth of them.
+/// Hours within 1 %; U within .01; the costs, given in percent, within a tenth of them. They were
+/// published to a tenth of a percent: those of a tenth itself may be off by .06.
 fn check(row: &str, summary: &Summary, hours: f64, rest: Option<(f64, f64, f64)>) {
     let (rescale, preempt) = (
         summary.rescale_cost_fraction * 100.0,
@@ -86,7 +88,7 @@ fn check(row: &str, summary: &Summary, hours: f64, rest: Option<(f64, f64, f64)>
         "{found}; published U {efficiency}"
     );
     for (mine, published) in [(rescale, rescale_cost), (preempt, preempt_cost)] {
-        let room = f64::max(0.1, 0.1 * published);
+        let room = f64::max(0.06, 0.1 * published);
         assert!(
             (mine - published).abs() < room,
             "{found}; published {published} %"
@@ -96,9 +98,7 @@ fn check(row: &str, summary: &Summary, hours: f64, rest: Option<(f64, f64, f64)>
 
 #[test]
 fn the_table_of_equal_trainers_is_reproduced() {
-    let Some(case) = Case::new("hpo-1000", 1024, Summit::START) else {
-        return;
-    };
+    let case = or_skip!(Case::new("hpo-1000", 1024, Summit::START));
     let published = |seconds| Settings {
         model: Model::Published,
         ..horizon(seconds)
@@ -143,9 +143,7 @@ fn the_table_of_equal_trainers_is_reproduced() {
 
 #[test]
 fn the_hours_of_the_mixed_streams_are_reproduced() {
-    let Some(mut case) = Case::new("mixed-1001-throughput", 1024, Summit::START) else {
-        return;
-    };
+    let mut case = or_skip!(Case::new("mixed-1001-throughput", 1024, Summit::START));
     for (seconds, hours) in [(10, 242.4), (120, 246.3), (600, 251.0)] {
         let summary = case.run(&horizon(seconds));
         check(&format!("throughput T {seconds}"), &summary, hours, None);
@@ -167,9 +165,7 @@ fn the_hours_of_the_mixed_streams_are_reproduced() {
 
 #[test]
 fn the_share_of_the_zero_cost_bound_is_reproduced() {
-    let Some(mut case) = Case::new("hpo-1000", 1024, DAY_5) else {
-        return;
-    };
+    let mut case = or_skip!(Case::new("hpo-1000", 1024, DAY_5));
     for (nodes, max_parallel, cost_scale, share) in [
         (1024, 10, 1.0, 0.966),
         (1024, 10, 5.0, 0.856),
@@ -197,9 +193,7 @@ fn the_share_of_the_zero_cost_bound_is_reproduced() {
 
 #[test]
 fn both_exact_methods_agree_on_recorded_problems() {
-    let Some(case) = Case::new("mixed-1001-throughput", 1024, Summit::START) else {
-        return;
-    };
+    let case = or_skip!(Case::new("mixed-1001-throughput", 1024, Summit::START));
     let settings = Settings {
         policy: Policy::Milp,
         verify: true,

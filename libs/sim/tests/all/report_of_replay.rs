@@ -5,6 +5,7 @@ use std::cell::Cell;
 use lacuna_model::{HoleRecord, RescaleCost, Timestamp, TrainerSpec};
 use lacuna_sim::report::{Report, Source, from_replay, render};
 use lacuna_sim::{GanttWindow, History, Hooks, Replayed, Settings, Trace, replay};
+use lacuna_skip::or_skip;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -191,9 +192,7 @@ fn a_window_shows_each_hole_of_each_node() {
 
 #[test]
 fn a_report_at_the_papers_scale_is_small() {
-    let Some(summit) = Summit::at_hand() else {
-        return;
-    };
+    let summit = or_skip!(Summit::at_hand());
     let trainers = summit.trainers("hpo-1000");
     let trace = summit.trace(1024, Summit::START, None);
     let settings = Settings {

@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use lacuna_model::Timestamp;
 use lacuna_schedlog::{Reading, Window};
 use lacuna_sim::{Recording, SimError, Simulated, Simulation};
+use lacuna_skip::{data, or_skip};
 use lacuna_timeline::batch::Machine;
 use tempfile::TempDir;
-
-use crate::common::data;
 
 /// Four nodes. Job 1 has two of them from 0 to 100, so job 2, which needs all, waits until
 /// then; job 3 fills in from 20 to 50; job 4 comes at 200; job 5 is cancelled while it waits.
@@ -143,9 +142,7 @@ fn what_cannot_be_simulated_is_said() {
 
 #[test]
 fn theta_is_simulated_twice_alike() {
-    let Some(path) = data("theta-2022/theta_2022.swf.gz") else {
-        return;
-    };
+    let path = or_skip!(data("theta-2022/theta_2022.swf.gz"));
     let simulated = survey(&path, 4392, Simulation::default()).unwrap();
     let facts = simulated.facts();
     println!("{:?} {:?}", facts.counts, facts.totals);

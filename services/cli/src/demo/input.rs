@@ -149,6 +149,8 @@ pub(crate) fn find(data: Option<&Path>, nodes: u32, seed: u64, folder: &Path) ->
 
 #[cfg(test)]
 mod tests {
+    use lacuna_testkit::{data, or_skip};
+
     use super::*;
 
     #[test]
@@ -157,15 +159,9 @@ mod tests {
         let ours = workload(start);
         assert_eq!(ours.len(), 1000);
         assert!(ours.iter().all(|t| t.check().is_ok()));
-        let data = std::env::var_os("LACUNA_DATA").map_or_else(
-            || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-            PathBuf::from,
-        );
-        let Some(theirs) = recorded(&data, 1024) else {
-            println!("skipped: no recorded data at {}", data.display());
-            return;
-        };
-        let theirs = theirs.unwrap();
+        let list = or_skip!(data("summit-2021-02/hpo-1000.jsonl.gz"));
+        let folder = list.ancestors().nth(2).unwrap();
+        let theirs = recorded(folder, 1024).unwrap().unwrap();
         assert_eq!(theirs.start, start);
         let differs = ours.iter().zip(&theirs.trainers).find(|(a, b)| a != b);
         assert_eq!(differs, None);

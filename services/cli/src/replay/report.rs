@@ -92,6 +92,8 @@ fn readable(file: &File) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use lacuna_testkit::{Need, or_skip};
+
     use super::*;
 
     #[test]
@@ -118,10 +120,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_reported() {
         let full = Path::new("/dev/full");
-        if !full.exists() {
-            println!("skipped: there is no /dev/full here");
-            return;
-        }
+        or_skip!(Need::DevFull.given(full.exists(), "there is no /dev/full"));
         let error = Target::open(full).unwrap().write("page").unwrap_err();
         assert!(error.to_string().contains("No space left"), "{error}");
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use lacuna_forecast::{Choice, HORIZONS_S};
 use lacuna_forecast_service::{Duty, Forecaster, Models, News, Wanted};
 use lacuna_model::{EventKind, NodeEvent, NodeId, Timestamp};
-use lacuna_testkit::data_dir;
+use lacuna_testkit::{Missing, data, or_skip};
 
 /// From here on the figures count; what came before is history to learn from.
 const FROM: Timestamp = Timestamp::from_unix(1_613_347_732);
@@ -14,8 +14,8 @@ const FROM: Timestamp = Timestamp::from_unix(1_613_347_732);
 /// What happens at one moment: nodes that leave, nodes that come.
 type Moments = BTreeMap<Timestamp, (Vec<NodeId>, Vec<NodeId>)>;
 
-fn moments(test: &str) -> Option<Moments> {
-    let path = data_dir(test)?.join("summit-2021-02/holes.csv.gz");
+fn moments() -> Result<Moments, Missing> {
+    let path = data("summit-2021-02/holes.csv.gz")?;
     let mut moments = Moments::new();
     for hole in lacuna_schedlog::read_holes(&path).unwrap().records {
         let from = moments.entry(hole.from).or_default();
@@ -24,15 +24,12 @@ fn moments(test: &str) -> Option<Moments> {
             moments.entry(hole.until).or_default().0.push(hole.node);
         }
     }
-    Some(moments)
+    Ok(moments)
 }
 
 #[test]
 fn on_summit_the_hazard_is_rarely_adrift_and_says_how_good_it_is() {
-    let Some(moments) = moments("on_summit_the_hazard_is_rarely_adrift_and_says_how_good_it_is")
-    else {
-        return;
-    };
+    let moments = or_skip!(moments());
     let wanted = Wanted::of(Choice::hazard(120.0)).beside(Choice::survival(120.0));
     let mut forecaster = Forecaster::new(Models::new(wanted));
     let mut seq = 0;
