@@ -9,7 +9,7 @@ began=$(now)
 deploy/setup/setup.sh
 set_up=$(now)
 echo "build: cargo build --release (HiGHS is compiled once; some minutes the first time)"
-cargo build --release --locked --workspace --bins
+cargo build --release --locked --workspace --exclude lacuna-lab --bins
 built=$(now)
 code=0
 target/release/lacuna demo "$@" || code=$?

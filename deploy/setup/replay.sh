@@ -17,5 +17,5 @@ echo "replay: no recorded data (LACUNA_DATA is '${LACUNA_DATA:-}'); a generated 
 echo "replay: for a log of your own:  make replay ARGS='my.log --report out.html'"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-"$lacuna-lab" generate --nodes 1024 --days 14 --swf "$folder/generated.swf.gz"
+"${lacuna}-lab" generate --nodes 1024 --days 14 --swf "$folder/generated.swf.gz"
 "$lacuna" replay "$folder/generated.swf.gz" --report lacuna-replay.html
