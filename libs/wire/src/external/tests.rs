@@ -159,8 +159,8 @@ fn refusals_say_what_was_expected() {
             "deadline",
         ),
         (&[], "", "empty"),
-        (&[], "node.idle a01", "neither a JSON object nor"),
-        (&[], "7", "neither a JSON object nor"),
+        (&[], "node.idle a01", "neither JSON nor"),
+        (&[], "7", "neither JSON nor"),
         (
             &[("ce-specversion", "0.3"), JSON],
             r#"{"type":"node.idle","node":"a"}"#,
