@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
     audit, check, config, controls, events, explain, help, holes, keys, nodes, observe, plan,
-    submit, top, trainers,
+    submit, top, trainers, wait,
 };
 use crate::error::{CliError, Result};
 use crate::{demo, entry, replay, up};
@@ -16,6 +16,7 @@ Examples:
   lacuna up                                    everything on this machine
   lacuna submit trainer.toml                   queue a trainer
   lacuna trainers --watch                      see how they come on
+  lacuna wait hpo-12 && ./evaluate.sh          go on when its work is done
   lacuna explain hpo-12                        why it has these nodes, or none
   lacuna replay sacct.log --report out.html    what idle nodes would have trained
   lacuna demo                                  two minutes of it all
@@ -27,6 +28,8 @@ Exit codes:
   64  a configuration is wrong
   69  NATS or a service does not answer
   70  a fault of lacuna's own
+  124 it has not happened in time (lacuna wait)
+  130 ended by Ctrl-C
 
 Error codes have pages: lacuna help L0001";
 
@@ -51,6 +54,8 @@ enum Command {
     Up(up::UpArgs),
     /// Queue trainers
     Submit(submit::SubmitArgs),
+    /// Wait until trainers are over, or train
+    Wait(wait::WaitArgs),
     /// List trainers
     Trainers(trainers::TrainersArgs),
     /// List nodes
@@ -131,6 +136,7 @@ fn on_the_bus(command: Command) -> Result<()> {
         match command {
             Command::Up(args) => up::run(args).await,
             Command::Submit(args) => submit::run(args).await,
+            Command::Wait(args) => wait::run(args).await,
             Command::Trainers(args) => trainers::run(args).await,
             Command::Cancel(args) => trainers::cancel(args).await,
             Command::Logs(args) => trainers::logs(args).await,
@@ -183,6 +189,7 @@ mod tests {
             "lacuna up --data-dir /tmp/x --nats-port 4222",
             "lacuna submit --test-only --json a.toml",
             "lacuna trainers --all --watch",
+            "lacuna wait hpo-1 hpo-2 --for completed --timeout 2h --any --json",
             "lacuna events publish node.idle a01n01",
             "lacuna events publish node.wanted a01n01 --deadline 2026-01-31T12:00:00Z",
             "lacuna events tail",
@@ -210,6 +217,8 @@ mod tests {
             "lacuna bench bus",
             "lacuna demo --wall 20",
             "lacuna submit",
+            "lacuna wait",
+            "lacuna wait hpo-1 --for training",
             "lacuna pause --now --max-nodes 3",
             "lacuna limits add-window day --from 08:00 --to 18:00",
         ] {

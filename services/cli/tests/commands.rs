@@ -9,6 +9,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -474,4 +475,93 @@ rescale = { up = "0s", down = "0s" }
         let output = up.ask(&["logs", "broken", "-n", "1"]);
         String::from_utf8_lossy(&output.stdout) == "the reason is here\n"
     });
+}
+
+#[test]
+fn a_wait_ends_with_its_trainers_and_says_how_they_ended() {
+    or_skip!(all_built());
+    let up = Up::start();
+    let said = |output: &Output| {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            text(&output.stdout),
+            text(&output.stderr),
+            output.status.code(),
+        )
+    };
+    let output = up.ask(&["events", "publish", "node.idle", "a01", "a02"]);
+    assert!(output.status.success(), "{output:?}");
+    for (name, samples) in [("brief", "3"), ("long", "1e12")] {
+        let file = up.dir.path().join(format!("{name}.jsonl"));
+        let line = format!(
+            r#"{{"name":"{name}","submit":0,"min_nodes":1,"max_nodes":1,"rescale_up_s":0,"rescale_down_s":0,"samples":{samples},"nodes":[1,2],"samples_per_s":[1.0,2.0]}}"#
+        );
+        std::fs::write(&file, line).unwrap();
+        let (out, err, _) = said(&up.ask(&["submit", file.to_str().unwrap()]));
+        assert!(out.contains(&format!("lacuna wait {name}")), "{out}{err}");
+    }
+
+    let (_, err, code) = said(&up.ask(&["wait", "lon"]));
+    assert!(
+        err.contains("L0009") && err.contains("such as long"),
+        "{err}"
+    );
+    assert_eq!(code, Some(1));
+
+    // The first of several is enough, and others go on.
+    let minute = ["--timeout", "1m"];
+    let (out, err, code) =
+        said(&up.ask(&[&["wait", "long", "brief", "--any"][..], &minute].concat()));
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.contains("brief done\n"), "{out}");
+    let running = [&["wait", "long", "--for", "running"][..], &minute].concat();
+    let (out, err, code) = said(&up.ask(&running));
+    assert_eq!(code, Some(0), "{out}{err}");
+    let (out, err, code) = said(&up.ask(&["wait", "brief", "--for", "failed"]));
+    assert_eq!((code, out.as_str()), (Some(1), "brief done\n"), "{err}");
+
+    // What has not happened in time has a code of its own.
+    let (out, err, code) = said(&up.ask(&["wait", "long", "brief", "--timeout", "1s"]));
+    assert_eq!(code, Some(124), "{out}{err}");
+    assert!(err.contains("not ended within 1s"), "{err}");
+    let output = up.ask(&["wait", "long", "--timeout", "0s", "--json"]);
+    assert_eq!(output.status.code(), Some(124));
+    let value = json(&output);
+    assert_eq!(
+        (&value["outcome"], &value["awaited"]),
+        (&"timed_out".into(), &"ended".into())
+    );
+
+    // Ctrl-C ends the wait alone.
+    let waiting = |arguments: &[&str]| {
+        lacuna(arguments)
+            .env("LACUNA_DATA_DIR", up.dir.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let child = waiting(&["wait", "long"]);
+    std::thread::sleep(Duration::from_millis(500));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let status = child.wait_with_output().unwrap().status;
+    // On a slow machine the signal comes before anything heeds it.
+    assert!(
+        status.code() == Some(130) || status.signal() == Some(2),
+        "{status}"
+    );
+    let list = json(&up.ask(&["trainers", "long", "--json"]));
+    assert_eq!(list["trainers"][0]["phase"], "active");
+
+    // An end that comes meanwhile is heard.
+    let child = waiting(&["wait", "long", "brief"]);
+    let output = up.ask(&["cancel", "long"]);
+    assert!(output.status.success(), "{output:?}");
+    let (out, _, code) = said(&child.wait_with_output().unwrap());
+    assert_eq!(
+        (code, out.as_str()),
+        (Some(1), "long cancelled\nbrief done\n")
+    );
+    let output = up.ask(&["wait", "long", "--for", "cancelled", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(json(&output)["trainers"][0]["phase"], "cancelled");
 }

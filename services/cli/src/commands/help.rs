@@ -13,7 +13,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("To begin", &["up", "demo", "help", "completions"]),
     (
         "For researchers",
-        &["submit", "trainers", "explain", "logs", "cancel"],
+        &["submit", "wait", "trainers", "explain", "logs", "cancel"],
     ),
     (
         "For operators",

@@ -15,6 +15,7 @@ pub(crate) mod plan;
 pub(crate) mod submit;
 pub(crate) mod top;
 pub(crate) mod trainers;
+pub(crate) mod wait;
 pub(crate) mod which;
 
 /// The form of a table.

@@ -101,7 +101,11 @@ pub(crate) async fn nodes_of_failing(
 /// The trainers that are asked for.
 async fn asked(client: &Client, args: &TrainersArgs) -> Result<(Timestamp, Vec<TrainerRecord>)> {
     if args.only.is_empty() && (args.all || args.archived) {
-        return pages(client, args.archived).await;
+        let of = match args.archived {
+            true => Kept::Archive,
+            false => Kept::Books,
+        };
+        return pages(client, of).await;
     }
     if args.only.is_empty() {
         return match client.ask(Request::Trainers { all: false }).await? {
@@ -121,11 +125,10 @@ async fn asked(client: &Client, args: &TrainersArgs) -> Result<(Timestamp, Vec<T
 }
 
 /// All trainers of the books or of the archive, page by page.
-async fn pages(client: &Client, archived: bool) -> Result<(Timestamp, Vec<TrainerRecord>)> {
-    let of = match archived {
-        true => Kept::Archive,
-        false => Kept::Books,
-    };
+///
+/// # Errors
+/// Nobody answers.
+pub(super) async fn pages(client: &Client, of: Kept) -> Result<(Timestamp, Vec<TrainerRecord>)> {
     let (mut all, mut from) = (Vec::new(), 0);
     loop {
         match client.ask(Request::Page { of, from }).await? {
