@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    audit, check, config, controls, events, explain, help, holes, keys, nodes, observe, plan,
-    submit, top, trainers, wait,
+    audit, check, complete, config, controls, events, explain, help, holes, keys, nodes, observe,
+    plan, submit, top, trainers, wait,
 };
 use crate::error::{CliError, Result};
 use crate::{demo, entry, replay, up};
@@ -111,6 +111,9 @@ enum Command {
     Completions(help::CompletionsArgs),
     /// Explain an error code or a command
     Help(help::HelpArgs),
+    /// Print names that a word of the line may become
+    #[command(hide = true)]
+    Complete(complete::CompleteArgs),
     /// Become a program that ends when its parent does
     #[command(hide = true)]
     ChildOf(up::ChildOfArgs),
@@ -154,6 +157,7 @@ fn on_the_bus(command: Command) -> Result<()> {
             Command::Drain(args) => controls::drain(args).await,
             Command::Undrain(args) => controls::undrain(args).await,
             Command::Limits(args) => controls::limits(args).await,
+            Command::Complete(args) => complete::run(args).await,
             Command::Audit(args) => audit::run(args).await,
             _ => Err(CliError::failed("not a command of the bus")),
         }
@@ -208,6 +212,7 @@ mod tests {
             "lacuna limits remove-window day",
             "lacuna audit --since 24h --refused",
             "lacuna completions bash",
+            "lacuna complete -- lacuna logs --lines 5 --",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
         }

@@ -9,7 +9,6 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -84,6 +83,38 @@ fn without_nats_the_remedy_is_named_and_the_code_is_69() {
     let output = run(&["nodes", "--json", "--nats", &url]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(json(&output)["error"]["code"], "L0001");
+}
+
+#[test]
+fn a_shell_offers_words_and_names_and_nothing_where_nobody_answers() {
+    let url = dead_url();
+    let output = run(&["complete", "--", "lacuna", "logs", "--nats", &url, ""]);
+    assert!(
+        output.status.success() && output.stdout.is_empty(),
+        "{output:?}"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("lacuna.bash");
+    std::fs::write(&script, run(&["completions", "bash"]).stdout).unwrap();
+    // A cluster of two trainers, and lines as bash hands them on.
+    let lines = r#"
+        source "$1"
+        lacuna() { [[ "$*" != "complete -- lacuna logs h" ]] || printf 'hpo-1\nhpo-2\n'; }
+        try() {
+            COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+            _lacuna lacuna "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+            echo "${COMPREPLY[@]}"
+        }
+        try lacuna logs h
+        try lacuna lo
+        try lacuna drain --rea
+    "#;
+    let output = Command::new("bash")
+        .args(["-c", lines, "bash", script.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said, "hpo-1 hpo-2\nlogs\n--reason\n", "{output:?}");
 }
 
 #[test]
@@ -475,93 +506,4 @@ rescale = { up = "0s", down = "0s" }
         let output = up.ask(&["logs", "broken", "-n", "1"]);
         String::from_utf8_lossy(&output.stdout) == "the reason is here\n"
     });
-}
-
-#[test]
-fn a_wait_ends_with_its_trainers_and_says_how_they_ended() {
-    or_skip!(all_built());
-    let up = Up::start();
-    let said = |output: &Output| {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (
-            text(&output.stdout),
-            text(&output.stderr),
-            output.status.code(),
-        )
-    };
-    let output = up.ask(&["events", "publish", "node.idle", "a01", "a02"]);
-    assert!(output.status.success(), "{output:?}");
-    for (name, samples) in [("brief", "3"), ("long", "1e12")] {
-        let file = up.dir.path().join(format!("{name}.jsonl"));
-        let line = format!(
-            r#"{{"name":"{name}","submit":0,"min_nodes":1,"max_nodes":1,"rescale_up_s":0,"rescale_down_s":0,"samples":{samples},"nodes":[1,2],"samples_per_s":[1.0,2.0]}}"#
-        );
-        std::fs::write(&file, line).unwrap();
-        let (out, err, _) = said(&up.ask(&["submit", file.to_str().unwrap()]));
-        assert!(out.contains(&format!("lacuna wait {name}")), "{out}{err}");
-    }
-
-    let (_, err, code) = said(&up.ask(&["wait", "lon"]));
-    assert!(
-        err.contains("L0009") && err.contains("such as long"),
-        "{err}"
-    );
-    assert_eq!(code, Some(1));
-
-    // The first of several is enough, and others go on.
-    let minute = ["--timeout", "1m"];
-    let (out, err, code) =
-        said(&up.ask(&[&["wait", "long", "brief", "--any"][..], &minute].concat()));
-    assert_eq!(code, Some(0), "{out}{err}");
-    assert!(out.contains("brief done\n"), "{out}");
-    let running = [&["wait", "long", "--for", "running"][..], &minute].concat();
-    let (out, err, code) = said(&up.ask(&running));
-    assert_eq!(code, Some(0), "{out}{err}");
-    let (out, err, code) = said(&up.ask(&["wait", "brief", "--for", "failed"]));
-    assert_eq!((code, out.as_str()), (Some(1), "brief done\n"), "{err}");
-
-    // What has not happened in time has a code of its own.
-    let (out, err, code) = said(&up.ask(&["wait", "long", "brief", "--timeout", "1s"]));
-    assert_eq!(code, Some(124), "{out}{err}");
-    assert!(err.contains("not ended within 1s"), "{err}");
-    let output = up.ask(&["wait", "long", "--timeout", "0s", "--json"]);
-    assert_eq!(output.status.code(), Some(124));
-    let value = json(&output);
-    assert_eq!(
-        (&value["outcome"], &value["awaited"]),
-        (&"timed_out".into(), &"ended".into())
-    );
-
-    // Ctrl-C ends the wait alone.
-    let waiting = |arguments: &[&str]| {
-        lacuna(arguments)
-            .env("LACUNA_DATA_DIR", up.dir.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap()
-    };
-    let child = waiting(&["wait", "long"]);
-    std::thread::sleep(Duration::from_millis(500));
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
-    let status = child.wait_with_output().unwrap().status;
-    // On a slow machine the signal comes before anything heeds it.
-    assert!(
-        status.code() == Some(130) || status.signal() == Some(2),
-        "{status}"
-    );
-    let list = json(&up.ask(&["trainers", "long", "--json"]));
-    assert_eq!(list["trainers"][0]["phase"], "active");
-
-    // An end that comes meanwhile is heard.
-    let child = waiting(&["wait", "long", "brief"]);
-    let output = up.ask(&["cancel", "long"]);
-    assert!(output.status.success(), "{output:?}");
-    let (out, _, code) = said(&child.wait_with_output().unwrap());
-    assert_eq!(
-        (code, out.as_str()),
-        (Some(1), "long cancelled\nbrief done\n")
-    );
-    let output = up.ask(&["wait", "long", "--for", "cancelled", "--json"]);
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(json(&output)["trainers"][0]["phase"], "cancelled");
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod check;
+pub(crate) mod complete;
 pub(crate) mod config;
 pub(crate) mod controls;
 pub(crate) mod events;

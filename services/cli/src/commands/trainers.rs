@@ -50,7 +50,7 @@ pub(crate) struct TrainersArgs {
 #[command(after_help = "Example:\n  lacuna cancel hpo-12 hpo-13")]
 pub(crate) struct CancelArgs {
     /// Which
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "TRAINER")]
     trainers: Vec<TrainerId>,
     #[command(flatten)]
     json: JsonArg,
@@ -68,6 +68,7 @@ Shows what the program of rank 0 wrote. Of a trainer that holds no node now, end
 included, it shows what agents still have, with a heading for each node if there are several.")]
 pub(crate) struct LogsArgs {
     /// Which
+    #[arg(value_name = "TRAINER")]
     trainer: TrainerId,
     /// How many lines
     #[arg(long, short = 'n', default_value_t = 20)]
