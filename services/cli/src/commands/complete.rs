@@ -217,8 +217,9 @@ const ZSH: &str = r#"_lacuna() {
 
 _lacuna_words() {"#;
 
+/// Files are offered where no name is.
 const FISH: &str = r#"
-complete -c lacuna -a "(lacuna complete -- (commandline -opc) (commandline -ct) 2>/dev/null)"
+complete -c lacuna -f -n 'set -g __lacuna_names (lacuna complete -- (commandline -opc) (commandline -ct) 2>/dev/null); test (count $__lacuna_names) -gt 0' -a '$__lacuna_names'
 "#;
 
 /// A generated script that asks for names, too; as it is for shells of which that is not known.
