@@ -82,6 +82,7 @@ fn documents_exist_and_their_links_hold() {
         "README.md".to_owned(),
         "ARCHITECTURE.md".to_owned(),
         "CHANGELOG.md".to_owned(),
+        "RESULTS.md".to_owned(),
     ];
     documents.extend(support::files("deploy", "md"));
     documents.extend(support::files("integration-tests", "md"));

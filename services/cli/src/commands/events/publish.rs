@@ -80,7 +80,7 @@ pub(crate) struct PublishArgs {
     kind: Option<Kind>,
     /// The nodes (names, or ranges as in a[01-16]); for job.planned the batch job, for reservation
     /// its name
-    #[arg(required_unless_present = "json_file")]
+    #[arg(required_unless_present = "json_file", value_name = "NODE")]
     names: Vec<String>,
     /// When it happened
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -92,7 +92,7 @@ pub(crate) struct PublishArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     deadline: Option<Timestamp>,
     /// Nodes of a planned batch job or of a reservation: names, or ranges as in a[01-16]
-    #[arg(long)]
+    #[arg(long, value_name = "NODE")]
     nodes: Vec<String>,
     /// When a planned batch job or a reservation starts
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
