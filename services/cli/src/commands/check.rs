@@ -8,6 +8,7 @@ use tokio::process::Command;
 
 use lacuna_model::Span;
 use lacuna_pilots::check::{self, Facts, Filler, Finding, Verdict};
+use lacuna_pilots::scheduler::CommandLine;
 use lacuna_runtime::command::{self, Bounds, Ended};
 use lacuna_runtime::config::Pilots;
 
@@ -135,31 +136,13 @@ fn read(files: &[PathBuf]) -> Result<Facts> {
 async fn ask(pilots: &Pilots, optional: bool) -> Result<Facts> {
     let mut facts = Facts::default();
     let commands = &pilots.commands;
-    for (given, default, what, needed) in [
-        (
-            &commands.scontrol,
-            "scontrol",
-            &["show", "config"][..],
-            true,
-        ),
-        (&commands.scontrol, "scontrol", &["show", "partition"], true),
-        (&commands.scontrol, "scontrol", &["show", "node"], false),
-        (
-            &commands.sacctmgr,
-            "sacctmgr",
-            &["show", "qos", "--parsable2"],
-            false,
-        ),
-    ] {
-        let command = match given.as_slice() {
-            [] => vec![default.to_owned()],
-            given => given.to_owned(),
-        };
-        match answer(&command, what).await {
+    let questions = check::questions(&commands.scontrol, &commands.sacctmgr);
+    for (line, is_needed) in questions.iter().zip([true, true, false, false]) {
+        match answer(line).await {
             Ok(text) => {
                 facts.read(&text);
             }
-            Err(reason) if needed && !optional => {
+            Err(reason) if is_needed && !optional => {
                 return Err(CliError::failed(reason)
                     .remedy("run it where Slurm's commands work, or give files: --config FILE"));
             }
@@ -170,14 +153,13 @@ async fn ask(pilots: &Pilots, optional: bool) -> Result<Facts> {
     Ok(facts)
 }
 
-async fn answer(command: &[String], args: &[&str]) -> std::result::Result<String, String> {
-    let (program, first) = command.split_first().ok_or("an empty command")?;
-    let mut asked = Command::new(program);
-    asked.args(first).args(args);
+async fn answer(line: &CommandLine) -> std::result::Result<String, String> {
+    let mut asked = Command::new(&line.program);
+    asked.args(&line.args);
     let ended = command::run(asked, None, BOUNDS).await;
     let said = ended.and_then(Ended::good).map_err(|error| {
-        let (command, args) = (command.join(" "), args.join(" "));
-        format!("{command} {args}: {}", error.reason())
+        let args = line.args.join(" ");
+        format!("{} {args}: {}", line.program, error.reason())
     })?;
     Ok(said.stdout)
 }
