@@ -43,11 +43,15 @@ replay: setup build ## the same machine in virtual time, without NATS; needs LAC
 test: setup ## all tests, and which did not run; LACUNA_REQUIRE=torch,docker,... fails without these
 	@# Everything at once: alone, the programs would be built with other features than beside tests.
 	$(CARGO) build --release --locked --workspace --bins --tests
-	@# What did not run is told at the end, also when a test has failed.
-	@LACUNA_SKIPPED=$$(mktemp); export LACUNA_SKIPPED; trap 'rm -f "$$LACUNA_SKIPPED"' EXIT; code=0; \
-	$(CARGO) test --release --locked --workspace $(ARGS) || code=$$?; \
+	@# What ran and what did not is told at the end, also when a test has failed. Promises are judged
+	@# where all tests were asked for and none has failed.
+	@kept=$$(mktemp -d); trap 'rm -rf "$$kept"' EXIT; code=0; ran=; \
+	export LACUNA_SKIPPED="$${LACUNA_SKIPPED:-$$kept/skipped}"; touch "$$LACUNA_SKIPPED"; \
+	[ ! -t 2 ] || export CARGO_TERM_COLOR="$${CARGO_TERM_COLOR:-always}"; \
+	$(CARGO) test --release --locked --workspace $(ARGS) 2>&1 | tee "$$kept/log" || code=$$?; \
 	[ $$code -ne 0 ] || libs/lacuna-py/check.sh || code=$$?; \
-	integration-tests/not_run.py "$$LACUNA_SKIPPED" || cat "$$LACUNA_SKIPPED"; exit $$code
+	$(if $(strip $(ARGS)),,[ $$code -ne 0 ] || ran="--ran $$kept/log";) \
+	integration-tests/not_run.py $$ran "$$LACUNA_SKIPPED" || { cat "$$LACUNA_SKIPPED"; code=1; }; exit $$code
 
 .PHONY: test-py
 test-py: ## the tests of the Python package alone; SKIPPED where PyTorch is missing

@@ -197,6 +197,8 @@ own_keys() {
 # identities name stays until another is given.
 init_keys() {
     local host port=${LACUNA_NATS_PORT:-4222} args=() url=()
+    # A port that the engine chooses changes with each start: identities name the usual one.
+    [ "$port" != 0 ] || port=4222
     [ -e "$keys/users.toml" ] && [[ " $* " != *" --force "* ]] || url=(--url "tls://127.0.0.1:$port")
     for host in ${LACUNA_BUS_HOSTS:-}; do
         [ ${#args[@]} -gt 0 ] || url=(--url "tls://$(bracketed "$host"):$port")
@@ -324,10 +326,10 @@ up() {
     wait_healthy
     say "all $(compose ps -q | wc -l) containers are healthy, $((SECONDS - started)) s after their start, $((SECONDS - began)) s in all"
     echo "  command     target/release/lacuna trainers --identity $LACUNA_KEYS/operator.toml"
-    echo "  page        http://127.0.0.1:${LACUNA_PAGE_PORT:-9480}/?token=...   the token: deploy/up.sh token"
+    echo "  page        http://$(compose port gateway 9480)/?token=...   the token: deploy/up.sh token"
     echo "  people      deploy/up.sh keys add-user NAME --role researcher; deploy/up.sh keys list"
-    wants monitoring && echo "  prometheus  http://127.0.0.1:${LACUNA_PROMETHEUS_PORT:-9090}"
-    wants grafana && echo "  grafana     http://127.0.0.1:${LACUNA_GRAFANA_PORT:-3000}"
+    wants monitoring && echo "  prometheus  http://$(compose port prometheus 9090)"
+    wants grafana && echo "  grafana     http://$(compose port grafana 3000)"
     return 0
 }
 

@@ -2,11 +2,15 @@
 """Which tests did not run, and for want of what: `not_run.py LIST`, at the end of `make test`.
 
 LIST is the file that LACUNA_SKIPPED named while they ran: a line for each test that was left out, of
-six fields between tabs, as libs/skip writes them: `test`, or `part` if the rest of it ran; what was
-missing; file; test; what exactly was missing; the remedy. The table of promises in README.md says
-which promise had no test at all then.
+six fields between tabs, as libs/skip writes them: `test`, or `part` if the rest of it ran, or `again`
+if it failed and was tried once more; what was missing; file; test; what exactly was missing; the
+remedy. The table of promises in README.md says which promise had no test at all then.
+
+`not_run.py --ran LOG LIST` also reads what `cargo test` printed, of all tests, and counts for each
+promise which of its tests ran. It fails if none did and nothing that is missing explains it.
 """
 
+import argparse
 import os
 import re
 import sys
@@ -24,12 +28,17 @@ def left_out(need: str, test: str, what: str, remedy: str) -> int:
         print(f"{test}: {what} ({remedy}); LACUNA_REQUIRE={required}", file=sys.stderr)
         return 1
     print(f"SKIPPED {test}: {what} ({remedy})")
+    note("test", need, test, what, remedy)
+    return 0
+
+
+def note(which: str, need: str, test: str, what: str, remedy: str) -> None:
+    """Writes a line about a test of this program into the list, if there is one."""
     if path := os.environ.get("LACUNA_SKIPPED"):
         program = Path(sys.argv[0]).resolve().relative_to(ROOT)
-        fields = ["test", need, str(program), test, " ".join(what.split()), remedy]
+        fields = [which, need, str(program), test, " ".join(what.split()), remedy]
         with open(path, "a", encoding="utf-8") as file:
             file.write("\t".join(fields) + "\n")
-    return 0
 
 
 def read(path: str) -> list[Line]:
@@ -68,6 +77,42 @@ def promises(readme: str) -> list[tuple[str, str, set[tuple[str, str]]]]:
     return rows
 
 
+def ran(log: str) -> set[tuple[str, str]]:
+    """(file, function) of each Rust test that ran, by what cargo printed: which program, then its
+    tests. What files a program is made of stands beside it."""
+    sources, found = [], set()
+    for line in re.sub(r"\x1b\[[0-9;]*m", "", log).splitlines():
+        if program := re.match(r"\s*Running .*\((.+)\)$", line):
+            made_of = ROOT / f"{program[1]}.d"
+            text = made_of.read_text(encoding="utf-8") if made_of.is_file() else ""
+            sources = [word for word in text.partition("\n")[0].split() if word.endswith(".rs")]
+        elif test := re.match(r"test (\S+)(?: - should panic)? \.\.\. (?!ignored)", line):
+            *modules, function = test[1].split("::")
+            # A module `tests` stands in the file that it tests.
+            of = [name for name in modules if name != "tests"]
+            for file in sources if of else sources[:1]:
+                parts = [p for p in Path(file).with_suffix("").parts if p not in ("mod", "main")]
+                if parts[len(parts) - len(of):] == of:
+                    found.add((file, function))
+    return found
+
+
+def kept(lines: list[Line], done: set[tuple[str, str]], readme: str) -> tuple[list[str], bool]:
+    """A line for each promise, and whether each has a test that ran or lacks what it needs."""
+    gone = {(line.file, line.test.split("::")[-1]): line.need for line in lines if line.which == "test"}
+    shown, well = ["Promises, and how many of the tests that guard each ran:"], True
+    for number, promise, tests in promises(readme):
+        here = {test for test in tests if test in done and test not in gone}
+        text = f"  {number:>2}  {len(here)} of {len(tests)}  {promise}"
+        if not here:
+            lacks = sorted({gone.get(test, "") for test in tests})
+            well = well and "" not in lacks
+            why = f"for want of {', '.join(lacks)}" if "" not in lacks else "and nothing explains it"
+            text += f"\n      NONE RAN, {why}"
+        shown.append(text)
+    return shown, well
+
+
 def report(lines: list[Line], readme: str) -> str:
     """What to print at the end of all tests."""
     whole = [line for line in lines if line.which == "test"]
@@ -79,6 +124,10 @@ def report(lines: list[Line], readme: str) -> str:
     if parts:
         some = {(line.file, line.test) for line in parts}
         shown += [f"{len(some)} ran without a part:", *groups(parts)]
+    again = sorted({(line.file, line.test) for line in lines if line.which == "again"})
+    if again:
+        shown.append(f"{len(again)} {'test' if len(again) == 1 else 'tests'} failed and had a second chance:")
+        shown += [f"    {file}: {test}" for file, test in again]
     functions = {(file, test.split("::")[-1]) for file, test in gone}
     for number, promise, tests in promises(readme):
         if tests <= functions:
@@ -87,9 +136,18 @@ def report(lines: list[Line], readme: str) -> str:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description="which tests did not run, and for want of what")
+    parser.add_argument("list", help="the file that LACUNA_SKIPPED named")
+    parser.add_argument("--ran", metavar="LOG", help="what cargo test printed, of all tests")
+    args = parser.parse_args()
     readme = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
-    print(report(read(sys.argv[1]), readme))
-    return 0
+    lines, well = read(args.list), True
+    if args.ran:
+        log = Path(args.ran).read_text(encoding="utf-8", errors="replace")
+        shown, well = kept(lines, ran(log), readme)
+        print("\n".join(shown))
+    print(report(lines, "" if args.ran else readme))
+    return 0 if well else 1
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ def main() -> int:
     up.add_argument("--kill-wait", type=int, default=5, help="seconds from SIGTERM to SIGKILL (5)")
     up.add_argument("--accounting", action="store_true", help="with slurmdbd, slurmrestd and preemption by QOS")
     up.add_argument("--no-hooks", action="store_true", help="without prolog and epilog")
+    actions.add_parser("image", help="make the image alone, which needs nothing of ours")
     actions.add_parser("down", help="stop it")
     actions.add_parser("status", help="what Slurm and Lacuna's services say")
     costs = actions.add_parser("hooks", help="measure prolog and epilog with good and bad buses")
@@ -69,6 +70,9 @@ def main() -> int:
         print(f"  look in  docker exec -it {layout.container('ctl')} bash")
         return 0
     need_docker()
+    if args.action == "image":
+        Bed(Layout()).image()
+        return 0
     if args.action == "down":
         Bed(Layout()).down()
         return 0

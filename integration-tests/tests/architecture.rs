@@ -4,4 +4,5 @@ mod arrows;
 mod left_out;
 mod licences;
 mod metadata;
+mod ports;
 mod shape;

@@ -125,7 +125,7 @@ fn prometheus_sees_every_service(stack: &Stack) {
                 .ok_or(format!("{seen} of {wanted}: {up}"))
         },
     );
-    let rules = http::get(stack.prometheus_port, "/api/v1/rules").expect("rules");
+    let rules = http::get(stack.port("prometheus", 9090), "/api/v1/rules").expect("rules");
     assert!(rules.contains("LacunaServiceDown"), "{rules}");
 }
 
@@ -197,11 +197,12 @@ fn a_trainer_uses_a_hole_and_is_done(stack: &Stack) {
 
 /// The operator's page is there for who has its token, and its figures are those of the cluster.
 fn the_page_shows_it_to_whom_it_may(stack: &Stack) {
-    let refused = http::get(stack.page_port, "/past").unwrap_err();
+    let port = stack.port("gateway", 9480);
+    let refused = http::get(port, "/past").unwrap_err();
     assert!(refused.contains("401"), "{refused}");
     let token = std::fs::read_to_string(stack.key("page-token")).unwrap();
     let bearer = format!("Authorization: Bearer {}\r\n", token.trim());
-    let get = |path| http::get_with(stack.page_port, path, &bearer);
+    let get = |path| http::get_with(port, path, &bearer);
     let page = get("/").expect("the page");
     assert!(page.contains("<title>Lacuna</title>"), "{page}");
     eventually("the page knows the nodes", Duration::from_secs(30), || {

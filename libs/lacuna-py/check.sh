@@ -2,7 +2,8 @@
 # Tests the Python package: `libs/lacuna-py/check.sh [pytest arguments]`.
 #
 # PYTHON chooses the interpreter (default: the system's, which has the system's PyTorch). Nothing
-# is written into the tree. Where it cannot run, it says SKIPPED with the reason and exits 0; with 1
+# is written into the tree. Tests that fail are run once more, and it is said which: they have real
+# time limits, and a machine may be busy. Where it cannot run, it says SKIPPED with the reason and exits 0; with 1
 # if LACUNA_REQUIRE names torch.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -36,4 +37,22 @@ PYTHONDONTWRITEBYTECODE=1
 PYTHONPATH="$here/src${PYTHONPATH:+:$PYTHONPATH}"
 export PYTHONDONTWRITEBYTECODE PYTHONPATH
 "$python" -c "import sys, torch; print('lacuna-py: python', sys.version.split()[0], 'torch', torch.__version__)"
-cd "$here" && exec "$python" -m pytest -q -p no:cacheprovider "$@"
+cd "$here" || exit 1
+cache=$(mktemp -d) || exit 1
+trap 'rm -rf "$cache"' EXIT
+code=0
+"$python" -m pytest -q -o "cache_dir=$cache" "$@" || code=$?
+# 1 is a test that has failed; all else is no matter of chance.
+[ "$code" -eq 1 ] || exit "$code"
+"$python" -c '
+import json, sys
+for test in json.load(open(sys.argv[1], encoding="utf-8")): print(test)
+' "$cache/v/cache/lastfailed" >"$cache/failed" || exit 1
+count=$(wc -l <"$cache/failed")
+echo "lacuna-py: $count failed, and once more:"
+sed 's/^/    /' "$cache/failed"
+while IFS= read -r test; do
+    [ -z "${LACUNA_SKIPPED:-}" ] ||
+        printf 'again\ttorch\tlibs/lacuna-py/check.sh\t%s\tit failed\tlook at it\n' "$test" >>"$LACUNA_SKIPPED"
+done <"$cache/failed"
+"$python" -m pytest -q -o "cache_dir=$cache" --lf "$@"

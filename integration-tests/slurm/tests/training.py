@@ -42,7 +42,9 @@ class Training(WithLacuna):
         self.assertGreaterEqual(self.lacuna.trainer("fifty")["preemptions"], 50)
         steps = self.steps_hold("fifty")
         print(f"    longest stall {self.longest(steps):.2f} s")
-        result = json.loads(self.lacuna.read("/shared/fifty/result.json"))
+        # Control counts the last step before the program has written down what came of it.
+        file = "/shared/fifty/result.json"
+        result = json.loads(until("the result is written", 30, lambda: self.lacuna.read(file)))
         self.assertEqual(result["steps"], 6400)
         self.assertEqual(sum(result["used"]), 32 * 6400.0)
         self.assertEqual({round(n) for n in result["used"]}, {800}, "a sample was left out or used twice")

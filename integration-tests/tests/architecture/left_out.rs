@@ -40,6 +40,52 @@ fn tests_that_did_not_run_are_counted_and_promises_without_a_test_are_named() {
     assert_eq!(none, with_tests);
 }
 
+#[test]
+fn a_promise_of_which_no_test_ran_is_a_failure_if_nothing_explains_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let judged = |ran: &[(String, String)], skipped: &str| {
+        let mut log = String::new();
+        for (n, (file, test)) in ran.iter().enumerate() {
+            let program = at(&format!("all-{n}"));
+            std::fs::write(format!("{program}.d"), format!("{program}: {file}\n")).unwrap();
+            log += &format!("     Running tests/all.rs ({program})\ntest {test} ... ok\n");
+        }
+        std::fs::write(at("log"), log).unwrap();
+        std::fs::write(at("list"), skipped).unwrap();
+        let args = ["--ran", &at("log"), &at("list")];
+        support::run("integration-tests/not_run.py", &args, &[]).expect("python3 runs")
+    };
+    let promises = promised();
+    let all = promises.concat();
+    let said = judged(&all, "");
+    assert!(
+        said.ok && !said.stdout.contains("NONE RAN"),
+        "{}",
+        said.stdout
+    );
+    let gone = promises.iter().max_by_key(|tests| tests.len()).unwrap();
+    let rest: Vec<_> = all
+        .into_iter()
+        .filter(|test| !gone.contains(test))
+        .collect();
+    let said = judged(&rest, "");
+    assert!(!said.ok, "{}", said.stdout);
+    assert_eq!(
+        said.stdout.matches("nothing explains it").count(),
+        1,
+        "{}",
+        said.stdout
+    );
+    let line = |(file, test): &(String, String)| format!("test\tdata\t{file}\tm::{test}\tx\ty\n");
+    let said = judged(&rest, &gone.iter().map(line).collect::<String>());
+    assert!(
+        said.ok && said.stdout.contains("NONE RAN, for want of data"),
+        "{}",
+        said.stdout
+    );
+}
+
 /// A test that returns by itself when something is missing is not missed.
 #[test]
 fn no_test_leaves_itself_out_by_hand() {

@@ -1,6 +1,6 @@
 //! The gateway as a process, and a made-up cluster that it shows.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -10,7 +10,7 @@ use lacuna_model::{
     UseLimit, Verdict,
 };
 use lacuna_runtime::{Bus, Config};
-use lacuna_testkit::{TestNats, connect, events, node, pool, record, spec};
+use lacuna_testkit::{TestNats, connect, events, node, pool, record, said_address, spec};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Leader, PlanState, PoolState, Totals, TrainersState};
 
@@ -57,8 +57,6 @@ impl Page {
             .unwrap();
         let mut config = Config::default();
         config.bus.url = nats.url();
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        config.gateway.page = free.local_addr().unwrap();
         if let Some(token) = token {
             let file = folder.path().join("token");
             std::fs::write(&file, format!("{token}\n")).unwrap();
@@ -68,10 +66,9 @@ impl Page {
         std::fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
         let id = config.cluster.id.clone();
         let bus = connect(&nats, &id, "test").await;
-        drop(free);
         let mut page = Self {
             gateway: None,
-            at: config.gateway.page,
+            at: SocketAddr::from(([127, 0, 0, 1], 0)),
             config: path,
             folder,
             id,
@@ -82,30 +79,43 @@ impl Page {
         page
     }
 
-    /// Starts the gateway again, at the same address.
+    /// Starts the gateway, at the address that it had if it had one.
     pub(crate) async fn go(&mut self) {
-        let log = std::fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.folder.path().join("gateway.log"))
-            .unwrap();
+        let path = self.folder.path().join("gateway.log");
+        for _ in 0..300 {
+            let ended = match &mut self.gateway {
+                Some(gateway) => gateway.try_wait().unwrap(),
+                None => None,
+            };
+            if let Some(status) = ended {
+                println!("the gateway: {status}, is {} taken? Trying again", self.at);
+            }
+            if ended.is_some() || self.gateway.is_none() {
+                self.spawn(&path);
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            let log = std::fs::read_to_string(&path).unwrap();
+            if let Some(at) = said_address(&log, "page") {
+                self.at = at;
+                return;
+            }
+        }
+        let log = std::fs::read_to_string(&path).unwrap();
+        panic!("the gateway does not come up: {log}");
+    }
+
+    /// Its log has what it says alone, nothing of the one before.
+    fn spawn(&mut self, log: &Path) {
+        let log = std::fs::File::create(log).unwrap();
         let child = Command::new(program())
             .arg("--config")
             .arg(&self.config)
-            .args(["--listen", "127.0.0.1:0"])
+            .args(["--listen", "127.0.0.1:0", "--page", &self.at.to_string()])
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn();
         self.gateway = Some(child.unwrap());
-        for _ in 0..300 {
-            if std::net::TcpStream::connect(self.at).is_ok() {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-        let log = std::fs::read_to_string(self.folder.path().join("gateway.log"));
-        panic!("the gateway does not come up: {}", log.unwrap_or_default());
     }
 
     /// Ends the gateway, as in a crash.

@@ -14,7 +14,8 @@ use lacuna_runtime::clock::wall;
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::Registry;
 use lacuna_runtime::nats_server::{NatsServer, find};
-use lacuna_runtime::{Bus, Config, Health, Stopwatch};
+use lacuna_runtime::{Bus, Config, Health, Stopwatch, exit};
+use lacuna_testkit::said_address;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Activity, Reply, Request};
 use nix::sys::signal::{Signal, kill};
@@ -41,6 +42,7 @@ pub(super) struct Process {
     /// Seconds by which its clock is wrong.
     pub(super) skew: i64,
     pub(super) ends: BTreeMap<String, u32>,
+    /// Where it listens, also when it starts again; 0 until it has said it.
     port: u16,
     nodes: Vec<String>,
     child: Option<Child>,
@@ -74,11 +76,6 @@ pub(super) struct World {
     pub(super) workload: Workload,
     config: PathBuf,
     disk: SmallDisk,
-}
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 fn binary(service: &str) -> PathBuf {
@@ -178,7 +175,7 @@ impl World {
                     held: false,
                     skew: 0,
                     ends: BTreeMap::new(),
-                    port: free_port(),
+                    port: 0,
                     nodes: played.map(|(_, name)| name.clone()).collect(),
                     child: None,
                     ended: Stopwatch::start(),
@@ -243,11 +240,25 @@ impl World {
     /// What supervisors do: starts again whatever has ended, after 0.2 s.
     pub(super) fn tend(&mut self) {
         for at in 0..self.processes.len() {
+            let name = self.process(at).name.clone();
+            let path = self.log_path(&name);
             let process = self.process(at);
+            if process.port == 0
+                && let Ok(log) = std::fs::read_to_string(path)
+                && let Some(said) = said_address(&log, "address")
+            {
+                process.port = said.port();
+            }
             if let Some(child) = &mut process.child
                 && let Ok(Some(status)) = child.try_wait()
             {
                 *process.ends.entry(status.to_string()).or_default() += 1;
+                if status.code() == Some(i32::from(exit::CONFIG)) {
+                    println!(
+                        "{name} ends with 64, is port {} taken? Trying again",
+                        process.port
+                    );
+                }
                 process.child = None;
                 process.ended = Stopwatch::start();
             }

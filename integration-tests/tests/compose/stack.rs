@@ -1,7 +1,6 @@
-//! One composition, brought up under a name of its own and on free ports, and taken down with
-//! its volumes at the end.
+//! One composition, brought up under a name of its own, on ports that the engine chooses, and taken
+//! down with its volumes at the end.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -20,11 +19,8 @@ const CANNOT_HERE: i32 = 75;
 pub(super) struct Stack {
     project: String,
     env: Vec<(String, String)>,
-    nats_port: u16,
     /// Where keys and scrape targets are.
     state: tempfile::TempDir,
-    pub(super) page_port: u16,
-    pub(super) prometheus_port: u16,
 }
 
 impl Stack {
@@ -51,17 +47,16 @@ impl Stack {
         let control = support::root().join("target/release/lacuna-control");
         Need::Services.given(control.exists(), "the services are not built")?;
         let project = format!("lacuna-test-{}", std::process::id());
-        let [nats, page, prometheus, grafana] = free_ports();
         let state = tempfile::tempdir().unwrap();
         let env = [
             ("COMPOSE_PROJECT_NAME", project.clone()),
             ("LACUNA_IMAGE", "lacuna:test".to_owned()),
             ("LACUNA_LAB_IMAGE", "lacuna-lab:test".to_owned()),
             ("LACUNA_NATS_IMAGE", "lacuna-nats:test".to_owned()),
-            ("LACUNA_NATS_PORT", nats.to_string()),
-            ("LACUNA_PAGE_PORT", page.to_string()),
-            ("LACUNA_PROMETHEUS_PORT", prometheus.to_string()),
-            ("LACUNA_GRAFANA_PORT", grafana.to_string()),
+            ("LACUNA_NATS_PORT", "0".to_owned()),
+            ("LACUNA_PAGE_PORT", "0".to_owned()),
+            ("LACUNA_PROMETHEUS_PORT", "0".to_owned()),
+            ("LACUNA_GRAFANA_PORT", "0".to_owned()),
             ("LACUNA_SKIP_CARGO", "1".to_owned()),
             ("LACUNA_INSTANCES", "2".to_owned()),
             ("COMPOSE_PROFILES", "core,monitoring,demo".to_owned()),
@@ -70,10 +65,7 @@ impl Stack {
         let stack = Self {
             project,
             env: env.map(|(k, v)| (k.to_owned(), v)).into(),
-            nats_port: nats,
             state,
-            page_port: page,
-            prometheus_port: prometheus,
         };
         let said = stack.run("timeout", &[LIMIT_S, "deploy/up.sh", "up"]);
         println!("{}", said.stdout);
@@ -111,6 +103,16 @@ impl Stack {
         ids.lines().map(ToOwned::to_owned).collect()
     }
 
+    /// The port of this machine that leads to a port of a service. A container that has started
+    /// again has another.
+    pub(super) fn port(&self, service: &str, inside: u16) -> u16 {
+        let ids = self.containers(service);
+        let said = self.docker(&["port", &ids[0], &format!("{inside}/tcp")]);
+        let port = said.trim().strip_prefix("127.0.0.1:");
+        let port = port.and_then(|port| port.parse().ok());
+        port.unwrap_or_else(|| panic!("{service} is published as {said:?}"))
+    }
+
     /// A file of the keys of the cluster.
     pub(super) fn key(&self, name: &str) -> std::path::PathBuf {
         let keys = self.state.path().join(&self.project).join("keys");
@@ -122,7 +124,7 @@ impl Stack {
         let program = support::root().join("target/release/lacuna");
         let identity = self.key(&format!("{user}.toml"));
         let identity = identity.to_string_lossy();
-        let nats = format!("tls://127.0.0.1:{}", self.nats_port);
+        let nats = format!("tls://127.0.0.1:{}", self.port("nats", 4222));
         let all = [args, &["--nats", &nats, "--identity", &identity]].concat();
         self.run(&program.to_string_lossy(), &all)
     }
@@ -153,7 +155,7 @@ impl Stack {
     /// The result of an instant query.
     pub(super) fn query(&self, expression: &str) -> Result<Value, String> {
         let path = format!("/api/v1/query?query={}", http::encode(expression));
-        let body = http::get(self.prometheus_port, &path)?;
+        let body = http::get(self.port("prometheus", 9090), &path)?;
         let answer: Value = serde_json::from_str(&body).map_err(|e| e.to_string())?;
         Ok(answer["data"]["result"].clone())
     }
@@ -226,10 +228,4 @@ pub(super) fn eventually(
 
 fn last_line(text: &str) -> &str {
     text.trim().lines().next_back().unwrap_or_default()
-}
-
-/// Ports that were free a moment ago.
-fn free_ports<const N: usize>() -> [u16; N] {
-    let held = [(); N].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"));
-    held.map(|l| l.local_addr().expect("an address").port())
 }

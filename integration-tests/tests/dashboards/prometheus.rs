@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -47,23 +47,31 @@ impl Prometheus {
         std::fs::create_dir_all(&targets).unwrap();
         let config = dir.join("prometheus.yml");
         std::fs::write(&config, text).unwrap();
-        let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let port = free.local_addr().unwrap().port();
-        drop(free);
-        let log = File::create(dir.join("prometheus.log")).unwrap();
-        let child = Command::new("prometheus")
+        let path = dir.join("prometheus.log");
+        let log = File::create(&path).unwrap();
+        let mut child = Command::new("prometheus")
             .arg(format!("--config.file={}", config.display()))
             .arg(format!(
                 "--storage.tsdb.path={}",
                 dir.join("data").display()
             ))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .arg("--web.listen-address=127.0.0.1:0")
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
             .map_err(|e| Need::Prometheus.missing(format!("prometheus: {e}")))?;
-        Ok(Self { child, port })
+        for _ in 0..600 {
+            let said = std::fs::read_to_string(&path).unwrap();
+            if let Some(port) = said_port(&said) {
+                return Ok(Self { child, port });
+            }
+            let ended = child.try_wait().unwrap();
+            assert_eq!(ended, None, "prometheus ends: {said}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let _ = (child.kill(), child.wait());
+        panic!("prometheus does not say its port within a minute");
     }
 
     /// Asks the HTTP interface; its data, or its error.
@@ -122,6 +130,16 @@ impl Drop for Prometheus {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The port that it listens on, by its log. It names the one that was asked for before, 0.
+fn said_port(log: &str) -> Option<u16> {
+    let (whole, _) = log.rsplit_once('\n')?;
+    whole.lines().find_map(|line| {
+        let (_, port) = line.split_once("address=127.0.0.1:")?;
+        let port = port.split(' ').next()?.parse().ok()?;
+        (port != 0).then_some(port)
+    })
 }
 
 /// Whether an answer holds any number at all.

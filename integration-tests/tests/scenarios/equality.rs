@@ -378,6 +378,16 @@ async fn services_and_replay_make_the_same_plans_by_fairness_between_owners() {
     generated("fair").check().await;
 }
 
+/// As the default does while no forecast says which holes end together.
+#[tokio::test(flavor = "multi_thread")]
+async fn services_and_replay_make_the_same_plans_without_forecasts() {
+    let case = Case {
+        policy: Policy::Dp,
+        ..generated("as-given")
+    };
+    case.check().await;
+}
+
 /// HiGHS ends by its work in both, whatever else the machine does.
 #[tokio::test(flavor = "multi_thread")]
 async fn services_and_replay_make_the_same_plans_by_patterns() {

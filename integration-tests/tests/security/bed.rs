@@ -1,9 +1,7 @@
 //! A nats-server that knows its users by keys, and connections with their identities.
 
-use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -13,6 +11,7 @@ use lacuna_model::{ClusterId, Span};
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::nats_conf::{NatsConf, ServerKeys};
+use lacuna_runtime::nats_server::{NatsServer, find};
 use lacuna_runtime::{Bus, BusError, Health};
 
 use crate::support::count;
@@ -77,8 +76,7 @@ impl Link {
 
 /// The server, its keys, and its folder.
 pub(crate) struct Bed {
-    server: Child,
-    port: u16,
+    server: NatsServer,
     pub(crate) id: ClusterId,
     pub(crate) dir: tempfile::TempDir,
 }
@@ -90,15 +88,10 @@ impl Bed {
             .prefix("lacuna-keys-")
             .tempdir()
             .unwrap();
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|l| l.local_addr())
-            .unwrap()
-            .port();
+        // Without keys, until its port is known: identities name it.
+        let mut server = NatsServer::start(&find().unwrap(), dir.path(), 0).unwrap();
         let keys = dir.path().join("keys");
-        let (url, keys) = (
-            format!("nats://127.0.0.1:{port}"),
-            keys.display().to_string(),
-        );
+        let (url, keys) = (server.url(), keys.display().to_string());
         let init = [
             "keys",
             "init",
@@ -110,15 +103,17 @@ impl Bed {
         ];
         let init = [&init[..], &["--url", &url]].concat();
         lacuna(&init, &[]).unwrap();
-        let server = spawn(dir.path(), port);
-        let bed = Self {
+        std::fs::write(
+            dir.path().join("nats.conf"),
+            with_keys(dir.path(), server.port()),
+        )
+        .unwrap();
+        server.restart().unwrap();
+        Self {
             server,
-            port,
             id: ClusterId::new("main").unwrap(),
             dir,
-        };
-        until("nats-server greets", || greets(port)).await;
-        bed
+        }
     }
 
     /// `lacuna keys` on this folder; then the server reads its configuration again.
@@ -128,7 +123,7 @@ impl Bed {
         let line = [&["keys", what, &dir], rest].concat();
         lacuna(&line, &[]).unwrap();
         let before = self.log().matches("Reloaded server configuration").count();
-        let pid = Pid::from_raw(i32::try_from(self.server.id()).unwrap());
+        let pid = Pid::from_raw(i32::try_from(self.server.pid()).unwrap());
         kill(pid, Signal::SIGHUP).unwrap();
         until("nats-server reads its configuration", || {
             self.log().matches("Reloaded server configuration").count() > before
@@ -141,7 +136,7 @@ impl Bed {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.server.port()
     }
 
     pub(crate) fn identity(&self, user: &str) -> PathBuf {
@@ -156,7 +151,7 @@ impl Bed {
     /// Settings with an identity file.
     pub(crate) fn settings(&self, identity: PathBuf) -> BusSettings {
         BusSettings {
-            url: format!("nats://127.0.0.1:{}", self.port),
+            url: self.server.url(),
             identity: Some(identity),
             connect_limit: Span::from_secs(10),
             ..BusSettings::default()
@@ -194,14 +189,8 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
-    fn drop(&mut self) {
-        let _ = self.server.kill();
-        let _ = self.server.wait();
-    }
-}
-
-fn spawn(dir: &Path, port: u16) -> Child {
+/// The server's configuration with the keys in a folder.
+fn with_keys(dir: &Path, port: u16) -> String {
     let conf = NatsConf {
         listen: format!("127.0.0.1:{port}"),
         monitor: None,
@@ -212,22 +201,5 @@ fn spawn(dir: &Path, port: u16) -> Child {
             folder: dir.join("keys/server"),
         }),
     };
-    let path = dir.join("nats.conf");
-    std::fs::write(&path, conf.text()).unwrap();
-    Command::new(lacuna_runtime::nats_server::find().unwrap())
-        .arg("-c")
-        .arg(path)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
-}
-
-fn greets(port: u16) -> bool {
-    let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) else {
-        return false;
-    };
-    let _ = stream.set_read_timeout(Some(Duration::from_millis(500)));
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).is_ok() && line.starts_with("INFO ")
+    conf.text()
 }

@@ -2,13 +2,13 @@
 //! dead letters.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use lacuna_model::ClusterId;
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::Registry;
+use lacuna_runtime::nats_server::{NatsServer, find};
 use lacuna_runtime::{Bus, Health, Identity, Start};
 use lacuna_wire::address;
 
@@ -134,31 +134,19 @@ async fn a_password_is_sent_and_never_logged() {
         .prefix("lacuna-password-")
         .tempdir()
         .unwrap();
-    let port = TcpListener::bind("127.0.0.1:0")
-        .and_then(|l| l.local_addr())
-        .unwrap()
-        .port();
+    let mut server = NatsServer::start(&find().unwrap(), dir.path(), 0).unwrap();
     let conf = dir.path().join("nats.conf");
-    std::fs::write(
-        &conf,
-        format!(
-            "listen: \"127.0.0.1:{port}\"\nmax_payload: 8MB\njetstream {{ store_dir: {:?} }}\n\
-             authorization {{ user: lacuna, password: \"{PASSWORD}\" }}\n",
-            dir.path().join("jetstream")
-        ),
-    )
-    .unwrap();
+    let mut text = std::fs::read_to_string(&conf).unwrap();
+    text.push_str(&format!(
+        "\nauthorization {{ user: lacuna, password: \"{PASSWORD}\" }}\n"
+    ));
+    std::fs::write(&conf, text).unwrap();
+    server.restart().unwrap();
     let quiet = Stdio::null;
-    let mut server = Command::new(lacuna_runtime::nats_server::find().unwrap())
-        .arg("-c")
-        .arg(&conf)
-        .stdout(quiet())
-        .stderr(quiet())
-        .spawn()
-        .unwrap();
     let config = dir.path().join("lacuna.toml");
     let text = format!(
-        "[bus]\nurl = \"nats://127.0.0.1:{port}\"\nuser = \"lacuna\"\n[telemetry]\nlog = \"trace\"\n"
+        "[bus]\nurl = \"{}\"\nuser = \"lacuna\"\n[telemetry]\nlog = \"trace\"\n",
+        server.url()
     );
     std::fs::write(&config, text).unwrap();
     let path = dir.path().join("control.log");
@@ -182,7 +170,7 @@ async fn a_password_is_sent_and_never_logged() {
     })
     .await;
     let _ = (control.kill(), control.wait());
-    let _ = (server.kill(), server.wait());
+    server.kill();
     let secrets = BTreeMap::from([("password".to_owned(), PASSWORD.to_owned())]);
     clean("the log of control", &read(), &secrets);
 }

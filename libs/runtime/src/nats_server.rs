@@ -20,6 +20,9 @@ pub const VARIABLE: &str = "LACUNA_NATS_SERVER";
 /// Name of its log in its folder.
 const LOG: &str = "nats.log";
 
+/// What its log says where another program has its port.
+const TAKEN: &str = "address already in use";
+
 /// How long a start may take.
 const START: Duration = Duration::from_secs(20);
 
@@ -254,15 +257,27 @@ impl NatsServer {
         let _ = self.child.wait();
     }
 
-    /// Starts it again on the same port with the same files, after it has ended.
+    /// Starts it again on the same port with the same files, after it has ended. A port that
+    /// another program has taken meanwhile is waited for.
     ///
     /// # Errors
     /// As [`NatsServer::start`].
     pub fn restart(&mut self) -> Result<(), NatsServerError> {
         self.kill();
-        self.log_from = log_length(&self.dir);
-        self.child = launch(&self.program, &self.dir)?;
-        self.wait_ready()
+        let waiting = Stopwatch::start();
+        loop {
+            self.log_from = log_length(&self.dir);
+            self.child = launch(&self.program, &self.dir)?;
+            match self.wait_ready() {
+                Err(NatsServerError::Start { reason, .. })
+                    if reason.contains(TAKEN) && waiting.seconds() < START.as_secs_f64() =>
+                {
+                    eprintln!("port {} is taken, trying again", self.port);
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                ended => return ended,
+            }
+        }
     }
 
     /// Asks it to stop, and kills it if it has not after 5 s.

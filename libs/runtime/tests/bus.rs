@@ -553,3 +553,18 @@ async fn a_subject_that_no_stream_keeps_cannot_be_followed() {
         .unwrap();
     assert_eq!(heard.message, message);
 }
+
+#[tokio::test]
+async fn a_server_waits_for_its_port_while_another_program_has_it() {
+    let mut nats = TestNats::start();
+    let at = nats.url().replace("nats://", "");
+    nats.kill();
+    let other = std::net::TcpListener::bind(at).unwrap();
+    let freed = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(1));
+        drop(other);
+    });
+    nats.restart();
+    freed.join().unwrap();
+    connect(&nats, &cluster(), "test").await;
+}

@@ -6,6 +6,7 @@ mod build;
 mod figures;
 mod golden;
 mod nats;
+mod said;
 
 pub use bench::{Bench, json, program};
 pub use build::{events, hole, node, pool, record, spec};
@@ -13,3 +14,4 @@ pub use figures::{Figures, figures};
 pub use golden::golden;
 pub use lacuna_skip::{Missing, Need, data, or_skip};
 pub use nats::{TestNats, connect};
+pub use said::said_address;

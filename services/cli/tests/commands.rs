@@ -42,11 +42,8 @@ fn json(output: &Output) -> Value {
     })
 }
 
-/// A port of the loopback interface on which nobody listens.
-fn dead_url() -> String {
-    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("nats://{}", held.local_addr().unwrap())
-}
+/// Where no server is: no program is given this port by the system.
+const DEAD_URL: &str = "nats://127.0.0.1:1";
 
 fn alive(pid: i32) -> bool {
     // A zombie has ended; only its parent has not yet looked.
@@ -72,15 +69,14 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
 
 #[test]
 fn without_nats_the_remedy_is_named_and_the_code_is_69() {
-    let url = dead_url();
-    let output = run(&["trainers", "--nats", &url]);
+    let output = run(&["trainers", "--nats", DEAD_URL]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(69), "{text}");
     assert!(
-        text.contains(&url) && text.contains("lacuna up") && text.contains("L0001"),
+        text.contains(DEAD_URL) && text.contains("lacuna up") && text.contains("L0001"),
         "{text}"
     );
-    let output = run(&["nodes", "--json", "--nats", &url]);
+    let output = run(&["nodes", "--json", "--nats", DEAD_URL]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(json(&output)["error"]["code"], "L0001");
 }
@@ -185,7 +181,7 @@ fn a_trainer_that_makes_no_sense_is_refused_before_anything_is_sent() {
         "--test-only",
         path.to_str().unwrap(),
         "--nats",
-        &dead_url(),
+        DEAD_URL,
     ]);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(

@@ -15,4 +15,4 @@ mod view;
 mod web;
 
 pub use metrics::Metrics;
-pub use shell::{GatewayArgs, run};
+pub use shell::{GatewayArgs, run, run_at};

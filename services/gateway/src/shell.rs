@@ -10,6 +10,7 @@ use futures::FutureExt as _;
 use lacuna_model::Span;
 use lacuna_runtime::{Context, Misconfigured, Running, ServiceError, Start, http};
 use lacuna_wire::{address, token};
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::MissedTickBehavior;
 
@@ -49,10 +50,27 @@ pub struct GatewayArgs {
 /// # Errors
 /// If the page cannot be served, or the bus is closed for good.
 pub fn run(ctx: Context, args: GatewayArgs) -> Running {
-    Box::pin(serve(ctx, args))
+    Box::pin(async move {
+        let page = args.page.unwrap_or(ctx.config.gateway.page);
+        let listener = http::bind(page).await.map_err(|error| {
+            Misconfigured(format!(
+                "gateway.page: {}",
+                error.to_string().replace("--listen ADDR", "gateway.page")
+            ))
+        })?;
+        serve(ctx, args, listener).await
+    })
 }
 
-async fn serve(ctx: Context, args: GatewayArgs) -> Result<(), ServiceError> {
+/// The same with an address that is bound already.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_at(listener: TcpListener, ctx: Context, args: GatewayArgs) -> Running {
+    Box::pin(serve(ctx, args, listener))
+}
+
+async fn serve(ctx: Context, args: GatewayArgs, listener: TcpListener) -> Result<(), ServiceError> {
     let settings = &ctx.config.gateway;
     let misconfigured = |error: &dyn std::fmt::Display| Misconfigured(error.to_string());
     let file = args
@@ -61,14 +79,6 @@ async fn serve(ctx: Context, args: GatewayArgs) -> Result<(), ServiceError> {
         .or(settings.token_file.as_ref());
     let token = file.map(|file| Token::read(file)).transpose();
     let token = token.map_err(|error| misconfigured(&error))?;
-    let listener = http::bind(args.page.unwrap_or(settings.page))
-        .await
-        .map_err(|error| {
-            Misconfigured(format!(
-                "gateway.page: {}",
-                error.to_string().replace("--listen ADDR", "gateway.page")
-            ))
-        })?;
     let address = listener.local_addr()?;
     if token.is_none() && !address.ip().is_loopback() {
         tracing::warn!(%address, "whoever reaches this address sees the page: gateway.token_file is not set");

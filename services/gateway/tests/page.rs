@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lacuna_gateway_service::{GatewayArgs, Metrics, run};
+use lacuna_gateway_service::{GatewayArgs, Metrics, run_at};
 use lacuna_model::{Activity, AgentStatus, ClusterId, Epoch, Span, Timestamp};
 use lacuna_runtime::config::Gateway;
 use lacuna_runtime::metrics::{Registry, expose};
@@ -39,12 +39,10 @@ struct Running {
 
 impl Running {
     async fn start(nats: &TestNats, token_file: Option<PathBuf>) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let page = free.local_addr().unwrap();
-        drop(free);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let page = listener.local_addr().unwrap();
         let config = Config {
             gateway: Gateway {
-                page,
                 token_file,
                 ..Gateway::default()
             },
@@ -61,8 +59,8 @@ impl Running {
             tasks: Tasks::new(shutdown.clone()),
             shutdown: shutdown.clone(),
         };
-        let ended = tokio::spawn(async {
-            run(ctx, GatewayArgs::default())
+        let ended = tokio::spawn(async move {
+            run_at(listener, ctx, GatewayArgs::default())
                 .await
                 .map_err(|e| e.to_string())
         });

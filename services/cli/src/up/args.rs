@@ -32,7 +32,8 @@ Addresses of [http] in the configuration are honoured; a default one becomes a f
 Other commands find it by themselves (through up.json in the data directory). A service that
 dies is started again after 0.2 s, then after twice as long each time up to 5 s; after ten
 deaths without half a minute of calm everything ends (L0014), and at once if it says that its
-configuration is wrong (exit code 64). A recording is read whole before anything starts. Ctrl-C or SIGTERM ends everything in order; a second one
+configuration is wrong (exit code 64), unless that is an address which another program has
+taken. A recording is read whole before anything starts. Ctrl-C or SIGTERM ends everything in order; a second one
 at once. Logs are in the data directory under logs/.")]
 pub(crate) struct UpArgs {
     /// Where data, logs and up.json go

@@ -69,8 +69,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const CALM: Duration = Duration::from_secs(30);
 const MOST_DEATHS: u32 = 10;
-/// Exit code of a service whose configuration is wrong: starting it again changes nothing.
+/// Exit code of a service whose configuration is wrong: starting it again changes nothing, but
+/// where its address was free when it was chosen and is `TAKEN` now.
 const BAD_CONFIG: i32 = 64;
+const TAKEN: &str = "Address already in use";
 /// Exit code of a service that is not the active instance any more: started again, it stands by.
 const LOST_LEAD: i32 = 75;
 
@@ -160,7 +162,8 @@ fn lacks_room(file: std::io::Result<File>) -> bool {
 /// Keeps one child running until `stop`.
 ///
 /// # Errors
-/// `L0014` when it keeps dying, `L0003` when it says that its configuration is wrong.
+/// `L0014` when it keeps dying, or its address stays taken; `L0003` when it says that its
+/// configuration is wrong.
 pub(crate) async fn keep(
     spec: ChildSpec,
     news: UnboundedSender<ChildNews>,
@@ -209,7 +212,11 @@ pub(crate) async fn keep(
         let mut how = status.map_or_else(|e| e.to_string(), describe);
         let code = status_code(&how);
         if code == Some(BAD_CONFIG) {
-            return Err(bad_config(&spec, &how));
+            let said = spec.log.newest_error().unwrap_or_default();
+            if !said.contains(TAKEN) {
+                return Err(bad_config(&spec, &how, &said));
+            }
+            how.push_str(", another program has its address");
         }
         // One that has lost the lead is sound.
         if alive.seconds() > CALM.as_secs_f64() || code == Some(LOST_LEAD) {
@@ -247,8 +254,7 @@ fn given_up(spec: &ChildSpec, what: &str) -> CliError {
 }
 
 /// The configuration is wrong: what the child itself says is the message.
-fn bad_config(spec: &ChildSpec, how: &str) -> CliError {
-    let said = spec.log.newest_error().unwrap_or_default();
+fn bad_config(spec: &ChildSpec, how: &str, said: &str) -> CliError {
     CliError::new(
         "L0003",
         Exit::Config,

@@ -100,6 +100,9 @@ impl Nursery<'_> {
     }
 }
 
+/// Ports that are tried for nats-server.
+const TRIES: u32 = 5;
+
 fn write_config(data_dir: &Path, config: &Config) -> Result<PathBuf> {
     let path = data_dir.join("lacuna.toml");
     let text = config
@@ -142,7 +145,23 @@ impl Family {
         Self::begin(settings, true).await
     }
 
+    /// Begins again with other addresses while nats-server finds that its port, which was free, is
+    /// taken.
     async fn begin(settings: Settings, secure: bool) -> Result<Self> {
+        let mut tries = 1;
+        loop {
+            match Self::begin_once(settings.clone(), secure).await {
+                Err(error)
+                    if settings.nats_port.is_none() && tries < TRIES && nats::is_taken(&error) =>
+                {
+                    tries += 1;
+                }
+                begun => return begun,
+            }
+        }
+    }
+
+    async fn begin_once(settings: Settings, secure: bool) -> Result<Self> {
         let Settings {
             data_dir,
             mut config,

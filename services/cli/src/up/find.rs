@@ -98,7 +98,8 @@ pub(crate) struct Addresses {
 /// Finds where everything can listen. An address of `[http]` or `[gateway]` that is not the default
 /// is honoured; a default one becomes a free port of the loopback interface, so that several can run beside each
 /// other, and so does a port 0. All are held until the last is found, so that no two are the
-/// same; a service that then finds its port taken ends, and `up` with it.
+/// same. Another program may take one before it is used: nats-server then starts with other
+/// addresses, and a service waits for its own, which others have been told.
 ///
 /// # Errors
 /// `L0004` when an address cannot be used.

@@ -73,3 +73,36 @@ pub(crate) fn ended_at_once(program: &Path, how: &str, log: &Log) -> CliError {
     )
     .remedy(log.tail(5))
 }
+
+/// Whether it ended since another program has its port.
+#[must_use]
+pub(crate) fn is_taken(error: &CliError) -> bool {
+    let said = error.remedy.as_deref().unwrap_or_default();
+    error.code.as_deref() == Some("L0001") && said.contains("address already in use")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_taken_is_told_from_other_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("nats.log");
+        let log = Log::begin(path.clone()).unwrap();
+        for (line, taken) in [
+            (
+                "[FTL] Error listening on port: 127.0.0.1:1, \"bind: address already in use\"",
+                true,
+            ),
+            (
+                "[FTL] Error starting JetStream: no space left on device",
+                false,
+            ),
+        ] {
+            std::fs::write(&path, format!("{line}\n")).unwrap();
+            let error = ended_at_once(Path::new("nats-server"), "exit code 1", &log);
+            assert_eq!(is_taken(&error), taken, "{line}");
+        }
+    }
+}

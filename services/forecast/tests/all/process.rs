@@ -1,15 +1,15 @@
 //! The service as a process, and the bus beside it.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use lacuna_model::{ClusterId, NodeEvent, Timestamp};
 use lacuna_runtime::{Bus, Follow, Received};
-use lacuna_testkit::TestNats;
+use lacuna_testkit::{TestNats, said_address};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Pace, PoolState};
 
@@ -29,18 +29,25 @@ impl Service {
     }
 
     fn with(nats: &TestNats, more: &[&str]) -> Self {
-        // A port that was free a moment ago.
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = free.local_addr().unwrap();
-        drop(free);
-        let child = Command::new(env!("CARGO_BIN_EXE_lacuna-forecast"))
+        let mut child = Command::new(env!("CARGO_BIN_EXE_lacuna-forecast"))
             .args(["--nats", &nats.url(), "--cluster", "t"])
-            .args(["--listen", &address.to_string()])
+            .args(["--listen", "127.0.0.1:0"])
             .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        let address = loop {
+            assert!(log.read_line(&mut said).unwrap() > 0, "it ends: {said}");
+            if let Some(address) = said_address(&said, "address") {
+                break address;
+            }
+        };
+        // Keep reading, so that the process never waits for us.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::stderr()));
         Self { child, address }
     }
 

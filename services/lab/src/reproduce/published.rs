@@ -2,7 +2,7 @@
 //!
 //! Source: Liu, Kettimuthu, Papka, Foster, "BFTrainer" (arXiv 2106.12091, 2021) and its authors'
 //! public replayer, run with the exact optimum on the first 1,024 nodes of the recording; the
-//! endless rows with an independent replayer on the same recording. Which of several equal
+//! endless rows with an independent replayer on the same recording, which is not part of Lacuna. Which of several equal
 //! nodes is released is left open there and moves the hours by up to .5 %, so a row is
 //! reproduced when its hours agree within 1 % and U within .01; the endless rows within .02, since
 //! that replayer is another one. The shares of cost are shown

@@ -30,7 +30,7 @@ Examples:
 
 Each cell is a `lacuna replay` in a process of its own; --json names its command. Without --log, the
 cells are of the recording of which figures are known, which stand beside them, and what was aimed
-at. With it, they are of any log that `lacuna replay` takes, and what follows -- goes to each
+at: constants, of a replayer that is not part of Lacuna, which no command reproduces. With it, they are of any log that `lacuna replay` takes, and what follows -- goes to each
 replay. What shows how far a forecast could be better are look-ahead, which reveals the true ends of
 holes, and clairvoyance; --order none and the like switch off one ingredient each. The table is
 Markdown. The exit code is 1 if a replay failed, or a goal is not met.")]

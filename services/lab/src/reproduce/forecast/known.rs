@@ -1,6 +1,7 @@
-//! What was measured before on the Summit recording, and what was aimed at.
+//! What was measured before on the Summit recording, and what was aimed at. All of it are constants: no
+//! command makes them.
 //!
-//! Source: an independent replayer on the same recording (from Unix 1613347732, endless `hpo-1000`,
+//! Source: an independent replayer, not part of Lacuna, on the same recording (from Unix 1613347732, endless `hpo-1000`,
 //! exact dynamic programme for the sizes); shares of the zero-cost bound. `best` is the best of
 //! three ways without look-ahead: the scheduler's order; the order with re-pooling; a risk
 //! model. Its clairvoyant column is the best heuristic that was found and no proven optimum. The
@@ -28,7 +29,8 @@ pub(super) struct Known {
 }
 
 /// Where the figures come from, in words.
-pub(super) const SOURCE: &str = "measured earlier on the same recording by an independent replayer";
+pub(super) const SOURCE: &str = "a constant, measured earlier on the same \
+     recording by a replayer that is not part of Lacuna, which no command reproduces";
 
 const KNOWN: [Known; 9] = [
     known((1024, 10, 1.0), [0.966, 0.972, 0.974], [None, None]),

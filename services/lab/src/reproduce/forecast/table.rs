@@ -57,7 +57,7 @@ pub(super) fn about(results: &Results) -> Vec<String> {
     ];
     if results.cases.iter().any(|case| case.known.is_some()) {
         lines.push(format!(
-            "\"before\" is the best without look-ahead, {SOURCE}; \"goal\" is what was aimed at. A share \
+            "\"before\" is {SOURCE}, the best without look-ahead; \"goal\" is what was aimed at after it. A share \
              reaches another if it does in the three digits shown."
         ));
     }
