@@ -58,7 +58,19 @@ impl Policy {
     /// Whether it decides by forecasts of the holes, where there are any.
     #[must_use]
     pub const fn forecasts(self) -> bool {
-        matches!(self, Self::Auto | Self::Forecast | Self::MilpPatterns)
+        match self {
+            Self::Auto | Self::Forecast | Self::MilpPatterns => true,
+            Self::Dp | Self::Milp | Self::EqualShare => false,
+        }
+    }
+
+    /// Whether it maximises an objective. The baseline heeds none.
+    #[must_use]
+    pub const fn maximises(self) -> bool {
+        match self {
+            Self::Auto | Self::Forecast | Self::MilpPatterns | Self::Dp | Self::Milp => true,
+            Self::EqualShare => false,
+        }
     }
 }
 

@@ -26,7 +26,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// All of them, in the order in which they are asked whether they know a log. `sacct` takes any
+    /// table with a column `JobID`, to say what it lacks: another format with one stands before it.
     pub const ALL: [Self; 10] = [
         Self::Swf,
         Self::Sacct,
@@ -43,18 +44,7 @@ impl Format {
     /// Its name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Swf => "swf",
-            Self::Sacct => "sacct",
-            Self::Jobcomp => "jobcomp",
-            Self::Slurmctld => "slurmctld",
-            Self::Sinfo => "sinfo",
-            Self::Pbs => "pbs",
-            Self::LsbAcct => "lsb.acct",
-            Self::LsbEvents => "lsb.events",
-            Self::Holes => "holes",
-            Self::NodeStates => "node-states",
-        }
+        self.entry().name
     }
 
     /// All names, for messages.
@@ -67,6 +57,12 @@ impl Format {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    /// Whether its times are those of the machine's clocks, and nothing in it tells their zone.
+    #[must_use]
+    pub const fn has_local_times(self) -> bool {
+        matches!(self, Self::Sacct | Self::Jobcomp | Self::Slurmctld)
     }
 
     /// Tells the format by the beginning of a log: the first that knows one of the first lines
@@ -86,7 +82,7 @@ impl Format {
             .collect();
         Self::ALL
             .into_iter()
-            .find(|&format| crate::formats::knows(format, &lines))
+            .find(|format| (format.entry().knows)(&lines))
     }
 }
 

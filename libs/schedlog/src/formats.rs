@@ -86,37 +86,66 @@ pub(crate) enum Parser {
     Holes(Box<dyn HoleParser>),
 }
 
-impl Format {
-    /// A parser for this format.
-    pub(crate) fn parser(self, reading: &Reading) -> Parser {
-        match self {
-            Self::Swf => Parser::Jobs(Box::new(swf::Swf::new(reading))),
-            Self::Sacct => Parser::Jobs(Box::new(sacct::Sacct::new(reading))),
-            Self::Jobcomp => Parser::Jobs(Box::new(jobcomp::Jobcomp::new(reading))),
-            Self::Slurmctld => Parser::Jobs(Box::new(slurmctld::Slurmctld::new(reading))),
-            Self::Sinfo => Parser::Holes(Box::new(sinfo::Sinfo::new(reading))),
-            Self::Pbs => Parser::Jobs(Box::new(pbs::Pbs::new(reading))),
-            Self::LsbAcct => Parser::Jobs(Box::new(lsf::Acct::new(reading))),
-            Self::LsbEvents => Parser::Jobs(Box::new(lsf::Events::new(reading))),
-            Self::Holes => Parser::Holes(Box::new(holes::Holes::new(reading))),
-            Self::NodeStates => Parser::Holes(Box::new(node_states::NodeStates::new(reading))),
+/// What a format is known by and read with.
+pub(crate) struct Entry {
+    /// Its name on the command line.
+    pub(crate) name: &'static str,
+    /// Whether these first lines (trimmed, none blank) are of this format.
+    pub(crate) knows: fn(&[&[u8]]) -> bool,
+    /// A parser for a log of this format.
+    pub(crate) parser: fn(&Reading) -> Parser,
+}
+
+impl Entry {
+    const fn new(
+        name: &'static str,
+        knows: fn(&[&[u8]]) -> bool,
+        parser: fn(&Reading) -> Parser,
+    ) -> Self {
+        Self {
+            name,
+            knows,
+            parser,
         }
     }
 }
 
-/// Whether these first lines (trimmed, none blank) are of this format.
-pub(crate) fn knows(format: Format, lines: &[&[u8]]) -> bool {
-    match format {
-        Format::Swf => swf::knows(lines),
-        Format::Sacct => sacct::knows(lines),
-        Format::Jobcomp => jobcomp::knows(lines),
-        Format::Slurmctld => slurmctld::knows(lines),
-        Format::Sinfo => sinfo::knows(lines),
-        Format::Pbs => pbs::knows(lines),
-        Format::LsbAcct => lsf::knows_acct(lines),
-        Format::LsbEvents => lsf::knows_events(lines),
-        Format::Holes => holes::knows(lines),
-        Format::NodeStates => node_states::knows(lines),
+impl Format {
+    /// The row of this format. A new one has its row here, and its place in [`Format::ALL`].
+    pub(crate) const fn entry(self) -> Entry {
+        use Parser::{Holes, Jobs};
+        match self {
+            Self::Swf => Entry::new("swf", swf::knows, |reading| {
+                Jobs(Box::new(swf::Swf::new(reading)))
+            }),
+            Self::Sacct => Entry::new("sacct", sacct::knows, |reading| {
+                Jobs(Box::new(sacct::Sacct::new(reading)))
+            }),
+            Self::Jobcomp => Entry::new("jobcomp", jobcomp::knows, |reading| {
+                Jobs(Box::new(jobcomp::Jobcomp::new(reading)))
+            }),
+            Self::Slurmctld => Entry::new("slurmctld", slurmctld::knows, |reading| {
+                Jobs(Box::new(slurmctld::Slurmctld::new(reading)))
+            }),
+            Self::Sinfo => Entry::new("sinfo", sinfo::knows, |reading| {
+                Holes(Box::new(sinfo::Sinfo::new(reading)))
+            }),
+            Self::Pbs => Entry::new("pbs", pbs::knows, |reading| {
+                Jobs(Box::new(pbs::Pbs::new(reading)))
+            }),
+            Self::LsbAcct => Entry::new("lsb.acct", lsf::knows_acct, |reading| {
+                Jobs(Box::new(lsf::Acct::new(reading)))
+            }),
+            Self::LsbEvents => Entry::new("lsb.events", lsf::knows_events, |reading| {
+                Jobs(Box::new(lsf::Events::new(reading)))
+            }),
+            Self::Holes => Entry::new("holes", holes::knows, |reading| {
+                Holes(Box::new(holes::Holes::new(reading)))
+            }),
+            Self::NodeStates => Entry::new("node-states", node_states::knows, |reading| {
+                Holes(Box::new(node_states::NodeStates::new(reading)))
+            }),
+        }
     }
 }
 

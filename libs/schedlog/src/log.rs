@@ -74,7 +74,7 @@ impl Log {
             damage: Damage::default(),
             finishing: false,
         };
-        Ok(match format.parser(reading) {
+        Ok(match (format.entry().parser)(reading) {
             crate::formats::Parser::Jobs(parser) => Self::Jobs(JobLog { read, parser }),
             crate::formats::Parser::Holes(parser) => Self::Holes(HoleLog {
                 read,

@@ -50,6 +50,15 @@ mod tests {
         assert_eq!(page("l0007").unwrap().code, "L0007");
     }
 
+    #[test]
+    fn the_page_of_formats_names_each() {
+        let text = page("L0018").unwrap().text;
+        for format in lacuna_schedlog::Format::ALL {
+            let option = format!("--format {} ", format.name());
+            assert!(text.contains(&option), "{format}");
+        }
+    }
+
     /// The sources of all services name the codes that have pages, and no others.
     #[test]
     fn every_code_used_has_a_page_and_every_page_its_code() {

@@ -11,7 +11,7 @@ mod window;
 
 use std::path::Path;
 
-use lacuna_model::{Policy, TrainerSpec};
+use lacuna_model::TrainerSpec;
 use lacuna_planner::objective::Objective;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_schedlog::read_trainers;
@@ -73,12 +73,12 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     };
     check_names(args, &settings, &trainers)?;
     let own = matches!(settings.objective, Objective::AsGiven | Objective::Fair);
-    if settings.policy == Policy::EqualShare && !own {
-        facts.notes.push(
-            "equal share heeds no objective but fair: only what it is measured by, the same \
-             trainers on dedicated nodes, does"
-                .to_owned(),
-        );
+    if !settings.policy.maximises() && !own {
+        facts.notes.push(format!(
+            "{} heeds no objective but fair: only what it is measured by, the same trainers on \
+             dedicated nodes, does",
+            settings.policy.name().replace('-', " ")
+        ));
     }
     if report.is_some() {
         let part = args.gantt(recording.start())?;

@@ -42,8 +42,7 @@ impl Default for Foresight {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Planner {
-    /// How sizes and nodes are chosen: `auto`, `forecast`, `milp-patterns`, `dp`, `milp` or
-    /// `equal-share`.
+    /// How sizes and nodes are chosen, by name.
     pub policy: Policy,
     /// What is maximised: `fair` (what each trainer asks for, within its owner's fair share),
     /// `as-given`, `throughput`, `scaling-efficiency`, `weighted`, `deadline`, `least-attained`,
@@ -187,6 +186,17 @@ mod tests {
         assert_eq!(planner.policy, Policy::Forecast);
         assert_eq!(planner.foresight.horizon, Span::from_secs(300));
         assert!(!planner.foresight.repool && !planner.foresight.refuse);
+    }
+
+    #[test]
+    fn each_policy_is_read_by_its_name_and_told_in_the_file_for_a_start() {
+        let example = include_str!("../../../../deploy/lacuna.toml");
+        for policy in Policy::ALL {
+            let name = policy.name();
+            let config = parse(&format!("planner.policy = \"{name}\"\n")).unwrap();
+            assert_eq!(config.planner.policy, policy);
+            assert!(example.contains(&format!(" {name}: ")), "{name}");
+        }
     }
 
     #[test]

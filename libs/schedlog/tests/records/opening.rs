@@ -169,10 +169,10 @@ fn formats_are_told_by_their_first_lines() {
         .err()
         .unwrap()
         .to_string();
-    assert!(
-        unknown.contains("name it with --format (swf, sacct, jobcomp"),
-        "{unknown}"
-    );
+    assert!(unknown.contains("name it with --format ("), "{unknown}");
+    for format in Format::ALL {
+        assert!(unknown.contains(format.name()), "{format}: {unknown}");
+    }
     let path = Path::new("log");
     let wide: Vec<u8> = "\u{feff}JobID|Start\n"
         .encode_utf16()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lacuna_model::{Policy, Timestamp, TrainerSpec};
+use lacuna_model::{Timestamp, TrainerSpec};
 use lacuna_planner::decider::{Decision, Foretold, Situation, Users};
 use lacuna_planner::kind::{Kind, Values};
 use lacuna_planner::objective::{Objective, State};
@@ -325,9 +325,11 @@ impl<'a> World<'a> {
             slots: self.pool.slots(),
             users: users.as_ref(),
             max_change: match (self.settings.model, self.settings.policy) {
-                // The limit comes from the published program; equal share knows none.
-                (Model::Exact, _) | (_, Policy::EqualShare) => None,
-                (Model::Published, _) => Some(published::max_change(self.pool.len())),
+                // The limit comes from the published program; the baseline knows none.
+                (Model::Published, policy) if policy.maximises() => {
+                    Some(published::max_change(self.pool.len()))
+                }
+                _ => None,
             },
             foretold: seen.map(|seen| Foretold {
                 pool: &seen.pool,

@@ -17,8 +17,6 @@ use tempfile::TempDir;
 
 use crate::common::{self, hole, run, trainer};
 
-const POLICIES: [Policy; 3] = [Policy::Dp, Policy::Milp, Policy::EqualShare];
-
 /// Every figure is a number.
 fn sound(replayed: &Replayed) {
     let summary = &replayed.summary;
@@ -116,7 +114,7 @@ fn trainers_that_are_too_large_for_the_pool_wait_for_ever() {
         min_nodes: 3,
         ..trainer(number, 4, 1e3)
     };
-    for policy in POLICIES {
+    for policy in Policy::ALL.into_iter().filter(|p| !p.forecasts()) {
         for dedicated in [Dedicated::ByKind, Dedicated::StaticReplay] {
             for endless in [false, true] {
                 let settings = Settings {

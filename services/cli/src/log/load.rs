@@ -300,7 +300,7 @@ fn start(args: &LogArgs, (first, last): (Timestamp, Timestamp), asked: Asked) ->
 
 /// Local times count as UTC if nobody says otherwise, which moves hours of the day.
 fn zone(args: &LogArgs, format: Format, facts: &mut Facts) {
-    if matches!(format, Format::Sacct | Format::Jobcomp | Format::Slurmctld) && !args.has_zone() {
+    if format.has_local_times() && !args.has_zone() {
         facts
             .notes
             .push("times that name no zone are taken as UTC (--time-zone)".to_owned());
