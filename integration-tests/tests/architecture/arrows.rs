@@ -132,9 +132,9 @@ fn no_service_depends_on_a_service_but_the_lab_on_the_client() {
 }
 
 #[test]
-fn the_vocabulary_knows_only_serde_and_thiserror() {
+fn the_vocabulary_knows_only_serde_schemars_and_thiserror() {
     let direct = Graph::get().direct("lacuna-model");
-    let expected = BTreeSet::from(["serde", "thiserror"]);
+    let expected = BTreeSet::from(["schemars", "serde", "thiserror"]);
     assert!(
         direct.is_subset(&expected),
         "lacuna-model depends on {direct:?}"

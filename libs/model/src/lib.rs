@@ -18,6 +18,7 @@ mod past;
 mod plan;
 mod pool;
 mod reason;
+mod settings;
 mod time;
 mod trainer;
 
@@ -43,5 +44,6 @@ pub use plan::{
 };
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
+pub use settings::SpanText;
 pub use time::{Span, SpanError, Timestamp};
 pub use trainer::{Elastic, Launch, RescaleCost, SpecError, TrainerSpec, Work};

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::load::ConfigError;
 
 /// How much one user may have; what is absent has no bound.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quota {
     /// Most trainers that are not over yet, waiting or active.
@@ -19,7 +20,7 @@ pub struct Quota {
 }
 
 /// How fast one user may ask control.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rate {
     /// Requests a second.
@@ -38,7 +39,7 @@ impl Default for Rate {
 }
 
 /// Who may do what. The bus proves who asks where it runs with keys.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Access {
     /// Users who may change the controls, stop pilots, and end anybody's trainer; by default

@@ -2,37 +2,37 @@
 
 use std::path::PathBuf;
 
-use lacuna_model::Span;
+use lacuna_model::{Span, SpanText};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::load::ConfigError;
 use super::sections::Ingest;
-use super::text;
 
 /// How often a scheduler is asked, and when it is left in peace.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Polling {
     /// From the beginning of one cycle to that of the next.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub every: Span,
     /// Each wait is longer or shorter by up to this share of it, so that several askers do not
     /// come to ask in step; 0 to 0.5.
     pub jitter: f64,
     /// A command that has not ended by then is killed with all that it started.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub limit: Span,
     /// The budget: so many requests a minute at most, whatever else is set.
     pub requests_per_minute: u32,
     /// An answer that takes longer than this is slow; after three cycles with a slow answer in
     /// a row the scheduler is left in peace for `pause`.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub slow_after: Span,
     /// See `slow_after`; doubled each time the scheduler is still slow, up to `longest_wait`.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub pause: Span,
     /// After a failure the wait is doubled, up to this.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub longest_wait: Span,
 }
 
@@ -51,7 +51,7 @@ impl Default for Polling {
 }
 
 /// How to know pilots of ours among the scheduler's jobs. Every mark that is set must fit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Marks {
     /// Their partition or queue; its nodes alone count. Without it no job is a pilot, and all
@@ -84,7 +84,7 @@ impl Default for Marks {
 }
 
 /// In which form Slurm answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answers {
     /// `sinfo` and `squeue` with a fixed format, which is cheap and the same in all versions;
@@ -97,7 +97,7 @@ pub enum Answers {
 }
 
 /// A living Slurm, asked by `sinfo` and `squeue`, or by slurmrestd.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slurm {
     /// `sinfo`: a program and its first arguments.
@@ -143,11 +143,11 @@ impl Default for Slurm {
 }
 
 /// How a file that a scheduler writes is followed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Following {
     /// It is looked at this often.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub every: Span,
     /// Where the place that was read to is kept, with the jobs that ran there; nothing is read
     /// twice or lost over a restart. Without it each start reads the file from its beginning.
@@ -165,7 +165,7 @@ impl Default for Following {
 }
 
 /// A living OpenPBS or PBS Professional: `pbsnodes` asked, accounting records followed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pbs {
     /// A program and its arguments that print the nodes as JSON.
@@ -205,7 +205,7 @@ impl Default for Pbs {
 }
 
 /// A living LSF, whose `lsb.events` is followed. `ingest.nodes_file` lists the nodes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Lsf {
     /// The file `lsb.events`.

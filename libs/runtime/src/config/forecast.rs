@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use lacuna_model::Span;
+use lacuna_model::{Span, SpanText};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::load::ConfigError;
-use super::text;
 
 /// Which predictor of remaining hole length.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Predictor {
     /// Every hole stays open for the same time.
@@ -25,7 +25,7 @@ pub enum Predictor {
 }
 
 /// Where the order comes from in which the scheduler takes nodes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeOrder {
     /// Whichever what was taken bears out: names forwards, names backwards, or estimated from
@@ -51,13 +51,13 @@ impl NodeOrder {
 }
 
 /// How remaining hole lengths are predicted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Forecast {
     /// Which predictor.
     pub predictor: Predictor,
     /// The length that the constant predictor says, and the others while they are young.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub constant: Span,
     /// Where the hazard's order of nodes comes from.
     pub order: NodeOrder,
@@ -70,10 +70,10 @@ pub struct Forecast {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_dir: Option<PathBuf>,
     /// It is saved this often, and at the end.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub save_every: Span,
     /// The pool is published at most this often; zero: at every event.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub publish_every: Span,
     /// So many holes whose forecasts are scored must have ended within the window of scores
     /// before a predictor may be called adrift.

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use lacuna_model::Span;
+use lacuna_model::{Span, SpanText};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::load::ConfigError;
-use super::text;
 
 /// The operator's page: read-only, in a browser.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gateway {
     /// Where the page is served; port 0 takes a free one.
@@ -26,7 +26,7 @@ pub struct Gateway {
     /// So many browsers follow the page at a time; more are refused.
     pub viewers: usize,
     /// How far back the page shows who had which node.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub history: Span,
 }
 

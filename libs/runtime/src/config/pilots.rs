@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use lacuna_model::Span;
+use lacuna_model::{Span, SpanText};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::text;
 
 /// Whether pilots are wanted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PilotMode {
     /// Nothing is started; what would have been harvested is counted.
@@ -22,7 +22,7 @@ pub enum PilotMode {
 }
 
 /// Which batch scheduler takes pilots.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PilotScheduler {
     /// Slurm, by `sbatch`, `scancel` and `squeue`.
@@ -34,7 +34,7 @@ pub enum PilotScheduler {
 
 /// How pilots are submitted. Without this section control starts nothing, and agents come in
 /// another way: by `lacuna up`, or as the site starts them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pilots {
     /// Whether pilots are wanted.
@@ -109,7 +109,7 @@ impl Default for Pilots {
 
 /// Commands of the scheduler, each a program with its first arguments; one that is empty is the
 /// scheduler's own, found by `PATH`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PilotCommands {
     /// `["sbatch"]` or `["qsub"]`.
@@ -125,19 +125,19 @@ pub struct PilotCommands {
 }
 
 /// How long pilots may run: until the hole is probably over.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PilotTime {
     /// Share of like holes that are over when the pilot's time is.
     pub quantile: f64,
     /// No shorter than this.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub min: Span,
     /// No longer than this.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub max: Span,
     /// Where no forecast is known.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub default: Span,
     /// Whether Slurm may give a pilot less time, down to `min`, to fit it in before a job that
     /// is planned (`--time-min`).
@@ -157,7 +157,7 @@ impl Default for PilotTime {
 }
 
 /// How fast, how many, how patiently.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PilotPace {
     /// Submissions a second, on average.
@@ -171,40 +171,40 @@ pub struct PilotPace {
     /// Whether pilots go only to as many nodes as the admitted trainers can use.
     pub only_with_work: bool,
     /// A pilot that waits longer for its node is cancelled.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub pending_limit: Span,
     /// A pilot that has its node, but no agent that speaks, is cancelled after this time.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub start_limit: Span,
     /// A node whose pilot has ended is left alone for this long, unless it has been busy since.
     /// Longer than two polls of the scheduler's source.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub rest: Span,
     /// A pilot on a node that is no hole is cancelled after this time.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub stray_after: Span,
     /// A pilot that nobody needs is cancelled after this time.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub idle_after: Span,
     /// A failure keeps a node waiting for this long, doubled with each further one.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub backoff: Span,
     /// But no longer than this.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub backoff_max: Span,
     /// After so many failures in a row a node goes into quarantine.
     pub quarantine_after: u32,
     /// For this long.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub quarantine: Span,
     /// The scheduler is asked for our pilots this often, and sooner after changes.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub list_every: Span,
     /// But no sooner after the last time than this.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub list_soon: Span,
     /// A command that takes longer is killed, with all that it has started.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub command_limit: Span,
 }
 
@@ -233,14 +233,14 @@ impl Default for PilotPace {
 }
 
 /// What a report on observation assumes, where nothing could be measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Assumed {
     /// How long a batch job would have waited for nodes with pilots on them.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub delay: Span,
     /// How long a pilot would have taken until it trains.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub start: Span,
 }
 

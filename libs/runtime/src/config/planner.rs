@@ -2,19 +2,19 @@
 
 use std::path::PathBuf;
 
-use lacuna_model::{NodeChoice, Policy, Span};
+use lacuna_model::{NodeChoice, Policy, Span, SpanText};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
-use super::text;
 
 /// How plans by forecasts are made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Foresight {
     /// How far a plan by forecasts looks ahead at most: never further than four times what a
     /// change costs the trainers, and than half of the holes last.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub horizon: Span,
     /// A change must be worth so many times its cost.
     pub hysteresis: f64,
@@ -39,7 +39,7 @@ impl Default for Foresight {
 }
 
 /// How plans are made.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Planner {
     /// How sizes and nodes are chosen: `auto`, `forecast`, `milp-patterns`, `dp`, `milp` or
@@ -50,10 +50,10 @@ pub struct Planner {
     /// or an expression. The planner checks it.
     pub objective: String,
     /// Over how long a time gains are counted, if not by forecasts.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub horizon: Span,
     /// Changes that come within this time of the first are planned together.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub debounce: Span,
     /// Relative gap at which the solver may stop.
     pub gap: f64,
@@ -62,7 +62,7 @@ pub struct Planner {
     /// Most iterations of the simplex method for one relaxation of `milp-patterns`.
     pub iterations: u32,
     /// Emergency stop: solves end by their work long before. Each one that it ends is counted.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub time_limit: Span,
     /// Which of several equal nodes a trainer gets.
     pub node_choice: NodeChoice,
@@ -71,7 +71,7 @@ pub struct Planner {
     /// Whether short cuts that provably keep the optimum may be taken.
     pub shortcuts: bool,
     /// A pool that came longer ago than this, in real time, is too old for anybody to grow on.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub stale_after: Span,
     /// Where a plan that fails its check is saved; nowhere if absent.
     pub rejected_dir: Option<PathBuf>,

@@ -1,13 +1,13 @@
 //! How trainers without a scaling curve are measured.
 
-use lacuna_model::Span;
+use lacuna_model::{Span, SpanText};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::load::ConfigError;
-use super::text;
 
 /// In which order sizes are tried.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfileOrder {
     /// Each next size by leaving nodes, and back to all of them at the end.
@@ -19,7 +19,7 @@ pub enum ProfileOrder {
 
 /// How trainers that are submitted with `profile = true` are measured. What their plans happen
 /// to give them is measured in any case; here is how sizes are tried for the sake of measuring.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Profile {
     /// The share of a trainer's node-time that trying sizes may cost; 0 tries none.
@@ -27,7 +27,7 @@ pub struct Profile {
     /// In which order sizes are tried.
     pub order: ProfileOrder,
     /// Longest time that one size is tried.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub longest: Span,
 }
 

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use lacuna_model::{ClusterId, NodeId, Span, Timestamp};
+use lacuna_model::{ClusterId, NodeId, Span, SpanText, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::access::Access;
@@ -13,11 +14,11 @@ use super::gateway::Gateway;
 use super::pilots::Pilots;
 use super::planner::Planner;
 use super::profile::Profile;
-use super::text;
+use super::text::TimeText;
 use crate::secret::Secret;
 
 /// The whole configuration.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Which cluster.
@@ -43,17 +44,18 @@ pub struct Config {
 }
 
 /// Which cluster.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cluster {
     /// Its name: 1 to 16 of A-Z a-z 0-9 _ -, part of every subject.
+    #[schemars(with = "String")]
     pub id: ClusterId,
     /// Several instances of a service may run, and one is active. Another takes its place when it
     /// has said nothing for so long.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub lead: Span,
     /// The active one gives its place up when its loop has not turned for so long.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub still: Span,
 }
 
@@ -72,7 +74,7 @@ impl Default for Cluster {
 }
 
 /// The nats-server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BusSettings {
     /// Its address; several are separated by commas.
@@ -90,10 +92,10 @@ pub struct BusSettings {
     #[serde(skip)]
     pub password: Option<Secret>,
     /// How long to wait for the server at start before giving up.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub connect_limit: Span,
     /// How long to wait for an answer or an acknowledgement.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub request_limit: Span,
 }
 
@@ -113,7 +115,7 @@ impl Default for BusSettings {
 }
 
 /// Where each service answers `/metrics` and `/healthz`; port 0 takes a free one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
     /// Of ingest.
@@ -161,7 +163,9 @@ impl Http {
 }
 
 /// How log lines look.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.
@@ -172,7 +176,7 @@ pub enum LogFormat {
 }
 
 /// Logs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Telemetry {
     /// A level, or directives as in `info,lacuna_planner=debug`.
@@ -192,16 +196,16 @@ impl Default for Telemetry {
 
 /// Where events come from. Events of external programs are always read; a recording is read
 /// in addition, if one is given.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ingest {
     /// A full snapshot goes out this often.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub snapshot_every: Span,
     /// How many ids of external events are remembered to find duplicates.
     pub dedup_window: usize,
     /// Events may be stamped this far ahead of the cluster's time; further ones are refused.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub max_ahead: Span,
     /// All nodes of the cluster, one name a line; events of others are then refused. Without
     /// it, every name is a node, but for external events where keys are in use.
@@ -236,7 +240,7 @@ impl Default for Ingest {
 }
 
 /// How a recording is played.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordingPace {
     /// At `rate` recorded seconds a second.
@@ -247,7 +251,7 @@ pub enum RecordingPace {
 }
 
 /// A recorded machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recording {
     /// The hole list (CSV, plain or gzip).
@@ -268,10 +272,10 @@ pub struct Recording {
     #[serde(default = "one")]
     pub rate: f64,
     /// Where to begin; at the recording's beginning if absent.
-    #[serde(default, with = "text::time", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "TimeText", skip_serializing_if = "Option::is_none")]
     pub start: Option<Timestamp>,
     /// Where to end; at the recording's end if absent.
-    #[serde(default, with = "text::time", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "TimeText", skip_serializing_if = "Option::is_none")]
     pub end: Option<Timestamp>,
 }
 
@@ -280,7 +284,7 @@ fn one() -> f64 {
 }
 
 /// How trainers are admitted and leases kept.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Control {
     /// How many trainers are admitted at a time. Beyond it an owner that has less than an equal
@@ -288,36 +292,36 @@ pub struct Control {
     pub max_parallel: u32,
     /// Beside others' trainers an owner may come anew once in so much time, and three times at once;
     /// zero sets no bound.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub anew_every: Span,
     /// Leases are renewed this often.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub renew_every: Span,
     /// Everything is compared with reality this often.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub reconcile_every: Span,
     /// An agent that says nothing for this long is silent.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub silent_after: Span,
     /// A trainer whose program fails so often in a row is given up.
     pub max_failures: u32,
     /// A failed trainer is started again after this time, doubled with each failure.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub retry_after: Span,
     /// A node on which an owner's programs fail three times in a row is closed to that owner for this
     /// time, doubled each time; to everybody, if to two owners or to all who have trainers.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub quarantine: Span,
     /// A trainer that regroups waits this long for newcomers whose programs are starting; the
     /// others train on meanwhile.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub prepare_wait: Span,
     /// When members of a run say that their group broke, those that say nothing have this long
     /// to explain it; then the others go on without them.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub broken_wait: Span,
     /// A trainer that ended longer ago than this moves to the archive, which holds the newest 128 MB.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub keep_finished: Span,
     /// Whether a node is given to nobody before its agent has spoken, as where agents come as
     /// pilots of the main scheduler. Without it, silence is found out after `silent_after`.
@@ -357,29 +361,30 @@ impl Default for Control {
 }
 
 /// How nodes run training.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Agent {
     /// The nodes that this process plays.
+    #[schemars(with = "Vec<String>")]
     pub nodes: Vec<NodeId>,
     /// Whether it plays every node that it hears of (demonstrations).
     pub all_nodes: bool,
     /// Without a renewal of its lease for this long, an agent gives its node back by itself.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub dead_man: Span,
     /// Status and progress are reported this often.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub report_every: Span,
     /// From the request to stop until the kill.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub grace: Span,
     /// A program that regroups and says nothing for this long hangs, and is killed.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub hang_after: Span,
     /// One that has said nothing at all for this long since its start hangs as well: it has
     /// imports to do and a model to build. The others' programs are not watched so. Any program
     /// waits as long for the names of its run's nodes.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub start_limit: Span,
     /// What brings the workers of launcher `torchrun` together: a program and its first
     /// arguments.
@@ -394,7 +399,7 @@ pub struct Agent {
     pub devices: Vec<String>,
     /// From a program's end its node is not reported free for so long at most, while processes of
     /// the agent's user that started after it keep such a device open.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub device_wait: Span,
     /// Whether each program gets a cgroup of its own, where version 2 may be divided. A pilot's
     /// never does: what the main scheduler gave it is the scheduler's to end.
