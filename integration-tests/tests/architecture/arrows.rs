@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-schedlog", &["lacuna-model"]),
     ("lacuna-timeline", &["lacuna-model"]),
     ("lacuna-forecast", &["lacuna-model"]),
-    ("lacuna-trainer", &["lacuna-model"]),
+    ("lacuna-trainer", &["lacuna-model", "lacuna-pilots"]),
     ("lacuna-pilots", &["lacuna-model"]),
     ("lacuna-planner", &["lacuna-model", "lacuna-milp"]),
     (
@@ -27,7 +27,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "lacuna-milp",
         ],
     ),
-    ("lacuna-runtime", &["lacuna-model", "lacuna-wire"]),
+    // Sections of the configuration are defined in the cores that use them.
+    (
+        "lacuna-runtime",
+        &[
+            "lacuna-model",
+            "lacuna-wire",
+            "lacuna-forecast",
+            "lacuna-trainer",
+        ],
+    ),
     ("lacuna-skip", &[]),
     (
         "lacuna-testkit",
@@ -106,6 +115,16 @@ fn one_crate_alone_knows_highs() {
     let graph = Graph::get();
     assert_eq!(graph.users_of("highs"), BTreeSet::from(["lacuna-milp"]));
     assert_eq!(graph.users_of("highs-sys"), BTreeSet::from(["highs"]));
+}
+
+/// Every service reads the whole configuration, and only those that plan link the solver.
+#[test]
+fn the_configuration_brings_no_solver_along() {
+    let graph = Graph::get();
+    for name in ["lacuna-runtime", "lacuna-agent-service"] {
+        let reached = graph.reach(name);
+        assert!(!reached.contains_key("highs"), "{name} reaches HiGHS");
+    }
 }
 
 #[test]

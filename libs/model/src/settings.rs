@@ -53,3 +53,48 @@ impl JsonSchema for SpanText {
         json_schema!({ "type": "string", "format": Self::FORMAT })
     }
 }
+
+/// A setting whose value makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("configuration: {key} is {value}: expected {expected}")]
+pub struct SettingError {
+    /// The key in the configuration file, e.g. `planner.horizon`.
+    pub key: &'static str,
+    /// What it says.
+    pub value: String,
+    /// What would have been accepted.
+    pub expected: &'static str,
+}
+
+impl SettingError {
+    /// Refuses a value, unless it is sound.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn unless(
+        sound: bool,
+        key: &'static str,
+        value: impl ToString,
+        expected: &'static str,
+    ) -> Result<(), Self> {
+        match sound {
+            true => Ok(()),
+            false => Err(Self {
+                key,
+                value: value.to_string(),
+                expected,
+            }),
+        }
+    }
+
+    /// Refuses the first of some lengths of time that is not above zero.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn unless_positive<const N: usize>(spans: [(&'static str, Span); N]) -> Result<(), Self> {
+        let expected = "a length of time above zero, as in 10s";
+        spans
+            .into_iter()
+            .try_for_each(|(key, span)| Self::unless(span > Span::ZERO, key, span, expected))
+    }
+}

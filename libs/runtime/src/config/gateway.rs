@@ -3,11 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use lacuna_model::{Span, SpanText};
+use lacuna_model::{SettingError, Span, SpanText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::load::ConfigError;
 
 /// The operator's page: read-only, in a browser.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,14 +46,12 @@ impl Gateway {
     ///
     /// # Errors
     /// The first one that does not.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        if self.history.as_ms() < 60_000 {
-            return Err(ConfigError::Value {
-                key: "gateway.history",
-                value: self.history.to_string(),
-                expected: "a minute or more, as in 6h",
-            });
-        }
-        Ok(())
+    pub(super) fn check(&self) -> Result<(), SettingError> {
+        SettingError::unless(
+            self.history.as_ms() >= 60_000,
+            "gateway.history",
+            self.history,
+            "a minute or more, as in 6h",
+        )
     }
 }

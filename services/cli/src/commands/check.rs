@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use lacuna_pilots::check::{self, Facts, Filler, Finding, Verdict};
-use lacuna_runtime::config::Pilots;
+use lacuna_pilots::settings::Pilots;
 
 use crate::commands::config;
 use crate::error::{CliError, Result, file_error};

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use lacuna_model::{Span, SpanText};
+use lacuna_model::{SettingError, Span, SpanText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::load::ConfigError;
-use super::sections::Ingest;
+use super::sections::{Ingest, Recording};
 
 /// How often a scheduler is asked, and when it is left in peace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -218,90 +217,73 @@ pub struct Lsf {
     pub following: Following,
 }
 
-type Checked = Result<(), ConfigError>;
-
-fn refuse(key: &'static str, value: impl ToString, expected: &'static str) -> Checked {
-    Err(ConfigError::Value {
-        key,
-        value: value.to_string(),
-        expected,
-    })
-}
+type Checked = Result<(), SettingError>;
 
 impl Polling {
     fn check(&self) -> Checked {
-        for (key, span) in [
+        SettingError::unless_positive([
             ("polling.every", self.every),
             ("polling.limit", self.limit),
             ("polling.slow_after", self.slow_after),
             ("polling.pause", self.pause),
-        ] {
-            if span <= Span::ZERO {
-                return refuse(key, span, "a length of time above zero, as in 10s");
-            }
-        }
-        if self.longest_wait < self.every || self.longest_wait < self.pause {
-            let expected = "at least polling.every and polling.pause";
-            return refuse("polling.longest_wait", self.longest_wait, expected);
-        }
-        if !(0.0..=0.5).contains(&self.jitter) {
-            return refuse("polling.jitter", self.jitter, "a share from 0 to 0.5");
-        }
-        if self.requests_per_minute == 0 {
-            return refuse("polling.requests_per_minute", 0, "1 or more");
-        }
-        Ok(())
+        ])?;
+        SettingError::unless(
+            self.longest_wait >= self.every && self.longest_wait >= self.pause,
+            "polling.longest_wait",
+            self.longest_wait,
+            "at least polling.every and polling.pause",
+        )?;
+        SettingError::unless(
+            (0.0..=0.5).contains(&self.jitter),
+            "polling.jitter",
+            self.jitter,
+            "a share from 0 to 0.5",
+        )?;
+        at_least_one("polling.requests_per_minute", self.requests_per_minute)
     }
 }
 
 impl Marks {
     fn check(&self) -> Checked {
         let others = [&self.account, &self.user, &self.comment, &self.name];
-        if self.partition.is_some() && others.iter().all(|mark| mark.is_none()) {
-            let expected = "a mark besides the partition (account, user, comment or name), so that \
-                            jobs of others in it are not taken for pilots";
-            return refuse("pilots", "partition alone", expected);
-        }
-        Ok(())
+        SettingError::unless(
+            self.partition.is_none() || others.iter().any(|mark| mark.is_some()),
+            "pilots",
+            "partition alone",
+            "a mark besides the partition (account, user, comment or name), so that jobs of others \
+             in it are not taken for pilots",
+        )
     }
+}
+
+fn at_least_one(key: &'static str, count: u32) -> Checked {
+    SettingError::unless(count > 0, key, count, "1 or more")
 }
 
 fn command(key: &'static str, command: &[String]) -> Checked {
-    match command.first() {
-        Some(program) if !program.is_empty() => Ok(()),
-        _ => refuse(
-            key,
-            "empty",
-            "a program and its arguments, as in [\"squeue\"]",
-        ),
-    }
+    SettingError::unless(
+        command.first().is_some_and(|program| !program.is_empty()),
+        key,
+        "empty",
+        "a program and its arguments, as in [\"squeue\"]",
+    )
 }
 
 impl Slurm {
-    /// Checks what the types do not say.
-    pub(super) fn check(&self) -> Checked {
+    fn check(&self) -> Checked {
         command("ingest.slurm.sinfo", &self.sinfo)?;
         command("ingest.slurm.squeue", &self.squeue)?;
-        for (key, count) in [
-            ("ingest.slurm.absent_after", self.absent_after),
-            ("ingest.slurm.silent_after", self.silent_after),
-        ] {
-            if count == 0 {
-                return refuse(key, 0, "1 or more");
-            }
-        }
+        at_least_one("ingest.slurm.absent_after", self.absent_after)?;
+        at_least_one("ingest.slurm.silent_after", self.silent_after)?;
         self.pilots.check()?;
         self.polling.check()
     }
 }
 
 impl Pbs {
-    /// Checks what the types do not say.
-    pub(super) fn check(&self) -> Checked {
+    fn check(&self) -> Checked {
         command("ingest.pbs.pbsnodes", &self.pbsnodes)?;
-        if self.absent_after == 0 {
-            return refuse("ingest.pbs.absent_after", 0, "1 or more");
-        }
+        at_least_one("ingest.pbs.absent_after", self.absent_after)?;
         self.pilots.check()?;
         self.following.check()?;
         self.polling.check()
@@ -309,108 +291,72 @@ impl Pbs {
 }
 
 impl Lsf {
-    /// Checks what the types do not say.
-    pub(super) fn check(&self) -> Checked {
+    fn check(&self) -> Checked {
         self.pilots.check()?;
         self.following.check()
     }
 }
 
+impl Following {
+    fn check(&self) -> Checked {
+        SettingError::unless_positive([("following.every", self.every)])
+    }
+}
+
 impl Ingest {
-    /// Checks the sections of schedulers, and that there is one source of the truth.
-    pub(super) fn check_schedulers(&self) -> Checked {
+    /// Whether the values make sense, and there is one source of the truth.
+    ///
+    /// # Errors
+    /// The first one that does not, or a second source.
+    pub(super) fn check(&self) -> Checked {
+        SettingError::unless_positive([("ingest.snapshot_every", self.snapshot_every)])?;
+        SettingError::unless(
+            self.dedup_window > 0,
+            "ingest.dedup_window",
+            self.dedup_window,
+            "1 or more",
+        )?;
         let sources = [
             self.recording.is_some(),
             self.slurm.is_some(),
             self.pbs.is_some(),
             self.lsf.is_some(),
         ];
-        if sources.iter().filter(|given| **given).count() > 1 {
-            let expected = "one scheduler or one recording: recording, slurm, pbs or lsf";
-            return refuse("ingest", "told of several", expected);
-        }
-        if let Some(slurm) = &self.slurm {
-            slurm.check()?;
-        }
-        if let Some(pbs) = &self.pbs {
-            pbs.check()?;
-        }
-        if let Some(lsf) = &self.lsf {
-            lsf.check()?;
-            if self.nodes_file.is_none() {
-                let expected = "a list of the nodes, which lsb.events does not have";
-                return refuse("ingest.nodes_file", "absent", expected);
-            }
-        }
-        Ok(())
+        SettingError::unless(
+            sources.iter().filter(|given| **given).count() <= 1,
+            "ingest",
+            "told of several",
+            "one scheduler or one recording: recording, slurm, pbs or lsf",
+        )?;
+        self.recording.as_ref().map_or(Ok(()), Recording::check)?;
+        self.slurm.as_ref().map_or(Ok(()), Slurm::check)?;
+        self.pbs.as_ref().map_or(Ok(()), Pbs::check)?;
+        self.lsf.as_ref().map_or(Ok(()), Lsf::check)?;
+        SettingError::unless(
+            self.lsf.is_none() || self.nodes_file.is_some(),
+            "ingest.nodes_file",
+            "absent",
+            "a list of the nodes, which lsb.events does not have",
+        )
     }
 }
 
-impl Following {
+impl Recording {
     fn check(&self) -> Checked {
-        if self.every <= Span::ZERO {
-            let expected = "a length of time above zero, as in 1s";
-            return refuse("following.every", self.every, expected);
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::super::Config;
-
-    #[test]
-    fn an_example_prints_and_reads_back() {
-        let text = "[ingest.slurm]\nsqueue = [\"docker\", \"exec\", \"ctl\", \"squeue\"]\n\
-                    [ingest.slurm.pilots]\npartition = \"filler\"\ncomment = \"lacuna main\"\n\
-                    [ingest.slurm.polling]\nevery = \"2s\"\nrequests_per_minute = 90\n";
-        let config = Config::parse(text, Path::new("x")).unwrap();
-        config.check().unwrap();
-        let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
-        assert_eq!(again, config);
-        let slurm = config.ingest.slurm.unwrap();
-        assert_eq!(slurm.sinfo, ["sinfo"]);
-        assert_eq!(slurm.pilots.name.as_deref(), Some("lacuna-pilot"));
-        assert_eq!(slurm.polling.every.as_ms(), 2000);
-    }
-
-    #[test]
-    fn what_cannot_work_is_refused() {
-        for (text, part) in [
-            ("[ingest.slurm]\nsqueue = []\n", "ingest.slurm.squeue"),
-            ("[ingest.slurm]\nabsent_after = 0\n", "absent_after"),
-            ("[ingest.slurm.polling]\njitter = 0.9\n", "polling.jitter"),
-            ("[ingest.slurm.polling]\nevery = \"0s\"\n", "polling.every"),
-            (
-                "[ingest.slurm.polling]\nlongest_wait = \"1s\"\n",
-                "longest_wait",
-            ),
-            (
-                "[ingest.slurm.polling]\nrequests_per_minute = 0\n",
-                "requests_per_minute",
-            ),
-            ("[ingest.pbs]\npbsnodes = [\"\"]\n", "ingest.pbs.pbsnodes"),
-            ("[ingest.lsf]\nevents = \"e\"\n", "ingest.nodes_file"),
-            ("[ingest.slurm]\n[ingest.pbs]\n", "one scheduler"),
-            (
-                "[ingest.slurm]\n[ingest.recording]\npath = \"x\"\n",
-                "recording",
-            ),
-        ] {
-            let config = Config::parse(text, Path::new("x")).unwrap();
-            let error = config.check().unwrap_err().to_string();
-            assert!(error.contains(part), "{part}: {error}");
-        }
-        let alone = "[ingest.slurm.pilots]\npartition = \"filler\"\n";
-        let mut config = Config::parse(alone, Path::new("x")).unwrap();
-        config.check().unwrap();
-        if let Some(slurm) = &mut config.ingest.slurm {
-            slurm.pilots.name = None;
-        }
-        let error = config.check().unwrap_err().to_string();
-        assert!(error.contains("besides the partition"), "{error}");
+        SettingError::unless(
+            self.rate.is_finite() && self.rate > 0.0,
+            "ingest.recording.rate",
+            self.rate,
+            "a number above zero",
+        )?;
+        let Some((start, end)) = self.start.zip(self.end) else {
+            return Ok(());
+        };
+        SettingError::unless(
+            start < end,
+            "ingest.recording.end",
+            lacuna_wire::time_text::format(end),
+            "a time after ingest.recording.start",
+        )
     }
 }

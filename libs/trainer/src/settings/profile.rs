@@ -1,10 +1,8 @@
 //! How trainers without a scaling curve are measured.
 
-use lacuna_model::{Span, SpanText};
+use lacuna_model::{SettingError, Span, SpanText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::load::ConfigError;
 
 /// In which order sizes are tried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,21 +44,13 @@ impl Profile {
     ///
     /// # Errors
     /// The first one that does not.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        if !(0.0..=1.0).contains(&self.share) {
-            return Err(ConfigError::Value {
-                key: "control.profile.share",
-                value: self.share.to_string(),
-                expected: "a number from 0 (no size is tried on purpose) to 1",
-            });
-        }
-        if self.longest.as_ms() <= 0 {
-            return Err(ConfigError::Value {
-                key: "control.profile.longest",
-                value: self.longest.to_string(),
-                expected: "a length of time above zero, as in 120s",
-            });
-        }
-        Ok(())
+    pub(super) fn check(&self) -> Result<(), SettingError> {
+        SettingError::unless(
+            (0.0..=1.0).contains(&self.share),
+            "control.profile.share",
+            self.share,
+            "a number from 0 (no size is tried on purpose) to 1",
+        )?;
+        SettingError::unless_positive([("control.profile.longest", self.longest)])
     }
 }

@@ -1,17 +1,19 @@
-//! The planner's section.
+//! The section `[planner]` of the configuration.
+//!
+//! It stands here and not in the planner's core, since every service reads the whole file, and the
+//! core brings HiGHS along.
 
 use std::path::PathBuf;
 
-use lacuna_model::{NodeChoice, Policy, Span, SpanText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ConfigError;
+use crate::{NodeChoice, Policy, SettingError, Span, SpanText};
 
 /// How plans by forecasts are made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Foresight {
+pub struct ForesightSettings {
     /// How far a plan by forecasts looks ahead at most: never further than four times what a
     /// change costs the trainers, and than half of the holes last.
     #[serde(with = "SpanText")]
@@ -26,7 +28,7 @@ pub struct Foresight {
     pub refuse: bool,
 }
 
-impl Default for Foresight {
+impl Default for ForesightSettings {
     fn default() -> Self {
         Self {
             horizon: Span::from_secs(1800),
@@ -41,7 +43,7 @@ impl Default for Foresight {
 /// How plans are made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Planner {
+pub struct PlannerSettings {
     /// How sizes and nodes are chosen: `auto`, `forecast`, `milp-patterns`, `dp`, `milp` or
     /// `equal-share`.
     pub policy: Policy,
@@ -76,10 +78,10 @@ pub struct Planner {
     /// Where a plan that fails its check is saved; nowhere if absent.
     pub rejected_dir: Option<PathBuf>,
     /// How plans by forecasts are made.
-    pub foresight: Foresight,
+    pub foresight: ForesightSettings,
 }
 
-impl Default for Planner {
+impl Default for PlannerSettings {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
@@ -95,118 +97,46 @@ impl Default for Planner {
             shortcuts: true,
             stale_after: Span::from_secs(30),
             rejected_dir: None,
-            foresight: Foresight::default(),
+            foresight: ForesightSettings::default(),
         }
     }
 }
 
-impl Planner {
+impl PlannerSettings {
     /// Whether the values make sense.
     ///
     /// # Errors
     /// The first one that does not.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let refuse = |key, value: String, expected| {
-            Err(ConfigError::Value {
-                key,
-                value,
-                expected,
-            })
-        };
-        for (key, span) in [
+    pub fn check(&self) -> Result<(), SettingError> {
+        SettingError::unless_positive([
             ("planner.horizon", self.horizon),
             ("planner.time_limit", self.time_limit),
             ("planner.stale_after", self.stale_after),
             ("planner.foresight.horizon", self.foresight.horizon),
-        ] {
-            if span.as_ms() <= 0 {
-                return refuse(
-                    key,
-                    span.to_string(),
-                    "a length of time above zero, as in 10s",
-                );
-            }
-        }
+        ])?;
         for (key, count) in [
             ("planner.tree_nodes", self.tree_nodes),
             ("planner.iterations", self.iterations),
         ] {
-            if count == 0 {
-                return refuse(key, count.to_string(), "a number from 1");
-            }
+            SettingError::unless(count > 0, key, count, "a number from 1")?;
         }
-        if !(0.0..1.0).contains(&self.gap) {
-            let expected = "a number from 0 to below 1";
-            return refuse("planner.gap", self.gap.to_string(), expected);
-        }
-        let Foresight {
-            hysteresis,
-            scenarios,
-            ..
-        } = self.foresight;
-        if !(0.0..=100.0).contains(&hysteresis) {
-            let expected = "a number from 0 (any gain will do) to 100";
-            return refuse(
-                "planner.foresight.hysteresis",
-                hysteresis.to_string(),
-                expected,
-            );
-        }
-        if !(1..=1000).contains(&scenarios) {
-            let expected = "a number from 1 to 1000";
-            return refuse(
-                "planner.foresight.scenarios",
-                scenarios.to_string(),
-                expected,
-            );
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-    use crate::config::Config;
-
-    fn parse(text: &str) -> Result<Config, ConfigError> {
-        let config = Config::parse(text, Path::new("lacuna.toml"))?;
-        config.check()?;
-        Ok(config)
-    }
-
-    #[test]
-    fn without_a_word_plans_are_made_by_forecasts_where_these_say_enough() {
-        let config = parse("").unwrap();
-        assert_eq!(config.planner.policy, Policy::Auto);
-        let text = "[planner]\npolicy = \"forecast\"\n[planner.foresight]\nhorizon = \"5m\"\n\
-                    hysteresis = 1.5\nscenarios = 16\nrepool = false\nrefuse = false\n";
-        let planner = parse(text).unwrap().planner;
-        assert_eq!(planner.policy, Policy::Forecast);
-        assert_eq!(planner.foresight.horizon, Span::from_secs(300));
-        assert!(!planner.foresight.repool && !planner.foresight.refuse);
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused_by_its_name() {
-        for (key, value) in [
-            ("planner.foresight.horizon", "\"0s\""),
-            ("planner.foresight.hysteresis", "-1.0"),
-            ("planner.foresight.hysteresis", "nan"),
-            ("planner.foresight.scenarios", "0"),
-            ("planner.stale_after", "\"0s\""),
-            ("planner.gap", "1.0"),
-            ("planner.tree_nodes", "0"),
-            ("planner.iterations", "0"),
-            ("planner.time_limit", "\"0s\""),
-            ("planner.policy", "\"foresight\""),
-            ("planner.foresight.horizn", "\"1s\""),
-        ] {
-            let error = parse(&format!("{key} = {value}\n")).unwrap_err();
-            let name = key.rsplit('.').next().unwrap_or(key);
-            assert!(error.to_string().contains(name), "{key}: {error}");
-        }
+        SettingError::unless(
+            (0.0..1.0).contains(&self.gap),
+            "planner.gap",
+            self.gap,
+            "a number from 0 to below 1",
+        )?;
+        SettingError::unless(
+            (0.0..=100.0).contains(&self.foresight.hysteresis),
+            "planner.foresight.hysteresis",
+            self.foresight.hysteresis,
+            "a number from 0 (any gain will do) to 100",
+        )?;
+        SettingError::unless(
+            (1..=1000).contains(&self.foresight.scenarios),
+            "planner.foresight.scenarios",
+            self.foresight.scenarios,
+            "a number from 1 to 1000",
+        )
     }
 }
