@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "lacuna-model",
             "lacuna-wire",
+            "lacuna-schedlog",
             "lacuna-forecast",
             "lacuna-trainer",
         ],

@@ -3,21 +3,19 @@
 //! environment, never from this file.
 //!
 //! A section whose core is a library is defined there, with its defaults and documents: `[control]`
-//! in `lacuna_trainer`, `[control.pilots]` in `lacuna_pilots`, `[forecast]` in `lacuna_forecast`, and
-//! `[planner]` in `lacuna_model`. Here are the others, and how the file is read.
+//! in `lacuna_trainer`, `[control.pilots]` in `lacuna_pilots`, `[forecast]` in `lacuna_forecast`,
+//! `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]` in `lacuna_schedlog`, and `[planner]` in
+//! `lacuna_model`. Here are the others, and how the file is read.
 
-mod adapters;
 mod gateway;
+mod ingest;
 mod load;
 mod sections;
 #[cfg(test)]
 mod tests;
 mod text;
 
-pub use adapters::{Answers, Following, Lsf, Marks, Pbs, Polling, Slurm};
 pub use gateway::Gateway;
+pub use ingest::{Ingest, Recording, RecordingPace};
 pub use load::ConfigError;
-pub use sections::{
-    Agent, BusSettings, Cluster, Config, Http, Ingest, LogFormat, Recording, RecordingPace,
-    Telemetry,
-};
+pub use sections::{Agent, BusSettings, Cluster, Config, Http, LogFormat, Telemetry};

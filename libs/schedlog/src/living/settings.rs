@@ -1,4 +1,4 @@
-//! The sections of the main scheduler's adapters, which ingest runs.
+//! The sections `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]` of the configuration.
 
 use std::path::PathBuf;
 
@@ -6,13 +6,12 @@ use lacuna_model::{SettingError, Span, SpanText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::sections::{Ingest, Recording};
-
 /// How often a scheduler is asked, and when it is left in peace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Polling {
-    /// From the beginning of one cycle to that of the next.
+    /// From the beginning of one cycle to that of the next. Of PBS 30s where the section
+    /// `[ingest.pbs.polling]` is absent, and 10s where it leaves this out.
     #[serde(with = "SpanText")]
     pub every: Span,
     /// Each wait is longer or shorter by up to this share of it, so that several askers do not
@@ -50,7 +49,7 @@ impl Default for Polling {
 }
 
 /// How to know pilots of ours among the scheduler's jobs. Every mark that is set must fit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Marks {
     /// Their partition or queue; its nodes alone count. Without it no job is a pilot, and all
@@ -270,7 +269,11 @@ fn command(key: &'static str, command: &[String]) -> Checked {
 }
 
 impl Slurm {
-    fn check(&self) -> Checked {
+    /// Whether the values make sense.
+    ///
+    /// # Errors
+    /// The first one that does not.
+    pub fn check(&self) -> Result<(), SettingError> {
         command("ingest.slurm.sinfo", &self.sinfo)?;
         command("ingest.slurm.squeue", &self.squeue)?;
         at_least_one("ingest.slurm.absent_after", self.absent_after)?;
@@ -281,7 +284,11 @@ impl Slurm {
 }
 
 impl Pbs {
-    fn check(&self) -> Checked {
+    /// Whether the values make sense.
+    ///
+    /// # Errors
+    /// The first one that does not.
+    pub fn check(&self) -> Result<(), SettingError> {
         command("ingest.pbs.pbsnodes", &self.pbsnodes)?;
         at_least_one("ingest.pbs.absent_after", self.absent_after)?;
         self.pilots.check()?;
@@ -291,7 +298,11 @@ impl Pbs {
 }
 
 impl Lsf {
-    fn check(&self) -> Checked {
+    /// Whether the values make sense.
+    ///
+    /// # Errors
+    /// The first one that does not.
+    pub fn check(&self) -> Result<(), SettingError> {
         self.pilots.check()?;
         self.following.check()
     }
@@ -300,63 +311,5 @@ impl Lsf {
 impl Following {
     fn check(&self) -> Checked {
         SettingError::unless_positive([("following.every", self.every)])
-    }
-}
-
-impl Ingest {
-    /// Whether the values make sense, and there is one source of the truth.
-    ///
-    /// # Errors
-    /// The first one that does not, or a second source.
-    pub(super) fn check(&self) -> Checked {
-        SettingError::unless_positive([("ingest.snapshot_every", self.snapshot_every)])?;
-        SettingError::unless(
-            self.dedup_window > 0,
-            "ingest.dedup_window",
-            self.dedup_window,
-            "1 or more",
-        )?;
-        let sources = [
-            self.recording.is_some(),
-            self.slurm.is_some(),
-            self.pbs.is_some(),
-            self.lsf.is_some(),
-        ];
-        SettingError::unless(
-            sources.iter().filter(|given| **given).count() <= 1,
-            "ingest",
-            "told of several",
-            "one scheduler or one recording: recording, slurm, pbs or lsf",
-        )?;
-        self.recording.as_ref().map_or(Ok(()), Recording::check)?;
-        self.slurm.as_ref().map_or(Ok(()), Slurm::check)?;
-        self.pbs.as_ref().map_or(Ok(()), Pbs::check)?;
-        self.lsf.as_ref().map_or(Ok(()), Lsf::check)?;
-        SettingError::unless(
-            self.lsf.is_none() || self.nodes_file.is_some(),
-            "ingest.nodes_file",
-            "absent",
-            "a list of the nodes, which lsb.events does not have",
-        )
-    }
-}
-
-impl Recording {
-    fn check(&self) -> Checked {
-        SettingError::unless(
-            self.rate.is_finite() && self.rate > 0.0,
-            "ingest.recording.rate",
-            self.rate,
-            "a number above zero",
-        )?;
-        let Some((start, end)) = self.start.zip(self.end) else {
-            return Ok(());
-        };
-        SettingError::unless(
-            start < end,
-            "ingest.recording.end",
-            lacuna_wire::time_text::format(end),
-            "a time after ingest.recording.start",
-        )
     }
 }
