@@ -55,7 +55,7 @@ impl NodeOrder {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Forecast {
-    /// Which predictor.
+    /// Which predictor of remaining hole length.
     pub predictor: Predictor,
     /// The length that the constant predictor says, and the others while they are young.
     #[serde(with = "SpanText")]
@@ -70,7 +70,7 @@ pub struct Forecast {
     /// Where what was learnt is saved, in a folder for each cluster; nowhere if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_dir: Option<PathBuf>,
-    /// It is saved this often, and at the end.
+    /// What was learnt is saved this often, and at the end.
     #[serde(with = "SpanText")]
     pub save_every: Span,
     /// The pool is published at most this often; zero: at every event.

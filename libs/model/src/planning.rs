@@ -44,8 +44,7 @@ impl Default for ForesightSettings {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlannerSettings {
-    /// How sizes and nodes are chosen: `auto`, `forecast`, `milp-patterns`, `dp`, `milp` or
-    /// `equal-share`.
+    /// How sizes and nodes are chosen.
     pub policy: Policy,
     /// What is maximised: `fair` (what each trainer asks for, within its owner's fair share),
     /// `as-given`, `throughput`, `scaling-efficiency`, `weighted`, `deadline`, `least-attained`,

@@ -50,15 +50,15 @@ pub enum SchedulerKind {
 pub struct Pilots {
     /// Whether pilots are wanted.
     pub mode: Mode,
-    /// Which scheduler takes them.
+    /// Which scheduler takes pilots.
     pub scheduler: SchedulerKind,
-    /// Their partition or queue; the scheduler's default if empty.
+    /// Pilots' partition or queue; the scheduler's default if empty.
     pub partition: String,
-    /// Their account; the default of the user that control runs as if empty.
+    /// Pilots' account; the default of the user that control runs as if empty.
     pub account: String,
-    /// Their quality of service; none if empty.
+    /// Pilots' quality of service; none if empty.
     pub qos: String,
-    /// Their job name. The main scheduler's source must know pilots by the same
+    /// Pilots' job name. The main scheduler's source must know pilots by the same
     /// (`ingest.slurm.pilots`).
     pub name: String,
     /// Whether a pilot has its node for itself.
@@ -71,7 +71,7 @@ pub struct Pilots {
     pub chunk: String,
     /// The agent's program, as nodes know it.
     pub agent: String,
-    /// Its configuration file, as nodes know it; the agent's own default if empty.
+    /// The agent's configuration file, as nodes know it; the agent's own default if empty.
     pub agent_config: String,
     /// A file whose text replaces the batch script built in. It must become the agent
     /// (`exec srun ... lacuna-agent --pilot --node "$SLURMD_NODENAME"`).
@@ -123,15 +123,15 @@ impl Default for Pilots {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Commands {
-    /// `["sbatch"]` or `["qsub"]`.
+    /// Submits a pilot; `["sbatch"]` or `["qsub"]` if empty.
     pub submit: Vec<String>,
-    /// `["scancel"]` or `["qdel"]`.
+    /// Cancels pilots; `["scancel"]` or `["qdel"]` if empty.
     pub cancel: Vec<String>,
-    /// `["squeue"]` or `["qstat"]`.
+    /// Lists pilots; `["squeue"]` or `["qstat"]` if empty.
     pub list: Vec<String>,
-    /// `["scontrol"]`, to check the site's configuration.
+    /// Tells Slurm's configuration, which is checked; `["scontrol"]` if empty.
     pub scontrol: Vec<String>,
-    /// `["sacctmgr"]`, to check the qualities of service.
+    /// Tells Slurm's qualities of service, which are checked; `["sacctmgr"]` if empty.
     pub sacctmgr: Vec<String>,
 }
 
@@ -142,13 +142,13 @@ pub struct TimeLimit {
     /// Share of like holes that are over when the pilot's time is: at 0.9 one in ten lasts longer
     /// than its pilot.
     pub quantile: f64,
-    /// No shorter than this.
+    /// The shortest time of a pilot.
     #[serde(with = "SpanText")]
     pub min: Span,
-    /// No longer than this; also where the forecast does not reach so far.
+    /// The longest time of a pilot, also where the forecast does not reach so far.
     #[serde(with = "SpanText")]
     pub max: Span,
-    /// Where no forecast is known.
+    /// The time of a pilot on a node without a forecast.
     #[serde(with = "SpanText")]
     pub default: Span,
     /// Whether Slurm may give a pilot less time, down to `min`, to fit it in before a job that

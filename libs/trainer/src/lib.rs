@@ -9,7 +9,7 @@
 //! - [`book`]: control's side: admission, leases, runs, commands;
 //! - [`controls`]: what the operator wants of the use of nodes, and what holds at a moment;
 //! - [`agent`]: a node's side: which command to obey, when to give the node back alone;
-//! - [`settings`]: the section `[control]` of the configuration.
+//! - [`settings`]: the sections `[control]` and `[agent]` of the configuration.
 
 pub mod account;
 pub mod agent;

@@ -19,8 +19,8 @@ use lacuna_model::{
     Assignment, Launch, Members, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp,
     TrainerId, Work,
 };
-use lacuna_runtime::config::Agent;
 use lacuna_runtime::{ClusterClock, metrics::Registry};
+use lacuna_trainer::settings::Agent;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::sync::mpsc::{self, UnboundedReceiver};

@@ -86,10 +86,10 @@ pub struct Recording {
     /// Recorded seconds a second, if the pace is `scaled`.
     #[serde(default = "one")]
     pub rate: f64,
-    /// Where to begin; at the recording's beginning if absent.
+    /// The moment of the recording to begin at; its beginning if absent.
     #[serde(default, with = "TimeText", skip_serializing_if = "Option::is_none")]
     pub start: Option<Timestamp>,
-    /// Where to end; at the recording's end if absent.
+    /// The moment of the recording to end at; its end if absent.
     #[serde(default, with = "TimeText", skip_serializing_if = "Option::is_none")]
     pub end: Option<Timestamp>,
 }

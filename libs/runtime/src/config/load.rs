@@ -140,8 +140,6 @@ impl Config {
         SettingError::unless_positive([
             ("bus.connect_limit", self.bus.connect_limit),
             ("bus.request_limit", self.bus.request_limit),
-            ("agent.dead_man", self.agent.dead_man),
-            ("agent.report_every", self.agent.report_every),
         ])?;
         SettingError::unless(
             !self.bus.url.contains('@'),
@@ -159,6 +157,7 @@ impl Config {
         self.forecast.check()?;
         self.planner.check()?;
         self.control.check()?;
+        self.agent.check()?;
         self.gateway.check()?;
         SettingError::unless(
             self.control.renew_every.as_ms() * 2 <= self.agent.dead_man.as_ms(),

@@ -3,9 +3,9 @@
 //! environment, never from this file.
 //!
 //! A section whose core is a library is defined there, with its defaults and documents: `[control]`
-//! in `lacuna_trainer`, `[control.pilots]` in `lacuna_pilots`, `[forecast]` in `lacuna_forecast`,
-//! `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]` in `lacuna_schedlog`, and `[planner]` in
-//! `lacuna_model`. Here are the others, and how the file is read.
+//! and `[agent]` in `lacuna_trainer`, `[control.pilots]` in `lacuna_pilots`, `[forecast]` in
+//! `lacuna_forecast`, `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]` in `lacuna_schedlog`, and
+//! `[planner]` in `lacuna_model`. Here are the others, and how the file is read.
 
 mod gateway;
 mod ingest;
@@ -18,4 +18,4 @@ mod text;
 pub use gateway::Gateway;
 pub use ingest::{Ingest, Recording, RecordingPace};
 pub use load::ConfigError;
-pub use sections::{Agent, BusSettings, Cluster, Config, Http, LogFormat, Telemetry};
+pub use sections::{BusSettings, Cluster, Config, Http, LogFormat, Telemetry};

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use lacuna_forecast::settings::Forecast;
-use lacuna_model::{ClusterId, NodeId, PlannerSettings, Span, SpanText};
-use lacuna_trainer::settings::Control;
+use lacuna_model::{ClusterId, PlannerSettings, Span, SpanText};
+use lacuna_trainer::settings::{Agent, Control};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,14 +43,14 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cluster {
-    /// Its name: 1 to 16 of A-Z a-z 0-9 _ -, part of every subject.
+    /// The cluster's name: 1 to 16 of A-Z a-z 0-9 _ -, part of every subject.
     #[schemars(with = "String")]
     pub id: ClusterId,
     /// Several instances of a service may run, and one is active. Another takes its place when it
     /// has said nothing for so long.
     #[serde(with = "SpanText")]
     pub lead: Span,
-    /// The active one gives its place up when its loop has not turned for so long.
+    /// The active instance of a service gives its place up when its loop has not turned for so long.
     #[serde(with = "SpanText")]
     pub still: Span,
 }
@@ -73,7 +73,7 @@ impl Default for Cluster {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BusSettings {
-    /// Its address; several are separated by commas.
+    /// The address of nats-server; several are separated by commas.
     pub url: String,
     /// A file of `lacuna keys`: name, key, and the authority that vouches for the server. Address
     /// and cluster come from it as well, where they are left at their defaults.
@@ -110,21 +110,21 @@ impl Default for BusSettings {
     }
 }
 
-/// Where each service answers `/metrics` and `/healthz`; port 0 takes a free one.
+/// Where each service answers `/metrics` and `/healthz`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
-    /// Of ingest.
+    /// Where ingest answers `/metrics` and `/healthz`; port 0 takes a free one.
     pub ingest: SocketAddr,
-    /// Of forecast.
+    /// Where forecast answers `/metrics` and `/healthz`; port 0 takes a free one.
     pub forecast: SocketAddr,
-    /// Of planner.
+    /// Where planner answers `/metrics` and `/healthz`; port 0 takes a free one.
     pub planner: SocketAddr,
-    /// Of control.
+    /// Where control answers `/metrics` and `/healthz`; port 0 takes a free one.
     pub control: SocketAddr,
-    /// Of agent.
+    /// Where agent answers `/metrics` and `/healthz`; port 0 takes a free one.
     pub agent: SocketAddr,
-    /// Of gateway; its page has an address of its own.
+    /// Where gateway answers `/metrics` and `/healthz`; its page has an address of its own.
     pub gateway: SocketAddr,
 }
 
@@ -186,74 +186,6 @@ impl Default for Telemetry {
         Self {
             log: "info".to_owned(),
             format: LogFormat::Text,
-        }
-    }
-}
-
-/// How nodes run training.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Agent {
-    /// The nodes that this process plays.
-    #[schemars(with = "Vec<String>")]
-    pub nodes: Vec<NodeId>,
-    /// Whether it plays every node that it hears of (demonstrations).
-    pub all_nodes: bool,
-    /// Without a renewal of its lease for this long, an agent gives its node back by itself.
-    #[serde(with = "SpanText")]
-    pub dead_man: Span,
-    /// Status and progress are reported this often.
-    #[serde(with = "SpanText")]
-    pub report_every: Span,
-    /// From the request to stop until the kill.
-    #[serde(with = "SpanText")]
-    pub grace: Span,
-    /// A program that regroups and says nothing for this long hangs, and is killed.
-    #[serde(with = "SpanText")]
-    pub hang_after: Span,
-    /// One that has said nothing at all for this long since its start hangs as well: it has
-    /// imports to do and a model to build. The others' programs are not watched so. Any program
-    /// waits as long for the names of its run's nodes.
-    #[serde(with = "SpanText")]
-    pub start_limit: Span,
-    /// What brings the workers of launcher `torchrun` together: a program and its first
-    /// arguments.
-    pub torchrun: Vec<String>,
-    /// Where output and progress files live: a folder of the agent's user, which nobody else may
-    /// change.
-    pub work_dir: PathBuf,
-    /// Names of the agent's own environment that programs get, beside the usual ones (`PATH`,
-    /// `HOME`, `LANG`, `CUDA_*` and so on); a `*` at the end stands for any.
-    pub pass_env: Vec<String>,
-    /// Device files of which a program may leave none open, by path; a `*` at the end stands for any.
-    pub devices: Vec<String>,
-    /// From a program's end its node is not reported free for so long at most, while processes of
-    /// the agent's user that started after it keep such a device open.
-    #[serde(with = "SpanText")]
-    pub device_wait: Span,
-    /// Whether each program gets a cgroup of its own, where version 2 may be divided. A pilot's
-    /// never does: what the main scheduler gave it is the scheduler's to end.
-    pub cgroups: bool,
-}
-
-impl Default for Agent {
-    fn default() -> Self {
-        Self {
-            nodes: Vec::new(),
-            all_nodes: false,
-            dead_man: Span::from_secs(60),
-            report_every: Span::from_secs(5),
-            grace: Span::from_secs(20),
-            hang_after: Span::from_secs(5),
-            start_limit: Span::from_secs(300),
-            torchrun: vec!["torchrun".to_owned()],
-            work_dir: PathBuf::from("lacuna-work"),
-            pass_env: Vec::new(),
-            devices: ["/dev/nvidia*", "/dev/kfd", "/dev/dri/render*"]
-                .map(str::to_owned)
-                .to_vec(),
-            device_wait: Span::from_secs(10),
-            cgroups: true,
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct Polling {
     /// Each wait is longer or shorter by up to this share of it, so that several askers do not
     /// come to ask in step; 0 to 0.5.
     pub jitter: f64,
-    /// A command that has not ended by then is killed with all that it started.
+    /// A command that has not ended within this time is killed with all that it started.
     #[serde(with = "SpanText")]
     pub limit: Span,
     /// The budget: so many requests a minute at most, whatever else is set.
@@ -26,7 +26,8 @@ pub struct Polling {
     /// a row the scheduler is left in peace for `pause`.
     #[serde(with = "SpanText")]
     pub slow_after: Span,
-    /// See `slow_after`; doubled each time the scheduler is still slow, up to `longest_wait`.
+    /// How long a scheduler that is slow is left in peace (`slow_after`); doubled each time it is
+    /// still slow, up to `longest_wait`.
     #[serde(with = "SpanText")]
     pub pause: Span,
     /// After a failure the wait is doubled, up to this.
@@ -52,20 +53,20 @@ impl Default for Polling {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Marks {
-    /// Their partition or queue; its nodes alone count. Without it no job is a pilot, and all
+    /// Pilots' partition or queue; its nodes alone count. Without it no job is a pilot, and all
     /// nodes count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
-    /// Their account.
+    /// Pilots' account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// Who submits them.
+    /// Who submits pilots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// How their comment begins.
+    /// How pilots' comment begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// How their name begins.
+    /// How pilots' name begins.
     pub name: Option<String>,
 }
 
@@ -144,7 +145,7 @@ impl Default for Slurm {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Following {
-    /// It is looked at this often.
+    /// The file is looked at this often.
     #[serde(with = "SpanText")]
     pub every: Span,
     /// Where the place that was read to is kept, with the jobs that ran there; nothing is read

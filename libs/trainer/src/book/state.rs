@@ -17,7 +17,7 @@ use crate::book::trial::Trials;
 use crate::book::withhold::Withholding;
 use crate::book::{Effect, LeaseWrite, Note, Tick};
 use crate::comings::Comings;
-use crate::settings::Control;
+use crate::settings::{Agent, Control};
 
 /// Settings. Lengths are of real time.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ impl Default for BookConfig {
     fn default() -> Self {
         Self {
             control: Control::default(),
-            dead_man: Span::from_secs(60),
+            dead_man: Agent::default().dead_man,
             safety: Span::from_secs(5),
             resend_after: Span::from_secs(2),
             transfer_wait: Span::from_secs(10),

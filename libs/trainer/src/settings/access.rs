@@ -44,16 +44,16 @@ pub struct Access {
     /// Users who may change the controls, stop pilots, and end anybody's trainer; by default
     /// `operator`, for whom `lacuna keys init` makes an identity: in an emergency somebody must.
     pub operators: Vec<String>,
-    /// Whether that is enforced; by default if the bus proves who asks. Without it anybody may do
-    /// anything.
+    /// Whether the rules of this section are enforced; by default if the bus proves who asks. Without
+    /// it anybody may do anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enforce: Option<bool>,
     /// How fast each user may ask, operators too.
     pub rate: Rate,
-    /// The highest priority of a trainer that who is no operator submits. The queue of all users
-    /// goes by it, so by default nobody may raise it above 0.
+    /// The highest priority that users who are no operators may give a trainer. The queue of all
+    /// users goes by it.
     pub max_priority: i32,
-    /// How much everybody may have for whom `users` says nothing.
+    /// How much each user may have whom `users` does not name.
     pub quota: Quota,
     /// How much certain users may have, in place of `quota`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

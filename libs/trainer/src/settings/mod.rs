@@ -1,9 +1,11 @@
-//! The section `[control]` of the configuration.
+//! The sections `[control]` and `[agent]` of the configuration.
 
 mod access;
+mod agent;
 mod profile;
 
 pub use access::{Access, Quota, Rate};
+pub use agent::Agent;
 pub use profile::{Profile, ProfileOrder};
 
 use lacuna_model::{SettingError, Span, SpanText};
@@ -34,7 +36,8 @@ pub struct Control {
     pub silent_after: Span,
     /// A trainer whose program fails so often in a row is given up; preemptions never count.
     pub max_failures: u32,
-    /// A failed trainer is started again after this time, doubled with each failure.
+    /// A failed trainer is started again after this time, doubled with each failure, and after a
+    /// minute at the latest.
     #[serde(with = "SpanText")]
     pub retry_after: Span,
     /// A node on which an owner's programs fail three times in a row is closed to that owner for this

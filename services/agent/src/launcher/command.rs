@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use lacuna_model::{Assignment, NodeId, RunId, Span, Timestamp};
 use lacuna_runtime::ClusterClock;
-use lacuna_runtime::config::Agent;
+use lacuna_trainer::settings::Agent;
 use tokio::sync::mpsc;
 
 use super::files::{Files, last_lines, output};
