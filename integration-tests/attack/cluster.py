@@ -300,7 +300,7 @@ class Cluster:
 def judge(c: Cluster, owners: int = 1, node: str | None = None) -> tuple[list[str], float | None]:
     """What an attack has achieved, and how long a node took to come back."""
     if not until(c.trainers, 30, 0.5):
-        return [*c.health(), *c.deaths()[:4], "control answers nobody"], None
+        return [*c.health(), *c.deaths()[:4], "control answers no request"], None
     faults, share = [], len(NODES) // owners
     seen: list[int] = []
 

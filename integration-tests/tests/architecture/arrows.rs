@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-timeline", &["lacuna-model"]),
     ("lacuna-forecast", &["lacuna-model"]),
     ("lacuna-trainer", &["lacuna-model", "lacuna-pilots"]),
-    ("lacuna-pilots", &["lacuna-model"]),
+    ("lacuna-pilots", &["lacuna-model", "lacuna-schedlog"]),
     ("lacuna-planner", &["lacuna-model", "lacuna-milp"]),
     (
         "lacuna-sim",

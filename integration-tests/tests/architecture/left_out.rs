@@ -40,7 +40,7 @@ fn tests_that_did_not_run_are_counted_and_promises_without_a_test_are_named() {
     assert_eq!(none, with_tests);
 }
 
-/// A test that returns by itself when something is missing is a test that nobody misses.
+/// A test that returns by itself when something is missing is not missed.
 #[test]
 fn no_test_leaves_itself_out_by_hand() {
     let own = [

@@ -31,6 +31,30 @@ fn crate_roots_only_declare() {
     }
 }
 
+/// The agent has rules of its own for the programs of others.
+#[test]
+fn process_groups_are_made_and_killed_in_one_place() {
+    let own = [
+        "libs/runtime/src/command.rs",
+        "services/agent/",
+        "integration-tests/",
+    ];
+    let others = sources();
+    let others = others
+        .iter()
+        .filter(|f| !own.iter().any(|o| f.starts_with(o)));
+    for file in others {
+        let text = support::read(file);
+        let found = ["killpg", "process_group("]
+            .iter()
+            .find(|w| text.contains(*w));
+        assert!(
+            found.is_none(),
+            "{file} has {found:?}: lacuna_runtime::command runs programs"
+        );
+    }
+}
+
 #[test]
 fn every_crate_takes_the_workspace_lints() {
     for (name, folder) in Graph::get().members() {
@@ -82,6 +106,7 @@ fn documents_exist_and_their_links_hold() {
         "README.md".to_owned(),
         "ARCHITECTURE.md".to_owned(),
         "CHANGELOG.md".to_owned(),
+        "RESULTS.md".to_owned(),
     ];
     documents.extend(support::files("deploy", "md"));
     documents.extend(support::files("integration-tests", "md"));

@@ -16,6 +16,8 @@ import torch.distributed as dist
 from torch import nn
 
 import lacuna
+from lacuna.group import Group
+from lacuna.messages import Membership
 
 
 class Counted(nn.Module):
@@ -39,6 +41,13 @@ def die_forming(group):
         return build(*arguments, **options)
 
     dist.init_process_group = init
+
+
+def fail_forming():
+    """Tries to build a group with a member that never comes."""
+    alone = Membership(run=1, rank=0, members=("n2", "never"), store="127.0.0.1:1")
+    reason = Group.form(dist.HashStore(), "before", alone, 0.2, "gloo", 0.2)
+    assert isinstance(reason, str), "the group stands"
 
 
 def main():
@@ -68,6 +77,8 @@ def main():
     )
     if os.environ.get("PROGRAM_DIES_FORMING") == os.environ.get("LACUNA_NODE", "alone"):
         die_forming(2)
+    if os.environ.get("PROGRAM_FAILED_FORMING") == os.environ.get("LACUNA_NODE", "alone"):
+        fail_forming()
     if "PROGRAM_SEED" in os.environ:
         torch.manual_seed(int(os.environ["PROGRAM_SEED"]))
         for layer in (model.net[0], model.net[2]):

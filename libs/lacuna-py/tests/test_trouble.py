@@ -58,6 +58,14 @@ def test_the_others_go_on_when_a_member_dies_while_the_group_is_built(cluster):
     assert numbers == list(range(1, len(numbers) + 1))
 
 
+def test_a_member_that_could_not_build_a_group_meets_the_others_in_the_next_one(cluster):
+    """PyTorch counts the groups of a process, and members of another count never meet."""
+    c = cluster("--sleep", "0.01", PROGRAM_FAILED_FORMING="n2", PROGRAM_TIMEOUT="2")
+    start(c, "n1", "n2")
+    goes_on(c)
+    assert c.members == ["n1", "n2"]
+
+
 def test_the_store_is_needed_only_when_members_change(cluster):
     c = cluster("--sleep", "0.01")
     start(c, "n1", "n2")

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use lacuna_model::NodeId;
+use lacuna_schedlog::JobOutcome;
+use lacuna_schedlog::living::JobState;
 
 /// A job's number in the scheduler's words: `4711`, `4711_3`, `4711.server`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,6 +81,26 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// How far a job in this state has come, if the state is known.
+    #[must_use]
+    pub const fn of(state: JobState) -> Option<Self> {
+        Some(match state {
+            JobState::Pending => Self::Pending,
+            JobState::Running | JobState::Configuring | JobState::Suspended => Self::Running,
+            JobState::Completing => Self::Ending,
+            JobState::Over(outcome) => Self::Ended(match outcome {
+                JobOutcome::Completed => End::Completed,
+                JobOutcome::Cancelled => End::Cancelled,
+                JobOutcome::Preempted => End::Preempted,
+                JobOutcome::Timeout => End::TimeLimit,
+                JobOutcome::Failed => End::Failed,
+                JobOutcome::NodeFailed => End::NodeFailed,
+                JobOutcome::Unknown | JobOutcome::Running => return None,
+            }),
+            JobState::Other => return None,
+        })
+    }
+
     /// Whether the job still has a node or a claim on one.
     #[must_use]
     pub const fn lives(self) -> bool {

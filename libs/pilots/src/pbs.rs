@@ -3,11 +3,8 @@
 //! A job's comment belongs to the scheduler there, so a pilot is marked by a variable, which
 //! `qstat -f` shows. Jobs that are over vanish from the list; how they ended is not known.
 
-use std::collections::BTreeMap;
-
 use lacuna_model::{NodeId, Span};
-use serde::Deserialize;
-use serde_json::Value;
+use lacuna_schedlog::living::{PbsJob, pbs};
 
 use crate::job::{JobId, Listed, Stage};
 use crate::keeper::{Cause, Refusal};
@@ -108,77 +105,26 @@ impl Scheduler for Pbs {
 
     fn listed(&self, said: &Result<Said, RunError>) -> Result<Vec<Listed>, ListError> {
         let program = &self.submission.programs.list;
-        let text = list_text(program, said)?;
-        let answer: Answer = serde_json::from_str(text).map_err(|e| ListError::Form {
-            program: program.join(" "),
-            reason: e.to_string(),
-        })?;
-        Ok(answer
-            .jobs
-            .iter()
-            .filter_map(|(id, job)| job.read(id))
-            .collect())
+        let jobs = pbs::read_jobs(list_text(program, said)?);
+        let jobs = jobs.map_err(|error| ListError::form(program, &error))?;
+        Ok(jobs.iter().filter_map(listed).collect())
     }
 }
 
-#[derive(Debug, Deserialize)]
-struct Answer {
-    #[serde(rename = "Jobs", default)]
-    jobs: BTreeMap<String, Job>,
-}
-
-/// A job in `qstat`'s words; numbers may be text and the other way round.
-#[derive(Debug, Deserialize)]
-struct Job {
-    #[serde(rename = "Job_Name", default)]
-    name: Value,
-    #[serde(rename = "Job_Owner", default)]
-    owner: Value,
-    #[serde(rename = "job_state", default)]
-    state: Value,
-    #[serde(rename = "ctime", default)]
-    created: Value,
-    #[serde(rename = "exec_host", default)]
-    exec_host: Value,
-    #[serde(rename = "Variable_List", default)]
-    variables: Value,
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null => String::new(),
-        other => other.to_string(),
-    }
-}
-
-impl Job {
-    fn read(&self, id: &str) -> Option<Listed> {
-        let variable = |name: &str| self.variables.get(name).map(text).unwrap_or_default();
-        let host = text(&self.exec_host);
-        let host = host.split('/').next().unwrap_or_default().to_owned();
-        let node = [host, variable(NODE)]
-            .into_iter()
-            .find(|name| !name.is_empty())
-            .and_then(|name| NodeId::new(name).ok());
-        let stage = match text(&self.state).as_str() {
-            "Q" | "H" | "W" | "T" | "M" => Stage::Pending,
-            "R" | "S" | "U" | "B" => Stage::Running,
-            "E" => Stage::Ending,
-            // `F` and `X`, over, come only with a history that was not asked for.
-            _ => return None,
-        };
-        let owner = text(&self.owner);
-        Some(Listed {
-            job: JobId::new(id)?,
-            submitted: text(&self.created),
-            user: owner.split('@').next().unwrap_or_default().to_owned(),
-            name: text(&self.name),
-            mark: variable(MARK),
-            node,
-            stage,
-        })
-    }
+fn listed(job: &PbsJob) -> Option<Listed> {
+    let node = [job.host().to_owned(), job.variable(NODE)]
+        .into_iter()
+        .find(|name| !name.is_empty())
+        .and_then(|name| NodeId::new(name).ok());
+    Some(Listed {
+        job: JobId::new(&job.id)?,
+        submitted: job.submitted.clone(),
+        user: job.user().to_owned(),
+        name: job.name.clone(),
+        mark: job.variable(MARK),
+        node,
+        stage: Stage::of(job.state())?,
+    })
 }
 
 /// Words of `qsub` and what they mean, in lower case. The first that fits counts.

@@ -72,6 +72,16 @@ pub enum ListError {
     },
 }
 
+impl ListError {
+    /// An answer of another form.
+    pub(crate) fn form(program: &[String], reason: &impl ToString) -> Self {
+        Self::Form {
+            program: program.join(" "),
+            reason: reason.to_string(),
+        }
+    }
+}
+
 /// A batch scheduler that pilots can be submitted to.
 pub trait Scheduler: Send + Sync {
     /// Its name, for logs.

@@ -1,19 +1,16 @@
-//! Slurm: `sbatch`, `scancel`, `squeue`, with fixed formats, which stay the same over versions
-//! and cost slurmctld less than JSON.
+//! Slurm: `sbatch`, `scancel`, `squeue`, with a fixed format, which stays the same over versions
+//! and costs slurmctld less than JSON.
 
+use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span};
+use lacuna_schedlog::living::{JobReport, squeue};
 
-use crate::job::{End, JobId, Listed, Stage};
+use crate::job::{JobId, Listed, Stage};
 use crate::keeper::{Cause, Refusal};
 use crate::scheduler::{
     self, CommandLine, ListError, RunError, Said, Scheduler, Submission, clock_time, list_text,
     quoted,
 };
-
-/// What `squeue` is asked for. The comment, which may hold anything, stands last.
-const FORMAT: &str = "%A|%V|%u|%T|%N|%n|%j|%k";
-/// Fields of it.
-const FIELDS: usize = 8;
 
 /// Slurm.
 #[derive(Debug, Clone)]
@@ -112,82 +109,51 @@ impl Scheduler for Slurm {
 
     fn list(&self) -> CommandLine {
         let s = &self.submission;
-        CommandLine::new(
-            &s.programs.list,
-            vec![
-                "--me".to_owned(),
-                "--noheader".to_owned(),
-                "--states=all".to_owned(),
-                format!("--name={}", s.name),
-                format!("--format={FORMAT}"),
-            ],
-            None,
-        )
+        let mut args = vec![
+            "--me".to_owned(),
+            "--states=all".to_owned(),
+            format!("--name={}", s.name),
+        ];
+        args.extend(squeue::arguments());
+        CommandLine::new(&s.programs.list, args, None)
     }
 
     fn listed(&self, said: &Result<Said, RunError>) -> Result<Vec<Listed>, ListError> {
         let program = &self.submission.programs.list;
-        let mut jobs = Vec::new();
-        for line in list_text(program, said)?
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-        {
-            match parse(line) {
-                Some(job) => jobs.push(job),
-                // A line of a comment with line breaks, of a job that is not ours. One of ours
-                // has no such comment, so a damaged line with our name means a damaged answer.
-                None if line.contains(&self.submission.mark) => {
-                    return Err(ListError::Form {
-                        program: program.join(" "),
-                        reason: format!("expected {FORMAT}, got {line:?}"),
-                    });
+        // No time of it is used, so that their zone does not matter.
+        let jobs = squeue::read(list_text(program, said)?, &TimeZone::UTC);
+        let jobs = jobs.map_err(|error| ListError::form(program, &error))?;
+        let mut ours = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            match listed(&job) {
+                Some(job) => ours.push(job),
+                // What is not a pilot may be in a state of a later release.
+                None if job.comment == self.submission.mark => {
+                    let reason = format!("job {} is in a state that is not known", job.id);
+                    return Err(ListError::form(program, &reason));
                 }
                 None => {}
             }
         }
-        Ok(jobs)
+        Ok(ours)
     }
 }
 
-/// One line of `squeue`.
-fn parse(line: &str) -> Option<Listed> {
-    let fields: Vec<&str> = line.splitn(FIELDS, '|').map(str::trim).collect();
-    let [job, submitted, user, state, nodes, asked, name, comment] = fields.as_slice() else {
-        return None;
+fn listed(job: &JobReport) -> Option<Listed> {
+    // A pilot has one node; one that waits has only the node that it asks for.
+    let node = match job.nodes.as_slice() {
+        [] => job.asked.as_ref(),
+        [one] => Some(one),
+        _ => None,
     };
-    // A pilot has one node, so neither is a list; a pending one has only what it asks for.
-    let node = [*nodes, *asked]
-        .into_iter()
-        .find(|text| !text.is_empty() && *text != "(null)")
-        .filter(|text| !text.contains(['[', ',']))
-        .and_then(|text| NodeId::new(text).ok());
     Some(Listed {
-        job: JobId::new(job)?,
-        submitted: (*submitted).to_owned(),
-        user: (*user).to_owned(),
-        name: (*name).to_owned(),
-        mark: (*comment).to_owned(),
-        node,
-        stage: stage(state)?,
-    })
-}
-
-/// A state of a job as `squeue` writes it.
-fn stage(state: &str) -> Option<Stage> {
-    Some(match state {
-        "PENDING" | "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "RESV_DEL_HOLD"
-        | "SPECIAL_EXIT" => Stage::Pending,
-        "RUNNING" | "CONFIGURING" | "SUSPENDED" | "STOPPED" | "RESIZING" | "SIGNALING" => {
-            Stage::Running
-        }
-        "COMPLETING" | "STAGE_OUT" => Stage::Ending,
-        "COMPLETED" => Stage::Ended(End::Completed),
-        "CANCELLED" | "REVOKED" => Stage::Ended(End::Cancelled),
-        "PREEMPTED" => Stage::Ended(End::Preempted),
-        "TIMEOUT" | "DEADLINE" => Stage::Ended(End::TimeLimit),
-        "FAILED" | "OUT_OF_MEMORY" | "LAUNCH_FAILED" | "RECONFIG_FAIL" => Stage::Ended(End::Failed),
-        "NODE_FAIL" | "BOOT_FAIL" => Stage::Ended(End::NodeFailed),
-        _ => return None,
+        job: JobId::new(&job.id)?,
+        submitted: job.submitted.clone(),
+        user: job.user.clone(),
+        name: job.name.clone(),
+        mark: job.comment.clone(),
+        node: node.cloned(),
+        stage: Stage::of(job.state)?,
     })
 }
 

@@ -46,6 +46,7 @@
 //! | compare-and-set, list, watch | [`Bus::bucket`] |
 //! | each message until it is done with | [`Bus::queue`] |
 //! | know of an outage | [`Bus::link`] |
+//! | run a program, and end all that it starts | [`command::run`], [`command::ProcessGroup`] |
 //!
 //! All receivers decode, send what does not decode to the dead letters and go on; all are safe
 //! to drop in `select!`; all survive `kill -9` and restart of nats-server. After a
@@ -55,6 +56,7 @@
 pub mod args;
 pub mod bus;
 pub mod clock;
+pub mod command;
 pub mod config;
 pub mod http;
 pub mod identity;

@@ -3,7 +3,7 @@
 use lacuna_model::{Span, Timestamp};
 
 /// How a batch job ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum JobOutcome {
     /// The log does not say.
     #[default]
@@ -22,6 +22,22 @@ pub enum JobOutcome {
     NodeFailed,
     /// The scheduler took its nodes away (preempted, or put back into the queue).
     Preempted,
+}
+
+impl JobOutcome {
+    /// What a state of Slurm says of the end, if it is one (manual page of `sacct`, "JOB STATE
+    /// CODES").
+    pub(crate) fn of_slurm(state: &[u8]) -> Option<Self> {
+        Some(match state {
+            b"COMPLETED" => Self::Completed,
+            b"FAILED" | b"OUT_OF_MEMORY" | b"LAUNCH_FAILED" | b"RECONFIG_FAIL" => Self::Failed,
+            b"CANCELLED" | b"REVOKED" => Self::Cancelled,
+            b"TIMEOUT" | b"DEADLINE" => Self::Timeout,
+            b"NODE_FAIL" | b"BOOT_FAIL" => Self::NodeFailed,
+            b"PREEMPTED" => Self::Preempted,
+            _ => return None,
+        })
+    }
 }
 
 /// One life of a batch job on its nodes: a requeued job has one record for each of its starts.

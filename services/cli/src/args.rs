@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    audit, check, config, controls, events, explain, help, holes, keys, nodes, observe, plan,
-    submit, top, trainers,
+    audit, check, complete, config, controls, events, explain, help, holes, keys, nodes, observe,
+    plan, submit, top, trainers, wait,
 };
 use crate::error::{CliError, Result};
 use crate::{demo, entry, replay, up};
@@ -16,6 +16,7 @@ Examples:
   lacuna up                                    everything on this machine
   lacuna submit trainer.toml                   queue a trainer
   lacuna trainers --watch                      see how they come on
+  lacuna wait hpo-12 && ./evaluate.sh          go on when its work is done
   lacuna explain hpo-12                        why it has these nodes, or none
   lacuna replay sacct.log --report out.html    what idle nodes would have trained
   lacuna demo                                  two minutes of it all
@@ -27,6 +28,8 @@ Exit codes:
   64  a configuration is wrong
   69  NATS or a service does not answer
   70  a fault of lacuna's own
+  124 it has not happened in time (lacuna wait)
+  130 ended by Ctrl-C
 
 Error codes have pages: lacuna help L0001";
 
@@ -51,6 +54,8 @@ enum Command {
     Up(up::UpArgs),
     /// Queue trainers
     Submit(submit::SubmitArgs),
+    /// Wait until trainers are over, or train
+    Wait(wait::WaitArgs),
     /// List trainers
     Trainers(trainers::TrainersArgs),
     /// List nodes
@@ -106,6 +111,9 @@ enum Command {
     Completions(help::CompletionsArgs),
     /// Explain an error code or a command
     Help(help::HelpArgs),
+    /// Print names that a word of the line may become
+    #[command(hide = true)]
+    Complete(complete::CompleteArgs),
     /// Become a program that ends when its parent does
     #[command(hide = true)]
     ChildOf(up::ChildOfArgs),
@@ -131,6 +139,7 @@ fn on_the_bus(command: Command) -> Result<()> {
         match command {
             Command::Up(args) => up::run(args).await,
             Command::Submit(args) => submit::run(args).await,
+            Command::Wait(args) => wait::run(args).await,
             Command::Trainers(args) => trainers::run(args).await,
             Command::Cancel(args) => trainers::cancel(args).await,
             Command::Logs(args) => trainers::logs(args).await,
@@ -148,6 +157,7 @@ fn on_the_bus(command: Command) -> Result<()> {
             Command::Drain(args) => controls::drain(args).await,
             Command::Undrain(args) => controls::undrain(args).await,
             Command::Limits(args) => controls::limits(args).await,
+            Command::Complete(args) => complete::run(args).await,
             Command::Audit(args) => audit::run(args).await,
             _ => Err(CliError::failed("not a command of the bus")),
         }
@@ -183,6 +193,7 @@ mod tests {
             "lacuna up --data-dir /tmp/x --nats-port 4222",
             "lacuna submit --test-only --json a.toml",
             "lacuna trainers --all --watch",
+            "lacuna wait hpo-1 hpo-2 --for completed --timeout 2h --any --json",
             "lacuna events publish node.idle a01n01",
             "lacuna events publish node.wanted a01n01 --deadline 2026-01-31T12:00:00Z",
             "lacuna events tail",
@@ -201,6 +212,7 @@ mod tests {
             "lacuna limits remove-window day",
             "lacuna audit --since 24h --refused",
             "lacuna completions bash",
+            "lacuna complete -- lacuna logs --lines 5 --",
         ] {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
         }
@@ -210,6 +222,8 @@ mod tests {
             "lacuna bench bus",
             "lacuna demo --wall 20",
             "lacuna submit",
+            "lacuna wait",
+            "lacuna wait hpo-1 --for training",
             "lacuna pause --now --max-nodes 3",
             "lacuna limits add-window day --from 08:00 --to 18:00",
         ] {

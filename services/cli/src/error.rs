@@ -14,6 +14,10 @@ pub enum Exit {
     Unavailable,
     /// A fault of Lacuna's own (`EX_SOFTWARE`).
     Internal,
+    /// What was waited for has not happened in time; the number is that of `timeout`.
+    TimedOut,
+    /// Ended by a signal before it was done.
+    Interrupted,
 }
 
 impl Exit {
@@ -25,6 +29,8 @@ impl Exit {
             Self::Config => 64,
             Self::Unavailable => 69,
             Self::Internal => 70,
+            Self::TimedOut => 124,
+            Self::Interrupted => 130,
         }
     }
 }

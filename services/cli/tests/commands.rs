@@ -86,6 +86,38 @@ fn without_nats_the_remedy_is_named_and_the_code_is_69() {
 }
 
 #[test]
+fn a_shell_offers_words_and_names_and_nothing_where_nobody_answers() {
+    let url = dead_url();
+    let output = run(&["complete", "--", "lacuna", "logs", "--nats", &url, ""]);
+    assert!(
+        output.status.success() && output.stdout.is_empty(),
+        "{output:?}"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("lacuna.bash");
+    std::fs::write(&script, run(&["completions", "bash"]).stdout).unwrap();
+    // A cluster of two trainers, and lines as bash hands them on.
+    let lines = r#"
+        source "$1"
+        lacuna() { [[ "$*" != "complete -- lacuna logs h" ]] || printf 'hpo-1\nhpo-2\n'; }
+        try() {
+            COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+            _lacuna lacuna "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+            echo "${COMPREPLY[@]}"
+        }
+        try lacuna logs h
+        try lacuna lo
+        try lacuna drain --rea
+    "#;
+    let output = Command::new("bash")
+        .args(["-c", lines, "bash", script.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said, "hpo-1 hpo-2\nlogs\n--reason\n", "{output:?}");
+}
+
+#[test]
 fn a_wrong_command_line_is_code_2_or_a_json_error() {
     assert_eq!(run(&["trainer"]).status.code(), Some(2));
     let output = run(&["trainer", "--json"]);

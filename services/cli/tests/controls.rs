@@ -1,5 +1,5 @@
-//! The operator's controls through a running `lacuna up`: what is wanted happens within seconds,
-//! what is refused is refused, and all of it is noted.
+//! People before a running `lacuna up`. What operators want happens within seconds, what is refused
+//! is refused, and all of it is noted; researchers wait for their trainers, and shells know names.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,10 +9,13 @@
 )]
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use lacuna_testkit::{Missing, Need, or_skip};
@@ -61,15 +64,19 @@ impl Up {
         panic!("lacuna up ended, {ended}: {text}");
     }
 
-    fn ask_as(&self, user: &str, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_lacuna"))
+    fn command_as(&self, user: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));
+        command
             .args(arguments)
             .env_remove("LACUNA_NATS")
             .env_remove("LACUNA_CLUSTER")
             .env("LACUNA_DATA_DIR", self.dir.path().join("data"))
-            .env("LACUNA_USER", user)
-            .output()
-            .unwrap()
+            .env("LACUNA_USER", user);
+        command
+    }
+
+    fn ask_as(&self, user: &str, arguments: &[&str]) -> Output {
+        self.command_as(user, arguments).output().unwrap()
     }
 
     /// Asks as the operator, and expects that it is done.
@@ -126,9 +133,15 @@ impl Up {
 
     /// Writes a trainer that runs until it is ended, and submits it.
     fn submit(&self, user: &str, name: &str, min: u32) -> Output {
+        self.submit_of(user, name, (min, 8), 1e12)
+    }
+
+    /// Writes a trainer with so many samples to do, one a second and node, and submits it.
+    fn submit_of(&self, user: &str, name: &str, nodes: (u32, u32), samples: f64) -> Output {
+        let (min, max) = nodes;
         let path = self.dir.path().join(format!("{name}.jsonl"));
         let line = format!(
-            r#"{{"name":"{name}","submit":0,"min_nodes":{min},"max_nodes":8,"rescale_up_s":0,"rescale_down_s":0,"samples":1e12,"nodes":[1,8],"samples_per_s":[1.0,8.0]}}"#
+            r#"{{"name":"{name}","submit":0,"min_nodes":{min},"max_nodes":{max},"rescale_up_s":0,"rescale_down_s":0,"samples":{samples},"nodes":[1,8],"samples_per_s":[1.0,8.0]}}"#
         );
         std::fs::write(&path, line).unwrap();
         self.ask_as(user, &["submit", path.to_str().unwrap()])
@@ -276,4 +289,113 @@ fn the_operator_pauses_drains_and_caps_and_others_may_not() {
     let of_op = up.json(&["audit", "--user", "op", "--action", "drain"]);
     assert_eq!(of_op["records"][0]["target"][0], "a02");
     assert_eq!(of_op["records"][0]["proven"], false);
+}
+
+/// What a command printed, where it complains, and its exit code.
+fn said(output: &Output) -> (String, String, Option<i32>) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        text(&output.stdout),
+        text(&output.stderr),
+        output.status.code(),
+    )
+}
+
+#[test]
+fn a_wait_ends_with_its_trainers_and_says_how_they_ended() {
+    or_skip!(all_built());
+    let up = Up::start("");
+    let ask = |arguments: &[&str]| said(&up.ask_as("ann", arguments));
+    up.op(&["events", "publish", "node.idle", "a01", "a02"]);
+    for (name, samples) in [("brief", 3.0), ("long", 1e12)] {
+        let (out, err, _) = said(&up.submit_of("ann", name, (1, 1), samples));
+        assert!(out.contains(&format!("lacuna wait {name}")), "{out}{err}");
+    }
+    let (_, err, code) = ask(&["wait", "lon"]);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(
+        err.contains("L0009") && err.contains("such as long"),
+        "{err}"
+    );
+
+    // The first of several is enough, and the others go on.
+    let (out, err, code) = ask(&["wait", "long", "brief", "--any", "--timeout", "1m"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.ends_with("brief done\n"), "{out}");
+    let (out, err, code) = ask(&["wait", "long", "--for", "running", "--timeout", "1m"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    let (out, err, code) = ask(&["wait", "brief", "--for", "failed"]);
+    assert_eq!((code, out.as_str()), (Some(1), "brief done\n"), "{err}");
+
+    // What has not happened in time has a code of its own.
+    let (out, err, code) = ask(&["wait", "long", "brief", "--timeout", "1s"]);
+    assert_eq!(code, Some(124), "{out}{err}");
+    assert!(err.contains("not ended within 1s"), "{err}");
+    let (out, err, code) = ask(&["wait", "long", "--timeout", "0s", "--json"]);
+    assert_eq!(code, Some(124), "{out}{err}");
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(value["outcome"], "timed_out");
+    assert_eq!(value["trainers"][0]["phase"], "active");
+
+    // Ctrl-C ends the wait alone.
+    let waiting = |arguments: &[&str]| {
+        let mut command = up.command_as("ann", arguments);
+        command.stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let child = waiting(&["wait", "long"]);
+    std::thread::sleep(Duration::from_millis(500));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    let status = child.wait_with_output().unwrap().status;
+    // On a slow machine the signal comes before anything heeds it.
+    let interrupted = status.code() == Some(130) || status.signal() == Some(2);
+    assert!(interrupted, "{status}");
+    let list = up.json(&["trainers", "long"]);
+    assert_eq!(list["trainers"][0]["phase"], "active");
+
+    // An end that comes meanwhile is heard.
+    let child = waiting(&["wait", "long", "brief"]);
+    up.op(&["cancel", "long"]);
+    let (out, _, code) = said(&child.wait_with_output().unwrap());
+    let expected = (Some(1), "long cancelled\nbrief done\n");
+    assert_eq!((code, out.as_str()), expected);
+    let (out, err, code) = ask(&["wait", "long", "--for", "cancelled"]);
+    assert_eq!((code, out.as_str()), (Some(0), "long cancelled\n"), "{err}");
+}
+
+#[test]
+fn a_shell_offers_the_names_of_a_living_cluster() {
+    or_skip!(all_built());
+    let up = Up::start("");
+    up.op(&["events", "publish", "node.idle", "a01", "a02"]);
+    for name in ["hpo-1", "hpo-2", "mixed"] {
+        assert!(up.submit("ann", name, 1).status.success());
+    }
+    up.op(&["cancel", "mixed"]);
+    let offered = |line: &[&str]| {
+        let (out, err, code) =
+            said(&up.ask_as("ann", &[&["complete", "--", "lacuna"], line].concat()));
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{line:?}");
+        out
+    };
+    for (line, expected) in [
+        (&["cancel", "hp"][..], "hpo-1\nhpo-2\n"),
+        (&["logs", "--lines", "5", ""], "hpo-1\nhpo-2\n"),
+        // One that is over, where no other fits.
+        (&["logs", "m"], "mixed\n"),
+        (&["drain", "a0"], "a01\na02\n"),
+        (&["explain", "a01"], "a01\n"),
+        (&["events", "tail", "--node=a02"], "--node=a02\n"),
+    ] {
+        // A busy machine may not answer within half a second: then nothing is offered.
+        up.until(&format!("{line:?} is completed"), |_| {
+            offered(line) == expected
+        });
+    }
+    for line in [
+        &["cancel", "hpo-1", "hpo-1"][..],
+        &["wait", "--cluster", "another", "hp"],
+        &["explain", "nothing-like-it"],
+    ] {
+        assert_eq!(offered(line), "", "{line:?}");
+    }
 }

@@ -44,7 +44,10 @@ echo $n
 "#;
 const SQUEUE: &str = r#"#!/bin/bash
 [ -e @DIR@/away ] && { echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1; }
-cat @DIR@/jobs/* 2>/dev/null
+cat @DIR@/jobs/* 2>/dev/null | while IFS='|' read -r id at user state nodes asked name mark; do
+  printf '%s\037' "$id" "$at" "$asked" "$state" filler fill "$user" "$nodes" 1:00 N/A N/A '' "$mark"
+  printf '%s\036\n' "$name"
+done
 exit 0
 "#;
 const SCANCEL: &str = r#"#!/bin/bash

@@ -7,12 +7,13 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use lacuna_cli::entry;
 use lacuna_cli::error::Result;
 
-use crate::{bench, forecast, generate, play, reproduce, solve};
+use crate::{bench, forecast, generate, play, reproduce, results, solve};
 
 const AFTER: &str = "\
 Examples:
   lacuna-lab bench bus                                   latencies, bursts and a steady load
   lacuna-lab reproduce bftrainer                         a published evaluation, row by row
+  lacuna-lab results --list                              the published tables
   lacuna-lab forecast eval sacct.log --train-until 50%   how long holes last, and who knows it
   lacuna-lab generate --nodes 1024 --out machine.csv.gz  a machine for those without a log
 
@@ -36,6 +37,8 @@ enum Command {
     /// Run everything of a published evaluation again and compare
     #[command(subcommand)]
     Reproduce(reproduce::ReproduceCommand),
+    /// Make the published tables again, in RESULTS.md
+    Results(results::ResultsArgs),
     /// Say how good forecasts of holes are
     #[command(subcommand)]
     Forecast(forecast::ForecastCommand),
@@ -53,6 +56,7 @@ impl Lab {
         match self.command {
             Command::Bench(command) => entry::wait_for(bench::run(command)),
             Command::Reproduce(command) => reproduce::run(&command),
+            Command::Results(args) => results::run(&args),
             Command::Forecast(command) => forecast::run(&command),
             Command::Solve(args) => solve::run(&args),
             Command::Generate(args) => generate::run(&args),
@@ -82,6 +86,8 @@ mod tests {
         for line in [
             "lacuna-lab bench bus --seconds 5",
             "lacuna-lab forecast eval a.swf --train-until 50% --freeze --predictor age",
+            "lacuna-lab results paper forecast",
+            "lacuna-lab results --check",
             "lacuna-lab play machine --nodes 128 --rate 60",
             "lacuna-lab play trainers --at-a-time 8 --rate 60",
         ] {
@@ -90,6 +96,7 @@ mod tests {
         for line in [
             "lacuna-lab",
             "lacuna-lab up",
+            "lacuna-lab results no-such",
             "lacuna-lab forecast eval a.swf --freeze",
         ] {
             assert!(Lab::try_parse_from(line.split(' ')).is_err(), "{line}");

@@ -10,6 +10,7 @@ mod forecast;
 mod generate;
 mod play;
 mod reproduce;
+mod results;
 mod solve;
 
 pub use args::main;

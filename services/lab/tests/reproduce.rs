@@ -245,3 +245,48 @@ fn bftrainer_and_clairvoyance_are_as_measured_before() {
     assert!((share(0) - known("bftrainer")).abs() <= 0.01, "{value}");
     assert!(share(1) >= known("clairvoyant") - 0.0005, "{value}");
 }
+
+#[test]
+fn results_are_listed_and_checked_and_stay_when_a_table_cannot_be_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = "# R\n\n## theta\n\n- Took: 2m\n\n| a |\n|---|\n| 1 |\n";
+    let readme = "<!-- RESULTS.md: theta -->\n| a |\n|---|\n| 1 |\n";
+    std::fs::write(dir.path().join("RESULTS.md"), page).unwrap();
+    std::fs::write(dir.path().join("README.md"), readme).unwrap();
+    let results = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_lacuna-lab"))
+            .env_remove("LACUNA_DATA")
+            .current_dir(dir.path())
+            .arg("results")
+            .args(arguments)
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        (output.status.code(), said)
+    };
+    let (code, said) = results(&["--list"]);
+    assert_eq!(code, Some(0), "{said}");
+    let line = |name: &str| said.lines().find(|l| l.starts_with(name)).unwrap();
+    assert!(line("theta").contains("2m"), "{said}");
+    assert!(line("paper").contains("never"), "{said}");
+    let (code, said) = results(&["--dry-run", "theta"]);
+    assert_eq!(code, Some(0), "{said}");
+    let command = "lacuna-lab reproduce forecast --log $LACUNA_DATA/theta-2022/";
+    assert!(said.starts_with(command), "{said}");
+    assert_eq!(results(&["--check"]).0, Some(0));
+    assert_eq!(results(&["no-such"]).0, Some(2));
+
+    let (code, said) = results(&["theta", "--data", "nowhere"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("theta: not made: there is no nowhere/"),
+        "{said}"
+    );
+    let kept = std::fs::read_to_string(dir.path().join("RESULTS.md")).unwrap();
+    assert_eq!(kept, page);
+    std::fs::write(dir.path().join("README.md"), readme.replace('1', "2")).unwrap();
+    let (code, said) = results(&["--check"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("theta: the table is another"), "{said}");
+}

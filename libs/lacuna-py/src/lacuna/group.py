@@ -10,6 +10,7 @@ under the prefix ``<trainer>/<run>/<attempt>``. Things found out the hard way:
 * Operations are waited for in small portions, so that one with a paused peer can be abandoned
   when a newer run leaves that peer out. The abandoned group is kept by a thread of its own,
   since its destructor waits for the operation.
+* A group that could not be built changes the keys of all later ones: :func:`_forget_failure`.
 """
 
 from __future__ import annotations
@@ -249,6 +250,8 @@ class Group:
             text = str(failure)
         if dist.is_initialized():
             dist.destroy_process_group()
+        else:
+            _forget_failure()
         return f"the group could not be built: {text}"
 
     @classmethod
@@ -312,6 +315,20 @@ class Group:
             if reason is not None:
                 self._abandoned = work
                 return reason
+
+
+def _forget_failure() -> None:
+    """Sets PyTorch's count of groups back, as the end of a group that stood does.
+
+    The count is part of the keys under which members of a group find each other. A group that
+    could not be built leaves the count one higher at this member alone: it would never meet the
+    others again. A group of one member, built and destroyed, is the public way to set it back.
+    """
+    try:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        dist.destroy_process_group()
+    except (RuntimeError, OSError, ValueError) as failure:
+        log.warning("PyTorch's count of groups stays as it is: %s", failure)
 
 
 def _outlast(kept: list[Any]) -> None:

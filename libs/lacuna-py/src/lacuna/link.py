@@ -195,13 +195,12 @@ class Link:
         except OSError:
             return False
         self._in += data
-        while True:
-            end = self._in.find(b"\n")
-            if end < 0:
-                break
-            line = bytes(self._in[:end])
-            del self._in[: end + 1]
-            self._hear(line)
+        # Of several runs that came together, the training loop sees the newest alone.
+        with self._changed:
+            while (end := self._in.find(b"\n")) >= 0:
+                line = bytes(self._in[:end])
+                del self._in[: end + 1]
+                self._hear(line)
         if len(self._in) > LINE_LIMIT:
             log.warning("the agent sent a line without end, which is thrown away")
             self._in.clear()

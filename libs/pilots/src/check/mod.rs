@@ -17,6 +17,8 @@ pub use snippet::snippet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::scheduler::CommandLine;
+
 /// How a condition stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -72,6 +74,24 @@ pub struct Filler {
     pub exclusive: bool,
     /// Submissions a second.
     pub rate: u32,
+}
+
+/// What a site is asked for its [`Facts`]: configuration, partitions, qualities of service, nodes.
+/// A command that is empty is Slurm's own.
+#[must_use]
+pub fn questions(scontrol: &[String], sacctmgr: &[String]) -> [CommandLine; 4] {
+    let line = |given: &[String], default: &str, args: &[&str]| {
+        let default = [default.to_owned()];
+        let command = if given.is_empty() { &default } else { given };
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        CommandLine::new(command, args, None)
+    };
+    [
+        line(scontrol, "scontrol", &["show", "config"]),
+        line(scontrol, "scontrol", &["show", "partition"]),
+        line(sacctmgr, "sacctmgr", &["show", "qos", "--parsable2"]),
+        line(scontrol, "scontrol", &["show", "node"]),
+    ]
 }
 
 /// Judges a site. The findings come in a fixed order, one or more for each condition.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::job::End;
 use crate::scheduler::Programs;
 
 fn slurm() -> Slurm {
@@ -140,17 +141,63 @@ fn answers_of_sbatch_are_understood() {
     );
 }
 
+/// Jobs as `squeue` prints them: number, moment of submission, state, nodes, node asked for,
+/// mark.
+fn printed(jobs: &[[&str; 6]]) -> String {
+    let record = |&[id, at, state, nodes, asked, mark]: &[&str; 6]| {
+        let fields = [
+            id,
+            at,
+            asked,
+            state,
+            "filler",
+            "fill",
+            "train",
+            nodes,
+            "1:00",
+            "N/A",
+            "N/A",
+            "",
+            mark,
+            "lacuna-pilot",
+        ];
+        fields.join("\u{1f}") + "\u{1e}\n"
+    };
+    jobs.iter().map(record).collect()
+}
+
 #[test]
 fn lists_are_read_and_a_damaged_one_is_refused() {
-    let text = "\
-12|2026-01-31T12:00:00|train|RUNNING|n1|n1|lacuna-pilot|lacuna:main
-13|2026-01-31T12:00:01|train|PENDING||n2|lacuna-pilot|lacuna:main
-14|2026-01-31T12:00:02|train|PENDING|||lacuna-pilot|somebody's | own
-comment over lines
-15|2026-01-31T12:00:03|train|PREEMPTED|n3|n3|lacuna-pilot|lacuna:main
-16|2026-01-31T12:00:04|train|RUNNING|n[4-5]|(null)|lacuna-pilot|(null)
-";
-    let jobs = slurm().listed(&said(0, text, "")).unwrap();
+    let asked = slurm().list().args;
+    assert_eq!(
+        asked[..3],
+        ["--me", "--states=all", "--name=lacuna-pilot"],
+        "{asked:?}"
+    );
+    assert!(
+        asked[6].starts_with("JobArrayID:\u{1f},SubmitTime:\u{1f},ReqNodes:\u{1f},"),
+        "{asked:?}"
+    );
+    let ours = "lacuna:main";
+    let text = printed(&[
+        ["12", "1769860800", "RUNNING", "n1", "n1", ours],
+        ["13", "1769860801", "PENDING", "", "n2", ours],
+        [
+            "14",
+            "x",
+            "PENDING",
+            "",
+            "",
+            "somebody's | own\ncomment over lines",
+        ],
+        ["15", "1769860803", "PREEMPTED", "n3", "n3", ours],
+        ["16", "x", "RUNNING", "n[4-5]", "(null)", "(null)"],
+        ["17", "x", "STAGE_OUT", "n[6]", "(null)", ours],
+        ["18", "x", "OUT_OF_MEMORY", "n7", "n7", ours],
+        ["19", "x", "SUSPENDED", "n8", "n8", ours],
+        ["20", "x", "EXPEDITING", "n9", "n9", "another's"],
+    ]);
+    let jobs = slurm().listed(&said(0, &text, "")).unwrap();
     let brief: Vec<(&str, Option<&str>, Stage)> = jobs
         .iter()
         .map(|j| (j.job.as_str(), j.node.as_ref().map(NodeId::as_str), j.stage))
@@ -163,11 +210,32 @@ comment over lines
             ("14", None, Stage::Pending),
             ("15", Some("n3"), Stage::Ended(End::Preempted)),
             ("16", None, Stage::Running),
+            ("17", Some("n6"), Stage::Ending),
+            ("18", Some("n7"), Stage::Ended(End::Failed)),
+            ("19", Some("n8"), Stage::Running),
         ]
     );
-    assert_eq!(jobs[2].mark, "somebody's | own");
-    let torn = "12|2026-01-31T12:00:00|train|RUNNI|n1|n1|lacuna-pilot|lacuna:main\n";
-    assert!(slurm().listed(&said(0, torn, "")).is_err());
+    assert_eq!(jobs[0].submitted, "1769860800");
+    assert_eq!(
+        (jobs[0].user.as_str(), jobs[0].mark.as_str()),
+        ("train", ours)
+    );
+    assert_eq!(jobs[2].mark, "somebody's | own\ncomment over lines");
+    let refused = |text: &str| slurm().listed(&said(0, text, "")).unwrap_err().to_string();
+    let unknown = printed(&[["12", "x", "RUNNI", "n1", "n1", ours]]);
+    assert!(
+        refused(&unknown).contains("squeue: job 12 "),
+        "{}",
+        refused(&unknown)
+    );
+    let torn = &text[..text.len() - 4];
+    assert!(
+        refused(torn).contains("within record 9"),
+        "{}",
+        refused(torn)
+    );
+    let other_format = "12|1769860800|train|RUNNING|n1|n1|lacuna-pilot|lacuna:main\n";
+    assert!(refused(other_format).contains("within record 1"));
     assert!(
         slurm()
             .listed(&said(1, "", "slurm_load_jobs error"))

@@ -11,8 +11,8 @@ use super::look::kept_by;
 use super::{Bus, BusError, Start, pairs};
 use crate::clock::Stopwatch;
 
-/// What is done with is taken out of the stream this often, all at once. A server that syncs every
-/// write syncs each acknowledgement of a single message too, and takes half as many messages.
+/// What is done with is taken out of the stream this often, all at once: a server that syncs every
+/// write would sync each acknowledgement of a single message too.
 const TAKEN_OUT: Duration = Duration::from_millis(200);
 
 /// A message out of a queue.
@@ -131,6 +131,9 @@ async fn take_out(bus: Bus, stream: String, mut upto: watch::Receiver<u64>) {
             purged.map_err(|e| e.to_string())
         };
         if let Err(reason) = purge.await {
+            if upto.has_changed().is_err() {
+                return;
+            }
             // What is not taken out now goes with what is taken out next.
             tracing::debug!(stream, reason, "not taken out of the queue, retrying");
             tokio::time::sleep(RETRY).await;

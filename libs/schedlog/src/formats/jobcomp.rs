@@ -174,16 +174,11 @@ fn asked(resources: &[u8]) -> Option<u32> {
     u32::try_from(unsigned(count)?).ok()
 }
 
-/// The outcome by the name of a state (manual page of `sacct`, "JOB STATE CODES").
+/// The outcome by the name of a state.
 fn outcome(state: &[u8]) -> JobOutcome {
     let name = state.split(|&byte| byte == b' ').next().unwrap_or(state);
-    match name {
-        b"COMPLETED" => JobOutcome::Completed,
-        b"FAILED" | b"OUT_OF_MEMORY" => JobOutcome::Failed,
-        b"CANCELLED" | b"REVOKED" => JobOutcome::Cancelled,
-        b"TIMEOUT" | b"DEADLINE" => JobOutcome::Timeout,
-        b"NODE_FAIL" | b"BOOT_FAIL" => JobOutcome::NodeFailed,
-        b"PREEMPTED" | b"REQUEUED" | b"REQUEUE" | b"REQUEUE_HOLD" => JobOutcome::Preempted,
+    JobOutcome::of_slurm(name).unwrap_or(match name {
+        b"REQUEUED" | b"REQUEUE" | b"REQUEUE_HOLD" => JobOutcome::Preempted,
         _ => JobOutcome::Unknown,
-    }
+    })
 }

@@ -357,13 +357,11 @@ impl<'a> Row<'a> {
             .split(|&byte| byte == b' ' || byte == b'+')
             .next()
             .unwrap_or(text);
+        if let Some(outcome) = JobOutcome::of_slurm(word) {
+            return Ok((outcome, false));
+        }
         let outcome = match word {
-            b"COMPLETED" => JobOutcome::Completed,
-            b"FAILED" | b"OUT_OF_MEMORY" | b"LAUNCH_FAILED" => JobOutcome::Failed,
-            b"CANCELLED" | b"REVOKED" => JobOutcome::Cancelled,
-            b"TIMEOUT" | b"DEADLINE" => JobOutcome::Timeout,
-            b"NODE_FAIL" | b"BOOT_FAIL" => JobOutcome::NodeFailed,
-            b"PREEMPTED" | b"REQUEUED" => JobOutcome::Preempted,
+            b"REQUEUED" => JobOutcome::Preempted,
             b"RUNNING" | b"COMPLETING" | b"SUSPENDED" | b"STOPPED" | b"SIGNALING"
             | b"STAGE_OUT" => JobOutcome::Running,
             b"PENDING" | b"CONFIGURING" | b"REQUEUE_HOLD" | b"SPECIAL_EXIT" | b"RESV_DEL_HOLD"

@@ -43,7 +43,7 @@ pub fn read_jobs(answer: &str) -> Result<Vec<JobReport>, AnswerError> {
     for (record, value) in (1..).zip(&list(answer, "jobs")?) {
         let report = job(value).map_err(|at| AnswerError::Field { record, at })?;
         // Jobs that are over stay in the answer for a while.
-        if report.state != JobState::Over {
+        if !matches!(report.state, JobState::Over(_)) {
             found.push(report);
         }
     }
@@ -123,7 +123,12 @@ fn job(value: &Value) -> Result<JobReport, FieldError> {
         // Flags beside the state: `RUNNING`, `COMPLETING`.
         several => {
             let has = |wanted| several.iter().any(|word| JobState::parse(word) == wanted);
-            let order = [JobState::Completing, JobState::Configuring, JobState::Other];
+            let order = [
+                JobState::Completing,
+                JobState::Configuring,
+                JobState::Suspended,
+                JobState::Other,
+            ];
             let first = order.into_iter().find(|&state| has(state));
             first.unwrap_or_else(|| JobState::parse(several.first().copied().unwrap_or_default()))
         }
@@ -131,6 +136,10 @@ fn job(value: &Value) -> Result<JobReport, FieldError> {
     let minutes = number(fields, "time_limit").filter(|minutes| (1..1 << 31).contains(minutes));
     Ok(JobReport {
         id,
+        submitted: number(fields, "submit_time")
+            .map(|seconds| seconds.to_string())
+            .unwrap_or_default(),
+        asked: NodeId::new(text(fields, "required_nodes")).ok(),
         state,
         partition: text(fields, "partition").to_owned(),
         account: text(fields, "account").to_owned(),

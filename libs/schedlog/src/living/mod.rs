@@ -8,7 +8,7 @@
 //! - [`sinfo`], [`squeue`]: formats to ask for, and the records that come back
 //! - [`json`]: the same records out of slurmrestd or `--json`
 //! - [`standing()`]: whether a node is a hole
-//! - [`pbs`]: accounting records as they are written, and `pbsnodes`
+//! - [`pbs`]: accounting records as they are written, `pbsnodes` and `qstat`
 //! - [`lsf`]: `lsb.events` as it is written
 //! - [`Held`]: which nodes jobs hold
 //! - [`Watch`]: what has changed since the answer before; absence is not gone
@@ -31,7 +31,7 @@ pub use absence::Absence;
 pub use flags::{Base, NodeFlags};
 pub use held::{Held, Run};
 pub use lsf::{LsfEvents, LsfState};
-pub use pbs::{PbsNode, PbsRecords, pbs_standing};
+pub use pbs::{PbsJob, PbsNode, PbsRecords, pbs_standing};
 pub use records::{AnswerError, RECORD_END, SEPARATOR};
 pub use sinfo::NodeReport;
 pub use squeue::{JobReport, JobState};

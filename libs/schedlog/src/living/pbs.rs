@@ -1,7 +1,7 @@
-//! PBS: accounting records as they are written, and `pbsnodes -F json`.
+//! PBS: accounting records as they are written, `pbsnodes -F json` and `qstat -f -F json`.
 //!
 //! Sources: the PBS Professional Administrator's Guide, chapter "Accounting"; the Reference
-//! Guide, "pbsnodes" and "Node attributes". Records are read as in the parser of whole logs: a
+//! Guide, "pbsnodes", "Node attributes" and "Job attributes". Records are read as in the parser of whole logs: a
 //! job holds its nodes from `S` or `T` to `E`, `R`, `C` or `M`; `s` gives it others; `D` and `A`
 //! only announce an end.
 
@@ -9,16 +9,18 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::held::{Held, Run};
 use super::records::{AnswerError, nodes};
 use super::settings::Marks;
+use super::squeue::JobState;
 use super::standing::Standing;
-use crate::FieldError;
 use crate::fields::{LocalTimes, civil, odd, signed};
 use crate::formats::pbs::says::{Parts, Says, hosts};
+use crate::{FieldError, JobOutcome};
 
 /// Reads accounting records.
 #[derive(Debug)]
@@ -156,9 +158,7 @@ struct Described {
 /// # Errors
 /// [`AnswerError`] if it is no JSON or holds no node.
 pub fn read(answer: &str) -> Result<Vec<PbsNode>, AnswerError> {
-    let parsed: Answer = serde_json::from_str(answer).map_err(|e| AnswerError::Unreadable {
-        reason: e.to_string(),
-    })?;
+    let parsed: Answer = json(answer)?;
     let mut found = Vec::with_capacity(parsed.nodes.len());
     for (record, (name, described)) in (1..).zip(parsed.nodes) {
         let field = |at| AnswerError::Field { record, at };
@@ -191,6 +191,99 @@ pub fn read(answer: &str) -> Result<Vec<PbsNode>, AnswerError> {
         return Err(AnswerError::Empty { expected });
     }
     Ok(found)
+}
+
+fn json<T: DeserializeOwned>(answer: &str) -> Result<T, AnswerError> {
+    serde_json::from_str(answer).map_err(|e| AnswerError::Unreadable {
+        reason: e.to_string(),
+    })
+}
+
+/// A job, as `qstat` shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PbsJob {
+    /// Its name in the scheduler's words: `12.server`.
+    #[serde(skip)]
+    pub id: String,
+    /// Its name.
+    #[serde(rename = "Job_Name", default, deserialize_with = "any_text")]
+    pub name: String,
+    /// When it was submitted, in the scheduler's words.
+    #[serde(rename = "ctime", default, deserialize_with = "any_text")]
+    pub submitted: String,
+    #[serde(rename = "Job_Owner", default, deserialize_with = "any_text")]
+    owner: String,
+    #[serde(rename = "job_state", default, deserialize_with = "any_text")]
+    letter: String,
+    #[serde(rename = "exec_host", default, deserialize_with = "any_text")]
+    exec_host: String,
+    #[serde(rename = "Variable_List", default)]
+    variables: Value,
+}
+
+impl PbsJob {
+    /// What it does.
+    #[must_use]
+    pub fn state(&self) -> JobState {
+        match self.letter.as_str() {
+            "Q" | "H" | "W" | "T" | "M" => JobState::Pending,
+            "R" | "B" => JobState::Running,
+            "S" | "U" => JobState::Suspended,
+            "E" => JobState::Completing,
+            // Only with a history, which nothing here asks for.
+            "F" | "X" => JobState::Over(JobOutcome::Unknown),
+            _ => JobState::Other,
+        }
+    }
+
+    /// Who submitted it.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        self.owner.split('@').next().unwrap_or_default()
+    }
+
+    /// The first of its hosts; empty while it waits.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.exec_host.split('/').next().unwrap_or_default()
+    }
+
+    /// A variable of its environment; empty if there is none of this name.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> String {
+        self.variables.get(name).map(text).unwrap_or_default()
+    }
+}
+
+/// Text, or a number: `qstat` writes either where a value may be taken for the other.
+fn any_text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Value::deserialize(from).map(|value| text(&value))
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+#[derive(Deserialize)]
+struct Listing {
+    #[serde(rename = "Jobs", default)]
+    jobs: BTreeMap<String, PbsJob>,
+}
+
+/// Reads the answer of `qstat -f -F json`. No job at all is an answer too.
+///
+/// # Errors
+/// [`AnswerError`] if it is no such JSON.
+pub fn read_jobs(answer: &str) -> Result<Vec<PbsJob>, AnswerError> {
+    let Listing { jobs } = json(answer)?;
+    Ok(jobs
+        .into_iter()
+        .map(|(id, job)| PbsJob { id, ..job })
+        .collect())
 }
 
 /// Judges a node by its state and the jobs on it, of which `held` knows which are pilots. A job

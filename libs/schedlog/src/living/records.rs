@@ -25,7 +25,10 @@ pub enum AnswerError {
         expected: &'static str,
     },
     /// A record has another number of fields.
-    #[error("record {record} has {found} fields instead of {expected}: {text:?}")]
+    #[error(
+        "record {record} has {found} fields instead of {expected}: {text:?}; Slurm 20.11 or newer \
+         is needed"
+    )]
     Fields {
         /// Which record, from 1.
         record: usize,
@@ -37,7 +40,7 @@ pub enum AnswerError {
         text: String,
     },
     /// The answer ends within a record.
-    #[error("the answer ends within record {record}: {text:?}")]
+    #[error("the answer ends within record {record}: {text:?}; see by hand what the command says")]
     Torn {
         /// Which record, from 1.
         record: usize,

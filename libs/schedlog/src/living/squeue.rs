@@ -1,15 +1,18 @@
-//! `squeue`: jobs that wait or hold nodes.
+//! `squeue`: jobs that wait or hold nodes, and, where all states are asked for, those that are
+//! over.
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span, Timestamp};
 
 use super::records::{AnswerError, each, format, nodes, text};
-use crate::FieldError;
 use crate::fields::{LocalTimes, length, odd, unix};
+use crate::{FieldError, JobOutcome};
 
 /// The fields asked for, in this order. Comment and name are free text.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 14] = [
     "JobArrayID",
+    "SubmitTime",
+    "ReqNodes",
     "State",
     "Partition",
     "Account",
@@ -34,10 +37,11 @@ pub enum JobState {
     Running,
     /// It has ended, its nodes are not free yet.
     Completing,
+    /// It stands still, or changes its size, on its nodes.
+    Suspended,
     /// It is over.
-    Over,
-    /// Something else (suspended, stopped, resizing, a word of a later release): what nodes it
-    /// names it holds.
+    Over(JobOutcome),
+    /// A word of a later release: what nodes it names it holds.
     Other,
 }
 
@@ -45,14 +49,17 @@ impl JobState {
     /// Reads a word of Slurm's, in any case.
     #[must_use]
     pub fn parse(word: &str) -> Self {
-        match word.trim().to_ascii_uppercase().as_str() {
+        let word = word.trim().to_ascii_uppercase();
+        if let Some(outcome) = JobOutcome::of_slurm(word.as_bytes()) {
+            return Self::Over(outcome);
+        }
+        match word.as_str() {
             "PENDING" | "PD" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "RESV_DEL_HOLD"
             | "SPECIAL_EXIT" => Self::Pending,
             "CONFIGURING" | "CF" => Self::Configuring,
             "RUNNING" | "R" => Self::Running,
-            "COMPLETING" | "CG" => Self::Completing,
-            "COMPLETED" | "CANCELLED" | "FAILED" | "TIMEOUT" | "NODE_FAIL" | "PREEMPTED"
-            | "BOOT_FAIL" | "DEADLINE" | "OUT_OF_MEMORY" | "REVOKED" => Self::Over,
+            "COMPLETING" | "CG" | "STAGE_OUT" => Self::Completing,
+            "SUSPENDED" | "STOPPED" | "RESIZING" | "SIGNALING" => Self::Suspended,
             _ => Self::Other,
         }
     }
@@ -63,6 +70,10 @@ impl JobState {
 pub struct JobReport {
     /// Its name in the scheduler's words: `17`, `17_3`.
     pub id: String,
+    /// When it was submitted, in the scheduler's words.
+    pub submitted: String,
+    /// The node that it asks for by name, if that is one alone.
+    pub asked: Option<NodeId>,
     /// What it does.
     pub state: JobState,
     /// Its partition; several with commas between, while it waits.
@@ -87,8 +98,8 @@ pub struct JobReport {
     pub name: String,
 }
 
-/// The arguments for `squeue`: all jobs that wait or hold nodes. Expected starts and nodes stand
-/// there as `--start` would show them.
+/// The arguments for `squeue`: all jobs that wait or hold nodes, of every partition. Expected
+/// starts and nodes stand there as `--start` would show them.
 #[must_use]
 pub fn arguments() -> Vec<String> {
     ["-h", "-a", "-O"]
@@ -108,6 +119,8 @@ pub fn read(answer: &str, zone: &TimeZone) -> Result<Vec<JobReport>, AnswerError
     each(answer, |fields| {
         let [
             id,
+            submitted,
+            asked,
             state,
             partition,
             account,
@@ -125,6 +138,8 @@ pub fn read(answer: &str, zone: &TimeZone) -> Result<Vec<JobReport>, AnswerError
         }
         jobs.push(JobReport {
             id: id.to_owned(),
+            submitted: submitted.to_owned(),
+            asked: NodeId::new(text(asked)).ok(),
             state: JobState::parse(state),
             partition: text(partition).to_owned(),
             account: text(account).to_owned(),

@@ -90,7 +90,7 @@ pub fn standing<'a>(
     let mut wanted = None;
     for job in jobs {
         match job.state {
-            JobState::Over | JobState::Pending => continue,
+            JobState::Over(_) | JobState::Pending => continue,
             JobState::Running | JobState::Configuring if pilots.fit(job) => {}
             _ => return Standing::Taken,
         }

@@ -2,6 +2,7 @@
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_schedlog::JobOutcome;
 use lacuna_schedlog::living::settings::{Marks, Slurm};
 use lacuna_schedlog::living::{
     AnswerError, JobReport, JobState, Promise, RECORD_END, SEPARATOR, Standing, Watch, sinfo,
@@ -14,12 +15,19 @@ pub(crate) fn printed(text: &str) -> String {
         .replace(";\n", &format!("{RECORD_END}\n"))
 }
 
+/// Jobs as `squeue` prints them, all submitted at one moment, with no node asked for.
+pub(crate) fn printed_jobs(text: &str) -> String {
+    let record = |record: &str| record.replacen('|', "|1700000000|(null)|", 1);
+    let records: Vec<String> = text.split(";\n").map(record).collect();
+    printed(&records.join(";\n"))
+}
+
 fn node(name: &str) -> NodeId {
     NodeId::new(name).unwrap()
 }
 
 fn jobs(text: &str) -> Vec<JobReport> {
-    squeue::read(&printed(text), &TimeZone::UTC).unwrap()
+    squeue::read(&printed_jobs(text), &TimeZone::UTC).unwrap()
 }
 
 fn rules() -> Slurm {
@@ -127,6 +135,16 @@ fn jobs_are_read_with_times_in_either_form_and_texts_of_their_users() {
         (JobState::Completing, 2)
     );
     assert_eq!((jobs[3].state, jobs[3].time_limit), (JobState::Other, None));
+    let pilots = printed(
+        "9|1700000009|n07|PENDING|filler|(null)|lac||5:00|N/A|N/A||(null)|p;\n\
+         10|2026-11-20T19:46:33|n[7-8]|PREEMPTED|filler|(null)|lac||5:00|N/A|N/A||(null)|p;\n",
+    );
+    let pilots = squeue::read(&pilots, &TimeZone::UTC).unwrap();
+    assert_eq!(pilots[0].submitted, "1700000009");
+    assert_eq!(pilots[0].asked, Some(node("n07")));
+    assert_eq!(pilots[1].submitted, "2026-11-20T19:46:33");
+    assert_eq!(pilots[1].asked, None);
+    assert_eq!(pilots[1].state, JobState::Over(JobOutcome::Preempted));
 }
 
 #[test]
@@ -157,7 +175,7 @@ fn a_damaged_answer_is_refused_whole_and_says_where() {
         ("1|PENDING|b|a|u||1:00|N/A|N/A|n[3-1]|c|n;\n", "SchedNodes"),
         ("|RUNNING|b|a|u|n1|1:00|N/A|N/A||c|n;\n", "JobArrayID"),
     ] {
-        let error = squeue::read(&printed(text), &TimeZone::UTC).unwrap_err();
+        let error = squeue::read(&printed_jobs(text), &TimeZone::UTC).unwrap_err();
         assert!(error.to_string().contains(said), "{text:?}: {error}");
     }
     assert_eq!(jobs(""), []);

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use lacuna_schedlog::living::settings::{Marks, Slurm};
 use lacuna_schedlog::living::{Standing, Watch, sinfo, squeue};
 
-use super::answers::printed;
+use super::answers::{printed, printed_jobs};
 
 /// Ten thousand nodes in three partitions, a hundred thousand jobs, of which a tenth run: an
 /// answer is read and judged in well under the ten seconds between two of them. (Some 0.1 s; the
@@ -32,7 +32,7 @@ fn ten_thousand_nodes_and_a_hundred_thousand_jobs_are_judged_in_time() {
         };
         jobs += &format!("{id}|{state}|{partition}|a|u|{held}|1:00|1700000000|N/A||c|{name};\n");
     }
-    let (nodes, jobs) = (printed(&nodes), printed(&jobs));
+    let (nodes, jobs) = (printed(&nodes), printed_jobs(&jobs));
     let rules = Slurm {
         pilots: Marks {
             partition: Some("filler".to_owned()),

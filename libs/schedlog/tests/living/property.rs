@@ -7,7 +7,7 @@ use lacuna_schedlog::living::settings::{Marks, Slurm};
 use lacuna_schedlog::living::{JobState, Standing, Watch, sinfo, squeue};
 use proptest::prelude::*;
 
-use super::answers::printed;
+use super::answers::{printed, printed_jobs};
 
 const STATES: [&str; 13] = [
     "idle",
@@ -98,7 +98,7 @@ impl Answer {
                 JOBS[*state]
             );
         }
-        printed(&text)
+        printed_jobs(&text)
     }
 }
 
@@ -144,7 +144,7 @@ proptest! {
                     return Err(TestCaseError::fail("a node was not judged"));
                 };
                 let here = || jobs.iter().filter(|j| j.nodes.iter().any(|m| m.as_str() == format!("n{n}")));
-                let foreign = here().any(|j| j.state != JobState::Over && j.name != "lacuna-pilot");
+                let foreign = here().any(|j| !matches!(j.state, JobState::Over(_)) && j.name != "lacuna-pilot");
                 let ending = here().any(|j| j.state == JobState::Completing);
                 let chosen = here().any(|j| {
                     j.preempted.is_some() && matches!(j.state, JobState::Running | JobState::Configuring)

@@ -7,7 +7,9 @@ use std::io::Read;
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_schedlog::living::settings::Marks;
-use lacuna_schedlog::living::{Held, LsfEvents, LsfState, PbsRecords, Standing, pbs, pbs_standing};
+use lacuna_schedlog::living::{
+    Held, JobState, LsfEvents, LsfState, PbsRecords, Standing, pbs, pbs_standing,
+};
 use lacuna_schedlog::{Format, JobRecord, hosts};
 use lacuna_skip::{Missing, data, or_skip};
 
@@ -160,6 +162,29 @@ fn nodes_of_pbs_are_judged_by_state_and_jobs() {
         let error = pbs::read(text).unwrap_err().to_string();
         assert!(error.contains(said), "{text}: {error}");
     }
+}
+
+#[test]
+fn jobs_of_pbs_are_read_whether_numbers_or_texts_stand_there() {
+    let answer = r#"{"timestamp": 1, "pbs_server": "srv", "Jobs": {
+        "7.srv": {"Job_Name": 17, "Job_Owner": "ann@login1", "job_state": "S", "ctime": "Sat",
+                  "exec_host": "n1/0*4+n2/0", "Variable_List": {"A": 1, "B": "two"}},
+        "8.srv": {"job_state": "Z"}
+    }}"#;
+    let jobs = pbs::read_jobs(answer).unwrap();
+    assert_eq!(jobs[0].id, "7.srv");
+    assert_eq!(jobs[0].name, "17");
+    assert_eq!(jobs[0].submitted, "Sat");
+    assert_eq!((jobs[0].user(), jobs[0].host()), ("ann", "n1"));
+    assert_eq!(jobs[0].state(), JobState::Suspended);
+    assert_eq!(
+        ["A", "B", "C"].map(|v| jobs[0].variable(v)),
+        ["1", "two", ""]
+    );
+    assert_eq!((jobs[1].state(), jobs[1].host()), (JobState::Other, ""));
+    assert_eq!(pbs::read_jobs(r#"{"timestamp": 1}"#).unwrap(), []);
+    let error = pbs::read_jobs(r#"{"Jobs": {"#).unwrap_err().to_string();
+    assert!(error.contains("at line 1 column"), "{error}");
 }
 
 fn job_new(id: u32, queue: &str, name: &str) -> String {

@@ -1,22 +1,27 @@
 //! `lacuna check slurm`.
 
 use std::path::PathBuf;
-use std::process::Stdio;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use tokio::process::Command;
 
+use lacuna_model::Span;
 use lacuna_pilots::check::{self, Facts, Filler, Finding, Verdict};
+use lacuna_pilots::scheduler::CommandLine;
 use lacuna_pilots::settings::Pilots;
+use lacuna_runtime::command::{self, Bounds, Ended};
 
 use crate::commands::config;
 use crate::error::{CliError, Result, file_error};
 use crate::output::{self, JsonArg};
 use crate::table::{Side, render};
 
-/// How long a command of Slurm may take.
-const LIMIT: Duration = Duration::from_secs(15);
+/// What a command of Slurm may take.
+const BOUNDS: Bounds = Bounds {
+    time: Span::from_secs(15),
+    stdout: 64 << 20,
+};
 
 /// What to check.
 #[derive(Debug, Subcommand)]
@@ -131,31 +136,13 @@ fn read(files: &[PathBuf]) -> Result<Facts> {
 async fn ask(pilots: &Pilots, optional: bool) -> Result<Facts> {
     let mut facts = Facts::default();
     let commands = &pilots.commands;
-    for (given, default, what, needed) in [
-        (
-            &commands.scontrol,
-            "scontrol",
-            &["show", "config"][..],
-            true,
-        ),
-        (&commands.scontrol, "scontrol", &["show", "partition"], true),
-        (&commands.scontrol, "scontrol", &["show", "node"], false),
-        (
-            &commands.sacctmgr,
-            "sacctmgr",
-            &["show", "qos", "--parsable2"],
-            false,
-        ),
-    ] {
-        let command = match given.as_slice() {
-            [] => vec![default.to_owned()],
-            given => given.to_owned(),
-        };
-        match answer(&command, what).await {
+    let questions = check::questions(&commands.scontrol, &commands.sacctmgr);
+    for (line, is_needed) in questions.iter().zip([true, true, false, false]) {
+        match answer(line).await {
             Ok(text) => {
                 facts.read(&text);
             }
-            Err(reason) if needed && !optional => {
+            Err(reason) if is_needed && !optional => {
                 return Err(CliError::failed(reason)
                     .remedy("run it where Slurm's commands work, or give files: --config FILE"));
             }
@@ -166,24 +153,15 @@ async fn ask(pilots: &Pilots, optional: bool) -> Result<Facts> {
     Ok(facts)
 }
 
-async fn answer(command: &[String], args: &[&str]) -> std::result::Result<String, String> {
-    let (program, first) = command.split_first().ok_or("an empty command")?;
-    let line = format!("{} {}", command.join(" "), args.join(" "));
-    let running = tokio::process::Command::new(program)
-        .args(first)
-        .args(args)
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let said = tokio::time::timeout(LIMIT, running)
-        .await
-        .map_err(|_| format!("{line}: no answer within {} s", LIMIT.as_secs()))?
-        .map_err(|e| format!("{line}: {e}"))?;
-    if said.status.success() {
-        return Ok(String::from_utf8_lossy(&said.stdout).into_owned());
-    }
-    let words = String::from_utf8_lossy(&said.stderr);
-    Err(format!("{line}: {}", words.trim()))
+async fn answer(line: &CommandLine) -> std::result::Result<String, String> {
+    let mut asked = Command::new(&line.program);
+    asked.args(&line.args);
+    let ended = command::run(asked, None, BOUNDS).await;
+    let said = ended.and_then(Ended::good).map_err(|error| {
+        let args = line.args.join(" ");
+        format!("{} {args}: {}", line.program, error.reason())
+    })?;
+    Ok(said.stdout)
 }
 
 /// A table of all, then what is to be done.

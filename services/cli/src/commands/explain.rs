@@ -24,6 +24,7 @@ Examples:
   lacuna explain 'a01n[07-12]' the same of each of several nodes")]
 pub(crate) struct ExplainArgs {
     /// A trainer, a node, or several nodes: a range as in a[01-16], a pattern as in a*
+    #[arg(value_name = "TRAINER|NODE")]
     name: String,
     #[command(flatten)]
     json: JsonArg,

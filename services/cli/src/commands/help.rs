@@ -5,6 +5,7 @@ use clap_complete::Shell;
 
 use crate::args::definition;
 use crate::codes;
+use crate::commands::complete::with_names;
 use crate::error::{CliError, Result};
 use crate::output;
 
@@ -13,7 +14,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("To begin", &["up", "demo", "help", "completions"]),
     (
         "For researchers",
-        &["submit", "trainers", "explain", "logs", "cancel"],
+        &["submit", "wait", "trainers", "explain", "logs", "cancel"],
     ),
     (
         "For operators",
@@ -47,7 +48,18 @@ pub(crate) struct HelpArgs {
 
 /// Arguments of `completions`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  lacuna completions bash > /etc/bash_completion.d/lacuna")]
+#[command(after_help = "\
+Examples:
+  source <(lacuna completions bash)                             a line for ~/.bashrc
+  source <(lacuna completions zsh)                              a line for ~/.zshrc, after compinit
+  lacuna completions fish > ~/.config/fish/completions/lacuna.fish
+  lacuna completions bash > /etc/bash_completion.d/lacuna       for all users
+
+In bash, zsh and fish names of trainers and nodes are completed, too, where a command takes them: the
+running cluster is asked for half a second at most, and nothing is offered if it does not answer. The
+cluster is that of --nats, --cluster and the like on the line, else that of the environment or of a
+running `lacuna up`. Trainers that are over are offered where no other fits. Write the script again
+after an upgrade.")]
 pub(crate) struct CompletionsArgs {
     /// For which shell
     shell: Shell,
@@ -154,7 +166,8 @@ fn runbook(alert: &str) -> Option<String> {
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
     let mut bytes = Vec::new();
     clap_complete::generate(args.shell, &mut definition(), "lacuna", &mut bytes);
-    output::print(&String::from_utf8_lossy(&bytes))
+    let script = with_names(args.shell, &String::from_utf8_lossy(&bytes));
+    output::print(&script)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod check;
+pub(crate) mod complete;
 pub(crate) mod config;
 pub(crate) mod controls;
 pub(crate) mod events;
@@ -15,6 +16,7 @@ pub(crate) mod plan;
 pub(crate) mod submit;
 pub(crate) mod top;
 pub(crate) mod trainers;
+pub(crate) mod wait;
 pub(crate) mod which;
 
 /// The form of a table.

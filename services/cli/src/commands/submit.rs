@@ -23,6 +23,7 @@ Examples:
   lacuna submit trainer.toml
   lacuna submit --test-only trainer.toml       only check it
   lacuna submit --parsable trainer.toml        print nothing but the names
+  lacuna wait $(lacuna submit --parsable trainer.toml)
   lacuna submit hpo-1000.jsonl.gz              a list, one JSON object a line")]
 pub(crate) struct SubmitArgs {
     /// A trainer as TOML, or trainers as JSON lines (.jsonl, .jsonl.gz)
@@ -109,6 +110,9 @@ pub(crate) async fn run(args: SubmitArgs) -> Result<()> {
                 "queued"
             };
             match taken.as_slice() {
+                [one] if !args.test_only => {
+                    format!("{one} {what}; `lacuna wait {one}` waits for its end")
+                }
                 [one] => format!("{one} {what}"),
                 [first, .., last] => format!("{} trainers {what}: {first} to {last}", taken.len()),
                 [] => "no trainers in the file".to_owned(),

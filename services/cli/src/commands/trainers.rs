@@ -50,7 +50,7 @@ pub(crate) struct TrainersArgs {
 #[command(after_help = "Example:\n  lacuna cancel hpo-12 hpo-13")]
 pub(crate) struct CancelArgs {
     /// Which
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "TRAINER")]
     trainers: Vec<TrainerId>,
     #[command(flatten)]
     json: JsonArg,
@@ -68,6 +68,7 @@ Shows what the program of rank 0 wrote. Of a trainer that holds no node now, end
 included, it shows what agents still have, with a heading for each node if there are several.")]
 pub(crate) struct LogsArgs {
     /// Which
+    #[arg(value_name = "TRAINER")]
     trainer: TrainerId,
     /// How many lines
     #[arg(long, short = 'n', default_value_t = 20)]
@@ -101,7 +102,11 @@ pub(crate) async fn nodes_of_failing(
 /// The trainers that are asked for.
 async fn asked(client: &Client, args: &TrainersArgs) -> Result<(Timestamp, Vec<TrainerRecord>)> {
     if args.only.is_empty() && (args.all || args.archived) {
-        return pages(client, args.archived).await;
+        let of = match args.archived {
+            true => Kept::Archive,
+            false => Kept::Books,
+        };
+        return pages(client, of).await;
     }
     if args.only.is_empty() {
         return match client.ask(Request::Trainers { all: false }).await? {
@@ -121,11 +126,10 @@ async fn asked(client: &Client, args: &TrainersArgs) -> Result<(Timestamp, Vec<T
 }
 
 /// All trainers of the books or of the archive, page by page.
-async fn pages(client: &Client, archived: bool) -> Result<(Timestamp, Vec<TrainerRecord>)> {
-    let of = match archived {
-        true => Kept::Archive,
-        false => Kept::Books,
-    };
+///
+/// # Errors
+/// Nobody answers.
+pub(super) async fn pages(client: &Client, of: Kept) -> Result<(Timestamp, Vec<TrainerRecord>)> {
     let (mut all, mut from) = (Vec::new(), 0);
     loop {
         match client.ask(Request::Page { of, from }).await? {

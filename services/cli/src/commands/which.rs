@@ -88,7 +88,10 @@ impl Which {
     ) -> Result<(BTreeSet<NodeId>, Vec<NodeId>), String> {
         for (text, pattern) in &self.patterns {
             if !known.iter().any(|node| pattern.matches(node.as_str())) {
-                return Err(format!("{text} matches no node: {}", such_as(known, text)));
+                return Err(format!(
+                    "{text} matches no node: {}",
+                    such_as(known.iter().map(NodeId::as_str), text)
+                ));
             }
         }
         let found = known.iter().filter(|node| self.has(node)).cloned();
@@ -114,7 +117,7 @@ pub(crate) fn all_among(
             return Err(format!(
                 "no event has named {}: {}",
                 some(&unknown),
-                such_as(known, first.as_str())
+                such_as(known.iter().map(NodeId::as_str), first.as_str())
             ));
         }
         all.extend(found);
@@ -132,18 +135,18 @@ pub(crate) fn some(nodes: &[NodeId]) -> String {
     }
 }
 
-/// How many nodes are known, and those of them that begin most like a text.
-fn such_as(known: &BTreeSet<NodeId>, text: &str) -> String {
-    let alike = |node: &NodeId| {
-        let pairs = node.as_str().bytes().zip(text.bytes());
+/// How many names are known, and those of them that begin most like a text.
+pub(super) fn such_as<'a>(known: impl Iterator<Item = &'a str> + Clone, text: &str) -> String {
+    let alike = |name: &&str| {
+        let pairs = name.bytes().zip(text.bytes());
         pairs.take_while(|(a, b)| a == b).count()
     };
-    let Some(most) = known.iter().map(alike).max() else {
+    let Some(most) = known.clone().map(|name| alike(&name)).max() else {
         return "there is none yet".to_owned();
     };
-    let near = known.iter().filter(|node| alike(node) == most);
-    let near: Vec<&str> = near.take(SHOWN).map(NodeId::as_str).collect();
-    format!("there are {}, such as {}", known.len(), near.join(" "))
+    let near = known.clone().filter(|name| alike(name) == most);
+    let near: Vec<&str> = near.take(SHOWN).collect();
+    format!("there are {}, such as {}", known.count(), near.join(" "))
 }
 
 /// Parts between commas that stand outside of brackets.

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
 use lacuna_runtime::clock::Stopwatch;
+use lacuna_runtime::command::ProcessGroup;
 
 use super::find::sibling;
 use super::log::Log;
@@ -89,9 +89,12 @@ pub(crate) fn describe(status: ExitStatus) -> String {
     }
 }
 
-fn start(spec: &ChildSpec) -> Result<Child> {
+/// Starts a child in its own group: Ctrl-C reaches `lacuna` alone, which then ends the children in
+/// order.
+fn start(spec: &ChildSpec) -> Result<ProcessGroup> {
     let unset = |name: &str| std::env::var_os(name).is_none();
-    Command::new(sibling("lacuna")?)
+    let mut command = Command::new(sibling("lacuna")?);
+    command
         .envs(spec.env.iter().copied().filter(|(name, _)| unset(name)))
         // Each child has its own, by argument.
         .env_remove(lacuna_runtime::identity::VARIABLE)
@@ -102,18 +105,14 @@ fn start(spec: &ChildSpec) -> Result<Child> {
         .args(&spec.args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        // Its own group: Ctrl-C reaches `lacuna` alone, which then ends the children in order.
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|e| {
-            CliError::new(
-                "L0005",
-                Exit::Failed,
-                format!("cannot start {}: {e}", spec.name),
-            )
-        })
+        .stderr(Stdio::piped());
+    ProcessGroup::start(command).map_err(|e| {
+        CliError::new(
+            "L0005",
+            Exit::Failed,
+            format!("cannot start {}: {e}", spec.name),
+        )
+    })
 }
 
 /// Copies lines into the log file and to the watcher, until the stream ends.
@@ -158,22 +157,6 @@ fn lacks_room(file: std::io::Result<File>) -> bool {
     )
 }
 
-fn signal(child: &Child, signal: Signal) {
-    if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
-        // It may have ended in the meantime.
-        let _ = killpg(Pid::from_raw(pid), signal);
-    }
-}
-
-/// Asks a child to end, and ends it if it does not within `GRACE`.
-async fn end(child: &mut Child) {
-    signal(child, Signal::SIGTERM);
-    if tokio::time::timeout(GRACE, child.wait()).await.is_err() {
-        signal(child, Signal::SIGKILL);
-        let _ = child.wait().await;
-    }
-}
-
 /// Keeps one child running until `stop`.
 ///
 /// # Errors
@@ -193,7 +176,7 @@ pub(crate) async fn keep(
             pid: child.id().unwrap_or(0),
         });
         let mut copies = Vec::new();
-        if let Some(out) = child.stdout.take() {
+        if let Some(out) = child.stdout() {
             copies.push(tokio::spawn(copy_lines(
                 out,
                 spec.name,
@@ -201,7 +184,7 @@ pub(crate) async fn keep(
                 news.clone(),
             )));
         }
-        if let Some(err) = child.stderr.take() {
+        if let Some(err) = child.stderr() {
             copies.push(tokio::spawn(copy_lines(
                 err,
                 spec.name,
@@ -211,7 +194,7 @@ pub(crate) async fn keep(
         }
         let status = tokio::select! {
             () = stop.cancelled() => {
-                end(&mut child).await;
+                child.stop(GRACE).await;
                 return Ok(());
             }
             status = child.wait() => status,

@@ -8,7 +8,6 @@ use lacuna_pilots::settings::{Pilots, SchedulerKind};
 use lacuna_runtime::Stopwatch;
 
 use super::commands::Runner;
-use super::settings::command;
 
 /// A start waits no longer for Slurm's configuration.
 const LIMIT: Span = Span::from_secs(5);
@@ -17,8 +16,7 @@ const LIMIT: Span = Span::from_secs(5);
 #[derive(Debug, Clone)]
 pub(super) struct Check {
     runner: Runner,
-    scontrol: Vec<String>,
-    sacctmgr: Vec<String>,
+    questions: [CommandLine; 3],
     filler: Filler,
     /// Whether pilots start whatever is found.
     overridden: bool,
@@ -30,10 +28,13 @@ impl Check {
         if pilots.scheduler != SchedulerKind::Slurm {
             return None;
         }
+        let commands = &pilots.commands;
+        // Control starts without the list of all nodes, which is long.
+        let [config, partitions, qos, _nodes] =
+            check::questions(&commands.scontrol, &commands.sacctmgr);
         Some(Self {
             runner: Runner::new(environment, LIMIT),
-            scontrol: command(&pilots.commands.scontrol, "scontrol"),
-            sacctmgr: command(&pilots.commands.sacctmgr, "sacctmgr"),
+            questions: [config, partitions, qos],
             filler: Filler {
                 partition: pilots.partition.clone(),
                 qos: pilots.qos.clone(),
@@ -48,28 +49,12 @@ impl Check {
     /// The findings; those of a Slurm that does not answer say that nothing is known.
     pub(super) async fn run(&self) -> Vec<Finding> {
         let watch = Stopwatch::start();
-        let ask = async |command: &[String], args: &[&str]| {
-            let (program, first) = command.split_first()?;
-            let line = CommandLine {
-                program: program.clone(),
-                args: first
-                    .iter()
-                    .cloned()
-                    .chain(args.iter().map(|a| (*a).to_owned()))
-                    .collect(),
-                stdin: None,
-            };
-            let ran = self.runner.run(line, watch).await;
-            ran.said
-                .ok()
-                .filter(|said| said.code == Some(0))
-                .map(|said| said.stdout)
+        let ask = async |line: &CommandLine| {
+            let said = self.runner.run(line.clone(), watch).await.said.ok()?;
+            (said.code == Some(0)).then_some(said.stdout)
         };
-        let (config, partitions, qos) = tokio::join!(
-            ask(&self.scontrol, &["show", "config"]),
-            ask(&self.scontrol, &["show", "partition"]),
-            ask(&self.sacctmgr, &["show", "qos", "--parsable2"]),
-        );
+        let [config, partitions, qos] = &self.questions;
+        let (config, partitions, qos) = tokio::join!(ask(config), ask(partitions), ask(qos));
         let mut facts = Facts::default();
         for text in [config, partitions, qos].into_iter().flatten() {
             facts.read(&text);

@@ -96,7 +96,7 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
 }
 
 /// A command of the configuration, or the scheduler's own.
-pub(super) fn command(given: &[String], default: &str) -> Vec<String> {
+fn command(given: &[String], default: &str) -> Vec<String> {
     match given {
         [] => vec![default.to_owned()],
         given => given.to_owned(),

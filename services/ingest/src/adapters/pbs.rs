@@ -121,7 +121,7 @@ impl Adapter {
         let at = clock::wall();
         let since = Stopwatch::start();
         let limit = self.settings.polling.limit;
-        let said = command::run(&self.settings.pbsnodes, &[], limit).await;
+        let ended = command::run(&self.settings.pbsnodes, &[], limit).await;
         let took = since.span();
         let metrics = &self.source.metrics;
         metrics.requests.with_label_values(&["pbsnodes"]).inc();
@@ -129,7 +129,7 @@ impl Adapter {
             .seconds
             .with_label_values(&["pbsnodes"])
             .observe(took.as_secs_f64());
-        let answer = said.and_then(|said| said.read("pbsnodes", pbs::read));
+        let answer = ended.and_then(|ended| command::read(&ended, "pbsnodes", pbs::read));
         let cycle = Cycle {
             failed: answer.is_err(),
             slowest: took,

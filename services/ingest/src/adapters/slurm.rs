@@ -127,7 +127,7 @@ impl Poller {
     ) -> Result<T, Failure> {
         let limit = self.settings.polling.limit;
         let since = Stopwatch::start();
-        let said = command::run(program, arguments, limit).await;
+        let ended = command::run(program, arguments, limit).await;
         let took = since.span();
         *slowest = took.max(*slowest);
         self.source
@@ -140,7 +140,7 @@ impl Poller {
             .seconds
             .with_label_values(&[label])
             .observe(took.as_secs_f64());
-        said?.read(label, read)
+        command::read(&ended?, label, read)
     }
 
     fn failed(&mut self, (command, failure): &(&'static str, Failure)) {

@@ -89,6 +89,8 @@ impl Fake {
             };
             let fields = [
                 or(0, "1"),
+                "1700000000".to_owned(),
+                "(null)".to_owned(),
                 or(1, "RUNNING"),
                 or(2, "batch"),
                 "(null)".to_owned(),

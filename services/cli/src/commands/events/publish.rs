@@ -15,8 +15,11 @@ use crate::commands::which::expand;
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg, iso, parse_time};
 
-/// Events of one message at most: some 40 KB, and a fifth of a second of a slow disk saved.
+/// Events of one message at most. A message is synced once, whatever it holds.
 const TOGETHER: usize = 200;
+
+/// Bytes of one message's events at most, unless a single one is larger: far below `max_payload`.
+const TOGETHER_BYTES: usize = 256 * 1024;
 
 /// Types of event, version 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -65,10 +68,11 @@ Examples:
   lacuna events publish --json-file events.jsonl
   lacuna events publish --json-file events.jsonl --dry-run
 
-Events are checked before they leave, and published when the stream has acknowledged them; 200 of
-them go as one message. Without --at, the time of arrival counts. One that is dated more than a day
+Events are checked before they leave, and published when the stream has acknowledged them; up to
+200 of them go as one message. Without --at, the time of arrival counts. One that is dated more than a day
 ahead of this machine's clock is refused here, and one more than 5s ahead by ingest, unless
-ingest.max_ahead says more. A JSON file has one event a line, one over many lines, or a list: bare ({\"type\": \"node.idle\", \"node\": \"a01n01\", \"time\": 1612988475}) or CloudEvents in structured
+ingest.max_ahead says more. A JSON file has one event a line, one over many lines, or a list: bare
+({\"type\": \"node.idle\", \"node\": \"a01n01\", \"time\": 1612988475}) or CloudEvents in structured
 mode. `lacuna events schema` says what an event holds.")]
 pub(crate) struct PublishArgs {
     /// What happened
@@ -76,7 +80,7 @@ pub(crate) struct PublishArgs {
     kind: Option<Kind>,
     /// The nodes (names, or ranges as in a[01-16]); for job.planned the batch job, for reservation
     /// its name
-    #[arg(required_unless_present = "json_file")]
+    #[arg(required_unless_present = "json_file", value_name = "NODE")]
     names: Vec<String>,
     /// When it happened
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -88,7 +92,7 @@ pub(crate) struct PublishArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     deadline: Option<Timestamp>,
     /// Nodes of a planned batch job or of a reservation: names, or ranges as in a[01-16]
-    #[arg(long)]
+    #[arg(long, value_name = "NODE")]
     nodes: Vec<String>,
     /// When a planned batch job or a reservation starts
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -219,7 +223,7 @@ pub(super) async fn run(args: PublishArgs) -> Result<()> {
     }
     let client = Client::connect(&args.connect).await?;
     let mut acks = Vec::new();
-    for together in objects.chunks(TOGETHER) {
+    for together in messages(&objects) {
         acks.push(match together {
             [one] => client.send_external(&args.source, one).await?.1,
             list => client.send_external_list(&args.source, list).await?,
@@ -234,6 +238,22 @@ pub(super) async fn run(args: PublishArgs) -> Result<()> {
         return output::print_json(&value);
     }
     output::print(&format!("{} published", objects.len()))
+}
+
+/// The events of each message, in their order.
+fn messages(objects: &[Value]) -> impl Iterator<Item = &[Value]> {
+    let mut rest = objects;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let fits = |object: &&Value| {
+            bytes += object.to_string().len();
+            bytes <= TOGETHER_BYTES
+        };
+        let count = rest.iter().take(TOGETHER).take_while(fits).count().max(1);
+        let (together, after) = rest.split_at_checked(count)?;
+        rest = after;
+        Some(together)
+    })
 }
 
 /// What would be published.
@@ -295,6 +315,22 @@ mod tests {
         let array = parse("x job.planned 4711[1-2] --nodes n[1,3],a --start 1612988475").unwrap();
         assert_eq!(array[0]["job"], "4711[1-2]");
         assert_eq!(array[0]["nodes"], json!(["n1", "n3", "a"]));
+    }
+
+    #[test]
+    fn a_message_is_bounded_by_number_and_by_bytes() {
+        let counts = |objects: &[Value]| messages(objects).map(<[Value]>::len).collect::<Vec<_>>();
+        assert!(counts(&[]).is_empty());
+        assert_eq!(counts(&vec![json!({"node": "a"}); 450]), [200, 200, 50]);
+        let nodes = |bytes: usize| json!({ "nodes": "n".repeat(bytes) });
+        let large = [
+            nodes(150_000),
+            nodes(100_000),
+            nodes(100_000),
+            nodes(600_000),
+            nodes(1),
+        ];
+        assert_eq!(counts(&large), [2, 1, 1, 1]);
     }
 
     #[test]

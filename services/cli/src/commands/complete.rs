@@ -1,0 +1,326 @@
+//! What shells offer when Tab is pressed: names of trainers and nodes, from the running cluster.
+//!
+//! A script of `lacuna completions` hands the words of the line to `lacuna complete`, which knows
+//! by the value's name (`TRAINER`, `NODE`) what stands there, and prints what fits. So that what a
+//! shell must do is the same for every command.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, Args, Command, Parser};
+use clap_complete::Shell;
+
+use lacuna_wire::msg::{Kept, Reply, Request};
+
+use super::trainers::pages;
+use crate::args::definition;
+use crate::client::{Client, ConnectArgs, unexpected};
+use crate::error::{CliError, Result};
+use crate::output;
+
+/// How long a cluster may take to say its names: who presses Tab waits.
+const LIMIT: Duration = Duration::from_millis(500);
+
+/// Arguments of `complete`.
+#[derive(Debug, Args)]
+pub(crate) struct CompleteArgs {
+    /// The words of the line, the program first, up to the one that is to be completed
+    #[arg(last = true)]
+    words: Vec<String>,
+}
+
+/// How a line says where the cluster is.
+#[derive(Debug, Parser)]
+struct Connection {
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// Options of [`ConnectArgs`].
+const CONNECTION: [&str; 4] = ["nats", "identity", "cluster", "data-dir"];
+
+/// A word that names a trainer or a node.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked<'a> {
+    trainers: bool,
+    nodes: bool,
+    /// How the name begins.
+    begin: &'a str,
+    /// What stands before the name in the same word: an option and `=`.
+    lead: &'a str,
+    /// The words before it.
+    before: &'a [String],
+    /// What they say of the connection.
+    connection: Vec<String>,
+}
+
+/// The option that a word is, if it takes a value.
+fn option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
+    let is = |arg: &&Arg| match word.strip_prefix("--") {
+        Some(long) => arg.get_long() == Some(long),
+        None => arg
+            .get_short()
+            .is_some_and(|c| word.strip_prefix('-') == Some(&c.to_string())),
+    };
+    let mut found = command.get_opts();
+    found.find(is)
+}
+
+/// The argument at a place of those without a name.
+fn positional(command: &Command, place: usize) -> Option<&Arg> {
+    let all: Vec<&Arg> = command.get_positionals().collect();
+    let last = all
+        .last()
+        .filter(|last| matches!(last.get_action(), ArgAction::Append));
+    all.get(place).or(last).copied()
+}
+
+/// What the last word of a line names; nothing if that is neither a trainer nor a node.
+fn asked<'a>(command: &Command, words: &'a [String]) -> Option<Asked<'a>> {
+    let (current, before) = words.split_last()?;
+    let mut asked = Asked {
+        begin: current,
+        before,
+        ..Asked::default()
+    };
+    let (mut at, mut place, mut plain) = (command, 0, false);
+    let mut expected: Option<&Arg> = None;
+    // Bash makes three words of an option, `=` and its value.
+    for word in before.iter().skip(1).filter(|word| *word != "=") {
+        if let Some(arg) = expected.take() {
+            if let Some(long) = arg.get_long().filter(|long| CONNECTION.contains(long)) {
+                asked.connection.push(format!("--{long}={word}"));
+            }
+        } else if plain || !word.starts_with('-') {
+            match at.find_subcommand(word) {
+                Some(sub) if place == 0 && !plain => at = sub,
+                _ => place += 1,
+            }
+        } else if word == "--" {
+            plain = true;
+        } else if let Some((name, _)) = word.split_once('=') {
+            let long = option(at, name).and_then(Arg::get_long);
+            if long.is_some_and(|long| CONNECTION.contains(&long)) {
+                asked.connection.push(word.clone());
+            }
+        } else {
+            expected = option(at, word);
+        }
+    }
+    let arg = match expected {
+        Some(arg) => {
+            asked.begin = current.strip_prefix('=').unwrap_or(current);
+            arg
+        }
+        None if current.starts_with('-') && !plain => {
+            let (name, begin) = current.split_once('=')?;
+            asked.begin = begin;
+            asked.lead = current.strip_suffix(begin)?;
+            option(at, name)?
+        }
+        None => positional(at, place)?,
+    };
+    let named = |what: &str| {
+        let mut names = arg.get_value_names().unwrap_or_default().iter();
+        names.any(|name| name.split('|').any(|name| name == what))
+    };
+    asked.trainers = named("TRAINER");
+    asked.nodes = named("NODE");
+    (asked.trainers || asked.nodes).then_some(asked)
+}
+
+impl Asked<'_> {
+    /// Asks the cluster for names. Of trainers that are over only if no other fits.
+    async fn names(&self) -> Result<Vec<String>> {
+        let line = std::iter::once("lacuna".to_owned()).chain(self.connection.iter().cloned());
+        let said = Connection::try_parse_from(line);
+        let said = said.map_err(|e| CliError::failed(e.to_string()))?;
+        let client = Client::connect(&said.connect).await?;
+        let mut names = Vec::new();
+        if self.trainers {
+            match client.ask(Request::Trainers { all: false }).await? {
+                Reply::Trainers { trainers, .. } => {
+                    names.extend(trainers.iter().map(|record| record.spec.id.to_string()));
+                }
+                other => return Err(unexpected(other)),
+            }
+            if self.offered(&names).is_empty() {
+                let (_, trainers) = pages(&client, Kept::Books).await?;
+                names.extend(trainers.iter().map(|record| record.spec.id.to_string()));
+            }
+        }
+        if self.nodes {
+            match client.ask(Request::Nodes).await? {
+                Reply::Nodes { nodes, .. } => {
+                    names.extend(nodes.iter().map(|view| view.node.to_string()));
+                }
+                other => return Err(unexpected(other)),
+            }
+        }
+        Ok(names)
+    }
+
+    /// Those that fit, as words of the line, without those that stand there already.
+    fn offered(&self, names: &[String]) -> Vec<String> {
+        let fits = |name: &&String| name.starts_with(self.begin) && !self.before.contains(name);
+        let names: BTreeSet<&String> = names.iter().filter(fits).collect();
+        let word = |name: &String| format!("{}{name}", self.lead);
+        names.into_iter().map(word).collect()
+    }
+}
+
+/// Runs `complete`: prints one word a line, or nothing.
+///
+/// # Errors
+/// Standard output cannot be written. That nobody answers is none: the line is still being typed.
+pub(crate) async fn run(args: CompleteArgs) -> Result<()> {
+    let command = definition();
+    let Some(asked) = asked(&command, &args.words) else {
+        return Ok(());
+    };
+    if let Ok(Ok(names)) = tokio::time::timeout(LIMIT, asked.names()).await {
+        let offered = asked.offered(&names);
+        if !offered.is_empty() {
+            output::print(&offered.join("\n"))?;
+        }
+    }
+    // Who is still asked for an address would be waited for.
+    std::process::exit(0)
+}
+
+/// The generated function of a script, and the one that asks for names before it.
+const FUNCTION: &str = "_lacuna() {";
+
+const BASH: &str = r#"_lacuna() {
+    local name names=()
+    while IFS= read -r name; do
+        names+=("$name")
+    done < <("$1" complete -- "${COMP_WORDS[@]:0:COMP_CWORD+1}" 2>/dev/null)
+    if [[ ${#names[@]} -gt 0 ]]; then
+        COMPREPLY=("${names[@]}")
+    else
+        _lacuna_words "$@"
+    fi
+}
+
+_lacuna_words() {"#;
+
+const ZSH: &str = r#"_lacuna() {
+    local -a names
+    names=(${(f)"$("$words[1]" complete -- "${(@)words[1,CURRENT]}" 2>/dev/null)"})
+    if (( $#names )); then
+        compadd -a names
+    else
+        _lacuna_words "$@"
+    fi
+}
+
+_lacuna_words() {"#;
+
+/// Files are offered where no name is.
+const FISH: &str = r#"
+complete -c lacuna -f -n 'set -g __lacuna_names (lacuna complete -- (commandline -opc) (commandline -ct) 2>/dev/null); test (count $__lacuna_names) -gt 0' -a '$__lacuna_names'
+"#;
+
+/// A generated script that asks for names, too; as it is for shells of which that is not known.
+#[must_use]
+pub(crate) fn with_names(shell: Shell, script: &str) -> String {
+    match shell {
+        Shell::Bash => script.replacen(FUNCTION, BASH, 1),
+        Shell::Zsh => script.replacen(FUNCTION, ZSH, 1),
+        Shell::Fish => format!("{script}{FISH}"),
+        _ => script.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_stands_at_a_place_of_the_line_is_known() {
+        let command = definition();
+        for (line, trainers, nodes, begin) in [
+            ("lacuna logs hp", true, false, "hp"),
+            ("lacuna logs -n 5 ", true, false, ""),
+            ("lacuna logs --lines 5 --raw h", true, false, "h"),
+            ("lacuna cancel a b", true, false, "b"),
+            ("lacuna trainers ", true, false, ""),
+            ("lacuna wait --for running h", true, false, "h"),
+            ("lacuna explain a", true, true, "a"),
+            ("lacuna nodes a01", false, true, "a01"),
+            ("lacuna drain --reason fan a", false, true, "a"),
+            ("lacuna undrain -- a", false, true, "a"),
+            ("lacuna events publish node.idle a", false, true, "a"),
+            ("lacuna events tail --node a", false, true, "a"),
+            ("lacuna events tail --node = a", false, true, "a"),
+            ("lacuna events tail --node =", false, true, ""),
+            (
+                "lacuna events tail --type node.idle --node=a",
+                false,
+                true,
+                "a",
+            ),
+        ] {
+            let words = words(line);
+            let asked = asked(&command, &words).unwrap_or_else(|| panic!("{line}: nothing"));
+            let found = (asked.trainers, asked.nodes, asked.begin);
+            assert_eq!(found, (trainers, nodes, begin), "{line}");
+        }
+        for line in [
+            "lacuna",
+            "lacuna lo",
+            "lacuna logs a b",
+            "lacuna logs --li",
+            "lacuna logs --lines 5",
+            "lacuna logs --lines=5",
+            "lacuna events ",
+            "lacuna events publish ",
+            "lacuna events tail --type n",
+            "lacuna submit tr",
+            "lacuna no-such ",
+        ] {
+            assert_eq!(asked(&command, &words(line)), None, "{line}");
+        }
+        assert_eq!(asked(&command, &[]), None);
+    }
+
+    #[test]
+    fn names_that_fit_are_offered_once_and_the_connection_is_that_of_the_line() {
+        let command = definition();
+        let names = ["hpo-2", "hpo-1", "mixed", "hpo-1"].map(str::to_owned);
+        let offered = |line: &str| {
+            let words = words(line);
+            asked(&command, &words).unwrap().offered(&names)
+        };
+        assert_eq!(offered("lacuna cancel hp"), ["hpo-1", "hpo-2"]);
+        assert_eq!(offered("lacuna cancel hpo-2 hp"), ["hpo-1"]);
+        assert_eq!(offered("lacuna cancel "), ["hpo-1", "hpo-2", "mixed"]);
+        assert_eq!(offered("lacuna cancel x"), [""; 0]);
+        assert_eq!(offered("lacuna events tail --node=m"), ["--node=mixed"]);
+        let words = words("lacuna logs --nats nats://x --cluster=c --lines 5 --data-dir = /d h");
+        let asked = asked(&command, &words).unwrap();
+        assert_eq!(
+            asked.connection,
+            ["--nats=nats://x", "--cluster=c", "--data-dir=/d"]
+        );
+    }
+
+    #[test]
+    fn scripts_ask_for_names_and_then_for_words() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut bytes = Vec::new();
+            clap_complete::generate(shell, &mut definition(), "lacuna", &mut bytes);
+            let script = with_names(shell, &String::from_utf8(bytes).unwrap());
+            assert_eq!(script.matches(" complete -- ").count(), 1, "{shell}");
+            let functions = if shell == Shell::Fish { 0 } else { 1 };
+            for name in ["\n_lacuna_words() {", FUNCTION] {
+                assert_eq!(script.matches(name).count(), functions, "{shell} {name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,487 @@
+//! `lacuna wait`: until trainers are over, or train.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::json;
+
+use lacuna_model::{Phase, Span, Timestamp, TrainerId, TrainerRecord};
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_wire::address;
+use lacuna_wire::msg::{Kept, Reply, Request, TrainersState};
+
+use super::trainers::{one, pages};
+use super::which::such_as;
+use crate::client::{Client, ConnectArgs, Messages, lost, unexpected};
+use crate::error::{CliError, Exit, Result};
+use crate::output::{self, JsonArg, parse_span};
+use crate::up::stop_token;
+use crate::view::{trainer_row, trainer_rows};
+
+/// Of more trainers than these control is asked for the list of all.
+const FEW: usize = 8;
+/// Control says which trainers are admitted. After so many seconds it is asked for those that
+/// are not, since nothing is said of one that leaves the queue.
+const QUEUE_S: f64 = 2.0;
+/// Steps of the bar.
+const STEPS: u64 = 1000;
+
+/// Arguments of `wait`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna wait hpo-12                                   until it is over
+  lacuna wait hpo-12 && ./evaluate.sh                  go on only if its work is done
+  lacuna wait hpo-12 --for running --timeout 10m
+  lacuna wait hpo-1 hpo-2 hpo-3 --any                  the first of several
+  lacuna wait $(lacuna submit --parsable grid.jsonl)   all that were submitted
+
+A wait changes nothing: Ctrl-C ends the wait, and trainers go on. It outlasts restarts of services.
+
+Exit codes:
+  0    it has come to what was awaited (ended: all are done)
+  1    a trainer came to another end, or there is no such trainer
+  124  it has not come to that within --timeout
+  130  the wait was ended by Ctrl-C or SIGTERM")]
+pub(crate) struct WaitArgs {
+    /// Which
+    #[arg(required = true, value_name = "TRAINER")]
+    trainers: Vec<TrainerId>,
+    /// What they are to come to
+    #[arg(long = "for", value_name = "STATE", value_enum, default_value_t = Goal::Ended)]
+    goal: Goal,
+    /// Wait no longer than this
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    timeout: Option<Span>,
+    /// One of them is enough
+    #[arg(long)]
+    any: bool,
+    #[command(flatten)]
+    json: JsonArg,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+/// What trainers are to come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Goal {
+    /// Over, whichever way
+    Ended,
+    /// All work done; given up when one has failed or was cancelled (also: completed)
+    #[value(alias = "completed")]
+    Done,
+    /// Given up after failures of its program
+    Failed,
+    /// Ended by its owner
+    Cancelled,
+    /// On its nodes
+    Running,
+}
+
+impl Goal {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Running => "running",
+        }
+    }
+
+    /// Whether a trainer has come to it; nothing while it still may.
+    fn reached(self, record: &TrainerRecord) -> Option<bool> {
+        let over = record.phase.is_final();
+        let met = match self {
+            Self::Ended | Self::Done => record.phase == Phase::Done,
+            Self::Failed => record.phase == Phase::Failed,
+            Self::Cancelled => record.phase == Phase::Cancelled,
+            // Who looks late finds one that has run and is over already.
+            Self::Running if over => record.started.is_some(),
+            Self::Running => !record.nodes.is_empty(),
+        };
+        (met || over).then_some(met)
+    }
+
+    /// Whether all of several have come to it, or `any`; nothing while that is open.
+    fn met(self, any: bool, trainers: &[TrainerRecord]) -> Option<bool> {
+        let reached = trainers.iter().map(|record| self.reached(record));
+        let reached: Vec<Option<bool>> = reached.collect();
+        let [met, missed, open] = [Some(true), Some(false), None].map(|r| reached.contains(&r));
+        // The end of one says nothing of the others' ends.
+        let at_once = (self == Self::Ended) == any;
+        match (any, met, missed) {
+            (true, true, _) => Some(true),
+            (_, _, true) if at_once || !open => Some(false),
+            _ if open => None,
+            _ => Some(met),
+        }
+    }
+}
+
+/// How a wait ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Met,
+    Missed,
+    TimedOut,
+    Interrupted,
+}
+
+impl Outcome {
+    const fn of(met: bool) -> Self {
+        if met { Self::Met } else { Self::Missed }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Missed => "missed",
+            Self::TimedOut => "timed_out",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// The trainers that are waited for, as they are known.
+#[derive(Debug)]
+struct Watched {
+    trainers: Vec<TrainerRecord>,
+    now: Timestamp,
+    asked: Stopwatch,
+}
+
+impl Watched {
+    /// Asks control for trainers by name.
+    ///
+    /// # Errors
+    /// `L0009` if there is no such trainer; nobody answers.
+    async fn find(client: &Client, names: &[TrainerId]) -> Result<Self> {
+        let mut watched = Self {
+            trainers: Vec::with_capacity(names.len()),
+            now: Timestamp::default(),
+            asked: Stopwatch::start(),
+        };
+        let mut listed = BTreeMap::new();
+        if names.len() > FEW {
+            match client.ask(Request::Trainers { all: false }).await? {
+                Reply::Trainers { now, trainers } => {
+                    watched.now = now;
+                    let named = |record: TrainerRecord| (record.spec.id.clone(), record);
+                    listed.extend(trainers.into_iter().map(named));
+                }
+                other => return Err(unexpected(other)),
+            }
+        }
+        for name in names {
+            let record = match listed.remove(name) {
+                Some(record) => record,
+                None => {
+                    let Some((now, record, _)) = one(client, name).await? else {
+                        return Err(unknown(client, name).await);
+                    };
+                    watched.now = now;
+                    record
+                }
+            };
+            watched.trainers.push(record);
+        }
+        Ok(watched)
+    }
+
+    /// Asks control again for those that are not over.
+    ///
+    /// # Errors
+    /// As [`Watched::find`].
+    async fn look(&mut self, client: &Client) -> Result<()> {
+        let open = self.trainers.iter().filter(|r| !r.phase.is_final());
+        let open: Vec<TrainerId> = open.map(|record| record.spec.id.clone()).collect();
+        let found = Self::find(client, &open).await;
+        self.asked = Stopwatch::start();
+        let found = found?;
+        self.now = found.now;
+        for record in found.trainers {
+            self.replace(record);
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, record: TrainerRecord) {
+        let mut known = self.trainers.iter_mut();
+        if let Some(known) = known.find(|known| known.spec.id == record.spec.id) {
+            *known = record;
+        }
+    }
+
+    /// Takes in what control says of admitted trainers. Whether control must be asked for the others.
+    fn hear(&mut self, state: TrainersState, asked_s: f64) -> bool {
+        self.now = state.as_of;
+        let said = state.trainers.into_iter();
+        let mut said: BTreeMap<TrainerId, TrainerRecord> = said
+            .map(|record| (record.spec.id.clone(), record))
+            .collect();
+        let mut ask = false;
+        for known in &mut self.trainers {
+            match (known.phase, said.remove(&known.spec.id)) {
+                // Control's answer may be newer than what it said before.
+                (phase, _) if phase.is_final() => {}
+                (_, Some(record)) => *known = record,
+                (Phase::Queued, None) => ask |= asked_s >= QUEUE_S,
+                (_, None) => ask = true,
+            }
+        }
+        ask
+    }
+
+    /// Follows them until they have come to what is awaited, or no longer can.
+    ///
+    /// # Errors
+    /// The connection is closed, or control refuses. While control is silent it is waited for.
+    async fn follow(
+        &mut self,
+        client: &Client,
+        told: &mut Messages<TrainersState>,
+        args: &WaitArgs,
+        bar: &ProgressBar,
+    ) -> Result<bool> {
+        loop {
+            if let Some(met) = args.goal.met(args.any, &self.trainers) {
+                return Ok(met);
+            }
+            bar.set_position((self.share(args.goal) * STEPS as f64) as u64);
+            bar.set_message(self.in_words());
+            let state = told.next().await.ok_or_else(lost)?;
+            if self.hear(state, self.asked.seconds()) {
+                match self.look(client).await {
+                    // Who is restarted says so, and then it is asked again.
+                    Err(error) if error.exit == Exit::Unavailable => {}
+                    looked => looked?,
+                }
+            }
+        }
+    }
+
+    /// How far they have come, in `[0, 1]`.
+    fn share(&self, goal: Goal) -> f64 {
+        let of = |record: &TrainerRecord| match goal.reached(record) {
+            Some(_) => 1.0,
+            None => trainer_row(record, self.now).progress.unwrap_or(0.0),
+        };
+        self.trainers.iter().map(of).sum::<f64>() / self.trainers.len().max(1) as f64
+    }
+
+    /// What they do now, in a line.
+    fn in_words(&self) -> String {
+        let rows = trainer_rows(&self.trainers, self.now, &[]);
+        if let [one] = rows.as_slice() {
+            let nodes = match one.nodes.len() {
+                0 => String::new(),
+                1 => " on 1 node".to_owned(),
+                more => format!(" on {more} nodes"),
+            };
+            let done = one
+                .progress
+                .map(|share| format!(", {:.1} %", share * 100.0));
+            return format!(
+                "{} {}{nodes}{}",
+                one.trainer,
+                one.state,
+                done.unwrap_or_default()
+            );
+        }
+        let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+        for row in &rows {
+            *states.entry(row.state).or_default() += 1;
+        }
+        let states: Vec<String> = states.iter().map(|(s, n)| format!("{n} {s}")).collect();
+        states.join(", ")
+    }
+
+    /// Prints what they have come to, and how the process ends.
+    ///
+    /// # Errors
+    /// Whatever the outcome is, unless it is the awaited one.
+    fn say(&self, args: &WaitArgs, outcome: Outcome) -> Result<()> {
+        let rows = trainer_rows(&self.trainers, self.now, &[]);
+        if args.json.json {
+            output::print_json(&json!({
+                "now": output::iso(self.now),
+                "awaited": args.goal.name(),
+                "outcome": outcome.name(),
+                "trainers": rows,
+            }))?;
+        } else {
+            let lines = rows.iter().map(|row| match row.phase {
+                Phase::Failed if !row.reason.is_empty() => {
+                    format!("{} {}: {}", row.trainer, row.state, row.reason)
+                }
+                _ => format!("{} {}", row.trainer, row.state),
+            });
+            output::print(&lines.collect::<Vec<_>>().join("\n"))?;
+        }
+        let exit = match outcome {
+            Outcome::Met => return Ok(()),
+            Outcome::Missed => Exit::Failed,
+            Outcome::TimedOut => Exit::TimedOut,
+            Outcome::Interrupted => Exit::Interrupted,
+        };
+        let message = match args.timeout {
+            Some(timeout) if outcome == Outcome::TimedOut && !args.json.json => {
+                format!("not {} within {timeout}", args.goal.name())
+            }
+            _ => String::new(),
+        };
+        Err(CliError {
+            exit,
+            ..CliError::failed(message)
+        })
+    }
+}
+
+/// There is no such trainer, but others of like names.
+async fn unknown(client: &Client, name: &TrainerId) -> CliError {
+    let known = match pages(client, Kept::Books).await {
+        Ok((_, records)) => records,
+        Err(error) => return error,
+    };
+    let known = known.iter().map(|record| record.spec.id.as_str());
+    let near = such_as(known, name.as_str());
+    let said = format!("there is no trainer named {name}: {near}");
+    CliError::new("L0009", Exit::Failed, said)
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn bar(json: bool) -> ProgressBar {
+    if json || !std::io::stderr().is_terminal() {
+        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    }
+    let bar = ProgressBar::new(STEPS);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg}  {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
+}
+
+/// Ends after a time, if there is one.
+async fn limit(timeout: Option<Span>) {
+    match timeout {
+        Some(timeout) => tokio::time::sleep(timeout.to_std()).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Runs `wait`.
+///
+/// # Errors
+/// There is no such trainer, it has not come to what was awaited, or nobody answers.
+pub(crate) async fn run(args: WaitArgs) -> Result<()> {
+    let stop = stop_token();
+    let client = Client::connect(&args.connect).await?;
+    // Heard before control is asked, so that no change falls between.
+    let mut told = client.follow(&address::trainers(client.cluster())).await?;
+    let mut watched = Watched::find(&client, &args.trainers).await?;
+    let bar = bar(args.json.json);
+    let outcome = tokio::select! {
+        // What is there already counts whatever the time.
+        biased;
+        met = watched.follow(&client, &mut told, &args, &bar) => Outcome::of(met?),
+        () = stop.cancelled() => Outcome::Interrupted,
+        () = limit(args.timeout) => Outcome::TimedOut,
+    };
+    bar.finish_and_clear();
+    watched.say(&args, outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::tests::record;
+
+    #[test]
+    fn what_is_awaited_is_met_missed_or_open() {
+        let [queued, active, running, done, failed, cancelled] = [
+            record("q", Phase::Queued, 0),
+            record("a", Phase::Active, 0),
+            record("r", Phase::Active, 2),
+            record("d", Phase::Done, 0),
+            record("f", Phase::Failed, 0),
+            record("c", Phase::Cancelled, 0),
+        ];
+        let (yes, no, open) = (Some(true), Some(false), None);
+        for (goal, any, trainers, expected) in [
+            (Goal::Ended, false, vec![&done, &running], open),
+            (Goal::Ended, false, vec![&failed, &running], open),
+            (Goal::Ended, false, vec![&done, &done], yes),
+            (Goal::Ended, false, vec![&done, &cancelled], no),
+            (Goal::Ended, true, vec![&done, &running], yes),
+            (Goal::Ended, true, vec![&failed, &running], no),
+            (Goal::Ended, true, vec![&queued, &running], open),
+            (Goal::Done, false, vec![&done, &running], open),
+            (Goal::Done, false, vec![&failed, &running], no),
+            (Goal::Done, true, vec![&failed, &running], open),
+            (Goal::Done, true, vec![&failed, &cancelled], no),
+            (Goal::Done, true, vec![&failed, &done], yes),
+            (Goal::Failed, false, vec![&failed], yes),
+            (Goal::Failed, false, vec![&done], no),
+            (Goal::Cancelled, false, vec![&cancelled, &queued], open),
+            (Goal::Cancelled, false, vec![&cancelled], yes),
+            (Goal::Running, false, vec![&queued, &active], open),
+            (Goal::Running, false, vec![&running], yes),
+            (Goal::Running, false, vec![&running, &active], open),
+            (Goal::Running, true, vec![&running, &active], yes),
+            (Goal::Running, false, vec![&cancelled], no),
+        ] {
+            let records: Vec<TrainerRecord> = trainers.into_iter().cloned().collect();
+            let said = goal.met(any, &records);
+            assert_eq!(said, expected, "{goal:?} {any} {records:?}");
+        }
+        let ran = TrainerRecord {
+            started: Some(Timestamp::from_unix(1)),
+            ..record("x", Phase::Done, 0)
+        };
+        assert_eq!(Goal::Running.met(false, &[ran]), yes, "it has run");
+    }
+
+    #[test]
+    fn control_is_asked_only_for_what_it_does_not_say() {
+        let mut watched = Watched {
+            trainers: vec![
+                record("a", Phase::Active, 2),
+                record("q", Phase::Queued, 0),
+                record("d", Phase::Done, 0),
+            ],
+            now: Timestamp::default(),
+            asked: Stopwatch::start(),
+        };
+        let said = |trainers| TrainersState {
+            version: 1,
+            as_of: Timestamp::from_unix(7),
+            trainers,
+            unusable: Vec::new(),
+        };
+        let grown = || {
+            said(vec![
+                record("a", Phase::Active, 4),
+                record("d", Phase::Active, 1),
+            ])
+        };
+        assert!(!watched.hear(grown(), 0.0), "nothing has ended");
+        assert_eq!(watched.trainers[0].nodes.len(), 4);
+        assert_eq!(watched.trainers[2].phase, Phase::Done, "that is over");
+        assert!(
+            watched.hear(grown(), QUEUE_S),
+            "one may have left the queue"
+        );
+        assert!(watched.hear(said(Vec::new()), 0.0), "one has left");
+        let rest = vec![record("a", Phase::Active, 1), record("q", Phase::Active, 1)];
+        assert!(!watched.hear(said(rest), QUEUE_S), "all are told of");
+        assert_eq!(watched.in_words(), "1 done, 2 training");
+        watched.trainers.truncate(1);
+        assert_eq!(watched.in_words(), "a training on 1 node, 0.0 %");
+        assert!(watched.share(Goal::Running) > 0.99);
+    }
+}

@@ -1,0 +1,197 @@
+//! The arguments of `lacuna-lab results`, and the command itself.
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use lacuna_cli::error::{CliError, Result, file_error};
+use lacuna_cli::files::{beside, discard, settle};
+use lacuna_cli::output::{iso, print};
+use lacuna_cli::table::{Side, render};
+use lacuna_model::Span;
+use lacuna_runtime::clock::wall;
+
+use super::machine;
+use super::page::{Origin, Page, Section};
+use super::run::{Made, make};
+use super::tables::{TABLES, Table};
+
+/// Arguments of `results`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna-lab results --list                 which tables there are, and how long each took
+  lacuna-lab results paper forecast         make these two again
+  lacuna-lab results                        make all again: hours
+  lacuna-lab results --dry-run theta        only show what would be run
+  lacuna-lab results --check                whether README.md shows what RESULTS.md has
+
+Each table is a section of RESULTS.md, with the command that makes it, policy, objective, seed,
+machine, date and commit. Sections of other tables stay as they are. A table is written when it is
+made, so that Ctrl-C loses only the one under way. The exit code is 1 if a table could not be made; one
+of which a row or a goal is missed is written, and named.")]
+pub(crate) struct ResultsArgs {
+    /// Only these
+    #[arg(value_name = "TABLE", value_parser = PossibleValuesParser::new(Table::names()), hide_possible_values = true)]
+    tables: Vec<String>,
+    /// List the tables, with the day and the length of the last time
+    #[arg(long, conflicts_with_all = ["dry_run", "check"])]
+    list: bool,
+    /// Show the commands and run nothing
+    #[arg(long, conflicts_with = "check")]
+    dry_run: bool,
+    /// Compare tables of README.md, which lies beside the page, with it; run nothing
+    #[arg(long, conflicts_with = "tables")]
+    check: bool,
+    /// The page
+    #[arg(long, value_name = "FILE", default_value = "RESULTS.md")]
+    file: PathBuf,
+    /// The folder of recordings [default: LACUNA_DATA, else ../shared/data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+/// Runs `results`.
+///
+/// # Errors
+/// A table could not be made, the page cannot be read or written, or README.md shows other tables.
+pub(crate) fn run(args: &ResultsArgs) -> Result<()> {
+    let named = |table: &&Table| args.tables.iter().any(|name| name == table.name);
+    let chosen = TABLES.iter().filter(|t| args.tables.is_empty() || named(t));
+    let chosen: Vec<&Table> = chosen.collect();
+    if args.dry_run {
+        let commands: Vec<String> = chosen.iter().flat_map(|table| table.typed()).collect();
+        return print(&commands.join("\n"));
+    }
+    let page = read(&args.file)?;
+    if args.list {
+        return print(&list(&chosen, &page));
+    }
+    if args.check {
+        return check(&page, &args.file.with_file_name("README.md"));
+    }
+    make_all(args, &chosen)
+}
+
+fn read(path: &Path) -> Result<Page> {
+    let text = std::fs::read_to_string(path).map_err(|e| file_error("read", path, &e))?;
+    Ok(Page::parse(&text))
+}
+
+/// Writes the page whole or not at all.
+fn write(path: &Path, page: &Page) -> Result<()> {
+    let half = beside(path);
+    let written = std::fs::write(&half, page.text()).and_then(|()| settle(&half, path));
+    written.map_err(|e| {
+        discard(&half, path);
+        file_error("write", path, &e)
+    })
+}
+
+fn list(chosen: &[&Table], page: &Page) -> String {
+    let columns = ["TABLE", "DATE", "TOOK", "SHOWS"].map(|name| (name, Side::Left));
+    let row = |table: &&Table| {
+        let field = |name| {
+            let section = page.section(table.name);
+            let said = section.and_then(|section| section.field(name));
+            said.unwrap_or("never").to_owned()
+        };
+        let name = table.name.to_owned();
+        vec![name, field("Date"), field("Took"), table.title.to_owned()]
+    };
+    render(&columns, &chosen.iter().map(row).collect::<Vec<_>>())
+}
+
+fn check(page: &Page, readme: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(readme).map_err(|e| file_error("read", readme, &e))?;
+    let (checked, wrong) = page.check(&text);
+    if wrong.is_empty() {
+        return print(&format!("{checked} taken over, none differs"));
+    }
+    let wrong = wrong.join("; ");
+    Err(CliError::failed(format!("{}: {wrong}", readme.display()))
+        .remedy("take the tables of these names over from the page"))
+}
+
+fn make_all(args: &ResultsArgs, chosen: &[&Table]) -> Result<()> {
+    let data = args.data.clone().or_else(|| {
+        let variable = std::env::var_os("LACUNA_DATA");
+        variable.map(PathBuf::from)
+    });
+    let data = data.unwrap_or_else(|| PathBuf::from("../shared/data"));
+    let folder = args.file.parent().filter(|f| !f.as_os_str().is_empty());
+    // The page that is written changes the tree.
+    let commit = machine::commit(folder.unwrap_or(Path::new(".")));
+    let class = machine::class();
+    let mut failed = Vec::new();
+    for (at, table) in chosen.iter().enumerate() {
+        let page = read(&args.file)?;
+        let last = page.section(table.name).and_then(|s| s.field("Took"));
+        let last = last.and_then(|took| took.parse::<Span>().ok());
+        let bar = bar(
+            &format!("{} ({} of {})", table.name, at + 1, chosen.len()),
+            last,
+        );
+        let made = make(table, &data, &|seconds| bar.set_position(seconds as u64));
+        bar.finish_and_clear();
+        let Made {
+            text,
+            took_s,
+            fell_short,
+        } = match made {
+            Ok(made) => made,
+            Err(error) => {
+                failed.push(table.name);
+                print(&format!("{}: not made: {}", table.name, error.message))?;
+                continue;
+            }
+        };
+        let took = Span::from_secs_f64(took_s).to_string();
+        let now = iso(wall());
+        let origin = Origin {
+            machine: class.clone(),
+            date: now.split('T').next().unwrap_or_default().to_owned(),
+            commit: commit.clone(),
+            took: took.clone(),
+        };
+        // Read again, since hours may have passed.
+        let mut page = read(&args.file)?;
+        page.put(Section::new(table, &origin, &text));
+        write(&args.file, &page)?;
+        let short = match fell_short.as_slice() {
+            [] => String::new(),
+            some => format!("; ended with 1: lacuna-lab {}", some.join(", lacuna-lab ")),
+        };
+        print(&format!("{}: made in {took}{short}", table.name))?;
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let failed = failed.join(", ");
+    Err(CliError::failed(format!("not made: {failed}")))
+}
+
+/// A bar on a terminal, nothing elsewhere; it shows how far a table should be if it took as long
+/// the last time.
+fn bar(what: &str, last: Option<Span>) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    }
+    let (bar, template) = match last {
+        Some(last) => {
+            let bar = ProgressBar::new(last.as_secs_f64() as u64);
+            bar.set_message(format!("of about {last}"));
+            (bar, "{prefix} {wide_bar} {elapsed} {msg}")
+        }
+        None => (ProgressBar::new_spinner(), "{prefix} {spinner} {elapsed}"),
+    };
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_prefix(what.to_owned());
+    bar.enable_steady_tick(std::time::Duration::from_millis(250));
+    bar
+}

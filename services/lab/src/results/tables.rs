@@ -1,0 +1,158 @@
+//! The tables that are published, and how each is made.
+
+use std::path::{Path, PathBuf};
+
+/// Stands for the folder of recordings in a command, as a shell would read it.
+const DATA: &str = "$LACUNA_DATA/";
+
+/// A published table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Table {
+    /// The heading of its section.
+    pub(super) name: &'static str,
+    /// What it shows, in a line.
+    pub(super) title: &'static str,
+    /// What makes it: arguments of this program. What they print is the table.
+    pub(super) commands: &'static [&'static str],
+    /// Who decides.
+    pub(super) policy: &'static str,
+    /// What is maximised.
+    pub(super) objective: &'static str,
+    /// What chance begins from.
+    pub(super) seed: &'static str,
+}
+
+const FAIR: &str = "`fair`, the default: of one owner, what its trainers ask for";
+const BESIDE: &str = "`dp` for BFTrainer, `forecast` for all other columns";
+
+/// All of them, in the order of the page.
+pub(super) const TABLES: [Table; 11] = [
+    Table {
+        name: "paper",
+        title: "Everything that was published of BFTrainer (arXiv 2106.12091), row by row",
+        commands: &["reproduce bftrainer"],
+        policy: "`dp` with equal nodes drawn at random; another where a row says so",
+        objective: "`fair`, the default: of one owner, what its trainers ask for; another where a row says so",
+        seed: "1 to 5, medians",
+    },
+    Table {
+        name: "forecast",
+        title: "What a forecast is worth: shares of the zero-cost bound kept on the recording of Summit",
+        commands: &[
+            "reproduce forecast --columns bftrainer,forecast,no-order,lookahead-5m,lookahead-15m,clairvoyant",
+        ],
+        policy: BESIDE,
+        objective: FAIR,
+        seed: "1",
+    },
+    Table {
+        name: "ingredients",
+        title: "Each ingredient of forecasts switched off",
+        commands: &[
+            "reproduce forecast --nodes 1024 --columns forecast,no-order,no-groups,no-repool,no-refusal,no-hysteresis",
+        ],
+        policy: "`forecast`",
+        objective: FAIR,
+        seed: "1",
+    },
+    Table {
+        name: "patterns",
+        title: "The dynamic program beside the mixed-integer program over patterns, in a whole replay",
+        commands: &["reproduce forecast --nodes 1024 --costs 5 --columns forecast,milp-patterns"],
+        policy: "`forecast` and `milp-patterns`",
+        objective: FAIR,
+        seed: "1",
+    },
+    Table {
+        name: "prometheus",
+        title: "Half a day of Prometheus, the half before to learn from, with starts charged",
+        commands: &[
+            "reproduce forecast --log $LACUNA_DATA/prometheus-2022-03/17_03_2022_idle_nodes.txt.gz --charge-starts --columns bftrainer,forecast,no-order,lookahead-15m,clairvoyant -- --from 1647514797",
+        ],
+        policy: BESIDE,
+        objective: FAIR,
+        seed: "1",
+    },
+    Table {
+        name: "theta",
+        title: "Two months of Theta through the scheduler simulator, whose planned starts are heard",
+        commands: &[
+            "reproduce forecast --log $LACUNA_DATA/theta-2022/theta_2022.swf.gz --costs 5 --columns bftrainer,forecast,no-order -- --machine-nodes 4392 --until 2022-03-01T00:00:00Z",
+        ],
+        policy: BESIDE,
+        objective: FAIR,
+        seed: "1",
+    },
+    Table {
+        name: "skill",
+        title: "How good forecasts themselves are",
+        commands: &[
+            "forecast eval $LACUNA_DATA/summit-2021-02/holes.csv.gz --train-until 1613347732",
+            "forecast eval $LACUNA_DATA/prometheus-2022-03/17_03_2022_idle_nodes.txt.gz --train-until 50%",
+        ],
+        policy: "none: nothing is decided",
+        objective: "none: nothing is maximised",
+        seed: "the default of the command",
+    },
+    Table {
+        name: "decisions",
+        title: "How long one decision by forecasts takes",
+        commands: &["bench forecast-plan --situations event,storm,start --time-limit 250ms"],
+        policy: "`forecast` (dynamic programme) and `milp-patterns`",
+        objective: "the value of node sets (`planner::joint`)",
+        seed: "100 from 0 on",
+    },
+    Table {
+        name: "profile",
+        title: "Curves measured while a trainer trains: their error, and what measuring costs",
+        commands: &["bench profile", "bench profile --share 1"],
+        policy: "none: one trainer has all nodes",
+        objective: "none: nothing is maximised",
+        seed: "10 of them, medians",
+    },
+    Table {
+        name: "load",
+        title: "Bursts and a thousand events a second through all services, each event accounted for",
+        commands: &["bench bus"],
+        policy: "`auto`, the default",
+        objective: "`fair`, the default",
+        seed: "1",
+    },
+    Table {
+        name: "load-lists",
+        title: "The same with 20 events to a message",
+        commands: &["bench bus --together 20 --seconds 60 --bursts 2"],
+        policy: "`auto`, the default",
+        objective: "`fair`, the default",
+        seed: "1",
+    },
+];
+
+impl Table {
+    /// The names of all.
+    pub(super) fn names() -> Vec<&'static str> {
+        TABLES.iter().map(|table| table.name).collect()
+    }
+
+    /// Its commands as they are typed.
+    pub(super) fn typed(&self) -> Vec<String> {
+        let typed = self.commands.iter().map(|c| format!("lacuna-lab {c}"));
+        typed.collect()
+    }
+
+    /// A recording that it reads and that is not in this folder.
+    pub(super) fn lacks(&self, data: &Path) -> Option<PathBuf> {
+        let words = self.commands.iter().flat_map(|command| command.split(' '));
+        let mut files = words.filter_map(|word| word.strip_prefix(DATA));
+        files.find_map(|file| Some(data.join(file)).filter(|path| !path.is_file()))
+    }
+
+    /// The arguments of a command, with recordings in this folder.
+    pub(super) fn arguments(command: &str, data: &Path) -> Vec<String> {
+        let word = |word: &str| match word.strip_prefix(DATA) {
+            Some(file) => data.join(file).display().to_string(),
+            None => word.to_owned(),
+        };
+        command.split(' ').map(word).collect()
+    }
+}
