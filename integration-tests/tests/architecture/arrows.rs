@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-schedlog", &["lacuna-model"]),
     ("lacuna-timeline", &["lacuna-model"]),
     ("lacuna-forecast", &["lacuna-model"]),
-    ("lacuna-trainer", &["lacuna-model"]),
+    ("lacuna-trainer", &["lacuna-model", "lacuna-pilots"]),
     ("lacuna-pilots", &["lacuna-model", "lacuna-schedlog"]),
     ("lacuna-planner", &["lacuna-model", "lacuna-milp"]),
     (
@@ -27,7 +27,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "lacuna-milp",
         ],
     ),
-    ("lacuna-runtime", &["lacuna-model", "lacuna-wire"]),
+    // Sections of the configuration are defined in the cores that use them.
+    (
+        "lacuna-runtime",
+        &[
+            "lacuna-model",
+            "lacuna-wire",
+            "lacuna-schedlog",
+            "lacuna-forecast",
+            "lacuna-trainer",
+        ],
+    ),
     ("lacuna-skip", &[]),
     (
         "lacuna-testkit",
@@ -108,6 +118,16 @@ fn one_crate_alone_knows_highs() {
     assert_eq!(graph.users_of("highs-sys"), BTreeSet::from(["highs"]));
 }
 
+/// Every service reads the whole configuration, and only those that plan link the solver.
+#[test]
+fn the_configuration_brings_no_solver_along() {
+    let graph = Graph::get();
+    for name in ["lacuna-runtime", "lacuna-agent-service"] {
+        let reached = graph.reach(name);
+        assert!(!reached.contains_key("highs"), "{name} reaches HiGHS");
+    }
+}
+
 #[test]
 fn no_service_depends_on_a_service_but_the_lab_on_the_client() {
     let graph = Graph::get();
@@ -132,9 +152,9 @@ fn no_service_depends_on_a_service_but_the_lab_on_the_client() {
 }
 
 #[test]
-fn the_vocabulary_knows_only_serde_and_thiserror() {
+fn the_vocabulary_knows_only_serde_schemars_and_thiserror() {
     let direct = Graph::get().direct("lacuna-model");
-    let expected = BTreeSet::from(["serde", "thiserror"]);
+    let expected = BTreeSet::from(["schemars", "serde", "thiserror"]);
     assert!(
         direct.is_subset(&expected),
         "lacuna-model depends on {direct:?}"

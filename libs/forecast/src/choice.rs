@@ -3,6 +3,7 @@
 use lacuna_model::Span;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::UNLEARNT;
 use crate::{
     Constant, Hazard, HazardSettings, ModelError, OrderBy, Persistence, Predictor, Settings,
     Survival,
@@ -42,9 +43,9 @@ pub enum Choice {
 }
 
 impl Default for Choice {
-    /// The survival curve, with BFTrainer's 120 s while it is young.
+    /// The survival curve, with the usual length while it is young.
     fn default() -> Self {
-        Self::survival(120.0)
+        Self::survival(UNLEARNT.as_secs_f64())
     }
 }
 

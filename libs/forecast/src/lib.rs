@@ -12,6 +12,7 @@
 //!   ([`Promises`]).
 //! - [`Calibration`] keeps the scores of the forecasts that were given, [`Alarm`] says when they
 //!   are adrift.
+//! - [`settings`] is the section `[forecast]` of the configuration.
 //!
 //! Plain state machines: time is an argument, nothing of the future is ever seen.
 
@@ -29,6 +30,7 @@ mod persistence;
 mod predictor;
 mod promises;
 pub mod saved;
+pub mod settings;
 pub mod skill;
 mod survival;
 mod typical;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::curve::Tally;
 use crate::saved::{ModelError, open, seal};
+use crate::settings::UNLEARNT;
 use crate::{Bins, Constant, Curve, Forecasts, Learning, Predictor};
 
 /// The times of a forecast's points, seconds from now: close together where decisions are
@@ -44,7 +45,7 @@ impl Default for Settings {
             needed: 30,
             enough_at_risk: 10.0,
             half_life: Some(Span::from_secs(7 * 86_400)),
-            fallback: Span::from_secs(120),
+            fallback: UNLEARNT,
             max_forecasts: 256,
         }
     }

@@ -16,8 +16,10 @@ mod measured;
 mod observed;
 mod past;
 mod plan;
+mod planning;
 mod pool;
 mod reason;
+mod settings;
 mod time;
 mod trainer;
 
@@ -41,7 +43,9 @@ pub use plan::{
     Allocation, Generation, HoleVerdict, NodeChoice, Outcome, OwnerShare, Plan, PlanReport, Policy,
     Solve, TrainerVerdict, Verdict,
 };
+pub use planning::{ForesightSettings, PlannerSettings};
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
+pub use settings::{SettingError, SpanText};
 pub use time::{Span, SpanError, Timestamp};
 pub use trainer::{Elastic, Launch, RescaleCost, SpecError, TrainerSpec, Work};

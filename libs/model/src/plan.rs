@@ -1,5 +1,6 @@
 //! Plans: which node trains which trainer, and why.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Basis, ForecastReport, NodeId, Timestamp, TrainerId};
@@ -12,7 +13,7 @@ use crate::{Basis, ForecastReport, NodeId, Timestamp, TrainerId};
 pub struct Generation(pub u64);
 
 /// How decisions are made, in the planner service and in replays alike.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// As `forecast` while the pool tells which of its holes end together, else as `dp`.
@@ -75,7 +76,7 @@ impl Policy {
 }
 
 /// Which of several equal nodes a trainer gets or gives up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeChoice {
     /// At random, seeded: the published model, which leaves it open.

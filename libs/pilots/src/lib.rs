@@ -7,7 +7,8 @@
 //! - [`job`]: pilots as the scheduler lists them;
 //! - [`limit`]: from a forecast to a pilot's time limit;
 //! - [`check`]: whether a site's Slurm lets pilots run without harm;
-//! - [`observe`]: what pilots would have brought where none is started.
+//! - [`observe`]: what pilots would have brought where none is started;
+//! - [`settings`]: the section `[control.pilots]` of the configuration.
 //!
 //! Nothing here starts a process, reads a clock or knows the bus.
 
@@ -18,4 +19,5 @@ pub mod limit;
 pub mod observe;
 pub mod pbs;
 pub mod scheduler;
+pub mod settings;
 pub mod slurm;

@@ -2,19 +2,7 @@
 
 use lacuna_model::{Forecast, Span};
 
-/// How time limits are chosen.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TimeLimit {
-    /// Share of holes like this one that are over when the limit is: 0.9 means that one in ten
-    /// lasts longer than its pilot.
-    pub quantile: f64,
-    /// No shorter than this.
-    pub min: Span,
-    /// No longer than this; also where the forecast does not reach so far.
-    pub max: Span,
-    /// Without any forecast.
-    pub default: Span,
-}
+use crate::settings::TimeLimit;
 
 impl TimeLimit {
     /// The limit for a hole with this forecast.
@@ -42,7 +30,7 @@ mod tests {
             quantile: 0.9,
             min: Span::from_secs(300),
             max: Span::from_secs(7200),
-            default: Span::from_secs(3600),
+            ..TimeLimit::default()
         };
         let until = |seconds: f64, open: f64| Forecast {
             points: vec![ForecastPoint {

@@ -15,19 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{NodeId, ObservedHour, RescaleCost, Span, Timestamp, TrainerId};
 
+use crate::settings::Assumed;
+
 /// An hour, in milliseconds.
 const HOUR_MS: i64 = 3_600_000;
 /// A longer silence was not observed: the clock jumped, or nobody was there.
 const LONGEST: Span = Span::from_secs(600);
-
-/// What cannot be observed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Assumed {
-    /// How long a batch job would have waited for nodes with pilots.
-    pub delay: Span,
-    /// How long a pilot would have taken until it trains.
-    pub start: Span,
-}
 
 /// What a plan would do with one trainer.
 #[derive(Debug, Clone, PartialEq)]

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use lacuna_milp as milp;
 use lacuna_milp::{ColumnId, Kind, Sense};
-use lacuna_model::{Outcome, Solve};
+use lacuna_model::{Outcome, PlannerSettings, Solve};
 
 use crate::{Item, Problem, Sizes, dp};
 
@@ -53,15 +53,21 @@ pub struct MilpOptions {
     pub shortcuts: bool,
 }
 
+impl From<&PlannerSettings> for MilpOptions {
+    fn from(settings: &PlannerSettings) -> Self {
+        Self {
+            tree_nodes: settings.tree_nodes,
+            iterations: settings.iterations,
+            time_limit: settings.time_limit.to_std(),
+            gap: settings.gap,
+            shortcuts: settings.shortcuts,
+        }
+    }
+}
+
 impl Default for MilpOptions {
     fn default() -> Self {
-        Self {
-            tree_nodes: 1_000,
-            iterations: 10_000,
-            time_limit: Duration::from_secs(30),
-            gap: 0.0,
-            shortcuts: true,
-        }
+        (&PlannerSettings::default()).into()
     }
 }
 

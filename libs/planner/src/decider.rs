@@ -25,7 +25,7 @@ use std::sync::Arc;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use lacuna_model::{Doubt, NodeChoice, Outcome, Policy, Pool, Solve, Span};
+use lacuna_model::{Doubt, NodeChoice, Outcome, PlannerSettings, Policy, Pool, Solve, Span};
 
 use crate::choose::Slot;
 use crate::counts::{self, MilpOptions};
@@ -50,16 +50,22 @@ pub struct Settings {
     pub foresight: foresight::Settings,
 }
 
+impl From<&PlannerSettings> for Settings {
+    fn from(settings: &PlannerSettings) -> Self {
+        Self {
+            policy: settings.policy,
+            node_choice: settings.node_choice,
+            horizon: settings.horizon,
+            milp: settings.into(),
+            seed: settings.seed,
+            foresight: (&settings.foresight).into(),
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            policy: Policy::default(),
-            node_choice: NodeChoice::default(),
-            horizon: Span::from_secs(120),
-            milp: MilpOptions::default(),
-            seed: 1,
-            foresight: foresight::Settings::default(),
-        }
+        (&PlannerSettings::default()).into()
     }
 }
 

@@ -1,9 +1,10 @@
 //! What a replay can be asked to do.
 
 use lacuna_forecast::OrderBy;
-use lacuna_model::{NodeChoice, Policy, Span};
+use lacuna_model::{ForesightSettings, NodeChoice, PlannerSettings, Policy, Span};
 use lacuna_planner::joint::Settings as JointSettings;
 use lacuna_planner::objective::{NamedExpressions, Objective};
+use lacuna_trainer::settings::Control;
 use serde::{Deserialize, Serialize};
 
 /// When a trainer that has done its work gives its nodes to others.
@@ -117,7 +118,7 @@ impl Default for Forecasting {
     fn default() -> Self {
         Self {
             order: OrderBy::Learnt,
-            scenarios: 32,
+            scenarios: ForesightSettings::default().scenarios,
             together: true,
             hints: true,
             joint: JointSettings::default(),
@@ -176,10 +177,11 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
+        let planner = PlannerSettings::default();
         Self {
-            policy: Policy::Auto,
-            horizon: Span::from_secs(120),
-            max_parallel: 10,
+            policy: planner.policy,
+            horizon: planner.horizon,
+            max_parallel: Control::default().max_parallel,
             cost_scale: 1.0,
             trainer_end: TrainerEnd::NextEvent,
             model: Model::Exact,
@@ -190,9 +192,9 @@ impl Default for Settings {
             gantt: None,
             lookahead: Lookahead::default(),
             forecast: Forecasting::default(),
-            node_choice: NodeChoice::default(),
+            node_choice: planner.node_choice,
             endless: false,
-            seed: 1,
+            seed: planner.seed,
             verify: false,
         }
     }

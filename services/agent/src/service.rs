@@ -95,15 +95,8 @@ async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), Se
     let programs = Command::new(
         Settings {
             guard: std::env::current_exe()?,
-            work_dir: settings.work_dir.clone(),
-            grace: settings.grace,
             poll_every: settings.report_every.min(POLL),
-            hang_after: settings.hang_after,
-            start_limit: settings.start_limit,
-            torchrun: settings.torchrun.clone(),
-            pass_env: settings.pass_env.clone(),
-            devices: settings.devices.clone(),
-            device_wait: settings.device_wait,
+            agent: settings.clone(),
         },
         Names::kept(ctx.bus.clone()),
         safety.clone(),

@@ -20,6 +20,7 @@ use lacuna_model::{
     TrainerId, Work,
 };
 use lacuna_runtime::{ClusterClock, metrics::Registry};
+use lacuna_trainer::settings::Agent;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
@@ -57,18 +58,19 @@ fn bench_with(grace_ms: i64, start_limit: Span, said: Option<Members>) -> Bench 
     let (tell, told) = mpsc::unbounded_channel();
     let settings = Settings {
         guard: PathBuf::from(env!("CARGO_BIN_EXE_lacuna-agent")),
-        work_dir: dir.path().join("work"),
-        grace: Span::from_ms(grace_ms),
         poll_every: Span::from_ms(20),
-        hang_after: Span::from_secs(5),
-        start_limit,
-        torchrun: Vec::new(),
-        pass_env: Vec::new(),
-        devices: Vec::new(),
-        device_wait: Span::ZERO,
+        agent: Agent {
+            work_dir: dir.path().join("work"),
+            grace: Span::from_ms(grace_ms),
+            start_limit,
+            torchrun: Vec::new(),
+            devices: Vec::new(),
+            device_wait: Span::ZERO,
+            ..Agent::default()
+        },
     };
     let metrics = Metrics::new(&Registry::new()).unwrap();
-    let grace = settings.grace.to_std();
+    let grace = settings.agent.grace.to_std();
     let safety = Safety::start(Process::Shared, false, grace, metrics.clone()).unwrap();
     let said = Arc::new(Mutex::new(said));
     let newest = Arc::clone(&said);

@@ -1,10 +1,9 @@
 //! Who may do what.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use lacuna_model::{Timestamp, TrainerRecord, TrainerSpec};
-use lacuna_runtime::config;
-use lacuna_trainer::book::{Quota, Quotas};
+use lacuna_trainer::settings;
 use lacuna_wire::msg::Reply;
 use lacuna_wire::token;
 
@@ -43,7 +42,7 @@ pub(crate) struct Access {
 
 impl Access {
     /// By the configuration; `proven`: the bus proves who asks.
-    pub(crate) fn new(config: &config::Access, proven: bool) -> Self {
+    pub(crate) fn new(config: &settings::Access, proven: bool) -> Self {
         let access = Self {
             enforce: config.enforce.unwrap_or(proven),
             operators: config.operators.iter().cloned().collect(),
@@ -148,23 +147,6 @@ impl Access {
     }
 }
 
-/// From the configuration to the settings of the books.
-pub(crate) fn quotas(config: &config::Access) -> Quotas {
-    let one = |quota: &config::Quota| Quota {
-        trainers: quota.trainers,
-        nodes: quota.nodes,
-    };
-    let users: BTreeMap<String, Quota> = config
-        .users
-        .iter()
-        .map(|(user, quota)| (user.clone(), one(quota)))
-        .collect();
-    Quotas {
-        default: one(&config.quota),
-        users,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,10 +156,10 @@ mod tests {
     }
 
     fn access(enforce: Option<bool>, proven: bool) -> Access {
-        let config = config::Access {
+        let config = settings::Access {
             operators: vec!["op".to_owned()],
             enforce,
-            ..config::Access::default()
+            ..settings::Access::default()
         };
         Access::new(&config, proven)
     }
@@ -208,13 +190,13 @@ mod tests {
 
     #[test]
     fn the_first_operator_is_one_without_configuration_and_that_nobody_is_one_is_noticed() {
-        let default = Access::new(&config::Access::default(), true);
+        let default = Access::new(&settings::Access::default(), true);
         assert!(default.operator("operator").is_ok());
         assert_eq!(default.operator("ann").unwrap_err().code, "L0020");
         assert!(!default.has_no_operator());
-        let nobody = config::Access {
+        let nobody = settings::Access {
             operators: Vec::new(),
-            ..config::Access::default()
+            ..settings::Access::default()
         };
         assert!(Access::new(&nobody, true).has_no_operator());
         assert!(!Access::new(&nobody, false).has_no_operator());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{Span, Timestamp};
-use lacuna_runtime::config::Rate;
+use lacuna_trainer::settings::Rate;
 
 use crate::access::Denied;
 

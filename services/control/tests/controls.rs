@@ -16,10 +16,10 @@ use lacuna_model::{
     Allocation, ControlsChange, EventKind, Generation, Hole, Launch, NodeEvent, NodeId, Outcome,
     Plan, PlanReport, Solve, Timestamp, TrainerId, TrainerSpec, UseLimit, UseState, WithheldBy,
 };
-use lacuna_runtime::config::Quota;
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, Config, NoArgs, ServiceError, Start};
 use lacuna_testkit::{TestNats, connect, spec};
+use lacuna_trainer::settings::Quota;
 use lacuna_wire::address;
 use lacuna_wire::msg::{AuditRecord, LeaseRecord, PlanState, Reply, Request};
 use tokio_util::sync::CancellationToken;

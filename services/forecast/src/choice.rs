@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use lacuna_forecast::settings::{Forecast, NodeOrder, Predictor};
 use lacuna_forecast::{Choice, Limits, OrderBy};
-use lacuna_runtime::config::{Forecast, NodeOrder, Predictor};
 
 /// What is wanted of the service, as its core needs it.
 #[derive(Debug, Clone, PartialEq)]

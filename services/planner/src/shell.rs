@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use lacuna_model::{Generation, Span};
-use lacuna_planner::counts::MilpOptions;
-use lacuna_planner::{Planner, Settings, foresight, joint};
+use lacuna_model::{Generation, PlannerSettings, Span};
+use lacuna_planner::Planner;
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::config::Planner as PlannerSettings;
 use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{BusError, Context, Misconfigured, NoArgs, Running, ServiceError, Start};
 use lacuna_wire::address;
@@ -236,28 +234,7 @@ fn planner(settings: &PlannerSettings) -> Result<Planner, Misconfigured> {
              scaling-efficiency, weighted, deadline, least-attained"
         ))
     })?;
-    let planner = Planner::new(Settings {
-        policy: settings.policy,
-        foresight: foresight::Settings {
-            joint: joint::Settings {
-                horizon_s: settings.foresight.horizon.as_secs_f64(),
-                hysteresis: settings.foresight.hysteresis,
-                repool: settings.foresight.repool,
-                refuse: settings.foresight.refuse,
-            },
-            scenarios: settings.foresight.scenarios,
-        },
-        node_choice: settings.node_choice,
-        horizon: settings.horizon,
-        milp: MilpOptions {
-            tree_nodes: settings.tree_nodes,
-            iterations: settings.iterations,
-            time_limit: settings.time_limit.to_std(),
-            gap: settings.gap,
-            shortcuts: settings.shortcuts,
-        },
-        seed: settings.seed,
-    });
+    let planner = Planner::new(settings.into());
     Ok(planner.maximising(objective))
 }
 

@@ -3,6 +3,7 @@
 use lacuna_model::Span;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::UNLEARNT;
 use crate::{Evidence, OrderBy};
 
 /// How the hazard learns and forecasts.
@@ -28,7 +29,7 @@ impl Default for HazardSettings {
     fn default() -> Self {
         Self {
             order: OrderBy::Learnt,
-            fallback: Span::from_secs(120),
+            fallback: UNLEARNT,
             half_life: Some(Span::from_secs(14 * 86_400)),
             needed: 200,
             refit_every: Span::from_secs(6 * 3600),

@@ -22,9 +22,9 @@ impl Keeper {
     fn refill(&mut self, now: Timestamp) {
         let passed = now.since(self.tokens_at).as_ms().max(0);
         // Thousandths: a rate of one a second gives one a millisecond.
-        let more = (passed as f64 * self.settings.rate).floor();
+        let more = (passed as f64 * self.settings.pace.rate).floor();
         if more >= 1.0 {
-            let full = i64::from(self.settings.burst) * 1000;
+            let full = i64::from(self.settings.pace.burst) * 1000;
             self.tokens = self.tokens.saturating_add(more as i64).min(full);
             self.tokens_at = now;
         }
@@ -42,7 +42,9 @@ impl Keeper {
                 None => false,
                 Some(pilot) => match pilot.phase {
                     Phase::Submitting => false,
-                    Phase::Unsure | Phase::Pending => age(pilot) >= self.settings.pending_limit,
+                    Phase::Unsure | Phase::Pending => {
+                        age(pilot) >= self.settings.pace.pending_limit
+                    }
                     Phase::Running => pilot.missed.is_some(),
                     // Nobody waits for a node that the scheduler has taken.
                     Phase::Ending => place.hole.is_some(),
@@ -51,8 +53,8 @@ impl Keeper {
         };
         let due = match since {
             None => true,
-            Some(since) if since >= self.settings.list_every => true,
-            Some(since) => !self.listing && since >= self.settings.list_soon && telling(),
+            Some(since) if since >= self.settings.pace.list_every => true,
+            Some(since) => !self.listing && since >= self.settings.pace.list_soon && telling(),
         };
         if due {
             self.asked = Some(now);
@@ -111,7 +113,8 @@ impl Keeper {
                 continue;
             }
             let out_for = closed_at.map(|at| now.since(at));
-            let stray = hole.is_none() && out_for.is_some_and(|out| out >= settings.stray_after);
+            let stray =
+                hole.is_none() && out_for.is_some_and(|out| out >= settings.pace.stray_after);
             if stray && fresh {
                 cancel.push(job, Some(node), "stray");
                 continue;
@@ -125,7 +128,7 @@ impl Keeper {
             let limit = if heard.is_some() {
                 settings.mute_after
             } else {
-                settings.start_limit
+                settings.pace.start_limit
             };
             if silence >= limit {
                 let cause = if heard.is_some() { "mute" } else { "no agent" };
@@ -137,8 +140,8 @@ impl Keeper {
                 continue;
             }
             let free = place.agent.and_then(|agent| agent.free_since);
-            let idle = free.is_some_and(|at| now.since(at) >= settings.idle_after);
-            if settings.only_with_work && idle && spare > 0 {
+            let idle = free.is_some_and(|at| now.since(at) >= settings.pace.idle_after);
+            if settings.pace.only_with_work && idle && spare > 0 {
                 spare -= 1;
                 cancel.push(job, Some(node), "idle");
             }
@@ -156,16 +159,16 @@ impl Keeper {
         }
         let counts = self.counts(now);
         let waiting = counts.submitting + counts.pending;
-        let mut room = self.settings.max_pending.saturating_sub(waiting);
+        let mut room = self.settings.pace.max_pending.saturating_sub(waiting);
         if self.refused > 0 {
             // One tries whether the scheduler takes pilots again.
             room = u32::from(waiting == 0);
         }
         let pilots = waiting + counts.running + counts.ending;
         let most = self.limits.at_most.unwrap_or(u32::MAX);
-        let most = most.min(self.settings.max_pilots);
+        let most = most.min(self.settings.pace.most_pilots());
         room = room.min(most.saturating_sub(pilots));
-        if self.settings.only_with_work {
+        if self.settings.pace.only_with_work {
             // An agent without a pilot, which the site has started itself, serves as well.
             let places = self.places.values();
             let served = places.filter(|p| p.pilot.is_some() || self.agent_speaks(p, now));

@@ -5,30 +5,7 @@ use std::collections::BTreeSet;
 use lacuna_model::{NodeId, Span, Timestamp};
 
 use crate::job::{End, JobId, Listed};
-
-/// Whether pilots are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Pilots are submitted.
-    On,
-    /// Nothing is submitted; pilots that wait are cancelled, so that none starts; those that run
-    /// may run to their end.
-    Observe,
-    /// Nothing is submitted and our pilots are cancelled.
-    Off,
-}
-
-impl Mode {
-    /// A word for it, as in the configuration.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::On => "on",
-            Self::Observe => "observe",
-            Self::Off => "off",
-        }
-    }
-}
+use crate::settings::Mode;
 
 /// Which submission an answer belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -142,12 +142,12 @@ impl Keeper {
                 }
                 pilot.phase = Phase::Pending;
                 let unwanted = self.mode != Mode::On;
-                if unwanted || asked.since(pilot.began) >= self.settings.pending_limit {
+                if unwanted || asked.since(pilot.began) >= self.settings.pace.pending_limit {
                     cancel.waiting.push(job.job.clone());
                     let wait = super::outcome::doubled(
-                        self.settings.backoff,
+                        self.settings.pace.backoff,
                         place.waits,
-                        self.settings.backoff_max,
+                        self.settings.pace.backoff_max,
                     );
                     if !self.cancelled.contains_key(&job.job) {
                         place.waits = place.waits.saturating_add(1);

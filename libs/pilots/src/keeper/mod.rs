@@ -30,8 +30,10 @@ use std::collections::BTreeMap;
 
 use lacuna_model::{NodeId, Span, Timestamp};
 
-pub use input::{Cause, Effect, Input, Limits, Mode, Note, Offer, Refusal, Ticket};
+pub use input::{Cause, Effect, Input, Limits, Note, Offer, Refusal, Ticket};
 pub use settings::Settings;
+
+pub use crate::settings::Mode;
 
 use crate::job::JobId;
 use listing::Asked;
@@ -97,7 +99,7 @@ impl Keeper {
     /// A keeper that knows nothing yet.
     #[must_use]
     pub fn new(settings: Settings, mode: Mode, now: Timestamp) -> Self {
-        let tokens = i64::from(settings.burst) * 1000;
+        let tokens = i64::from(settings.pace.burst) * 1000;
         Self {
             settings,
             mode,

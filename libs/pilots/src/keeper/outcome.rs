@@ -74,9 +74,9 @@ impl Keeper {
             return self.paused_until.since(now);
         }
         let wait = doubled(
-            self.settings.backoff,
+            self.settings.pace.backoff,
             self.refused,
-            self.settings.backoff_max,
+            self.settings.pace.backoff_max,
         );
         self.refused = self.refused.saturating_add(1);
         self.paused_until = now + wait;
@@ -96,11 +96,15 @@ impl Keeper {
             return Span::ZERO;
         };
         place.failures = place.failures.saturating_add(1);
-        place.quarantined = place.failures >= settings.quarantine_after;
+        place.quarantined = place.failures >= settings.pace.quarantine_after;
         let again_in = if place.quarantined {
-            settings.quarantine
+            settings.pace.quarantine
         } else {
-            doubled(settings.backoff, place.failures - 1, settings.backoff_max)
+            doubled(
+                settings.pace.backoff,
+                place.failures - 1,
+                settings.pace.backoff_max,
+            )
         };
         place.not_before = now + again_in;
         out.push(Effect::Note(Note::Failed {
@@ -129,7 +133,7 @@ impl Keeper {
         };
         // What its agent said before it ended says nothing of the node now.
         place.agent = place.agent.filter(|_| end.is_none());
-        place.rest_until = now + self.settings.rest;
+        place.rest_until = now + self.settings.pace.rest;
         let by_us = pilot
             .job
             .as_ref()
@@ -155,10 +159,10 @@ impl Keeper {
                 self.fail(node, now, "failed", out);
             }
             // An operator who cancels a pilot does not want another at once.
-            Some(End::Cancelled) => place.not_before = now + self.settings.backoff_max,
+            Some(End::Cancelled) => place.not_before = now + self.settings.pace.backoff_max,
             // Nobody knows how it ended, and nobody was ever there: perhaps it cannot start.
             None if !pilot.spoke => {
-                let (first, longest) = (self.settings.backoff, self.settings.backoff_max);
+                let (first, longest) = (self.settings.pace.backoff, self.settings.pace.backoff_max);
                 place.not_before = now + doubled(first, place.waits, longest);
                 place.waits = place.waits.saturating_add(1);
             }

@@ -6,7 +6,7 @@ use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket,
 };
 
-use crate::world::{name, owner};
+use crate::world::{name, settings};
 
 /// A keeper at a time of its own, with what it asked for.
 struct Case {
@@ -20,7 +20,7 @@ struct Case {
 impl Case {
     /// One idle node and an empty list.
     fn new() -> Self {
-        Self::with(Settings::of(owner()))
+        Self::with(settings())
     }
 
     fn with(settings: Settings) -> Self {

@@ -3,20 +3,23 @@
 use lacuna_model::Span;
 use lacuna_pilots::job::{End, Stage};
 use lacuna_pilots::keeper::{Input, Mode, Settings};
+use lacuna_pilots::settings::Pace;
 use rand::RngExt;
 
-use crate::world::{Job, Trouble, World, owner};
+use crate::world::{Job, Trouble, World, settings};
 
-fn settings() -> Settings {
-    Settings {
+fn hurried() -> Settings {
+    let mut settings = settings();
+    settings.pace = Pace {
         rate: 2.0,
         burst: 4,
         max_pending: 6,
         // Shorter than in life, so that a test lives to see it end.
         quarantine: Span::from_secs(120),
         backoff_max: Span::from_secs(60),
-        ..Settings::of(owner())
-    }
+        ..settings.pace
+    };
+    settings
 }
 
 /// Submissions in any window are no more than the burst and the rate allow.
@@ -24,8 +27,8 @@ fn rate_kept(world: &World) {
     let times = &world.submissions;
     for (first, &from) in times.iter().enumerate() {
         for (further, &to) in times.iter().enumerate().skip(first) {
-            let allowed = f64::from(world.settings.burst)
-                + world.settings.rate * (to - from) as f64 / 1000.0
+            let allowed = f64::from(world.settings.pace.burst)
+                + world.settings.pace.rate * (to - from) as f64 / 1000.0
                 + 1e-9;
             let made = (further - first + 1) as f64;
             assert!(made <= allowed, "{made} submissions in {} ms", to - from);
@@ -96,7 +99,7 @@ fn whatever_happens_no_node_has_two_pilots_and_nobody_elses_job_is_cancelled() {
     let mut ended = 0;
     for seed in 0..40 {
         println!("seed {seed}");
-        let mut world = World::new(seed, 3 + (seed as usize % 8), settings());
+        let mut world = World::new(seed, 3 + (seed as usize % 8), hurried());
         let nodes = world.busy.len();
         world.tell(Input::Demand(nodes as u32));
         world.trouble = Trouble(8);
@@ -133,7 +136,7 @@ fn whatever_happens_no_node_has_two_pilots_and_nobody_elses_job_is_cancelled() {
 fn an_observer_submits_nothing() {
     for seed in 0..5 {
         println!("seed {seed}");
-        let mut world = World::new(seed, 6, settings());
+        let mut world = World::new(seed, 6, hurried());
         world.mode = Mode::Observe;
         world.tell(Input::Mode(Mode::Observe));
         world.tell(Input::Demand(6));
@@ -146,7 +149,7 @@ fn an_observer_submits_nothing() {
 
 #[test]
 fn two_hundred_and_fifty_six_idle_nodes_have_pilots_within_half_a_minute() {
-    let mut world = World::new(1, 256, Settings::of(owner()));
+    let mut world = World::new(1, 256, settings());
     world.tell(Input::Demand(256));
     world.report();
     let start = world.ms;

@@ -18,6 +18,13 @@ pub(crate) fn owner() -> Owner {
     }
 }
 
+/// The defaults, but nodes rest for no longer than the cases wait.
+pub(crate) fn settings() -> Settings {
+    let mut settings = Settings::of(owner());
+    settings.pace.rest = Span::from_secs(15);
+    settings
+}
+
 pub(crate) fn name(n: usize) -> NodeId {
     NodeId::new(format!("n{n:02}")).unwrap()
 }

@@ -19,7 +19,9 @@ mod verdicts;
 mod view;
 mod word;
 
-use lacuna_model::{ForecastReport, HoleVerdict, NodeId, Pool, TrainerRecord, TrainerVerdict};
+use lacuna_model::{
+    ForecastReport, ForesightSettings, HoleVerdict, NodeId, Pool, TrainerRecord, TrainerVerdict,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::decider::{Candidate, Decision};
@@ -39,12 +41,18 @@ pub struct Settings {
     pub scenarios: u32,
 }
 
+impl From<&ForesightSettings> for Settings {
+    fn from(settings: &ForesightSettings) -> Self {
+        Self {
+            joint: settings.into(),
+            scenarios: settings.scenarios,
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            joint: joint::Settings::default(),
-            scenarios: 32,
-        }
+        (&ForesightSettings::default()).into()
     }
 }
 

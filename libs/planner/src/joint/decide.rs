@@ -2,6 +2,7 @@
 
 use std::iter::repeat;
 
+use lacuna_model::ForesightSettings;
 use serde::{Deserialize, Serialize};
 
 use crate::{Item, Problem, dp};
@@ -25,14 +26,20 @@ pub struct Settings {
     pub refuse: bool,
 }
 
+impl From<&ForesightSettings> for Settings {
+    fn from(settings: &ForesightSettings) -> Self {
+        Self {
+            horizon_s: settings.horizon.as_secs_f64(),
+            hysteresis: settings.hysteresis,
+            repool: settings.repool,
+            refuse: settings.refuse,
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            horizon_s: 1800.0,
-            hysteresis: 2.0,
-            repool: true,
-            refuse: true,
-        }
+        (&ForesightSettings::default()).into()
     }
 }
 

@@ -3,14 +3,12 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use lacuna_model::Span;
+use lacuna_model::{SettingError, Span, SpanText};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::load::ConfigError;
-use super::text;
-
 /// The operator's page: read-only, in a browser.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gateway {
     /// Where the page is served; port 0 takes a free one.
@@ -26,7 +24,7 @@ pub struct Gateway {
     /// So many browsers follow the page at a time; more are refused.
     pub viewers: usize,
     /// How far back the page shows who had which node.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub history: Span,
 }
 
@@ -48,14 +46,12 @@ impl Gateway {
     ///
     /// # Errors
     /// The first one that does not.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        if self.history.as_ms() < 60_000 {
-            return Err(ConfigError::Value {
-                key: "gateway.history",
-                value: self.history.to_string(),
-                expected: "a minute or more, as in 6h",
-            });
-        }
-        Ok(())
+    pub(super) fn check(&self) -> Result<(), SettingError> {
+        SettingError::unless(
+            self.history.as_ms() >= 60_000,
+            "gateway.history",
+            self.history,
+            "a minute or more, as in 6h",
+        )
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use lacuna_model::ClusterId;
+use lacuna_model::{ClusterId, SettingError};
 
 use super::sections::Config;
 use crate::identity::{Identity, IdentityError};
@@ -50,15 +50,8 @@ pub enum ConfigError {
         identity: ClusterId,
     },
     /// A value makes no sense.
-    #[error("configuration: {key} is {value}: expected {expected}")]
-    Value {
-        /// Key path.
-        key: &'static str,
-        /// What it says.
-        value: String,
-        /// What would have been accepted.
-        expected: &'static str,
-    },
+    #[error(transparent)]
+    Value(#[from] SettingError),
 }
 
 impl Config {
@@ -144,94 +137,41 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Value`] with key and expectation.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let check = |ok: bool, key, value: String, expected| {
-            if ok {
-                Ok(())
-            } else {
-                Err(ConfigError::Value {
-                    key,
-                    value,
-                    expected,
-                })
-            }
-        };
-        let positive = "a length of time above zero, as in 10s";
-        for (key, span) in [
+        SettingError::unless_positive([
             ("bus.connect_limit", self.bus.connect_limit),
             ("bus.request_limit", self.bus.request_limit),
-            ("ingest.snapshot_every", self.ingest.snapshot_every),
-            ("control.renew_every", self.control.renew_every),
-            ("control.reconcile_every", self.control.reconcile_every),
-            ("control.silent_after", self.control.silent_after),
-            ("agent.dead_man", self.agent.dead_man),
-            ("agent.report_every", self.agent.report_every),
-        ] {
-            check(span.as_ms() > 0, key, span.to_string(), positive)?;
-        }
-        check(
+        ])?;
+        SettingError::unless(
             !self.bus.url.contains('@'),
             "bus.url",
-            "an address with a user or password".to_owned(),
+            "an address with a user or password",
             "an address alone: bus.identity, bus.credentials or bus.user say who asks",
         )?;
-        check(
+        SettingError::unless(
             (300..=60_000).contains(&self.cluster.lead.as_ms()),
             "cluster.lead",
-            self.cluster.lead.to_string(),
+            self.cluster.lead,
             "a length of time from 300ms to 60s",
         )?;
+        self.ingest.check()?;
         self.forecast.check()?;
         self.planner.check()?;
-        self.control.profile.check()?;
-        self.control.access.check()?;
+        self.control.check()?;
+        self.agent.check()?;
         self.gateway.check()?;
-        self.control
-            .pilots
-            .as_ref()
-            .map_or(Ok(()), |pilots| pilots.check())?;
-        check(
-            self.control.max_parallel > 0,
-            "control.max_parallel",
-            "0".to_owned(),
-            "1 or more",
-        )?;
-        check(
+        SettingError::unless(
             self.control.renew_every.as_ms() * 2 <= self.agent.dead_man.as_ms(),
             "control.renew_every",
-            self.control.renew_every.to_string(),
+            self.control.renew_every,
             "at most half of agent.dead_man, so that one lost renewal stops nothing",
         )?;
-        check(
-            self.ingest.dedup_window > 0,
-            "ingest.dedup_window",
-            "0".to_owned(),
-            "1 or more",
-        )?;
-        self.ingest.check_schedulers()?;
-        if let Some(recording) = &self.ingest.recording {
-            let rate = recording.rate;
-            check(
-                rate.is_finite() && rate > 0.0,
-                "ingest.recording.rate",
-                rate.to_string(),
-                "a number above zero",
-            )?;
-            if let (Some(start), Some(end)) = (recording.start, recording.end) {
-                check(
-                    start < end,
-                    "ingest.recording.end",
-                    lacuna_wire::time_text::format(end),
-                    "a time after ingest.recording.start",
-                )?;
-            }
-        }
-        let filter = crate::telemetry::filter(&self.telemetry.log);
-        check(
-            filter.is_ok(),
+        SettingError::unless(
+            crate::telemetry::filter(&self.telemetry.log).is_ok(),
             "telemetry.log",
             format!("{:?}", self.telemetry.log),
             "a level (info) or directives (info,lacuna_planner=debug)",
-        )
+        )?;
+        Ok(())
     }
 }
 

@@ -1,27 +1,21 @@
 //! One configuration file for all services (TOML). Unknown keys are errors; everything has a
 //! default; lengths of time are written `120s`, `15m`. Secrets come from files or from the
 //! environment, never from this file.
+//!
+//! A section whose core is a library is defined there, with its defaults and documents: `[control]`
+//! and `[agent]` in `lacuna_trainer`, `[control.pilots]` in `lacuna_pilots`, `[forecast]` in
+//! `lacuna_forecast`, `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]` in `lacuna_schedlog`, and
+//! `[planner]` in `lacuna_model`. Here are the others, and how the file is read.
 
-mod access;
-mod adapters;
-mod forecast;
 mod gateway;
+mod ingest;
 mod load;
-mod pilots;
-mod planner;
-mod profile;
 mod sections;
+#[cfg(test)]
+mod tests;
 mod text;
 
-pub use access::{Access, Quota, Rate};
-pub use adapters::{Answers, Following, Lsf, Marks, Pbs, Polling, Slurm};
-pub use forecast::{Forecast, NodeOrder, Predictor};
 pub use gateway::Gateway;
+pub use ingest::{Ingest, Recording, RecordingPace};
 pub use load::ConfigError;
-pub use pilots::{Assumed, PilotCommands, PilotMode, PilotPace, PilotScheduler, PilotTime, Pilots};
-pub use planner::{Foresight, Planner};
-pub use profile::{Profile, ProfileOrder};
-pub use sections::{
-    Agent, BusSettings, Cluster, Config, Control, Http, Ingest, LogFormat, Recording,
-    RecordingPace, Telemetry,
-};
+pub use sections::{BusSettings, Cluster, Config, Http, LogFormat, Telemetry};

@@ -3,21 +3,18 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use lacuna_model::{ClusterId, NodeId, Span, Timestamp};
+use lacuna_forecast::settings::Forecast;
+use lacuna_model::{ClusterId, PlannerSettings, Span, SpanText};
+use lacuna_trainer::settings::{Agent, Control};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::access::Access;
-use super::adapters::{Lsf, Pbs, Slurm};
-use super::forecast::Forecast;
 use super::gateway::Gateway;
-use super::pilots::Pilots;
-use super::planner::Planner;
-use super::profile::Profile;
-use super::text;
+use super::ingest::Ingest;
 use crate::secret::Secret;
 
 /// The whole configuration.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Which cluster.
@@ -33,7 +30,7 @@ pub struct Config {
     /// How remaining hole lengths are predicted.
     pub forecast: Forecast,
     /// How plans are made.
-    pub planner: Planner,
+    pub planner: PlannerSettings,
     /// How trainers are admitted and leases kept.
     pub control: Control,
     /// How nodes run training.
@@ -43,17 +40,18 @@ pub struct Config {
 }
 
 /// Which cluster.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cluster {
-    /// Its name: 1 to 16 of A-Z a-z 0-9 _ -, part of every subject.
+    /// The cluster's name: 1 to 16 of A-Z a-z 0-9 _ -, part of every subject.
+    #[schemars(with = "String")]
     pub id: ClusterId,
     /// Several instances of a service may run, and one is active. Another takes its place when it
     /// has said nothing for so long.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub lead: Span,
-    /// The active one gives its place up when its loop has not turned for so long.
-    #[serde(with = "text::span")]
+    /// The active instance of a service gives its place up when its loop has not turned for so long.
+    #[serde(with = "SpanText")]
     pub still: Span,
 }
 
@@ -72,10 +70,10 @@ impl Default for Cluster {
 }
 
 /// The nats-server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BusSettings {
-    /// Its address; several are separated by commas.
+    /// The address of nats-server; several are separated by commas.
     pub url: String,
     /// A file of `lacuna keys`: name, key, and the authority that vouches for the server. Address
     /// and cluster come from it as well, where they are left at their defaults.
@@ -90,10 +88,10 @@ pub struct BusSettings {
     #[serde(skip)]
     pub password: Option<Secret>,
     /// How long to wait for the server at start before giving up.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub connect_limit: Span,
     /// How long to wait for an answer or an acknowledgement.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub request_limit: Span,
 }
 
@@ -112,21 +110,21 @@ impl Default for BusSettings {
     }
 }
 
-/// Where each service answers `/metrics` and `/healthz`; port 0 takes a free one.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Where each service answers `/metrics` and `/healthz`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
-    /// Of ingest.
+    /// Where ingest answers `/metrics` and `/healthz`; port 0 takes a free one.
     pub ingest: SocketAddr,
-    /// Of forecast.
+    /// Where forecast answers `/metrics` and `/healthz`; port 0 takes a free one.
     pub forecast: SocketAddr,
-    /// Of planner.
+    /// Where planner answers `/metrics` and `/healthz`; port 0 takes a free one.
     pub planner: SocketAddr,
-    /// Of control.
+    /// Where control answers `/metrics` and `/healthz`; port 0 takes a free one.
     pub control: SocketAddr,
-    /// Of agent.
+    /// Where agent answers `/metrics` and `/healthz`; port 0 takes a free one.
     pub agent: SocketAddr,
-    /// Of gateway; its page has an address of its own.
+    /// Where gateway answers `/metrics` and `/healthz`; its page has an address of its own.
     pub gateway: SocketAddr,
 }
 
@@ -161,7 +159,9 @@ impl Http {
 }
 
 /// How log lines look.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.
@@ -172,7 +172,7 @@ pub enum LogFormat {
 }
 
 /// Logs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Telemetry {
     /// A level, or directives as in `info,lacuna_planner=debug`.
@@ -186,239 +186,6 @@ impl Default for Telemetry {
         Self {
             log: "info".to_owned(),
             format: LogFormat::Text,
-        }
-    }
-}
-
-/// Where events come from. Events of external programs are always read; a recording is read
-/// in addition, if one is given.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Ingest {
-    /// A full snapshot goes out this often.
-    #[serde(with = "text::span")]
-    pub snapshot_every: Span,
-    /// How many ids of external events are remembered to find duplicates.
-    pub dedup_window: usize,
-    /// Events may be stamped this far ahead of the cluster's time; further ones are refused.
-    #[serde(with = "text::span")]
-    pub max_ahead: Span,
-    /// All nodes of the cluster, one name a line; events of others are then refused. Without
-    /// it, every name is a node, but for external events where keys are in use.
-    pub nodes_file: Option<PathBuf>,
-    /// Whether external events may name any node where keys are in use and there is no
-    /// `nodes_file`. Else only those that the adapter of the scheduler has seen.
-    pub any_node: bool,
-    /// A recorded machine to play.
-    pub recording: Option<Recording>,
-    /// A living Slurm.
-    pub slurm: Option<Slurm>,
-    /// A living PBS.
-    pub pbs: Option<Pbs>,
-    /// A living LSF.
-    pub lsf: Option<Lsf>,
-}
-
-impl Default for Ingest {
-    fn default() -> Self {
-        Self {
-            snapshot_every: Span::from_secs(5),
-            dedup_window: 65_536,
-            max_ahead: Span::from_secs(5),
-            nodes_file: None,
-            any_node: false,
-            recording: None,
-            slurm: None,
-            pbs: None,
-            lsf: None,
-        }
-    }
-}
-
-/// How a recording is played.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RecordingPace {
-    /// At `rate` recorded seconds a second.
-    #[default]
-    Scaled,
-    /// Recorded time advances when the loop has settled.
-    LockStep,
-}
-
-/// A recorded machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Recording {
-    /// The hole list (CSV, plain or gzip).
-    pub path: PathBuf,
-    /// The planned starts of these holes (CSV, plain or gzip: `at,node,start`); none if absent.
-    #[serde(default)]
-    pub planned_file: Option<PathBuf>,
-    /// The order of nodes, one a line; without it, the order of first appearance.
-    #[serde(default)]
-    pub nodes_file: Option<PathBuf>,
-    /// Play only so many nodes.
-    #[serde(default)]
-    pub first_nodes: Option<usize>,
-    /// How time runs.
-    #[serde(default)]
-    pub pace: RecordingPace,
-    /// Recorded seconds a second, if the pace is `scaled`.
-    #[serde(default = "one")]
-    pub rate: f64,
-    /// Where to begin; at the recording's beginning if absent.
-    #[serde(default, with = "text::time", skip_serializing_if = "Option::is_none")]
-    pub start: Option<Timestamp>,
-    /// Where to end; at the recording's end if absent.
-    #[serde(default, with = "text::time", skip_serializing_if = "Option::is_none")]
-    pub end: Option<Timestamp>,
-}
-
-fn one() -> f64 {
-    1.0
-}
-
-/// How trainers are admitted and leases kept.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Control {
-    /// How many trainers are admitted at a time. Beyond it an owner that has less than an equal
-    /// share of so many is admitted, up to that share.
-    pub max_parallel: u32,
-    /// Beside others' trainers an owner may come anew once in so much time, and three times at once;
-    /// zero sets no bound.
-    #[serde(with = "text::span")]
-    pub anew_every: Span,
-    /// Leases are renewed this often.
-    #[serde(with = "text::span")]
-    pub renew_every: Span,
-    /// Everything is compared with reality this often.
-    #[serde(with = "text::span")]
-    pub reconcile_every: Span,
-    /// An agent that says nothing for this long is silent.
-    #[serde(with = "text::span")]
-    pub silent_after: Span,
-    /// A trainer whose program fails so often in a row is given up.
-    pub max_failures: u32,
-    /// A failed trainer is started again after this time, doubled with each failure.
-    #[serde(with = "text::span")]
-    pub retry_after: Span,
-    /// A node on which an owner's programs fail three times in a row is closed to that owner for this
-    /// time, doubled each time; to everybody, if to two owners or to all who have trainers.
-    #[serde(with = "text::span")]
-    pub quarantine: Span,
-    /// A trainer that regroups waits this long for newcomers whose programs are starting; the
-    /// others train on meanwhile.
-    #[serde(with = "text::span")]
-    pub prepare_wait: Span,
-    /// When members of a run say that their group broke, those that say nothing have this long
-    /// to explain it; then the others go on without them.
-    #[serde(with = "text::span")]
-    pub broken_wait: Span,
-    /// A trainer that ended longer ago than this moves to the archive, which holds the newest 128 MB.
-    #[serde(with = "text::span")]
-    pub keep_finished: Span,
-    /// Whether a node is given to nobody before its agent has spoken, as where agents come as
-    /// pilots of the main scheduler. Without it, silence is found out after `silent_after`.
-    pub require_agents: bool,
-    /// Host and port of a `TCPStore` beside control, where the members of a run find each
-    /// other (`python3 -m lacuna.store`); trainers by `torchrun` and `regroup` need one.
-    pub store: Option<String>,
-    /// How trainers without a scaling curve are measured.
-    pub profile: Profile,
-    /// Who may do what.
-    pub access: Access,
-    /// How agents come to nodes as jobs of the main scheduler.
-    pub pilots: Option<Pilots>,
-}
-
-impl Default for Control {
-    fn default() -> Self {
-        Self {
-            max_parallel: 10,
-            anew_every: Span::from_secs(60),
-            renew_every: Span::from_secs(10),
-            reconcile_every: Span::from_secs(5),
-            silent_after: Span::from_secs(30),
-            max_failures: 3,
-            retry_after: Span::from_secs(10),
-            quarantine: Span::from_secs(300),
-            prepare_wait: Span::from_secs(120),
-            broken_wait: Span::from_ms(300),
-            keep_finished: Span::from_secs(7 * 86_400),
-            require_agents: false,
-            store: None,
-            profile: Profile::default(),
-            access: Access::default(),
-            pilots: None,
-        }
-    }
-}
-
-/// How nodes run training.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Agent {
-    /// The nodes that this process plays.
-    pub nodes: Vec<NodeId>,
-    /// Whether it plays every node that it hears of (demonstrations).
-    pub all_nodes: bool,
-    /// Without a renewal of its lease for this long, an agent gives its node back by itself.
-    #[serde(with = "text::span")]
-    pub dead_man: Span,
-    /// Status and progress are reported this often.
-    #[serde(with = "text::span")]
-    pub report_every: Span,
-    /// From the request to stop until the kill.
-    #[serde(with = "text::span")]
-    pub grace: Span,
-    /// A program that regroups and says nothing for this long hangs, and is killed.
-    #[serde(with = "text::span")]
-    pub hang_after: Span,
-    /// One that has said nothing at all for this long since its start hangs as well: it has
-    /// imports to do and a model to build. The others' programs are not watched so. Any program
-    /// waits as long for the names of its run's nodes.
-    #[serde(with = "text::span")]
-    pub start_limit: Span,
-    /// What brings the workers of launcher `torchrun` together: a program and its first
-    /// arguments.
-    pub torchrun: Vec<String>,
-    /// Where output and progress files live: a folder of the agent's user, which nobody else may
-    /// change.
-    pub work_dir: PathBuf,
-    /// Names of the agent's own environment that programs get, beside the usual ones (`PATH`,
-    /// `HOME`, `LANG`, `CUDA_*` and so on); a `*` at the end stands for any.
-    pub pass_env: Vec<String>,
-    /// Device files of which a program may leave none open, by path; a `*` at the end stands for any.
-    pub devices: Vec<String>,
-    /// From a program's end its node is not reported free for so long at most, while processes of
-    /// the agent's user that started after it keep such a device open.
-    #[serde(with = "text::span")]
-    pub device_wait: Span,
-    /// Whether each program gets a cgroup of its own, where version 2 may be divided. A pilot's
-    /// never does: what the main scheduler gave it is the scheduler's to end.
-    pub cgroups: bool,
-}
-
-impl Default for Agent {
-    fn default() -> Self {
-        Self {
-            nodes: Vec::new(),
-            all_nodes: false,
-            dead_man: Span::from_secs(60),
-            report_every: Span::from_secs(5),
-            grace: Span::from_secs(20),
-            hang_after: Span::from_secs(5),
-            start_limit: Span::from_secs(300),
-            torchrun: vec!["torchrun".to_owned()],
-            work_dir: PathBuf::from("lacuna-work"),
-            pass_env: Vec::new(),
-            devices: ["/dev/nvidia*", "/dev/kfd", "/dev/dri/render*"]
-                .map(str::to_owned)
-                .to_vec(),
-            device_wait: Span::from_secs(10),
-            cgroups: true,
         }
     }
 }

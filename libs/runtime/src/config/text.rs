@@ -1,40 +1,18 @@
-//! Lengths of time and points in time as text.
+//! Points in time as text.
 
-/// `Span` as `120s`, `250ms`.
-pub(super) mod span {
-    use lacuna_model::Span;
-    use serde::{Deserialize, Deserializer, Serializer, de};
+use std::borrow::Cow;
+use std::fmt;
 
-    pub(in crate::config) fn serialize<S: Serializer>(
-        span: &Span,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        let ms = span.as_ms();
-        if ms % 1000 == 0 {
-            to.serialize_str(&format!("{}s", ms / 1000))
-        } else {
-            to.serialize_str(&format!("{ms}ms"))
-        }
-    }
+use lacuna_model::Timestamp;
+use lacuna_wire::time_text;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserializer, Serializer, de};
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Span, D::Error> {
-        String::deserialize(from)?
-            .parse()
-            .map_err(de::Error::custom)
-    }
-}
+/// `Option<Timestamp>` as ISO 8601 text or seconds since 1970, by `#[serde(with = "TimeText")]`.
+pub(super) struct TimeText;
 
-/// `Option<Timestamp>` as ISO 8601 text or seconds since 1970.
-pub(super) mod time {
-    use std::fmt;
-
-    use lacuna_model::Timestamp;
-    use lacuna_wire::time_text;
-    use serde::{Deserializer, Serializer, de};
-
-    pub(in crate::config) fn serialize<S: Serializer>(
+impl TimeText {
+    pub(super) fn serialize<S: Serializer>(
         time: &Option<Timestamp>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
@@ -44,7 +22,7 @@ pub(super) mod time {
         }
     }
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<Timestamp>, D::Error> {
         struct Visitor;
@@ -65,5 +43,19 @@ pub(super) mod time {
             }
         }
         from.deserialize_any(Visitor).map(Some)
+    }
+}
+
+impl JsonSchema for TimeText {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Time".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number"], "format": "point in time" })
     }
 }

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::held::{Held, Run};
 use super::records::nodes;
-use super::standing::{PilotMarks, Standing};
+use super::settings::Marks;
+use super::standing::Standing;
 use crate::FieldError;
 use crate::formats::lsf::fields::Fields;
 
@@ -41,7 +42,7 @@ pub struct LsfState {
 /// Reads events.
 #[derive(Debug)]
 pub struct LsfEvents {
-    marks: PilotMarks,
+    marks: Marks,
     state: LsfState,
     /// Nodes that were closed or opened.
     touched: BTreeSet<NodeId>,
@@ -50,7 +51,7 @@ pub struct LsfEvents {
 impl LsfEvents {
     /// Goes on from a state.
     #[must_use]
-    pub fn new(marks: PilotMarks, state: LsfState) -> Self {
+    pub fn new(marks: Marks, state: LsfState) -> Self {
         Self {
             marks,
             state,

@@ -12,6 +12,7 @@
 //! - [`lsf`]: `lsb.events` as it is written
 //! - [`Held`]: which nodes jobs hold
 //! - [`Watch`]: what has changed since the answer before; absence is not gone
+//! - [`settings`]: the sections of these schedulers in the configuration
 
 mod absence;
 mod flags;
@@ -20,6 +21,7 @@ pub mod json;
 pub mod lsf;
 pub mod pbs;
 mod records;
+pub mod settings;
 pub mod sinfo;
 pub mod squeue;
 mod standing;
@@ -33,5 +35,5 @@ pub use pbs::{PbsJob, PbsNode, PbsRecords, pbs_standing};
 pub use records::{AnswerError, RECORD_END, SEPARATOR};
 pub use sinfo::NodeReport;
 pub use squeue::{JobReport, JobState};
-pub use standing::{PilotMarks, Standing, standing};
-pub use watch::{Promise, Rules, Sight, Watch};
+pub use standing::{Standing, standing};
+pub use watch::{Promise, Sight, Watch};

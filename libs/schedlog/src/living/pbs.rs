@@ -15,8 +15,9 @@ use serde_json::Value;
 
 use super::held::{Held, Run};
 use super::records::{AnswerError, nodes};
+use super::settings::Marks;
 use super::squeue::JobState;
-use super::standing::{PilotMarks, Standing};
+use super::standing::Standing;
 use crate::fields::{LocalTimes, civil, odd, signed};
 use crate::formats::pbs::says::{Parts, Says, hosts};
 use crate::{FieldError, JobOutcome};
@@ -24,7 +25,7 @@ use crate::{FieldError, JobOutcome};
 /// Reads accounting records.
 #[derive(Debug)]
 pub struct PbsRecords {
-    marks: PilotMarks,
+    marks: Marks,
     times: LocalTimes,
     held: Held,
 }
@@ -32,7 +33,7 @@ pub struct PbsRecords {
 impl PbsRecords {
     /// Goes on with the jobs that run; `zone` is that of the times in front of records.
     #[must_use]
-    pub fn new(marks: PilotMarks, zone: TimeZone, held: Held) -> Self {
+    pub fn new(marks: Marks, zone: TimeZone, held: Held) -> Self {
         Self {
             marks,
             times: LocalTimes::new(zone),
@@ -288,7 +289,7 @@ pub fn read_jobs(answer: &str) -> Result<Vec<PbsJob>, AnswerError> {
 /// Judges a node by its state and the jobs on it, of which `held` knows which are pilots. A job
 /// that no record has told of is somebody else's.
 #[must_use]
-pub fn pbs_standing(node: &PbsNode, held: &Held, marks: &PilotMarks) -> Standing {
+pub fn pbs_standing(node: &PbsNode, held: &Held, marks: &Marks) -> Standing {
     let mut taken = false;
     for word in node.state.split(',').map(str::trim) {
         match word.to_ascii_lowercase().as_str() {

@@ -2,6 +2,7 @@
 
 use lacuna_model::Timestamp;
 
+use super::settings::Marks;
 use super::{Base, JobReport, JobState, NodeReport};
 
 /// What a node is to us.
@@ -23,22 +24,7 @@ pub enum Standing {
     },
 }
 
-/// How to know a pilot of ours. Every mark that is set must fit.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PilotMarks {
-    /// Its partition. Without it there are no pilots, and every partition's nodes count.
-    pub partition: Option<String>,
-    /// Its account.
-    pub account: Option<String>,
-    /// Who submitted it.
-    pub user: Option<String>,
-    /// How its comment begins.
-    pub comment: Option<String>,
-    /// How its name begins.
-    pub name: Option<String>,
-}
-
-impl PilotMarks {
+impl Marks {
     /// Whether a job is a pilot of ours.
     #[must_use]
     pub fn fit(&self, job: &JobReport) -> bool {
@@ -46,7 +32,7 @@ impl PilotMarks {
         self.fit_texts(&job.partition, &job.account, &job.user, comment, &job.name)
     }
 
-    /// As [`PilotMarks::fit`], of a job in other words; a scheduler without comments has none.
+    /// As [`Marks::fit`], of a job in other words; a scheduler without comments has none.
     pub(super) fn fit_texts(
         &self,
         partition: &str,
@@ -76,7 +62,7 @@ impl PilotMarks {
 pub fn standing<'a>(
     node: &NodeReport,
     jobs: impl IntoIterator<Item = &'a JobReport>,
-    pilots: &PilotMarks,
+    pilots: &Marks,
     planned_are_holes: bool,
 ) -> Standing {
     if let Some(why) = node.flags.unusable() {

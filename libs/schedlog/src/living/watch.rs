@@ -1,13 +1,13 @@
 //! From answers to what is to be said: the standing of each node, and promises that changed.
 //!
 //! - W1 A node that is missing from one answer is not gone: nothing is said of it before it has
-//!   been missing in [`Rules::absent_after`] answers in a row.
+//!   been missing in [`Slurm::absent_after`] answers in a row.
 //! - W2 A node that the scheduler has not heard from ([`NodeFlags::is_unclear`]) is no new hole,
-//!   and not gone: nothing is said of it in the first [`Rules::silent_after`] answers in a row,
+//!   and not gone: nothing is said of it in the first [`Slurm::silent_after`] answers in a row,
 //!   unless its jobs speak against it. After a restart of slurmctld all nodes are like that.
 //! - W3 A promise is said when it is new or has changed, and withdrawn when its job no longer
 //!   waits for these nodes; of a job that is missing, as late as of a missing node.
-//! - W4 At most [`Rules::most_promises`] are kept, those with the earliest starts.
+//! - W4 At most [`Slurm::most_promises`] are kept, those with the earliest starts.
 //!
 //! An answer that failed is not shown to the watch at all, so that it changes nothing.
 
@@ -15,35 +15,9 @@ use std::collections::BTreeMap;
 
 use lacuna_model::{NodeId, Span, Timestamp};
 
-use super::standing::{PilotMarks, Standing, standing};
+use super::settings::Slurm;
+use super::standing::{Standing, standing};
 use super::{Absence, JobReport, JobState, NodeReport};
-
-/// What counts as a hole and as gone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
-    /// How to know pilots of ours.
-    pub pilots: PilotMarks,
-    /// Whether an idle node that the scheduler has planned for a job is a hole all the same.
-    pub planned_are_holes: bool,
-    /// What is missing in so many answers in a row is gone; at least 1.
-    pub absent_after: u32,
-    /// A node that is silent in so many answers in a row cannot be used; at least 1.
-    pub silent_after: u32,
-    /// How many promises are kept.
-    pub most_promises: usize,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            pilots: PilotMarks::default(),
-            planned_are_holes: false,
-            absent_after: 3,
-            silent_after: 30,
-            most_promises: 100,
-        }
-    }
-}
 
 /// A planned start by less than this is the same as before: Slurm reckons it anew each time.
 const SAME_START: Span = Span::from_secs(5);
@@ -82,7 +56,7 @@ struct Kept {
 /// Remembers the answers before, as far as it must.
 #[derive(Debug, Clone)]
 pub struct Watch {
-    rules: Rules,
+    settings: Slurm,
     nodes: Absence,
     /// In how many answers in a row each node has been silent.
     silent: BTreeMap<NodeId, u32>,
@@ -92,11 +66,11 @@ pub struct Watch {
 impl Watch {
     /// Begins with nodes that are known from before, so that their absence is noticed.
     #[must_use]
-    pub fn new(rules: Rules, known: impl IntoIterator<Item = NodeId>) -> Self {
-        let mut nodes = Absence::new(rules.absent_after);
+    pub fn new(settings: Slurm, known: impl IntoIterator<Item = NodeId>) -> Self {
+        let mut nodes = Absence::new(settings.absent_after);
         nodes.expect(known);
         Self {
-            rules,
+            settings,
             nodes,
             silent: BTreeMap::new(),
             promises: BTreeMap::new(),
@@ -128,9 +102,14 @@ impl Watch {
         }
         for report in nodes {
             let jobs = on.get(&report.node).into_iter().flatten().copied();
-            let rules = &self.rules;
+            let settings = &self.settings;
             let judge = |report: &NodeReport| {
-                standing(report, jobs.clone(), &rules.pilots, rules.planned_are_holes)
+                standing(
+                    report,
+                    jobs.clone(),
+                    &settings.pilots,
+                    settings.planned_are_holes,
+                )
             };
             let mut said = judge(report);
             if report.flags.is_unclear() {
@@ -141,7 +120,7 @@ impl Watch {
                 *count = count.saturating_add(1);
                 if by_jobs != Standing::Hole {
                     said = by_jobs;
-                } else if *count < rules.silent_after {
+                } else if *count < settings.silent_after {
                     sight.silent = sight.silent.saturating_add(1);
                     continue;
                 }
@@ -164,7 +143,7 @@ impl Watch {
     /// What is new among the promises.
     fn promised(&mut self, jobs: &[JobReport]) -> Vec<Promise> {
         let waits =
-            |job: &&JobReport| job.state == JobState::Pending && !self.rules.pilots.fit(job);
+            |job: &&JobReport| job.state == JobState::Pending && !self.settings.pilots.fit(job);
         let mut planned: Vec<(Timestamp, &JobReport)> = jobs
             .iter()
             .filter(waits)
@@ -172,7 +151,7 @@ impl Watch {
             .filter_map(|job| Some((job.start?, job)))
             .collect();
         planned.sort_by(|a, b| (a.0, &a.1.id).cmp(&(b.0, &b.1.id)));
-        planned.truncate(self.rules.most_promises);
+        planned.truncate(self.settings.most_promises);
         let seen: BTreeMap<&str, &JobReport> =
             jobs.iter().map(|job| (job.id.as_str(), job)).collect();
         let now: BTreeMap<&str, Timestamp> = planned
@@ -180,7 +159,7 @@ impl Watch {
             .map(|(start, job)| (job.id.as_str(), *start))
             .collect();
         let mut said = Vec::new();
-        let gone_after = self.rules.absent_after;
+        let gone_after = self.settings.absent_after;
         self.promises.retain(|job, kept| {
             if now.contains_key(job.as_str()) {
                 kept.absent = 0;

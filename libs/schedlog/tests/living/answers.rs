@@ -3,9 +3,10 @@
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_schedlog::JobOutcome;
+use lacuna_schedlog::living::settings::{Marks, Slurm};
 use lacuna_schedlog::living::{
-    AnswerError, JobReport, JobState, PilotMarks, Promise, RECORD_END, Rules, SEPARATOR, Standing,
-    Watch, sinfo, squeue,
+    AnswerError, JobReport, JobState, Promise, RECORD_END, SEPARATOR, Standing, Watch, sinfo,
+    squeue,
 };
 
 /// A readable text as the commands print it: `|` ends a field, `;` a record.
@@ -29,15 +30,15 @@ fn jobs(text: &str) -> Vec<JobReport> {
     squeue::read(&printed_jobs(text), &TimeZone::UTC).unwrap()
 }
 
-fn rules() -> Rules {
-    Rules {
-        pilots: PilotMarks {
+fn rules() -> Slurm {
+    Slurm {
+        pilots: Marks {
             partition: Some("filler".to_owned()),
             name: Some("lacuna-pilot".to_owned()),
             comment: Some("lacuna main".to_owned()),
-            ..PilotMarks::default()
+            ..Marks::default()
         },
-        ..Rules::default()
+        ..Slurm::default()
     }
 }
 
@@ -262,7 +263,7 @@ fn a_node_is_a_hole_if_idle_or_if_only_our_pilots_are_there() {
         "n1 (in no partition of ours)"
     );
     let mut lenient = Watch::new(
-        Rules {
+        Slurm {
             planned_are_holes: true,
             ..rules()
         },
@@ -309,7 +310,7 @@ fn what_is_missing_is_gone_after_three_answers_and_not_before() {
 /// After a restart of slurmctld every node is `unknown` for some seconds, and pilots train on.
 #[test]
 fn silence_changes_nothing_for_a_while() {
-    let rules = Rules {
+    let rules = Slurm {
         silent_after: 4,
         ..rules()
     };
@@ -396,7 +397,7 @@ fn promises_are_said_when_they_change_and_withdrawn_when_they_end() {
 #[test]
 fn of_many_promises_the_first_to_start_are_kept() {
     let mut watch = Watch::new(
-        Rules {
+        Slurm {
             most_promises: 2,
             ..rules()
         },

@@ -1,7 +1,8 @@
 //! JSON of slurmrestd and of `--json`, old and new.
 
 use lacuna_model::{Span, Timestamp};
-use lacuna_schedlog::living::{JobState, PilotMarks, Rules, Standing, Watch, json};
+use lacuna_schedlog::living::settings::{Marks, Slurm};
+use lacuna_schedlog::living::{JobState, Standing, Watch, json};
 use lacuna_skip::{data, or_skip};
 
 const OLD_NODES: &str = r#"{"meta": {}, "errors": [], "nodes": [
@@ -91,13 +92,13 @@ fn pilots_in_grace_are_wanted_in_recorded_answers() {
     let dir = or_skip!(data("samples/slurm-22.05"));
     let read = |name: &str| std::fs::read_to_string(dir.join(name));
     let grace = read("squeue_in_grace.json").unwrap();
-    let rules = Rules {
-        pilots: PilotMarks {
+    let rules = Slurm {
+        pilots: Marks {
             partition: Some("filler".to_owned()),
             name: Some("stub".to_owned()),
-            ..PilotMarks::default()
+            ..Marks::default()
         },
-        ..Rules::default()
+        ..Slurm::default()
     };
     let mut watch = Watch::new(rules, []);
     let four: Vec<String> = (1..=4)

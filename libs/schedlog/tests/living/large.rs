@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use lacuna_schedlog::living::{PilotMarks, Rules, Standing, Watch, sinfo, squeue};
+use lacuna_schedlog::living::settings::{Marks, Slurm};
+use lacuna_schedlog::living::{Standing, Watch, sinfo, squeue};
 
 use super::answers::{printed, printed_jobs};
 
@@ -32,13 +33,13 @@ fn ten_thousand_nodes_and_a_hundred_thousand_jobs_are_judged_in_time() {
         jobs += &format!("{id}|{state}|{partition}|a|u|{held}|1:00|1700000000|N/A||c|{name};\n");
     }
     let (nodes, jobs) = (printed(&nodes), printed_jobs(&jobs));
-    let rules = Rules {
-        pilots: PilotMarks {
+    let rules = Slurm {
+        pilots: Marks {
             partition: Some("filler".to_owned()),
             name: Some("lacuna-pilot".to_owned()),
-            ..PilotMarks::default()
+            ..Marks::default()
         },
-        ..Rules::default()
+        ..Slurm::default()
     };
     let (done, waiting) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
-use lacuna_schedlog::living::{JobState, PilotMarks, Rules, Standing, Watch, sinfo, squeue};
+use lacuna_schedlog::living::settings::{Marks, Slurm};
+use lacuna_schedlog::living::{JobState, Standing, Watch, sinfo, squeue};
 use proptest::prelude::*;
 
 use super::answers::{printed, printed_jobs};
@@ -52,14 +53,14 @@ fn answer() -> impl Strategy<Value = Answer> {
         .prop_map(|(nodes, jobs)| Answer { nodes, jobs })
 }
 
-fn rules() -> Rules {
-    Rules {
-        pilots: PilotMarks {
+fn rules() -> Slurm {
+    Slurm {
+        pilots: Marks {
             partition: Some("filler".to_owned()),
             name: Some("lacuna-pilot".to_owned()),
-            ..PilotMarks::default()
+            ..Marks::default()
         },
-        ..Rules::default()
+        ..Slurm::default()
     }
 }
 

@@ -6,19 +6,20 @@ use std::io::Read;
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Timestamp};
+use lacuna_schedlog::living::settings::Marks;
 use lacuna_schedlog::living::{
-    Held, JobState, LsfEvents, LsfState, PbsRecords, PilotMarks, Standing, pbs, pbs_standing,
+    Held, JobState, LsfEvents, LsfState, PbsRecords, Standing, pbs, pbs_standing,
 };
 use lacuna_schedlog::{Format, JobRecord, hosts};
 use lacuna_skip::{Missing, data, or_skip};
 
 use super::logs::{self, as_format, jobs};
 
-fn marks() -> PilotMarks {
-    PilotMarks {
+fn marks() -> Marks {
+    Marks {
         partition: Some("filler".to_owned()),
         name: Some("lacuna-pilot".to_owned()),
-        ..PilotMarks::default()
+        ..Marks::default()
     }
 }
 

@@ -140,7 +140,8 @@ impl Book {
             self.take_over(&id, out);
         }
         self.queue = queue;
-        self.comings.settle(self.config.anew_every, now.cluster);
+        self.comings
+            .settle(self.config.control.anew_every, now.cluster);
     }
 
     /// Whose a trainer is, and how many nodes it can use.
@@ -159,7 +160,7 @@ impl Book {
     /// Whether an owner's trainer of these bounds, or without them any, may come: see
     /// [`crate::comings`].
     fn may_come(&self, owner: &str, bounds: Option<Bounds>, now: Now) -> bool {
-        let every = self.config.anew_every;
+        let every = self.config.control.anew_every;
         let may = |bounds| self.comings.may_come(owner, bounds, every, now.cluster);
         may(bounds) || !self.beside_others(owner)
     }
@@ -171,7 +172,7 @@ impl Book {
         let Some((owner, bounds)) = comer.map(|(owner, bounds)| (owner.to_owned(), bounds)) else {
             return;
         };
-        let every = self.config.anew_every;
+        let every = self.config.control.anew_every;
         self.comings.come(&owner, bounds, every, now.cluster);
     }
 
@@ -196,7 +197,7 @@ impl Book {
             let owner = user_of(self.record(id)?);
             Some((owner, self.fits(id)))
         });
-        Places::new(self.config.max_parallel as usize, active)
+        Places::new(self.config.control.max_parallel as usize, active)
     }
 
     /// Whether a trainer has nodes, or the pool has its least. Every admitted one fits while the pool

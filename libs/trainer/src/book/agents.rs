@@ -211,7 +211,7 @@ impl Book {
             }
             let silence = node.heard.map_or(Span::ZERO, |heard| now.since(heard));
             let matters = node.idle_since.is_some() || node.owner.is_some();
-            if matters && !node.silent && silence >= self.config.silent_after {
+            if matters && !node.silent && silence >= self.config.control.silent_after {
                 node.silent = true;
                 out.note(Note::Unusable {
                     node: id.clone(),

@@ -49,7 +49,7 @@ impl Book {
         self.active
             .iter()
             .filter_map(|id| self.trainers.get(id))
-            .filter_map(|trainer| trainer.judged_at(self.config.broken_wait))
+            .filter_map(|trainer| trainer.judged_at(self.config.control.broken_wait))
             .min()
     }
 
@@ -91,7 +91,7 @@ impl Book {
         let wait = if others.is_empty() {
             Span::ZERO
         } else {
-            self.config.broken_wait
+            self.config.control.broken_wait
         };
         let due = trainer.judged_at(wait).is_some_and(|at| at <= now.wall);
         if first {

@@ -36,7 +36,7 @@ impl Book {
 
     /// A node is given back, perhaps to the main scheduler.
     pub(crate) fn answered(&mut self, id: &NodeId, now: Now, out: &mut Out) {
-        let pilots = self.config.pilots;
+        let pilots = self.config.control.submits_pilots();
         let node = self.node(id);
         let Some(asked) = node.asked else {
             return;

@@ -42,7 +42,6 @@ mod withhold;
 pub use effect::{Effect, LeaseResult, LeaseWrite, Note, Refusal, RefusalKind};
 pub use input::{Input, Taken, Tick};
 pub(crate) use profile::is_profiled;
-pub use quota::{Quota, Quotas};
-pub use state::{Book, BookConfig, TrialOrder};
+pub use state::{Book, BookConfig};
 pub use view::{NodeView, Tally, TrainersView};
 pub use withhold::Use;

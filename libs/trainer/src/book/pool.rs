@@ -89,7 +89,7 @@ impl Book {
     fn open(&mut self, hole: Hole) {
         let node = self.nodes.entry(hole.node).or_default();
         // Nobody is there who could obey, as far as is known.
-        node.silent |= self.config.require_agents && node.heard.is_none();
+        node.silent |= self.config.control.require_agents && node.heard.is_none();
         if node.idle_since.replace(hole.since).is_none() {
             self.pool_nodes += 1;
         }

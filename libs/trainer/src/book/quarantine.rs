@@ -82,7 +82,7 @@ impl Book {
         let Some(owner) = self.record(id).map(|record| user_of(record).to_owned()) else {
             return false;
         };
-        let (limit, first) = (self.config.node_failures, self.config.quarantine);
+        let (limit, first) = (self.config.node_failures, self.config.control.quarantine);
         let mut taken = Vec::new();
         for id in nodes {
             let Some(blame) = self.node(id).blame.get_mut(&owner) else {

@@ -16,38 +16,6 @@ use crate::book::state::{Out, Trainer};
 use crate::book::trial::all_nodes;
 use crate::book::{Book, Refusal, RefusalKind};
 
-/// How much one user may have; what is absent has no bound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Quota {
-    /// Most trainers that are not over yet.
-    pub trainers: Option<u32>,
-    /// Most nodes at a time.
-    pub nodes: Option<u32>,
-}
-
-/// How much each user may have.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Quotas {
-    /// Everybody of whom `users` says nothing.
-    pub default: Quota,
-    /// Certain users.
-    pub users: BTreeMap<String, Quota>,
-}
-
-impl Quotas {
-    /// How much this user may have.
-    #[must_use]
-    pub fn of(&self, user: &str) -> Quota {
-        self.users.get(user).copied().unwrap_or(self.default)
-    }
-
-    /// Whether anybody's nodes are bounded.
-    fn bound_nodes(&self) -> bool {
-        let mut all = self.users.values().chain([&self.default]);
-        all.any(|quota| quota.nodes.is_some())
-    }
-}
-
 /// To whom a trainer belongs: the owner that it names, else whoever submitted it.
 fn belongs_to<'a>(spec: &'a TrainerSpec, user: &'a str) -> &'a str {
     spec.owner.as_deref().unwrap_or(user)
@@ -70,7 +38,7 @@ impl Book {
         for spec in specs {
             let whose = belongs_to(spec, user);
             *more.entry(whose).or_default() += 1;
-            let quota = self.config.quotas.of(whose);
+            let quota = self.config.control.access.quota_of(whose);
             if let Some(most) = quota.nodes.filter(|most| spec.min_nodes > *most) {
                 return refuse(format!(
                     "trainer {} needs {} nodes at least, and {whose} may have {most} at a time",
@@ -79,7 +47,7 @@ impl Book {
             }
         }
         for (whose, asked) in more {
-            let Some(most) = self.config.quotas.of(whose).trainers else {
+            let Some(most) = self.config.control.access.quota_of(whose).trainers else {
                 continue;
             };
             let has = self.trainers.values().map(|t| &t.record);
@@ -101,7 +69,7 @@ impl Book {
             return true;
         };
         let user = user_of(record);
-        let Some(most) = self.config.quotas.of(user).nodes else {
+        let Some(most) = self.config.control.access.quota_of(user).nodes else {
             return true;
         };
         let fitting = self.active.iter().filter(|id| self.fits(id));
@@ -114,7 +82,7 @@ impl Book {
     /// The most nodes that an admitted trainer may have now, if its user's are bounded.
     fn share(&self, trainer: &Trainer) -> Option<u32> {
         let user = user_of(&trainer.record);
-        let most = self.config.quotas.of(user).nodes?;
+        let most = self.config.control.access.quota_of(user).nodes?;
         let own = &trainer.record.spec.id;
         let counts = |id: &&TrainerId| *id == own || self.fits(id);
         let active = self.active.iter().filter(counts);
@@ -154,7 +122,7 @@ impl Book {
 
     /// Whoever holds more than a share that has become smaller gives the rest back.
     pub(crate) fn keep_quotas(&mut self, now: Now, out: &mut Out) {
-        if !self.changed || !self.config.quotas.bound_nodes() || !self.connected {
+        if !self.changed || !self.config.control.access.bounds_nodes() || !self.connected {
             return;
         }
         let mut back = Vec::new();

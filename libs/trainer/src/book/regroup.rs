@@ -53,7 +53,7 @@ impl Book {
             return false;
         }
         let have: BTreeSet<NodeId> = trainer.record.nodes.iter().cloned().collect();
-        let late = now.since(target.since) >= self.config.prepare_wait;
+        let late = now.since(target.since) >= self.config.control.prepare_wait;
         let mut untold = Vec::new();
         let mut waiting = false;
         target.nodes.retain(|node| {
@@ -70,7 +70,7 @@ impl Book {
         if let Some(trainer) = self.trainers.get(id) {
             let record = &trainer.record;
             let seq = record.run.0;
-            let part = assignment(record, self.config.store.clone());
+            let part = assignment(record, self.config.control.store.clone());
             for node in untold {
                 let action = Action::Prepare(Box::new(part.clone()));
                 self.send(&node, seq, action, now, out);
@@ -129,7 +129,7 @@ impl Book {
             return;
         };
         let record = &trainer.record;
-        if record.nodes.is_empty() && record.failures >= self.config.max_failures {
+        if record.nodes.is_empty() && record.failures >= self.config.control.max_failures {
             let reason = format!(
                 "given up after {} failures in a row; the last: {}",
                 record.failures, record.reason
@@ -195,7 +195,11 @@ impl crate::book::BookConfig {
     /// How long to wait after so many failures in a row.
     pub(crate) fn wait_after(&self, failures: u32) -> Span {
         let doublings = failures.saturating_sub(1).min(16);
-        let wait = self.backoff.as_ms().saturating_mul(1 << doublings);
+        let wait = self
+            .control
+            .retry_after
+            .as_ms()
+            .saturating_mul(1 << doublings);
         Span::from_ms(wait.min(self.backoff_max.as_ms()))
     }
 }

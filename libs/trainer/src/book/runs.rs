@@ -146,7 +146,7 @@ impl Book {
         let seq = record.run.0;
         let part = Assignment {
             nodes: record.nodes.len() as u32,
-            ..assignment(record, self.config.store.clone())
+            ..assignment(record, self.config.control.store.clone())
         };
         for (rank, node) in (0..).zip(record.nodes.clone()) {
             let action = Action::Run(Box::new(Assignment {
@@ -355,7 +355,7 @@ impl Book {
             };
             let failed = trainer.restart.take().is_some_and(|r| r.failed && !r.clean);
             let record = &trainer.record;
-            if record.failures >= self.config.max_failures {
+            if record.failures >= self.config.control.max_failures {
                 let reason = format!(
                     "given up after {} failures in a row; the last: {}",
                     record.failures, record.reason

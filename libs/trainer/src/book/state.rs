@@ -15,32 +15,17 @@ use crate::book::profile::Profile;
 use crate::book::quarantine::Blame;
 use crate::book::trial::Trials;
 use crate::book::withhold::Withholding;
-use crate::book::{Effect, LeaseWrite, Note, Quotas, Tick};
+use crate::book::{Effect, LeaseWrite, Note, Tick};
 use crate::comings::Comings;
-
-/// In which order sizes are tried for the sake of measuring.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum TrialOrder {
-    /// The largest first: each next one is reached by leaving.
-    #[default]
-    LargeToSmall,
-    /// The smallest first: each next one is reached by joining.
-    SmallToLarge,
-}
+use crate::settings::{Agent, Control};
 
 /// Settings. Lengths are of real time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BookConfig {
-    /// Most trainers admitted at one time.
-    pub max_parallel: u32,
-    /// Beside others' trainers an owner may come anew once in so much of the cluster's time, and
-    /// three times at once; zero sets no bound.
-    pub anew_every: Span,
+    /// As the configuration has it.
+    pub control: Control,
     /// An agent that hears no renewal for this long gives its node back by itself.
     pub dead_man: Span,
-    /// An agent that says nothing for this long is silent: its node is taken from its trainer
-    /// and given to nobody.
-    pub silent_after: Span,
     /// Added to the dead man's time before nobody waits for an unconfirmed release any more.
     pub safety: Span,
     /// A command that is not acknowledged for this long is sent again; then after twice that,
@@ -49,10 +34,6 @@ pub struct BookConfig {
     /// A trainer waits this long for nodes that others have still to give back; a node that
     /// is not given back in that time is offered to nobody until it is.
     pub transfer_wait: Span,
-    /// Failures of a program in a row after which its trainer is given up.
-    pub max_failures: u32,
-    /// Wait before the first restart; doubled for each further failure.
-    pub backoff: Span,
     /// Longest wait before a restart.
     pub backoff_max: Span,
     /// After progress for so long, over all runs since the last failure, failures are
@@ -61,59 +42,22 @@ pub struct BookConfig {
     /// Failures in a row of one owner's programs on one node after which it is closed to that owner:
     /// to everybody, in quarantine, if to two owners or to all who have trainers.
     pub node_failures: u32,
-    /// For how long it is closed the first time; doubled each time, 64-fold at most.
-    pub quarantine: Span,
     /// How long after its end a real program's last report counts, in cluster time.
     pub last_words: Span,
-    /// A trainer that regroups waits this long for newcomers whose programs are starting.
-    pub prepare_wait: Span,
-    /// Members of a group that broke who say nothing have so long to answer; then the others
-    /// go on without them.
-    pub broken_wait: Span,
-    /// Whether agents come as jobs of the main scheduler, which asks for a node by ending them:
-    /// then it does not wait when it takes one.
-    pub pilots: bool,
-    /// The share of a profiled trainer's node-time that trying sizes for the sake of measuring
-    /// may cost; 0 tries none.
-    pub trial_share: f64,
-    /// In which order sizes are tried.
-    pub trial_order: TrialOrder,
-    /// Longest time that one size is tried.
-    pub trial_longest: Span,
-    /// Whether a node is given to nobody before its agent has spoken.
-    pub require_agents: bool,
-    /// Where the members of a run find each other: host and port of a `TCPStore`.
-    pub store: Option<String>,
-    /// How much each user may have.
-    pub quotas: Quotas,
 }
 
 impl Default for BookConfig {
     fn default() -> Self {
         Self {
-            max_parallel: 10,
-            anew_every: Span::from_secs(60),
-            dead_man: Span::from_secs(60),
-            silent_after: Span::from_secs(60),
+            control: Control::default(),
+            dead_man: Agent::default().dead_man,
             safety: Span::from_secs(5),
             resend_after: Span::from_secs(2),
             transfer_wait: Span::from_secs(10),
-            max_failures: 5,
-            backoff: Span::from_secs(1),
             backoff_max: Span::from_secs(60),
             healthy_after: Span::from_secs(60),
             node_failures: 3,
-            quarantine: Span::from_secs(300),
             last_words: Span::from_secs(60),
-            prepare_wait: Span::from_secs(120),
-            broken_wait: Span::from_ms(300),
-            pilots: false,
-            trial_share: 0.05,
-            trial_order: TrialOrder::default(),
-            trial_longest: Span::from_secs(120),
-            require_agents: false,
-            store: None,
-            quotas: Quotas::default(),
         }
     }
 }

@@ -25,7 +25,8 @@ use crate::Now;
 use crate::account::Change;
 use crate::book::runs::assignment;
 use crate::book::state::{Out, Target, Trainer};
-use crate::book::{Book, Note, TrialOrder};
+use crate::book::{Book, Note};
+use crate::settings::ProfileOrder;
 
 /// Pairs of reports after which a rate is settled, if they agree.
 const ENOUGH: u32 = 3;
@@ -223,7 +224,7 @@ impl Book {
             return tries.then_some(Next::Full);
         }
         if !is_settled(record, present) {
-            if !tries || now.since(trainer.trials.since) < config.trial_longest {
+            if !tries || now.since(trainer.trials.since) < config.control.profile.longest {
                 return None;
             }
             trainer.trials.vain.insert(present);
@@ -235,16 +236,16 @@ impl Book {
         }
         let open = |size: &u32| !is_settled(record, *size) && !trainer.trials.vain.contains(size);
         let mut sizes = sizes(record.spec.min_nodes, full).filter(open);
-        let size = match config.trial_order {
-            TrialOrder::LargeToSmall => sizes.rfind(|&size| size < present),
-            TrialOrder::SmallToLarge => sizes.find(|&size| !tries || size > present),
+        let size = match config.control.profile.order {
+            ProfileOrder::LargeToSmall => sizes.rfind(|&size| size < present),
+            ProfileOrder::SmallToLarge => sizes.find(|&size| !tries || size > present),
         };
         let interval = trained.unwrap_or(INTERVAL_S);
         let size = size.filter(|&size| {
             let cost = expected_cost(record, (present, size, full), interval);
             let spent = trainer.trials.spent_node_s;
             let left = left_node_s(record, full);
-            let most = config.trial_share * trainer.trials.held_node_s.min(left);
+            let most = config.control.profile.share * trainer.trials.held_node_s.min(left);
             spent + cost <= most
         });
         match size {
@@ -294,7 +295,7 @@ impl Book {
         let record = &trainer.record;
         let seq = record.run.0;
         let action = if record.spec.launch.regroups() {
-            let store = self.config.store.clone();
+            let store = self.config.control.store.clone();
             Action::Prepare(Box::new(assignment(record, store)))
         } else {
             Action::Release {

@@ -255,7 +255,7 @@ impl Book {
             seconds: lasted.map_or(0.0, Span::as_secs_f64),
             idle_node_s: sums.idle_node_s,
             harvested_node_s: sums.harvested_node_s,
-            max_parallel: self.config.max_parallel,
+            max_parallel: self.config.control.max_parallel,
         };
         let records = self.trainers.values().map(|trainer| &trainer.record);
         let trainers = records

@@ -1,15 +1,15 @@
 //! Trainers that have ended leave the books for the archive.
 
 use lacuna_model::{Span, Timestamp, Work};
-use lacuna_trainer::book::{BookConfig, Input, Tally};
+use lacuna_trainer::book::{Input, Tally};
 
-use crate::common::{World, plan, spec, trainer};
+use crate::common::{World, config, plan, spec, trainer};
 
 const WEEK: Span = Span::from_secs(7 * 86_400);
 
 /// A world in which two trainers of `ann` have done work and ended, and one of hers goes on.
 fn world() -> World {
-    let mut w = World::new(1, 6, BookConfig::default());
+    let mut w = World::new(1, 6, config());
     w.snapshot();
     (0..6).for_each(|n| w.open(n));
     let trainers = ["a", "b", "c"].map(|name| {
@@ -99,7 +99,7 @@ fn ended_trainers_leave_the_books_in_their_order_and_their_sums_stay() {
 
 #[test]
 fn a_trainer_whose_last_words_may_still_come_stays() {
-    let mut w = World::new(1, 2, BookConfig::default());
+    let mut w = World::new(1, 2, config());
     w.snapshot();
     w.input(Input::Submit {
         trainers: vec![spec("a", 1, 2, Work::UntilExit)],

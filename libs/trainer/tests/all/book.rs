@@ -1,12 +1,12 @@
 //! The books by hand: cases with figures worked out on paper.
 
 use lacuna_model::{Activity, AgentTerms, Phase, Progress, RunId, Span, Timestamp, Work};
-use lacuna_trainer::book::{BookConfig, Input, Note, Tick};
+use lacuna_trainer::book::{Input, Note, Tick};
 
-use crate::common::{World, node, plan, spec, trainer};
+use crate::common::{World, config, node, plan, spec, trainer};
 
 pub(crate) fn world(specs: Vec<lacuna_model::TrainerSpec>) -> World {
-    let mut world = World::new(1, 12, BookConfig::default());
+    let mut world = World::new(1, 12, config());
     world.snapshot();
     world.input(Input::Submit {
         trainers: specs,
@@ -219,7 +219,7 @@ fn a_plan_waits_for_the_events_that_it_knows_of() {
 
 #[test]
 fn nothing_grows_while_the_bus_is_gone_or_the_pool_unknown() {
-    let mut w = World::new(1, 4, BookConfig::default());
+    let mut w = World::new(1, 4, config());
     w.input(Input::Submit {
         trainers: vec![spec("a", 1, 4, Work::UntilExit)],
         user: String::new(),
@@ -260,10 +260,8 @@ fn admission_is_by_priority_then_first_come_first_served_and_waits_for_its_time(
     let mut high = spec("high", 1, 2, Work::UntilExit);
     high.submit = Timestamp::from_unix(1002);
     high.priority = 5;
-    let config = BookConfig {
-        max_parallel: 2,
-        ..BookConfig::default()
-    };
+    let mut config = config();
+    config.control.max_parallel = 2;
     let mut w = World::new(1, 4, config);
     w.snapshot();
     w.open(3);
@@ -301,10 +299,8 @@ fn admission_is_by_priority_then_first_come_first_served_and_waits_for_its_time(
 
 #[test]
 fn who_does_not_fit_into_the_pool_takes_no_place_from_who_does() {
-    let config = BookConfig {
-        max_parallel: 2,
-        ..BookConfig::default()
-    };
+    let mut config = config();
+    config.control.max_parallel = 2;
     let mut w = World::new(1, 12, config);
     w.snapshot();
     (0..4).for_each(|n| w.open(n));
@@ -340,10 +336,8 @@ fn who_does_not_fit_into_the_pool_takes_no_place_from_who_does() {
 
 #[test]
 fn who_fills_all_places_keeps_no_other_owner_waiting() {
-    let config = BookConfig {
-        max_parallel: 4,
-        ..BookConfig::default()
-    };
+    let mut config = config();
+    config.control.max_parallel = 4;
     let mut w = World::new(1, 12, config);
     w.snapshot();
     (0..4).for_each(|n| w.open(n));

@@ -2,10 +2,10 @@
 //! and in the end everybody agrees.
 
 use lacuna_model::{Activity, Elastic, Launch, Phase, Span, Work};
-use lacuna_trainer::book::{BookConfig, Input, Note};
+use lacuna_trainer::book::{Input, Note};
 use rand::RngExt;
 
-use crate::common::{Chaos, World, node, regrouping, spec};
+use crate::common::{Chaos, World, config, node, regrouping, spec};
 
 const NODES: usize = 10;
 
@@ -71,11 +71,9 @@ fn agreed(world: &World, seed: u64) {
 /// Plays one seed; a failing one prints it.
 fn play(seed: u64) -> World {
     println!("seed {seed}");
-    let config = BookConfig {
-        max_parallel: 3,
-        trial_share: 1.0,
-        ..BookConfig::default()
-    };
+    let mut config = config();
+    config.control.max_parallel = 3;
+    config.control.profile.share = 1.0;
     let mut world = World::new(seed, NODES, config);
     world.snapshot();
     let mut specs = vec![

@@ -4,7 +4,7 @@ use lacuna_model::{Span, TrainerSpec, Work};
 use lacuna_trainer::book::{BookConfig, Input, Note, Tick};
 
 use crate::book::apply;
-use crate::common::{World, spec, trainer};
+use crate::common::{World, config, spec, trainer};
 
 /// Six nodes, of which nobody has one.
 fn world(config: BookConfig) -> World {
@@ -55,7 +55,7 @@ fn deal(w: &mut World) {
 
 #[test]
 fn who_submits_and_cancels_again_and_again_stops_others_a_few_times() {
-    let mut w = world(BookConfig::default());
+    let mut w = world(config());
     submit(&mut w, "ann", 0..1, 8);
     deal(&mut w);
     for n in 0..20 {
@@ -83,10 +83,8 @@ fn who_submits_and_cancels_again_and_again_stops_others_a_few_times() {
 
 #[test]
 fn a_sweep_beside_another_owner_goes_on_as_fast_as_its_trainers_end() {
-    let config = BookConfig {
-        max_parallel: 4,
-        ..BookConfig::default()
-    };
+    let mut config = config();
+    config.control.max_parallel = 4;
     let mut w = world(config);
     submit(&mut w, "ann", 0..1, 8);
     submit(&mut w, "eve", 0..12, 2);
@@ -101,7 +99,7 @@ fn a_sweep_beside_another_owner_goes_on_as_fast_as_its_trainers_end() {
 
 #[test]
 fn who_is_alone_waits_for_nobody() {
-    let mut w = world(BookConfig::default());
+    let mut w = world(config());
     for n in 0..20 {
         submit(&mut w, "eve", n..n + 1, 8);
         assert_eq!(active(&w, "eve"), [format!("eve-{n}")]);
@@ -112,7 +110,7 @@ fn who_is_alone_waits_for_nobody() {
 
 #[test]
 fn in_lock_step_everybody_comes_as_in_a_replay() {
-    let mut w = world(BookConfig::default());
+    let mut w = world(config());
     submit(&mut w, "ann", 0..1, 8);
     for n in 0..20 {
         w.pass(Span::from_secs(1));

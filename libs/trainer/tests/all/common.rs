@@ -80,6 +80,15 @@ pub(crate) struct World {
     pub(crate) answered: Vec<NodeId>,
 }
 
+/// More patient with agents, and less with programs, than the defaults.
+pub(crate) fn config() -> BookConfig {
+    let mut config = BookConfig::default();
+    config.control.silent_after = Span::from_secs(60);
+    config.control.max_failures = 5;
+    config.control.retry_after = Span::from_secs(1);
+    config
+}
+
 impl World {
     pub(crate) fn new(seed: u64, nodes: usize, config: BookConfig) -> Self {
         let dead_man = config.dead_man;

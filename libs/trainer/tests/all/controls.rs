@@ -4,12 +4,13 @@
 use std::collections::BTreeSet;
 
 use lacuna_model::{Elastic, Launch, NodeId, Span, WithheldBy, Work};
-use lacuna_trainer::book::{BookConfig, Input, Note, Quota, Quotas};
+use lacuna_trainer::book::{BookConfig, Input, Note};
 use lacuna_trainer::controls::{Pattern, Wanted};
+use lacuna_trainer::settings::Quota;
 use rand::RngExt;
 
 use crate::book;
-use crate::common::{Chaos, World, node, spec, trainer};
+use crate::common::{Chaos, World, config, node, spec, trainer};
 
 const NODES: usize = 12;
 
@@ -69,7 +70,7 @@ fn only_version(version: u64) -> Wanted {
 
 #[test]
 fn drained_nodes_go_back_at_once_and_come_into_use_again() {
-    let mut w = world(1, BookConfig::default(), &[("a", 1, 8), ("b", 2, 8)]);
+    let mut w = world(1, config(), &[("a", 1, 8), ("b", 2, 8)]);
     apply(&mut w, &[("a", &[0, 1, 2]), ("b", &[3, 4])]);
     let drained: BTreeSet<NodeId> = [1, 4, 7].map(node).into();
     want(
@@ -110,7 +111,7 @@ fn drained_nodes_go_back_at_once_and_come_into_use_again() {
 
 #[test]
 fn lists_hold_for_nodes_that_appear_later() {
-    let mut w = World::new(2, NODES, BookConfig::default());
+    let mut w = World::new(2, NODES, config());
     w.snapshot();
     want(
         &mut w,
@@ -134,7 +135,7 @@ fn lists_hold_for_nodes_that_appear_later() {
 
 #[test]
 fn without_growth_nodes_change_hands_and_none_is_added() {
-    let mut w = world(3, BookConfig::default(), &[("a", 1, 8), ("b", 1, 8)]);
+    let mut w = world(3, config(), &[("a", 1, 8), ("b", 1, 8)]);
     apply(&mut w, &[("a", &[0, 1, 2, 3]), ("b", &[4])]);
     want(
         &mut w,
@@ -164,7 +165,7 @@ fn without_growth_nodes_change_hands_and_none_is_added() {
 
 #[test]
 fn beyond_the_cap_goes_what_costs_least_and_the_youngest_hole_first() {
-    let mut w = world(4, BookConfig::default(), &[("a", 1, 8), ("b", 3, 8)]);
+    let mut w = world(4, config(), &[("a", 1, 8), ("b", 3, 8)]);
     apply(&mut w, &[("a", &[0, 1, 2, 3]), ("b", &[4, 5, 6])]);
     let cap = |version, most| Wanted {
         at_most: Some((most, WithheldBy::Cap)),
@@ -197,14 +198,8 @@ fn a_users_nodes_are_shared_and_trainers_are_counted() {
         trainers: Some(3),
         nodes: Some(6),
     };
-    let quotas = Quotas {
-        default: Quota::default(),
-        users: [("ann".to_owned(), of_ann)].into(),
-    };
-    let config = BookConfig {
-        quotas,
-        ..BookConfig::default()
-    };
+    let mut config = config();
+    config.control.access.users = [("ann".to_owned(), of_ann)].into();
     let mut w = world(5, config, &[("a", 1, 8)]);
     let most = |w: &World, name: &str| {
         let view = w.view.clone().unwrap();
@@ -303,10 +298,8 @@ fn whatever_is_wanted_is_obeyed_in_a_world_that_loses_and_repeats() {
     let (mut taken, mut lifted) = (0, 0);
     for seed in 0..60 {
         println!("seed {seed}");
-        let config = BookConfig {
-            max_parallel: 3,
-            ..BookConfig::default()
-        };
+        let mut config = config();
+        config.control.max_parallel = 3;
         let sizes = [("a", 1, 4), ("b", 2, 8), ("c", 1, 8), ("d", 3, 5)];
         let mut w = world(seed, config, &sizes);
         let mut wanted = Wanted::default();
@@ -377,7 +370,7 @@ fn whatever_is_wanted_is_obeyed_in_a_world_that_loses_and_repeats() {
 
 #[test]
 fn what_everybody_hears_of_a_trainer_has_no_environment_and_no_arguments() {
-    let mut world = World::new(1, NODES, BookConfig::default());
+    let mut world = World::new(1, NODES, config());
     world.snapshot();
     world.open(3);
     let mut secret = spec("a", 1, 4, Work::UntilExit);

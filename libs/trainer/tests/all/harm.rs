@@ -1,7 +1,8 @@
 //! How long the main scheduler waited for nodes.
 
 use lacuna_model::{Activity, AgentStatus, Span};
-use lacuna_trainer::book::{BookConfig, Input, Note, Taken};
+use lacuna_pilots::settings::{Mode, Pilots};
+use lacuna_trainer::book::{Input, Note, Taken};
 
 use crate::book::apply;
 use crate::common::{World, node};
@@ -28,10 +29,10 @@ fn leaves(w: &mut World, n: usize, after: Option<i64>) {
 }
 
 fn pilots(mut w: World) -> World {
-    w.config = BookConfig {
-        pilots: true,
-        ..w.config
-    };
+    w.config.control.pilots = Some(Pilots {
+        mode: Mode::On,
+        ..Pilots::default()
+    });
     w.crash_control();
     w.deliver(usize::MAX);
     w.notes.clear();

@@ -1,10 +1,10 @@
 //! Plans and losses: what is followed, what waits, what is one change.
 
 use lacuna_model::{RunId, Span, Work};
-use lacuna_trainer::book::{BookConfig, Input, Note, Taken};
+use lacuna_trainer::book::{Input, Note, Taken};
 
 use crate::book::{apply, world};
-use crate::common::{World, node, plan, spec, trainer};
+use crate::common::{World, config, node, plan, spec, trainer};
 
 fn refusals(w: &World) -> Vec<&'static str> {
     w.notes
@@ -103,7 +103,7 @@ fn events_between_plan_and_application_do_not_keep_trainers_from_growing() {
 
 #[test]
 fn losses_in_quick_succession_are_one_new_run_and_releases_go_out_at_once() {
-    let mut w = World::new(1, 60, BookConfig::default());
+    let mut w = World::new(1, 60, config());
     w.snapshot();
     w.input(Input::Submit {
         trainers: vec![spec("a", 1, 60, Work::UntilExit)],
@@ -156,7 +156,7 @@ fn losses_in_quick_succession_are_one_new_run_and_releases_go_out_at_once() {
 
 #[test]
 fn a_plan_that_comes_too_early_or_while_the_bus_is_gone_is_held() {
-    let mut w = World::new(1, 4, BookConfig::default());
+    let mut w = World::new(1, 4, config());
     w.snapshot();
     w.open(3);
     w.input(Input::Submit {

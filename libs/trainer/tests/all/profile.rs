@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{Launch, Progress, RunId, Span, TrainerSpec, Work};
-use lacuna_trainer::book::{BookConfig, Input};
+use lacuna_trainer::book::Input;
 
-use crate::common::{World, plan, spec, trainer};
+use crate::common::{World, config, plan, spec, trainer};
 
 fn unknown() -> TrainerSpec {
     TrainerSpec {
@@ -24,7 +24,7 @@ fn unknown() -> TrainerSpec {
 }
 
 fn world(spec: TrainerSpec, nodes: &[usize]) -> World {
-    let mut w = World::new(1, 4, BookConfig::default());
+    let mut w = World::new(1, 4, config());
     w.input(Input::Submit {
         trainers: vec![spec],
         user: String::new(),

@@ -1,10 +1,10 @@
 //! Trainers whose programs live on: who joins is ready before, who dies costs nobody else.
 
 use lacuna_model::{Activity, AgentStatus, Phase, Progress, RunId, Span, Work};
-use lacuna_trainer::book::{BookConfig, Input, Note};
+use lacuna_trainer::book::{Input, Note};
 
 use crate::book::{apply, world};
-use crate::common::{World, node, regrouping, spec, trainer};
+use crate::common::{World, config, node, regrouping, spec, trainer};
 
 fn regrouper(name: &str, min: u32, max: u32) -> lacuna_model::TrainerSpec {
     lacuna_model::TrainerSpec {
@@ -206,10 +206,8 @@ fn an_agent_that_leaves_costs_nobody_a_moment() {
 
 #[test]
 fn where_agents_are_required_a_node_is_nobodys_before_one_has_spoken() {
-    let config = BookConfig {
-        require_agents: true,
-        ..BookConfig::default()
-    };
+    let mut config = config();
+    config.control.require_agents = true;
     let mut w = World::new(1, 3, config);
     w.snapshot();
     w.input(Input::Submit {

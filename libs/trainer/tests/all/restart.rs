@@ -3,11 +3,11 @@
 use lacuna_model::{Activity, Command, Epoch, Span, Work};
 use lacuna_trainer::agent::{Agent, Effect};
 
-use crate::common::{World, node, plan, spec};
+use crate::common::{World, config, node, plan, spec};
 
 /// A world in which the command to run has been sent to node 0, and its agent never got it.
 fn world() -> (World, Command) {
-    let mut w = World::new(1, 1, lacuna_trainer::book::BookConfig::default());
+    let mut w = World::new(1, 1, config());
     w.input(lacuna_trainer::book::Input::Submit {
         trainers: vec![spec("a", 1, 4, Work::UntilExit)],
         user: String::new(),

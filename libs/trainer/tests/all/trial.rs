@@ -7,9 +7,10 @@ use lacuna_model::{
     Action, Activity, Basis, Elastic, Launch, NodeId, Progress, ScalingCurve, Span, TrainerRecord,
     TrainerSpec, Work,
 };
-use lacuna_trainer::book::{BookConfig, Input, Note, TrialOrder};
+use lacuna_trainer::book::{Input, Note};
+use lacuna_trainer::settings::ProfileOrder;
 
-use crate::common::{World, node, plan, spec, trainer};
+use crate::common::{World, config, node, plan, spec, trainer};
 
 fn unknown(name: &str, elastic: Elastic) -> TrainerSpec {
     TrainerSpec {
@@ -27,16 +28,14 @@ fn unknown(name: &str, elastic: Elastic) -> TrainerSpec {
     }
 }
 
-fn world(share: f64, trial_order: TrialOrder, elastic: Elastic) -> World {
+fn world(share: f64, trial_order: ProfileOrder, elastic: Elastic) -> World {
     world_of(unknown("a", elastic), share, trial_order)
 }
 
-fn world_of(spec: TrainerSpec, share: f64, trial_order: TrialOrder) -> World {
-    let config = BookConfig {
-        trial_share: share,
-        trial_order,
-        ..BookConfig::default()
-    };
+fn world_of(spec: TrainerSpec, share: f64, trial_order: ProfileOrder) -> World {
+    let mut config = config();
+    config.control.profile.share = share;
+    config.control.profile.order = trial_order;
     let mut w = World::new(1, 12, config);
     w.input(Input::Submit {
         trainers: vec![spec],
@@ -141,8 +140,8 @@ fn held(w: &World, by: &str) -> usize {
 #[test]
 fn sizes_are_tried_until_the_curve_is_known_and_all_nodes_come_back() {
     for (order, expected) in [
-        (TrialOrder::LargeToSmall, [8, 4, 2, 1, 8]),
-        (TrialOrder::SmallToLarge, [8, 1, 2, 4, 8]),
+        (ProfileOrder::LargeToSmall, [8, 4, 2, 1, 8]),
+        (ProfileOrder::SmallToLarge, [8, 1, 2, 4, 8]),
     ] {
         for elastic in [Elastic::Restart, Elastic::Regroup] {
             let mut w = world(1.0, order, elastic);
@@ -175,7 +174,7 @@ fn sizes_are_tried_until_the_curve_is_known_and_all_nodes_come_back() {
 #[test]
 fn what_trials_cost_stays_within_its_share_and_is_told() {
     let (mut w, share) = (
-        world(0.02, TrialOrder::LargeToSmall, Elastic::Regroup),
+        world(0.02, ProfileOrder::LargeToSmall, Elastic::Regroup),
         0.02,
     );
     let begun = w.now.cluster;
@@ -204,7 +203,7 @@ fn what_trials_cost_stays_within_its_share_and_is_told() {
 
 #[test]
 fn nothing_is_tried_without_a_budget_or_for_a_curve_that_its_owner_knows() {
-    let mut w = world(0.0, TrialOrder::LargeToSmall, Elastic::Restart);
+    let mut w = world(0.0, ProfileOrder::LargeToSmall, Elastic::Restart);
     train(&mut w, "a", 3600);
     assert_eq!(sizes(&w), [8]);
     assert_eq!(record(&w).measured.unwrap().spent_node_s, 0.0);
@@ -212,14 +211,14 @@ fn nothing_is_tried_without_a_budget_or_for_a_curve_that_its_owner_knows() {
     if let Launch::Command { profile, .. } = &mut known.launch {
         *profile = false;
     }
-    let mut w = world_of(known, 1.0, TrialOrder::LargeToSmall);
+    let mut w = world_of(known, 1.0, ProfileOrder::LargeToSmall);
     train(&mut w, "a", 3600);
     assert_eq!((sizes(&w), record(&w).measured), (vec![8], None));
 }
 
 #[test]
 fn a_trial_is_nobody_elses_business() {
-    let mut w = world(1.0, TrialOrder::LargeToSmall, Elastic::Restart);
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Restart);
     let tried = until_tried(&mut w);
     assert_eq!((tried.nodes.len(), aside(&tried).len()), (4, 4));
     assert_eq!(held(&w, "a"), 8, "nodes aside were given back");
@@ -240,18 +239,18 @@ fn a_trial_is_nobody_elses_business() {
 #[test]
 fn a_plan_comes_before_a_trial() {
     // Those who are left are among the members of the run: others get their nodes at once.
-    let mut w = world(1.0, TrialOrder::LargeToSmall, Elastic::Regroup);
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Regroup);
     until_tried(&mut w);
     give(&mut w, &[0, 1, 2, 3, 4]);
     assert_eq!((record(&w).nodes.len(), held(&w, "a")), (5, 5));
     // It grows beyond what it had.
-    let mut w = world(1.0, TrialOrder::LargeToSmall, Elastic::Restart);
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Restart);
     until_tried(&mut w);
     give(&mut w, &(0..10).collect::<Vec<_>>());
     assert_eq!((record(&w).nodes.len(), held(&w, "a")), (10, 10));
     assert!(aside(&record(&w)).is_empty());
     // All that it trains on is to go, and what it knows lives there: first it takes the others in.
-    let mut w = world(1.0, TrialOrder::LargeToSmall, Elastic::Regroup);
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Regroup);
     let before = until_tried(&mut w);
     give(&mut w, &[4, 5]);
     assert_eq!(record(&w).nodes.len(), 8);
@@ -262,7 +261,7 @@ fn a_plan_comes_before_a_trial() {
         (vec![node(4), node(5)], 2)
     );
     // It is to have nothing.
-    let mut w = world(1.0, TrialOrder::LargeToSmall, Elastic::Regroup);
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Regroup);
     until_tried(&mut w);
     give(&mut w, &[]);
     assert_eq!((record(&w).nodes.len(), held(&w, "a")), (0, 0));
@@ -271,7 +270,7 @@ fn a_plan_comes_before_a_trial() {
 #[test]
 fn nodes_that_are_lost_end_no_training() {
     for elastic in [Elastic::Restart, Elastic::Regroup] {
-        let mut w = world(1.0, TrialOrder::SmallToLarge, elastic);
+        let mut w = world(1.0, ProfileOrder::SmallToLarge, elastic);
         let tried = until_tried(&mut w);
         assert_eq!(tried.nodes, [node(0)]);
         // A node aside is taken: the others do not notice.
@@ -289,7 +288,7 @@ fn nodes_that_are_lost_end_no_training() {
 
 #[test]
 fn a_program_that_fails_on_few_nodes_is_tried_there_no_more() {
-    let mut w = world(1.0, TrialOrder::SmallToLarge, Elastic::Restart);
+    let mut w = world(1.0, ProfileOrder::SmallToLarge, Elastic::Restart);
     let tried = until_tried(&mut w);
     w.exit(&tried.nodes[0], 1);
     train(&mut w, "a", 40);
@@ -298,7 +297,7 @@ fn a_program_that_fails_on_few_nodes_is_tried_there_no_more() {
 
 #[test]
 fn a_trial_ends_with_control_and_what_was_measured_stays() {
-    let mut w = world(1.0, TrialOrder::LargeToSmall, Elastic::Restart);
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Restart);
     let tried = until_tried(&mut w);
     train(&mut w, "a", 5);
     let before = record(&w).measured.unwrap();
@@ -320,7 +319,7 @@ fn a_trial_ends_with_control_and_what_was_measured_stays() {
 
 #[test]
 fn what_was_measured_holds_for_the_family() {
-    let mut w = world(1.0, TrialOrder::LargeToSmall, Elastic::Restart);
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Restart);
     train(&mut w, "a", 3600);
     let runs = sizes(&w).len();
     let mut stranger = unknown("c", Elastic::Restart);
@@ -373,7 +372,7 @@ fn stranger_curve() -> ScalingCurve {
 
 #[test]
 fn programs_that_regroup_wait_aside_until_they_are_taken_in() {
-    let mut w = world(1.0, TrialOrder::LargeToSmall, Elastic::Regroup);
+    let mut w = world(1.0, ProfileOrder::LargeToSmall, Elastic::Regroup);
     let tried = until_tried(&mut w);
     let command = &w.commands[&node(7)];
     assert!(matches!(command.action, Action::Prepare(_)));

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use lacuna_model::{Assignment, NodeId, RunId, Span, Timestamp};
 use lacuna_runtime::ClusterClock;
+use lacuna_trainer::settings::Agent;
 use tokio::sync::mpsc;
 
 use super::files::{Files, last_lines, output};
@@ -40,24 +41,10 @@ const MUTE: Duration = Duration::from_secs(2);
 pub struct Settings {
     /// The program that holds the guard: the agent's own.
     pub guard: PathBuf,
-    /// Where output and progress files live.
-    pub work_dir: PathBuf,
-    /// From SIGTERM until SIGKILL.
-    pub grace: Span,
     /// Progress files are looked at this often.
     pub poll_every: Span,
-    /// A program that regroups and says nothing for this long hangs, and is killed.
-    pub hang_after: Span,
-    /// Or nothing at all for this long since its start.
-    pub start_limit: Span,
-    /// What brings workers together: a program and its first arguments.
-    pub torchrun: Vec<String>,
-    /// Names of the agent's environment that programs have, beside the usual ones.
-    pub pass_env: Vec<String>,
-    /// Device files of which a program may leave none open; a `*` at the end stands for any.
-    pub devices: Vec<String>,
-    /// After a program's end its node is kept for so long at most while one is open.
-    pub device_wait: Span,
+    /// As the configuration has it.
+    pub agent: Agent,
 }
 
 /// A program that lives.
@@ -117,7 +104,7 @@ impl Command {
     #[must_use]
     pub fn begun(&self, node: &NodeId, assignment: &Assignment) -> bool {
         let trainer = assignment.trainer.as_str();
-        Files::new(&self.settings.work_dir, trainer, node, assignment.run)
+        Files::new(&self.settings.agent.work_dir, trainer, node, assignment.run)
             .last_begun()
             .is_some_and(|run| run >= assignment.run)
     }
@@ -127,7 +114,7 @@ impl Command {
     /// not to run beside what follows. Returns of how many runs there was something.
     #[must_use]
     pub fn end_orphans(&self, nodes: Option<&BTreeSet<NodeId>>) -> usize {
-        orphans::end(&self.settings.work_dir, nodes)
+        orphans::end(&self.settings.agent.work_dir, nodes)
     }
 
     /// Starts the program of a trainer that regroups, to be told of a run later.
@@ -176,7 +163,7 @@ impl Command {
         self.runs.insert((node.clone(), assignment.run), living);
         let run = Run {
             files: Files::new(
-                &self.settings.work_dir,
+                &self.settings.agent.work_dir,
                 assignment.trainer.as_str(),
                 node,
                 assignment.run,
@@ -211,7 +198,7 @@ impl Launcher for Command {
         match self.runs.get(&(node.clone(), run)) {
             // The run tells when it has stopped, also if it was about to end by itself.
             Some(living) => {
-                let deadline = lacuna_runtime::clock::wall() + self.settings.grace;
+                let deadline = lacuna_runtime::clock::wall() + self.settings.agent.grace;
                 let _ = living.orders.send(Order::Leave(deadline));
                 living.ward.stop();
             }
@@ -227,6 +214,6 @@ impl Launcher for Command {
     }
 
     fn output(&self, node: &NodeId, trainer: &str, lines: usize) -> Vec<String> {
-        last_lines(&output(&self.settings.work_dir, trainer, node), lines)
+        last_lines(&output(&self.settings.agent.work_dir, trainer, node), lines)
     }
 }

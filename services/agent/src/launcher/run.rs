@@ -266,10 +266,10 @@ impl Run {
         } else if hung && !spoke {
             format!(
                 "said nothing for {} since its start",
-                self.settings.start_limit
+                self.settings.agent.start_limit
             )
         } else if hung {
-            format!("said nothing for {}", self.settings.hang_after)
+            format!("said nothing for {}", self.settings.agent.hang_after)
         } else {
             words
         };
@@ -283,7 +283,7 @@ impl Run {
 
     /// Asks who trains in its run.
     fn ask(&self) -> Asked {
-        let limit = self.settings.start_limit.to_std();
+        let limit = self.settings.agent.start_limit.to_std();
         let (part, node) = (self.assignment.clone(), self.node.clone());
         self.names.clone().of(part, node, limit).boxed()
     }
@@ -342,14 +342,14 @@ impl Run {
     fn devices(&self, guard: u32) -> Option<Devices> {
         let guard = Pid::from_raw(i32::try_from(guard).ok()?);
         let mark = std::path::absolute(&self.files.progress).ok()?;
-        Devices::of(&self.settings.devices, &mark, guard)
+        Devices::of(&self.settings.agent.devices, &mark, guard)
     }
 
     /// Waits until no device is open any more, for `device_wait` at most. Says who has one open
     /// then.
     async fn devices_closed(&self, devices: Option<Devices>) -> Option<String> {
         let devices = devices?;
-        let limit = Instant::now() + self.settings.device_wait.to_std();
+        let limit = Instant::now() + self.settings.agent.device_wait.to_std();
         loop {
             let look = devices.clone();
             let held = spawn_blocking(move || look.holders()).await.ok()?;
@@ -408,7 +408,7 @@ impl Run {
     }
 
     async fn spawn(&self, members: &[NodeId], talk: Option<&Talk>) -> Result<Child, String> {
-        let line = command_line(&self.assignment, &self.settings.torchrun, &self.files)?;
+        let line = command_line(&self.assignment, &self.settings.agent.torchrun, &self.files)?;
         let Launch::Command { env, program, .. } = &*self.assignment.launch else {
             return Err("not a trainer with a program".to_owned());
         };
@@ -432,11 +432,11 @@ impl Run {
         let mut command = std::process::Command::new(&self.settings.guard);
         command
             .arg(GUARD)
-            .arg(self.settings.grace.as_ms().max(0).to_string())
+            .arg(self.settings.agent.grace.as_ms().max(0).to_string())
             .arg(&self.files.deadline)
             .args(line)
             .env_clear()
-            .envs(passed(std::env::vars_os(), &self.settings.pass_env))
+            .envs(passed(std::env::vars_os(), &self.settings.agent.pass_env))
             .env(PROGRESS_FILE, mark)
             .stdin(Stdio::piped())
             .stdout(output)
@@ -588,8 +588,8 @@ async fn silence(last: Option<&LastHeard>, started: Instant, settings: &Settings
     };
     loop {
         let end = match last.get() {
-            Some(last) => last + settings.hang_after.to_std(),
-            None => started + settings.start_limit.to_std(),
+            Some(last) => last + settings.agent.hang_after.to_std(),
+            None => started + settings.agent.start_limit.to_std(),
         };
         if end <= Instant::now() {
             return;

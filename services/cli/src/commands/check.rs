@@ -9,8 +9,8 @@ use tokio::process::Command;
 use lacuna_model::Span;
 use lacuna_pilots::check::{self, Facts, Filler, Finding, Verdict};
 use lacuna_pilots::scheduler::CommandLine;
+use lacuna_pilots::settings::Pilots;
 use lacuna_runtime::command::{self, Bounds, Ended};
-use lacuna_runtime::config::Pilots;
 
 use crate::commands::config;
 use crate::error::{CliError, Result, file_error};

@@ -1,5 +1,7 @@
 //! `lacuna config`.
 
+mod explain;
+
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -31,6 +33,8 @@ pub(crate) enum ConfigCommand {
     /// Print a complete file with every key at its default
     #[command(after_help = "Example:\n  lacuna config example > lacuna.toml")]
     Example,
+    /// Say what settings mean, and their defaults
+    Explain(explain::ExplainArgs),
     /// Print a configuration of nats-server that keeps what it acknowledges
     #[command(after_help = "\
 Examples:
@@ -93,6 +97,7 @@ pub(crate) fn run(command: &ConfigCommand) -> Result<()> {
             }
         }
         ConfigCommand::Print { file } => output::print(&text(&load(file.as_ref())?)?),
+        ConfigCommand::Explain(args) => explain::run(args),
         ConfigCommand::NatsServer {
             store,
             listen,

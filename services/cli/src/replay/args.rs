@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
-use lacuna_model::{NodeChoice, Policy, Span, Timestamp};
+use lacuna_model::{NodeChoice, PlannerSettings, Policy, Span, Timestamp};
 use lacuna_planner::objective::{NamedExpressions, Objective, ObjectiveError};
 use lacuna_sim::{Dedicated, GanttWindow, Lookahead, Model, Settings, TrainerEnd};
+use lacuna_trainer::settings::Control;
 
 use super::forecast::ForecastArgs;
 use super::window::{Part, Saved};
@@ -96,7 +97,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, help_heading = DECIDES, value_parser = policy(), default_value = Policy::default().name())]
     policy: Policy,
     /// Forward-looking time of a decision
-    #[arg(long, help_heading = DECIDES, value_name = "TIME", default_value = "120s", value_parser = parse_span, allow_hyphen_values = true)]
+    #[arg(long, help_heading = DECIDES, value_name = "TIME", default_value_t = PlannerSettings::default().horizon, value_parser = parse_span, allow_hyphen_values = true)]
     horizon: Span,
     /// Reveal the true ends of holes to a forecasting policy so far ahead (0s, 5m, 15m, or all): no
     /// forecast, but the measure of what one would be worth
@@ -161,8 +162,10 @@ pub(crate) struct ReplayArgs {
 /// slip of the finger must not make billions of them.
 const MOST_PARALLEL: i64 = 100_000;
 
-/// Trainers at a time if nothing is said, as published.
-pub(super) const PARALLEL: u32 = 10;
+/// Trainers at a time if nothing is said, as in the configuration.
+pub(super) fn parallel() -> u32 {
+    Control::default().max_parallel
+}
 
 /// The policies by name, each with what it does.
 fn policy() -> impl TypedValueParser<Value = Policy> {
@@ -232,7 +235,7 @@ impl ReplayArgs {
             lookahead: self.lookahead,
             forecast: self.forecast.settings()?,
             horizon: self.horizon,
-            max_parallel: self.max_parallel.unwrap_or(PARALLEL),
+            max_parallel: self.max_parallel.unwrap_or_else(parallel),
             cost_scale: self.cost_scale,
             trainer_end: match self.trainer_end {
                 TrainerEndArg::NextEvent => TrainerEnd::NextEvent,

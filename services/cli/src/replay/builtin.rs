@@ -35,7 +35,7 @@ const MOST: u32 = 64;
 /// How many at a time could use a machine of so many nodes as a whole; not less than if trainers
 /// are given.
 pub(super) fn parallel(nodes: u32) -> u32 {
-    nodes.div_ceil(MOST).max(super::args::PARALLEL)
+    nodes.div_ceil(MOST).max(super::args::parallel())
 }
 
 /// One trainer that is there from `start` on; an endless replay begins it again and again.

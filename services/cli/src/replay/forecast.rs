@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use lacuna_model::ForesightSettings;
 use lacuna_sim::Forecasting;
 
 use super::order;
@@ -16,14 +17,14 @@ pub(super) struct ForecastArgs {
     #[arg(long, value_name = "ORDER", default_value = "learnt")]
     order: String,
     /// Futures drawn for each decision
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = ForesightSettings::default().scenarios, value_parser = clap::value_parser!(u32).range(1..=4096))]
     scenarios: u32,
     /// How far a forecasting policy looks ahead at most, seconds: no further than four times what a
     /// change costs, and than half of the holes last
-    #[arg(long, value_name = "SECONDS", default_value_t = 1800.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = ForesightSettings::default().horizon.as_secs_f64())]
     forecast_horizon: f64,
     /// A change must be worth so many times its cost
-    #[arg(long, value_name = "FACTOR", default_value_t = 2.0)]
+    #[arg(long, value_name = "FACTOR", default_value_t = ForesightSettings::default().hysteresis)]
     hysteresis: f64,
     /// A trainer that was hit may not take other nodes at no further charge
     #[arg(long)]

@@ -4,8 +4,8 @@
 use lacuna_model::Span;
 use lacuna_pilots::check::{self, Facts, Filler, Finding, Verdict};
 use lacuna_pilots::scheduler::CommandLine;
+use lacuna_pilots::settings::{Pilots, SchedulerKind};
 use lacuna_runtime::Stopwatch;
-use lacuna_runtime::config::{PilotScheduler, Pilots};
 
 use super::commands::Runner;
 
@@ -25,7 +25,7 @@ pub(super) struct Check {
 impl Check {
     /// Nothing for a scheduler whose configuration is not understood.
     pub(super) fn of(pilots: &Pilots, environment: Vec<(String, String)>) -> Option<Self> {
-        if pilots.scheduler != PilotScheduler::Slurm {
+        if pilots.scheduler != SchedulerKind::Slurm {
             return None;
         }
         let commands = &pilots.commands;

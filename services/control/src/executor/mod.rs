@@ -13,8 +13,7 @@ mod service;
 mod settings;
 
 use lacuna_model::{ControlsChange, NodeId};
-use lacuna_pilots::observe::Assumed;
-use lacuna_runtime::config::PilotMode;
+use lacuna_pilots::settings::Mode;
 use lacuna_runtime::{Context, OnError, ServiceError};
 use lacuna_wire::address;
 use tokio::sync::{mpsc, oneshot};
@@ -85,7 +84,7 @@ pub(crate) async fn start(
     let setup = settings::setup(ctx, &pilots)?;
     let check = Check::of(&pilots, setup.environment.clone());
     let mut forbidden = false;
-    if pilots.mode == PilotMode::On
+    if pilots.mode == Mode::On
         && let Some(check) = &check
     {
         let findings = check.run().await;
@@ -93,7 +92,7 @@ pub(crate) async fn start(
         forbidden = check.forbids(&findings);
     }
     // Who starts nothing at all looks at plans, and follows none.
-    let observes = pilots.mode == PilotMode::Observe || forbidden;
+    let observes = pilots.mode == Mode::Observe || forbidden;
     tracing::info!(
         mode = setup.mode.name(),
         forbidden,
@@ -104,10 +103,7 @@ pub(crate) async fn start(
     // Heard before anything is asked for, so that no agent's first word is missed.
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
     let mut first = Some(agents);
-    let assumed = Assumed {
-        delay: pilots.assumed.delay,
-        start: pilots.assumed.start,
-    };
+    let assumed = pilots.assumed;
     let task = ctx.clone();
     ctx.tasks.spawn("pilots", OnError::Restart, move |stop| {
         let mut service = Service::new(

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{NodeId, RescaleCost, TrainerId};
-use lacuna_pilots::observe::{Assumed, Observer, Planned, hour_of};
+use lacuna_pilots::observe::{Observer, Planned, hour_of};
+use lacuna_pilots::settings::Assumed;
 use lacuna_runtime::metrics::{self, Counter, Error, Registry};
 use lacuna_runtime::{Bucket, Context};
 use lacuna_wire::msg::{ObservedHour, PlanState, PoolState, TrainersState};

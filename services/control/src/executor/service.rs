@@ -10,7 +10,7 @@ use lacuna_model::{
 use lacuna_pilots::check::Finding;
 use lacuna_pilots::job::JobId;
 use lacuna_pilots::keeper::{Effect, Input, Keeper, Limits, Mode, Note, Offer, Ticket};
-use lacuna_pilots::observe::Assumed;
+use lacuna_pilots::settings::Assumed;
 use lacuna_runtime::{Context, Received, ServiceError, Start, Stopwatch, Subscription};
 use lacuna_wire::address;
 use lacuna_wire::msg::{PilotsRequest, PoolState, Reply, TrainersState};

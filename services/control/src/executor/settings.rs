@@ -5,11 +5,10 @@ use std::sync::Arc;
 use lacuna_model::Span;
 use lacuna_pilots::job::Owner;
 use lacuna_pilots::keeper::{Mode, Settings};
-use lacuna_pilots::limit::TimeLimit;
 use lacuna_pilots::pbs::{self, Pbs};
 use lacuna_pilots::scheduler::{Programs, Scheduler, Submission, mark};
+use lacuna_pilots::settings::{Pace, Pilots, SchedulerKind, TimeLimit};
 use lacuna_pilots::slurm::{self, Slurm};
-use lacuna_runtime::config::{PilotMode, PilotScheduler, Pilots};
 use lacuna_runtime::{Context, Misconfigured, ServiceError};
 
 /// Variables that the scheduler's commands see, besides those that the configuration names.
@@ -37,7 +36,7 @@ pub(super) struct Setup {
 pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceError> {
     let mark = mark(&ctx.cluster);
     let environment = environment(&pilots.pass_env);
-    let is_slurm = pilots.scheduler == PilotScheduler::Slurm;
+    let is_slurm = pilots.scheduler == SchedulerKind::Slurm;
     let script = match &pilots.script {
         Some(path) => std::fs::read_to_string(path).map_err(|e| {
             let path = path.display();
@@ -87,18 +86,9 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
         Arc::new(Pbs::new(submission, pilots.chunk.clone()))
     };
     Ok(Setup {
-        mode: match pilots.mode {
-            PilotMode::On => Mode::On,
-            PilotMode::Observe => Mode::Observe,
-            PilotMode::Off => Mode::Off,
-        },
+        mode: pilots.mode,
         keeper: keeper(ctx, pilots, owner),
-        time: TimeLimit {
-            quantile: pilots.time.quantile,
-            min: pilots.time.min,
-            max: pilots.time.max,
-            default: pilots.time.default,
-        },
+        time: pilots.time.clone(),
         scheduler,
         environment,
         limit: pilots.pace.command_limit,
@@ -120,27 +110,12 @@ fn keeper(ctx: &Context, pilots: &Pilots, owner: Owner) -> Settings {
     let report = ctx.config.agent.report_every;
     let twice = report + report + Span::from_secs(5);
     Settings {
-        rate: pace.rate,
-        burst: pace.burst,
-        max_pending: pace.max_pending,
-        max_pilots: match pace.max_pilots {
-            0 => u32::MAX,
-            most => most,
+        pace: Pace {
+            start_limit: pace.start_limit.max(twice),
+            ..pace.clone()
         },
-        only_with_work: pace.only_with_work,
-        pending_limit: pace.pending_limit,
-        start_limit: pace.start_limit.max(twice),
         silent_after: defaults.silent_after.max(twice),
         mute_after: defaults.mute_after.max(twice),
-        rest: pace.rest,
-        stray_after: pace.stray_after,
-        idle_after: pace.idle_after,
-        backoff: pace.backoff,
-        backoff_max: pace.backoff_max,
-        quarantine_after: pace.quarantine_after,
-        quarantine: pace.quarantine,
-        list_every: pace.list_every,
-        list_soon: pace.list_soon,
         blind_after: defaults
             .blind_after
             .max(pace.list_every + pace.list_every + pace.command_limit),

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
+use lacuna_forecast::settings::{Forecast, NodeOrder, Predictor};
 use lacuna_forecast::{Choice, OrderBy};
 use lacuna_forecast_service::Wanted;
-use lacuna_runtime::config::{Forecast, NodeOrder, Predictor};
 
 /// The order that a configuration with a file of this text gives, or what is wrong.
 fn order(order: NodeOrder, text: &str) -> Result<OrderBy, String> {

@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 
 use lacuna_model::{NodeId, Timestamp};
-use lacuna_runtime::config::Lsf;
 use lacuna_runtime::{ServiceError, clock};
+use lacuna_schedlog::living::settings::Lsf;
 use lacuna_schedlog::living::{LsfEvents, LsfState, Standing};
 use tokio_util::sync::CancellationToken;
 
 use super::follow::{Follower, load, save};
 use super::metrics::FollowMetrics;
 use super::pbs::moment;
-use super::slurm::marks;
 use super::source::Source;
 
 /// The adapter's state.
@@ -38,7 +37,7 @@ impl Adapter {
     ) -> Result<Self, ServiceError> {
         let (place, state): (_, LsfState) = load(settings.following.state_file.as_deref())?;
         Ok(Self {
-            events: LsfEvents::new(marks(&settings.pilots), state),
+            events: LsfEvents::new(settings.pilots.clone(), state),
             follower: Some(Follower::new(&settings.events, place)),
             nodes,
             source,

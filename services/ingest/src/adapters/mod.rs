@@ -11,8 +11,8 @@ mod slurm;
 mod source;
 
 use lacuna_model::{NodeId, Span, Timestamp};
-use lacuna_runtime::config::Polling;
 use lacuna_runtime::{Context, Misconfigured, OnError, ServiceError};
+use lacuna_schedlog::living::settings::Polling;
 use lacuna_schedlog::living::{Held, LsfState, Promise, Standing};
 use lacuna_timeline::UnknownNodes;
 use tokio::sync::{mpsc, oneshot};

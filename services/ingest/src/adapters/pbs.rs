@@ -9,18 +9,15 @@ use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span, Timestamp};
-use lacuna_runtime::config::Pbs;
 use lacuna_runtime::{ServiceError, Stopwatch, clock};
-use lacuna_schedlog::living::{
-    Absence, Held, PbsNode, PbsRecords, PilotMarks, Standing, pbs, pbs_standing,
-};
+use lacuna_schedlog::living::settings::{Marks, Pbs};
+use lacuna_schedlog::living::{Absence, Held, PbsNode, PbsRecords, Standing, pbs, pbs_standing};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, Failure};
 use super::follow::{Batch, Follower, load, save};
 use super::metrics::FollowMetrics;
 use super::pacer::{Cycle, Pacer};
-use super::slurm::marks;
 use super::source::Source;
 
 /// A record is stamped with the second in which it was written, which has passed by its end.
@@ -42,7 +39,7 @@ pub(super) fn moment(newest: Timestamp, now: Timestamp) -> Timestamp {
 /// The adapter's state.
 pub(crate) struct Adapter {
     settings: Pbs,
-    marks: PilotMarks,
+    marks: Marks,
     source: Source,
     follow: FollowMetrics,
     records: PbsRecords,
@@ -61,7 +58,7 @@ impl Adapter {
         source: Source,
         follow: FollowMetrics,
     ) -> Result<Self, ServiceError> {
-        let marks = marks(&settings.pilots);
+        let marks = settings.pilots.clone();
         let (place, held): (_, Held) = load(settings.following.state_file.as_deref())?;
         let follower = settings
             .accounting

@@ -5,11 +5,9 @@
 
 use jiff::tz::TimeZone;
 use lacuna_model::Span;
-use lacuna_runtime::config::{Answers, Marks, Slurm};
 use lacuna_runtime::{ServiceError, Stopwatch, clock};
-use lacuna_schedlog::living::{
-    AnswerError, JobReport, NodeReport, PilotMarks, Rules, Watch, json, sinfo, squeue,
-};
+use lacuna_schedlog::living::settings::{Answers, Slurm};
+use lacuna_schedlog::living::{AnswerError, JobReport, NodeReport, Watch, json, sinfo, squeue};
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, Failure};
@@ -21,17 +19,6 @@ pub(crate) struct Poller {
     settings: Slurm,
     zone: TimeZone,
     source: Source,
-}
-
-/// The marks of pilots, in the words of the core.
-pub(super) fn marks(marks: &Marks) -> PilotMarks {
-    PilotMarks {
-        partition: marks.partition.clone(),
-        account: marks.account.clone(),
-        user: marks.user.clone(),
-        comment: marks.comment.clone(),
-        name: marks.name.clone(),
-    }
 }
 
 impl Poller {
@@ -53,14 +40,7 @@ impl Poller {
 
     async fn go_on(&mut self) -> Result<(), ServiceError> {
         let settings = &self.settings;
-        let rules = Rules {
-            pilots: marks(&settings.pilots),
-            planned_are_holes: settings.planned_are_holes,
-            absent_after: settings.absent_after,
-            silent_after: settings.silent_after,
-            most_promises: settings.most_promises,
-        };
-        let mut watch = Watch::new(rules, []);
+        let mut watch = Watch::new(settings.clone(), []);
         let mut pacer = Pacer::new(settings.polling.clone());
         let since = Stopwatch::start();
         loop {

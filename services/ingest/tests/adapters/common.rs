@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use lacuna_ingest_service::run;
 use lacuna_model::{ClusterId, EventKind, NodeEvent, Span};
-use lacuna_runtime::config::{Marks, Polling, Slurm};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{
     Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, Received, ServiceError, Start,
     Tasks,
 };
+use lacuna_schedlog::living::settings::{Marks, Polling, Slurm};
 use lacuna_testkit::{TestNats, connect};
 use lacuna_wire::address;
 use tokio_util::sync::CancellationToken;

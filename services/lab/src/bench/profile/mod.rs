@@ -10,7 +10,8 @@ use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::output::{JsonArg, print, print_json, quantile, short};
 use lacuna_cli::table::{Side, render};
 use lacuna_model::{Elastic, RescaleCost};
-use lacuna_trainer::book::{BookConfig, TrialOrder};
+use lacuna_trainer::book::BookConfig;
+use lacuna_trainer::settings::ProfileOrder;
 
 use curves::Named;
 use play::{Play, Truth};
@@ -130,13 +131,11 @@ fn impossible() -> CliError {
 }
 
 /// Trains with sizes tried, until all are known or for a virtual day.
-fn online(truth: &Truth, order: TrialOrder, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
+fn online(truth: &Truth, order: ProfileOrder, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
     const LONGEST_S: u32 = 86_400;
-    let config = BookConfig {
-        trial_share: args.share,
-        trial_order: order,
-        ..BookConfig::default()
-    };
+    let mut config = BookConfig::default();
+    config.control.profile.share = args.share;
+    config.control.profile.order = order;
     let mut play = Play::new(truth.clone(), config, seed).ok_or_else(impossible)?;
     let all = truth.rates.len();
     play.give(all);
@@ -181,10 +180,8 @@ fn outcome(play: &Play, known_after_s: f64) -> Result<Outcome> {
 
 /// Measures every count for so long, from all nodes down.
 fn exhaustive(truth: &Truth, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
-    let config = BookConfig {
-        trial_share: 0.0,
-        ..BookConfig::default()
-    };
+    let mut config = BookConfig::default();
+    config.control.profile.share = 0.0;
     let mut play = Play::new(truth.clone(), config, seed).ok_or_else(impossible)?;
     let all = truth.rates.len();
     let mut spent = 0.0;
@@ -222,7 +219,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn row(
     named: &Named,
     launcher: LauncherArg,
-    (order, order_name): (TrialOrder, &'static str),
+    (order, order_name): (ProfileOrder, &'static str),
     args: &ProfileArgs,
     known: &[Outcome],
 ) -> Result<Row> {
@@ -309,8 +306,8 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<()> {
         }
     }
     let orders = [
-        (TrialOrder::LargeToSmall, "large-to-small"),
-        (TrialOrder::SmallToLarge, "small-to-large"),
+        (ProfileOrder::LargeToSmall, "large-to-small"),
+        (ProfileOrder::SmallToLarge, "small-to-large"),
     ];
     let mut rows = Vec::new();
     for named in curves::all(args.nodes)? {

@@ -1,13 +1,11 @@
 //! How trainers without a scaling curve are measured.
 
-use lacuna_model::Span;
+use lacuna_model::{SettingError, Span, SpanText};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::load::ConfigError;
-use super::text;
-
 /// In which order sizes are tried.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfileOrder {
     /// Each next size by leaving nodes, and back to all of them at the end.
@@ -19,7 +17,7 @@ pub enum ProfileOrder {
 
 /// How trainers that are submitted with `profile = true` are measured. What their plans happen
 /// to give them is measured in any case; here is how sizes are tried for the sake of measuring.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Profile {
     /// The share of a trainer's node-time that trying sizes may cost; 0 tries none.
@@ -27,7 +25,7 @@ pub struct Profile {
     /// In which order sizes are tried.
     pub order: ProfileOrder,
     /// Longest time that one size is tried.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub longest: Span,
 }
 
@@ -46,21 +44,13 @@ impl Profile {
     ///
     /// # Errors
     /// The first one that does not.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        if !(0.0..=1.0).contains(&self.share) {
-            return Err(ConfigError::Value {
-                key: "control.profile.share",
-                value: self.share.to_string(),
-                expected: "a number from 0 (no size is tried on purpose) to 1",
-            });
-        }
-        if self.longest.as_ms() <= 0 {
-            return Err(ConfigError::Value {
-                key: "control.profile.longest",
-                value: self.longest.to_string(),
-                expected: "a length of time above zero, as in 120s",
-            });
-        }
-        Ok(())
+    pub(super) fn check(&self) -> Result<(), SettingError> {
+        SettingError::unless(
+            (0.0..=1.0).contains(&self.share),
+            "control.profile.share",
+            self.share,
+            "a number from 0 (no size is tried on purpose) to 1",
+        )?;
+        SettingError::unless_positive([("control.profile.longest", self.longest)])
     }
 }

@@ -1,38 +1,37 @@
-//! The sections of the main scheduler's adapters, which ingest runs.
+//! The sections `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]` of the configuration.
 
 use std::path::PathBuf;
 
-use lacuna_model::Span;
+use lacuna_model::{SettingError, Span, SpanText};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::load::ConfigError;
-use super::sections::Ingest;
-use super::text;
-
 /// How often a scheduler is asked, and when it is left in peace.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Polling {
-    /// From the beginning of one cycle to that of the next.
-    #[serde(with = "text::span")]
+    /// From the beginning of one cycle to that of the next. Of PBS 30s where the section
+    /// `[ingest.pbs.polling]` is absent, and 10s where it leaves this out.
+    #[serde(with = "SpanText")]
     pub every: Span,
     /// Each wait is longer or shorter by up to this share of it, so that several askers do not
     /// come to ask in step; 0 to 0.5.
     pub jitter: f64,
-    /// A command that has not ended by then is killed with all that it started.
-    #[serde(with = "text::span")]
+    /// A command that has not ended within this time is killed with all that it started.
+    #[serde(with = "SpanText")]
     pub limit: Span,
     /// The budget: so many requests a minute at most, whatever else is set.
     pub requests_per_minute: u32,
     /// An answer that takes longer than this is slow; after three cycles with a slow answer in
     /// a row the scheduler is left in peace for `pause`.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub slow_after: Span,
-    /// See `slow_after`; doubled each time the scheduler is still slow, up to `longest_wait`.
-    #[serde(with = "text::span")]
+    /// How long a scheduler that is slow is left in peace (`slow_after`); doubled each time it is
+    /// still slow, up to `longest_wait`.
+    #[serde(with = "SpanText")]
     pub pause: Span,
     /// After a failure the wait is doubled, up to this.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub longest_wait: Span,
 }
 
@@ -51,23 +50,23 @@ impl Default for Polling {
 }
 
 /// How to know pilots of ours among the scheduler's jobs. Every mark that is set must fit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Marks {
-    /// Their partition or queue; its nodes alone count. Without it no job is a pilot, and all
+    /// Pilots' partition or queue; its nodes alone count. Without it no job is a pilot, and all
     /// nodes count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
-    /// Their account.
+    /// Pilots' account.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// Who submits them.
+    /// Who submits pilots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// How their comment begins.
+    /// How pilots' comment begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// How their name begins.
+    /// How pilots' name begins.
     pub name: Option<String>,
 }
 
@@ -84,7 +83,7 @@ impl Default for Marks {
 }
 
 /// In which form Slurm answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answers {
     /// `sinfo` and `squeue` with a fixed format, which is cheap and the same in all versions;
@@ -97,7 +96,7 @@ pub enum Answers {
 }
 
 /// A living Slurm, asked by `sinfo` and `squeue`, or by slurmrestd.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slurm {
     /// `sinfo`: a program and its first arguments.
@@ -143,11 +142,11 @@ impl Default for Slurm {
 }
 
 /// How a file that a scheduler writes is followed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Following {
-    /// It is looked at this often.
-    #[serde(with = "text::span")]
+    /// The file is looked at this often.
+    #[serde(with = "SpanText")]
     pub every: Span,
     /// Where the place that was read to is kept, with the jobs that ran there; nothing is read
     /// twice or lost over a restart. Without it each start reads the file from its beginning.
@@ -165,7 +164,7 @@ impl Default for Following {
 }
 
 /// A living OpenPBS or PBS Professional: `pbsnodes` asked, accounting records followed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pbs {
     /// A program and its arguments that print the nodes as JSON.
@@ -205,7 +204,7 @@ impl Default for Pbs {
 }
 
 /// A living LSF, whose `lsb.events` is followed. `ingest.nodes_file` lists the nodes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Lsf {
     /// The file `lsb.events`.
@@ -218,90 +217,81 @@ pub struct Lsf {
     pub following: Following,
 }
 
-type Checked = Result<(), ConfigError>;
-
-fn refuse(key: &'static str, value: impl ToString, expected: &'static str) -> Checked {
-    Err(ConfigError::Value {
-        key,
-        value: value.to_string(),
-        expected,
-    })
-}
+type Checked = Result<(), SettingError>;
 
 impl Polling {
     fn check(&self) -> Checked {
-        for (key, span) in [
+        SettingError::unless_positive([
             ("polling.every", self.every),
             ("polling.limit", self.limit),
             ("polling.slow_after", self.slow_after),
             ("polling.pause", self.pause),
-        ] {
-            if span <= Span::ZERO {
-                return refuse(key, span, "a length of time above zero, as in 10s");
-            }
-        }
-        if self.longest_wait < self.every || self.longest_wait < self.pause {
-            let expected = "at least polling.every and polling.pause";
-            return refuse("polling.longest_wait", self.longest_wait, expected);
-        }
-        if !(0.0..=0.5).contains(&self.jitter) {
-            return refuse("polling.jitter", self.jitter, "a share from 0 to 0.5");
-        }
-        if self.requests_per_minute == 0 {
-            return refuse("polling.requests_per_minute", 0, "1 or more");
-        }
-        Ok(())
+        ])?;
+        SettingError::unless(
+            self.longest_wait >= self.every && self.longest_wait >= self.pause,
+            "polling.longest_wait",
+            self.longest_wait,
+            "at least polling.every and polling.pause",
+        )?;
+        SettingError::unless(
+            (0.0..=0.5).contains(&self.jitter),
+            "polling.jitter",
+            self.jitter,
+            "a share from 0 to 0.5",
+        )?;
+        at_least_one("polling.requests_per_minute", self.requests_per_minute)
     }
 }
 
 impl Marks {
     fn check(&self) -> Checked {
         let others = [&self.account, &self.user, &self.comment, &self.name];
-        if self.partition.is_some() && others.iter().all(|mark| mark.is_none()) {
-            let expected = "a mark besides the partition (account, user, comment or name), so that \
-                            jobs of others in it are not taken for pilots";
-            return refuse("pilots", "partition alone", expected);
-        }
-        Ok(())
+        SettingError::unless(
+            self.partition.is_none() || others.iter().any(|mark| mark.is_some()),
+            "pilots",
+            "partition alone",
+            "a mark besides the partition (account, user, comment or name), so that jobs of others \
+             in it are not taken for pilots",
+        )
     }
+}
+
+fn at_least_one(key: &'static str, count: u32) -> Checked {
+    SettingError::unless(count > 0, key, count, "1 or more")
 }
 
 fn command(key: &'static str, command: &[String]) -> Checked {
-    match command.first() {
-        Some(program) if !program.is_empty() => Ok(()),
-        _ => refuse(
-            key,
-            "empty",
-            "a program and its arguments, as in [\"squeue\"]",
-        ),
-    }
+    SettingError::unless(
+        command.first().is_some_and(|program| !program.is_empty()),
+        key,
+        "empty",
+        "a program and its arguments, as in [\"squeue\"]",
+    )
 }
 
 impl Slurm {
-    /// Checks what the types do not say.
-    pub(super) fn check(&self) -> Checked {
+    /// Whether the values make sense.
+    ///
+    /// # Errors
+    /// The first one that does not.
+    pub fn check(&self) -> Result<(), SettingError> {
         command("ingest.slurm.sinfo", &self.sinfo)?;
         command("ingest.slurm.squeue", &self.squeue)?;
-        for (key, count) in [
-            ("ingest.slurm.absent_after", self.absent_after),
-            ("ingest.slurm.silent_after", self.silent_after),
-        ] {
-            if count == 0 {
-                return refuse(key, 0, "1 or more");
-            }
-        }
+        at_least_one("ingest.slurm.absent_after", self.absent_after)?;
+        at_least_one("ingest.slurm.silent_after", self.silent_after)?;
         self.pilots.check()?;
         self.polling.check()
     }
 }
 
 impl Pbs {
-    /// Checks what the types do not say.
-    pub(super) fn check(&self) -> Checked {
+    /// Whether the values make sense.
+    ///
+    /// # Errors
+    /// The first one that does not.
+    pub fn check(&self) -> Result<(), SettingError> {
         command("ingest.pbs.pbsnodes", &self.pbsnodes)?;
-        if self.absent_after == 0 {
-            return refuse("ingest.pbs.absent_after", 0, "1 or more");
-        }
+        at_least_one("ingest.pbs.absent_after", self.absent_after)?;
         self.pilots.check()?;
         self.following.check()?;
         self.polling.check()
@@ -309,108 +299,18 @@ impl Pbs {
 }
 
 impl Lsf {
-    /// Checks what the types do not say.
-    pub(super) fn check(&self) -> Checked {
+    /// Whether the values make sense.
+    ///
+    /// # Errors
+    /// The first one that does not.
+    pub fn check(&self) -> Result<(), SettingError> {
         self.pilots.check()?;
         self.following.check()
     }
 }
 
-impl Ingest {
-    /// Checks the sections of schedulers, and that there is one source of the truth.
-    pub(super) fn check_schedulers(&self) -> Checked {
-        let sources = [
-            self.recording.is_some(),
-            self.slurm.is_some(),
-            self.pbs.is_some(),
-            self.lsf.is_some(),
-        ];
-        if sources.iter().filter(|given| **given).count() > 1 {
-            let expected = "one scheduler or one recording: recording, slurm, pbs or lsf";
-            return refuse("ingest", "told of several", expected);
-        }
-        if let Some(slurm) = &self.slurm {
-            slurm.check()?;
-        }
-        if let Some(pbs) = &self.pbs {
-            pbs.check()?;
-        }
-        if let Some(lsf) = &self.lsf {
-            lsf.check()?;
-            if self.nodes_file.is_none() {
-                let expected = "a list of the nodes, which lsb.events does not have";
-                return refuse("ingest.nodes_file", "absent", expected);
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Following {
     fn check(&self) -> Checked {
-        if self.every <= Span::ZERO {
-            let expected = "a length of time above zero, as in 1s";
-            return refuse("following.every", self.every, expected);
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::super::Config;
-
-    #[test]
-    fn an_example_prints_and_reads_back() {
-        let text = "[ingest.slurm]\nsqueue = [\"docker\", \"exec\", \"ctl\", \"squeue\"]\n\
-                    [ingest.slurm.pilots]\npartition = \"filler\"\ncomment = \"lacuna main\"\n\
-                    [ingest.slurm.polling]\nevery = \"2s\"\nrequests_per_minute = 90\n";
-        let config = Config::parse(text, Path::new("x")).unwrap();
-        config.check().unwrap();
-        let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
-        assert_eq!(again, config);
-        let slurm = config.ingest.slurm.unwrap();
-        assert_eq!(slurm.sinfo, ["sinfo"]);
-        assert_eq!(slurm.pilots.name.as_deref(), Some("lacuna-pilot"));
-        assert_eq!(slurm.polling.every.as_ms(), 2000);
-    }
-
-    #[test]
-    fn what_cannot_work_is_refused() {
-        for (text, part) in [
-            ("[ingest.slurm]\nsqueue = []\n", "ingest.slurm.squeue"),
-            ("[ingest.slurm]\nabsent_after = 0\n", "absent_after"),
-            ("[ingest.slurm.polling]\njitter = 0.9\n", "polling.jitter"),
-            ("[ingest.slurm.polling]\nevery = \"0s\"\n", "polling.every"),
-            (
-                "[ingest.slurm.polling]\nlongest_wait = \"1s\"\n",
-                "longest_wait",
-            ),
-            (
-                "[ingest.slurm.polling]\nrequests_per_minute = 0\n",
-                "requests_per_minute",
-            ),
-            ("[ingest.pbs]\npbsnodes = [\"\"]\n", "ingest.pbs.pbsnodes"),
-            ("[ingest.lsf]\nevents = \"e\"\n", "ingest.nodes_file"),
-            ("[ingest.slurm]\n[ingest.pbs]\n", "one scheduler"),
-            (
-                "[ingest.slurm]\n[ingest.recording]\npath = \"x\"\n",
-                "recording",
-            ),
-        ] {
-            let config = Config::parse(text, Path::new("x")).unwrap();
-            let error = config.check().unwrap_err().to_string();
-            assert!(error.contains(part), "{part}: {error}");
-        }
-        let alone = "[ingest.slurm.pilots]\npartition = \"filler\"\n";
-        let mut config = Config::parse(alone, Path::new("x")).unwrap();
-        config.check().unwrap();
-        if let Some(slurm) = &mut config.ingest.slurm {
-            slurm.pilots.name = None;
-        }
-        let error = config.check().unwrap_err().to_string();
-        assert!(error.contains("besides the partition"), "{error}");
+        SettingError::unless_positive([("following.every", self.every)])
     }
 }

@@ -1,15 +1,16 @@
-//! The section of the forecast service.
+//! The section `[forecast]` of the configuration.
 
 use std::path::PathBuf;
 
-use lacuna_model::Span;
+use lacuna_model::{SettingError, Span, SpanText};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::load::ConfigError;
-use super::text;
+/// How long a hole is taken to last while nothing has been learnt: BFTrainer's T.
+pub const UNLEARNT: Span = Span::from_secs(120);
 
 /// Which predictor of remaining hole length.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Predictor {
     /// Every hole stays open for the same time.
@@ -25,7 +26,7 @@ pub enum Predictor {
 }
 
 /// Where the order comes from in which the scheduler takes nodes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeOrder {
     /// Whichever what was taken bears out: names forwards, names backwards, or estimated from
@@ -51,13 +52,13 @@ impl NodeOrder {
 }
 
 /// How remaining hole lengths are predicted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Forecast {
-    /// Which predictor.
+    /// Which predictor of remaining hole length.
     pub predictor: Predictor,
     /// The length that the constant predictor says, and the others while they are young.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub constant: Span,
     /// Where the hazard's order of nodes comes from.
     pub order: NodeOrder,
@@ -69,11 +70,11 @@ pub struct Forecast {
     /// Where what was learnt is saved, in a folder for each cluster; nowhere if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_dir: Option<PathBuf>,
-    /// It is saved this often, and at the end.
-    #[serde(with = "text::span")]
+    /// What was learnt is saved this often, and at the end.
+    #[serde(with = "SpanText")]
     pub save_every: Span,
     /// The pool is published at most this often; zero: at every event.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub publish_every: Span,
     /// So many holes whose forecasts are scored must have ended within the window of scores
     /// before a predictor may be called adrift.
@@ -89,7 +90,7 @@ impl Default for Forecast {
     fn default() -> Self {
         Self {
             predictor: Predictor::default(),
-            constant: Span::from_secs(120),
+            constant: UNLEARNT,
             order: NodeOrder::default(),
             order_file: None,
             hints: true,
@@ -105,80 +106,37 @@ impl Default for Forecast {
 
 impl Forecast {
     /// Checks what the types do not say.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let refuse = |key, value: String, expected| {
-            Err(ConfigError::Value {
-                key,
-                value,
-                expected,
-            })
-        };
-        let positive = "a length of time above zero, as in 10s";
-        for (key, span) in [
+    ///
+    /// # Errors
+    /// The first value that makes no sense.
+    pub fn check(&self) -> Result<(), SettingError> {
+        SettingError::unless_positive([
             ("forecast.constant", self.constant),
             ("forecast.save_every", self.save_every),
-        ] {
-            if span <= Span::ZERO {
-                return refuse(key, span.to_string(), positive);
-            }
-        }
-        if !(self.drift_bias > 0.0 && self.drift_bias < 1.0) {
-            let expected = "a probability between 0 and 1, as in 0.1";
-            return refuse("forecast.drift_bias", self.drift_bias.to_string(), expected);
-        }
-        if self.drift_ended == 0 {
-            return refuse("forecast.drift_ended", "0".to_owned(), "1 or more");
-        }
-        match (&self.order_file, self.order.needs_file()) {
-            (None, true) => refuse(
-                "forecast.order_file",
+        ])?;
+        SettingError::unless(
+            self.drift_bias > 0.0 && self.drift_bias < 1.0,
+            "forecast.drift_bias",
+            self.drift_bias,
+            "a probability between 0 and 1, as in 0.1",
+        )?;
+        SettingError::unless(
+            self.drift_ended > 0,
+            "forecast.drift_ended",
+            self.drift_ended,
+            "1 or more",
+        )?;
+        let (value, expected) = match &self.order_file {
+            None => (
                 "absent".to_owned(),
                 "the file that forecast.order = \"list\" or \"weights\" is read from",
             ),
-            (Some(file), false) => refuse(
-                "forecast.order_file",
+            Some(file) => (
                 file.display().to_string(),
                 "no file, unless forecast.order is \"list\" or \"weights\"",
             ),
-            _ => Ok(()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::super::Config;
-
-    #[test]
-    fn what_does_not_go_together_is_refused() {
-        let refused = |text: &str| {
-            let text = format!("[forecast]\n{text}\n");
-            let config = Config::parse(&text, Path::new("lacuna.toml")).unwrap();
-            config.check().unwrap_err().to_string()
         };
-        for (text, key) in [
-            ("order = \"list\"", "order_file is absent"),
-            ("order_file = \"x\"", "order_file is x"),
-            ("save_every = \"0s\"", "save_every is 0"),
-            ("drift_bias = 1.5", "drift_bias is 1.5"),
-            ("drift_ended = 0", "drift_ended is 0"),
-        ] {
-            let error = refused(text);
-            assert!(error.contains(&format!("forecast.{key}")), "{error}");
-        }
-    }
-
-    #[test]
-    fn all_of_it_prints_and_reads_back() {
-        let text = "[forecast]\npredictor = \"persistence\"\norder = \"weights\"\n\
-                    order_file = \"/etc/weights\"\nmodel_dir = \"/var/lib/models\"\n\
-                    save_every = \"1m\"\nhints = false\nfallback = false\n";
-        let config = Config::parse(text, Path::new("x")).unwrap();
-        config.check().unwrap();
-        let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
-        assert_eq!(again, config);
-        assert_eq!(config.forecast.save_every.as_ms(), 60_000);
+        let sound = self.order_file.is_some() == self.order.needs_file();
+        SettingError::unless(sound, "forecast.order_file", value, expected)
     }
 }

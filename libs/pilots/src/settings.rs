@@ -1,18 +1,17 @@
-//! How agents come to nodes as jobs of the main scheduler: `[control.pilots]`.
+//! The section `[control.pilots]`: how agents come to nodes as jobs of the main scheduler.
 
 use std::path::PathBuf;
 
-use lacuna_model::Span;
+use lacuna_model::{SettingError, Span, SpanText};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ConfigError;
-use super::text;
-
 /// Whether pilots are wanted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum PilotMode {
-    /// Nothing is started; what would have been harvested is counted.
+pub enum Mode {
+    /// Nothing is started; what would have been harvested is counted. Pilots that wait are
+    /// cancelled, so that none starts; those that run may run to their end.
     #[default]
     Observe,
     /// Pilots are submitted to idle nodes.
@@ -21,10 +20,22 @@ pub enum PilotMode {
     Off,
 }
 
+impl Mode {
+    /// A word for it, as in the configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Observe => "observe",
+            Self::Off => "off",
+        }
+    }
+}
+
 /// Which batch scheduler takes pilots.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum PilotScheduler {
+pub enum SchedulerKind {
     /// Slurm, by `sbatch`, `scancel` and `squeue`.
     #[default]
     Slurm,
@@ -34,20 +45,20 @@ pub enum PilotScheduler {
 
 /// How pilots are submitted. Without this section control starts nothing, and agents come in
 /// another way: by `lacuna up`, or as the site starts them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pilots {
     /// Whether pilots are wanted.
-    pub mode: PilotMode,
-    /// Which scheduler takes them.
-    pub scheduler: PilotScheduler,
-    /// Their partition or queue; the scheduler's default if empty.
+    pub mode: Mode,
+    /// Which scheduler takes pilots.
+    pub scheduler: SchedulerKind,
+    /// Pilots' partition or queue; the scheduler's default if empty.
     pub partition: String,
-    /// Their account; the default of the user that control runs as if empty.
+    /// Pilots' account; the default of the user that control runs as if empty.
     pub account: String,
-    /// Their quality of service; none if empty.
+    /// Pilots' quality of service; none if empty.
     pub qos: String,
-    /// Their job name. The main scheduler's source must know pilots by the same
+    /// Pilots' job name. The main scheduler's source must know pilots by the same
     /// (`ingest.slurm.pilots`).
     pub name: String,
     /// Whether a pilot has its node for itself.
@@ -60,7 +71,7 @@ pub struct Pilots {
     pub chunk: String,
     /// The agent's program, as nodes know it.
     pub agent: String,
-    /// Its configuration file, as nodes know it; the agent's own default if empty.
+    /// The agent's configuration file, as nodes know it; the agent's own default if empty.
     pub agent_config: String,
     /// A file whose text replaces the batch script built in. It must become the agent
     /// (`exec srun ... lacuna-agent --pilot --node "$SLURMD_NODENAME"`).
@@ -72,11 +83,11 @@ pub struct Pilots {
     /// batch jobs.
     pub override_check: bool,
     /// The scheduler's commands.
-    pub commands: PilotCommands,
+    pub commands: Commands,
     /// How long pilots may run.
-    pub time: PilotTime,
+    pub time: TimeLimit,
     /// How fast, how many, how patiently.
-    pub pace: PilotPace,
+    pub pace: Pace,
     /// What a report on observation assumes.
     pub assumed: Assumed,
 }
@@ -84,8 +95,8 @@ pub struct Pilots {
 impl Default for Pilots {
     fn default() -> Self {
         Self {
-            mode: PilotMode::default(),
-            scheduler: PilotScheduler::default(),
+            mode: Mode::default(),
+            scheduler: SchedulerKind::default(),
             partition: String::new(),
             account: String::new(),
             qos: String::new(),
@@ -99,9 +110,9 @@ impl Default for Pilots {
             script: None,
             pass_env: Vec::new(),
             override_check: false,
-            commands: PilotCommands::default(),
-            time: PilotTime::default(),
-            pace: PilotPace::default(),
+            commands: Commands::default(),
+            time: TimeLimit::default(),
+            pace: Pace::default(),
             assumed: Assumed::default(),
         }
     }
@@ -109,42 +120,43 @@ impl Default for Pilots {
 
 /// Commands of the scheduler, each a program with its first arguments; one that is empty is the
 /// scheduler's own, found by `PATH`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct PilotCommands {
-    /// `["sbatch"]` or `["qsub"]`.
+pub struct Commands {
+    /// Submits a pilot; `["sbatch"]` or `["qsub"]` if empty.
     pub submit: Vec<String>,
-    /// `["scancel"]` or `["qdel"]`.
+    /// Cancels pilots; `["scancel"]` or `["qdel"]` if empty.
     pub cancel: Vec<String>,
-    /// `["squeue"]` or `["qstat"]`.
+    /// Lists pilots; `["squeue"]` or `["qstat"]` if empty.
     pub list: Vec<String>,
-    /// `["scontrol"]`, to check the site's configuration.
+    /// Tells Slurm's configuration, which is checked; `["scontrol"]` if empty.
     pub scontrol: Vec<String>,
-    /// `["sacctmgr"]`, to check the qualities of service.
+    /// Tells Slurm's qualities of service, which are checked; `["sacctmgr"]` if empty.
     pub sacctmgr: Vec<String>,
 }
 
-/// How long pilots may run: until the hole is probably over.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// How long pilots may run: until the hole is probably over ([`crate::limit`]).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct PilotTime {
-    /// Share of like holes that are over when the pilot's time is.
+pub struct TimeLimit {
+    /// Share of like holes that are over when the pilot's time is: at 0.9 one in ten lasts longer
+    /// than its pilot.
     pub quantile: f64,
-    /// No shorter than this.
-    #[serde(with = "text::span")]
+    /// The shortest time of a pilot.
+    #[serde(with = "SpanText")]
     pub min: Span,
-    /// No longer than this.
-    #[serde(with = "text::span")]
+    /// The longest time of a pilot, also where the forecast does not reach so far.
+    #[serde(with = "SpanText")]
     pub max: Span,
-    /// Where no forecast is known.
-    #[serde(with = "text::span")]
+    /// The time of a pilot on a node without a forecast.
+    #[serde(with = "SpanText")]
     pub default: Span,
     /// Whether Slurm may give a pilot less time, down to `min`, to fit it in before a job that
     /// is planned (`--time-min`).
     pub flexible: bool,
 }
 
-impl Default for PilotTime {
+impl Default for TimeLimit {
     fn default() -> Self {
         Self {
             quantile: 0.9,
@@ -157,58 +169,72 @@ impl Default for PilotTime {
 }
 
 /// How fast, how many, how patiently.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct PilotPace {
+pub struct Pace {
     /// Submissions a second, on average.
     pub rate: f64,
     /// Submissions at once after a pause.
     pub burst: u32,
-    /// At most so many pilots wait for their node.
+    /// At most so many pilots wait for their node or for the scheduler's answer.
     pub max_pending: u32,
     /// At most so many pilots in all; 0: as many as there are idle nodes.
     pub max_pilots: u32,
     /// Whether pilots go only to as many nodes as the admitted trainers can use.
     pub only_with_work: bool,
     /// A pilot that waits longer for its node is cancelled.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub pending_limit: Span,
-    /// A pilot that has its node, but no agent that speaks, is cancelled after this time.
-    #[serde(with = "text::span")]
+    /// A pilot that has its node, but no agent that speaks, is cancelled after this time; after
+    /// twice `agent.report_every` and 5 s at the earliest.
+    #[serde(with = "SpanText")]
     pub start_limit: Span,
-    /// A node whose pilot has ended is left alone for this long, unless it has been busy since.
-    /// Longer than two polls of the scheduler's source.
-    #[serde(with = "text::span")]
+    /// A node whose pilot has ended is left alone for this long, unless it has been busy since:
+    /// the pool may not know yet that the scheduler has taken it. Longer than two polls of the
+    /// scheduler's source.
+    #[serde(with = "SpanText")]
     pub rest: Span,
     /// A pilot on a node that is no hole is cancelled after this time.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub stray_after: Span,
-    /// A pilot that nobody needs is cancelled after this time.
-    #[serde(with = "text::span")]
+    /// A pilot whose agent has had nothing to do for this long is cancelled while more nodes have
+    /// pilots than trainers can use.
+    #[serde(with = "SpanText")]
     pub idle_after: Span,
     /// A failure keeps a node waiting for this long, doubled with each further one.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub backoff: Span,
-    /// But no longer than this.
-    #[serde(with = "text::span")]
+    /// The longest time that `backoff` is doubled to.
+    #[serde(with = "SpanText")]
     pub backoff_max: Span,
     /// After so many failures in a row a node goes into quarantine.
     pub quarantine_after: u32,
-    /// For this long.
-    #[serde(with = "text::span")]
+    /// How long a node is in quarantine.
+    #[serde(with = "SpanText")]
     pub quarantine: Span,
     /// The scheduler is asked for our pilots this often, and sooner after changes.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub list_every: Span,
-    /// But no sooner after the last time than this.
-    #[serde(with = "text::span")]
+    /// After changes it is asked again no sooner after the last time than this.
+    #[serde(with = "SpanText")]
     pub list_soon: Span,
     /// A command that takes longer is killed, with all that it has started.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub command_limit: Span,
 }
 
-impl Default for PilotPace {
+impl Pace {
+    /// At most so many pilots in all.
+    #[must_use]
+    pub const fn most_pilots(&self) -> u32 {
+        match self.max_pilots {
+            0 => u32::MAX,
+            most => most,
+        }
+    }
+}
+
+impl Default for Pace {
     fn default() -> Self {
         Self {
             rate: 20.0,
@@ -233,14 +259,14 @@ impl Default for PilotPace {
 }
 
 /// What a report on observation assumes, where nothing could be measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Assumed {
     /// How long a batch job would have waited for nodes with pilots on them.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub delay: Span,
     /// How long a pilot would have taken until it trains.
-    #[serde(with = "text::span")]
+    #[serde(with = "SpanText")]
     pub start: Span,
 }
 
@@ -258,16 +284,9 @@ impl Pilots {
     ///
     /// # Errors
     /// The first one that does not.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        let refuse = |key, value: String, expected| {
-            Err(ConfigError::Value {
-                key,
-                value,
-                expected,
-            })
-        };
+    pub fn check(&self) -> Result<(), SettingError> {
         let (pace, time) = (&self.pace, &self.time);
-        for (key, span) in [
+        SettingError::unless_positive([
             ("control.pilots.time.min", time.min),
             ("control.pilots.time.default", time.default),
             ("control.pilots.pace.pending_limit", pace.pending_limit),
@@ -277,28 +296,25 @@ impl Pilots {
             ("control.pilots.pace.quarantine", pace.quarantine),
             ("control.pilots.pace.list_soon", pace.list_soon),
             ("control.pilots.pace.command_limit", pace.command_limit),
-        ] {
-            if span <= Span::ZERO {
-                let expected = "a length of time above zero, as in 10s";
-                return refuse(key, span.to_string(), expected);
-            }
-        }
-        if time.max < time.min {
-            let expected = "at least control.pilots.time.min";
-            return refuse("control.pilots.time.max", time.max.to_string(), expected);
-        }
-        if !(0.0..1.0).contains(&time.quantile) || time.quantile == 0.0 {
-            let expected = "a share between 0 and 1";
-            return refuse(
-                "control.pilots.time.quantile",
-                time.quantile.to_string(),
-                expected,
-            );
-        }
-        if !(0.01..=1000.0).contains(&pace.rate) {
-            let expected = "a number from 0.01 to 1000";
-            return refuse("control.pilots.pace.rate", pace.rate.to_string(), expected);
-        }
+        ])?;
+        SettingError::unless(
+            time.max >= time.min,
+            "control.pilots.time.max",
+            time.max,
+            "at least control.pilots.time.min",
+        )?;
+        SettingError::unless(
+            time.quantile > 0.0 && time.quantile < 1.0,
+            "control.pilots.time.quantile",
+            time.quantile,
+            "a share between 0 and 1",
+        )?;
+        SettingError::unless(
+            (0.01..=1000.0).contains(&pace.rate),
+            "control.pilots.pace.rate",
+            pace.rate,
+            "a number from 0.01 to 1000",
+        )?;
         for (key, value) in [
             ("control.pilots.pace.burst", pace.burst),
             ("control.pilots.pace.max_pending", pace.max_pending),
@@ -307,71 +323,22 @@ impl Pilots {
                 pace.quarantine_after,
             ),
         ] {
-            if !(1..=100_000).contains(&value) {
-                return refuse(key, value.to_string(), "a number from 1 to 100000");
-            }
+            let sound = (1..=100_000).contains(&value);
+            SettingError::unless(sound, key, value, "a number from 1 to 100000")?;
         }
-        if pace.list_every < pace.list_soon {
-            return refuse(
-                "control.pilots.pace.list_every",
-                pace.list_every.to_string(),
-                "at least control.pilots.pace.list_soon",
-            );
-        }
+        SettingError::unless(
+            pace.list_every >= pace.list_soon,
+            "control.pilots.pace.list_every",
+            pace.list_every,
+            "at least control.pilots.pace.list_soon",
+        )?;
         // The name goes into a format whose fields `|` separates, and tells pilots from others.
         let sound = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        if self.name.is_empty() || !self.name.chars().all(sound) {
-            let expected = "letters, digits, . _ or -";
-            return refuse("control.pilots.name", self.name.clone(), expected);
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-    use crate::config::Config;
-
-    fn parse(text: &str) -> Result<Config, ConfigError> {
-        let config = Config::parse(text, Path::new("lacuna.toml"))?;
-        config.check()?;
-        Ok(config)
-    }
-
-    #[test]
-    fn nothing_is_submitted_unless_somebody_says_on() {
-        assert_eq!(parse("").unwrap().control.pilots, None);
-        let pilots = parse("[control.pilots]\npartition = \"filler\"\n").unwrap();
-        let pilots = pilots.control.pilots.unwrap();
-        assert_eq!(pilots.mode, PilotMode::Observe);
-        let text = "[control.pilots]\nmode = \"on\"\npartition = \"filler\"\n\
-                    agent_config = \"/etc/lacuna/lacuna.toml\"\n\
-                    [control.pilots.commands]\nsubmit = [\"ssh\", \"login\", \"sbatch\"]\n\
-                    [control.pilots.pace]\nrate = 2.5\n[control.pilots.time]\nmax = \"2h\"\n";
-        let config = parse(text).unwrap();
-        let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
-        assert_eq!(again, config);
-        assert_eq!(config.control.pilots.unwrap().mode, PilotMode::On);
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused_by_its_name() {
-        for (key, value) in [
-            ("control.pilots.mode", "\"yes\""),
-            ("control.pilots.name", "\"a|b\""),
-            ("control.pilots.pace.rate", "0.0"),
-            ("control.pilots.pace.burst", "0"),
-            ("control.pilots.pace.list_every", "\"1s\""),
-            ("control.pilots.time.quantile", "1.0"),
-            ("control.pilots.time.max", "\"1s\""),
-            ("control.pilots.time.min", "\"0s\""),
-        ] {
-            let error = parse(&format!("{key} = {value}\n")).unwrap_err();
-            let name = key.rsplit('.').next().unwrap();
-            assert!(error.to_string().contains(name), "{key}: {error}");
-        }
+        SettingError::unless(
+            !self.name.is_empty() && self.name.chars().all(sound),
+            "control.pilots.name",
+            &self.name,
+            "letters, digits, . _ or -",
+        )
     }
 }

@@ -1,0 +1,201 @@
+//! Sections as the file has them: what is read, printed, and refused by its key.
+
+use std::path::Path;
+
+use lacuna_model::{Policy, Span};
+use lacuna_pilots::settings::Mode;
+
+use super::{Config, ConfigError};
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    let config = Config::parse(text, Path::new("lacuna.toml"))?;
+    config.check()?;
+    Ok(config)
+}
+
+fn complaint(text: &str) -> String {
+    parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn quotas_are_read_and_printed_and_nonsense_is_refused() {
+    let text = "[control.access]\noperators = [\"op\"]\nenforce = true\n\
+                quota = { trainers = 10 }\n[control.access.users.ann]\nnodes = 64\n";
+    let config = Config::parse(text, Path::new("x")).unwrap();
+    config.check().unwrap();
+    let access = &config.control.access;
+    assert_eq!(access.quota.trainers, Some(10));
+    assert_eq!(access.users.get("ann").and_then(|q| q.nodes), Some(64));
+    let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
+    assert_eq!(again, config);
+    assert!(complaint("[control.access]\nquota = { nodes = 0 }\n").contains("quota of 0"));
+    assert!(complaint("[control.access.rate]\nburst = 0\n").contains("control.access.rate"));
+    assert!(complaint("[control.access.rate]\nper_second = nan\n").contains("nobody can ask"));
+    let nobody = "[control.access]\nenforce = true\noperators = []\n";
+    assert!(complaint(nobody).contains("operators"));
+}
+
+#[test]
+fn the_operator_of_the_first_keys_is_one_by_default() {
+    for text in ["", "[control.access]\nenforce = true\n"] {
+        let config = Config::parse(text, Path::new("x")).unwrap();
+        config.check().unwrap();
+        assert_eq!(config.control.access.operators, ["operator"], "{text}");
+    }
+}
+
+#[test]
+fn an_adapter_prints_and_reads_back() {
+    let text = "[ingest.slurm]\nsqueue = [\"docker\", \"exec\", \"ctl\", \"squeue\"]\n\
+                [ingest.slurm.pilots]\npartition = \"filler\"\ncomment = \"lacuna main\"\n\
+                [ingest.slurm.polling]\nevery = \"2s\"\nrequests_per_minute = 90\n";
+    let config = Config::parse(text, Path::new("x")).unwrap();
+    config.check().unwrap();
+    let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
+    assert_eq!(again, config);
+    let slurm = config.ingest.slurm.unwrap();
+    assert_eq!(slurm.sinfo, ["sinfo"]);
+    assert_eq!(slurm.pilots.name.as_deref(), Some("lacuna-pilot"));
+    assert_eq!(slurm.polling.every.as_ms(), 2000);
+}
+
+#[test]
+fn an_adapter_that_cannot_work_is_refused() {
+    for (text, part) in [
+        ("[ingest.slurm]\nsqueue = []\n", "ingest.slurm.squeue"),
+        ("[ingest.slurm]\nabsent_after = 0\n", "absent_after"),
+        ("[ingest.slurm.polling]\njitter = 0.9\n", "polling.jitter"),
+        ("[ingest.slurm.polling]\nevery = \"0s\"\n", "polling.every"),
+        (
+            "[ingest.slurm.polling]\nlongest_wait = \"1s\"\n",
+            "longest_wait",
+        ),
+        (
+            "[ingest.slurm.polling]\nrequests_per_minute = 0\n",
+            "requests_per_minute",
+        ),
+        ("[ingest.pbs]\npbsnodes = [\"\"]\n", "ingest.pbs.pbsnodes"),
+        ("[ingest.lsf]\nevents = \"e\"\n", "ingest.nodes_file"),
+        ("[ingest.slurm]\n[ingest.pbs]\n", "one scheduler"),
+        (
+            "[ingest.slurm]\n[ingest.recording]\npath = \"x\"\n",
+            "recording",
+        ),
+    ] {
+        let config = Config::parse(text, Path::new("x")).unwrap();
+        let error = config.check().unwrap_err().to_string();
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let alone = "[ingest.slurm.pilots]\npartition = \"filler\"\n";
+    let mut config = Config::parse(alone, Path::new("x")).unwrap();
+    config.check().unwrap();
+    if let Some(slurm) = &mut config.ingest.slurm {
+        slurm.pilots.name = None;
+    }
+    let error = config.check().unwrap_err().to_string();
+    assert!(error.contains("besides the partition"), "{error}");
+}
+
+#[test]
+fn a_forecast_that_does_not_go_together_is_refused() {
+    for (text, key) in [
+        ("order = \"list\"", "order_file is absent"),
+        ("order_file = \"x\"", "order_file is x"),
+        ("save_every = \"0s\"", "save_every is 0"),
+        ("drift_bias = 1.5", "drift_bias is 1.5"),
+        ("drift_ended = 0", "drift_ended is 0"),
+    ] {
+        let error = complaint(&format!("[forecast]\n{text}\n"));
+        assert!(error.contains(&format!("forecast.{key}")), "{error}");
+    }
+}
+
+#[test]
+fn a_forecast_prints_and_reads_back() {
+    let text = "[forecast]\npredictor = \"persistence\"\norder = \"weights\"\n\
+                order_file = \"/etc/weights\"\nmodel_dir = \"/var/lib/models\"\n\
+                save_every = \"1m\"\nhints = false\nfallback = false\n";
+    let config = Config::parse(text, Path::new("x")).unwrap();
+    config.check().unwrap();
+    let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
+    assert_eq!(again, config);
+    assert_eq!(config.forecast.save_every.as_ms(), 60_000);
+}
+
+#[test]
+fn without_a_word_plans_are_made_by_forecasts_where_these_say_enough() {
+    let config = parse("").unwrap();
+    assert_eq!(config.planner.policy, Policy::Auto);
+    let text = "[planner]\npolicy = \"forecast\"\n[planner.foresight]\nhorizon = \"5m\"\n\
+                hysteresis = 1.5\nscenarios = 16\nrepool = false\nrefuse = false\n";
+    let planner = parse(text).unwrap().planner;
+    assert_eq!(planner.policy, Policy::Forecast);
+    assert_eq!(planner.foresight.horizon, Span::from_secs(300));
+    assert!(!planner.foresight.repool && !planner.foresight.refuse);
+}
+
+#[test]
+fn each_policy_is_read_by_its_name_and_told_in_the_file_for_a_start() {
+    let example = include_str!("../../../../deploy/lacuna.toml");
+    for policy in Policy::ALL {
+        let name = policy.name();
+        let config = parse(&format!("planner.policy = \"{name}\"\n")).unwrap();
+        assert_eq!(config.planner.policy, policy);
+        assert!(example.contains(&format!(" {name}: ")), "{name}");
+    }
+}
+
+#[test]
+fn a_planner_that_makes_no_sense_is_refused_by_its_name() {
+    for (key, value) in [
+        ("planner.foresight.horizon", "\"0s\""),
+        ("planner.foresight.hysteresis", "-1.0"),
+        ("planner.foresight.hysteresis", "nan"),
+        ("planner.foresight.scenarios", "0"),
+        ("planner.stale_after", "\"0s\""),
+        ("planner.gap", "1.0"),
+        ("planner.tree_nodes", "0"),
+        ("planner.iterations", "0"),
+        ("planner.time_limit", "\"0s\""),
+        ("planner.policy", "\"foresight\""),
+        ("planner.foresight.horizn", "\"1s\""),
+    ] {
+        let error = parse(&format!("{key} = {value}\n")).unwrap_err();
+        let name = key.rsplit('.').next().unwrap_or(key);
+        assert!(error.to_string().contains(name), "{key}: {error}");
+    }
+}
+
+#[test]
+fn nothing_is_submitted_unless_somebody_says_on() {
+    assert_eq!(parse("").unwrap().control.pilots, None);
+    let pilots = parse("[control.pilots]\npartition = \"filler\"\n").unwrap();
+    let pilots = pilots.control.pilots.unwrap();
+    assert_eq!(pilots.mode, Mode::Observe);
+    let text = "[control.pilots]\nmode = \"on\"\npartition = \"filler\"\n\
+                agent_config = \"/etc/lacuna/lacuna.toml\"\n\
+                [control.pilots.commands]\nsubmit = [\"ssh\", \"login\", \"sbatch\"]\n\
+                [control.pilots.pace]\nrate = 2.5\n[control.pilots.time]\nmax = \"2h\"\n";
+    let config = parse(text).unwrap();
+    let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
+    assert_eq!(again, config);
+    assert_eq!(config.control.pilots.unwrap().mode, Mode::On);
+}
+
+#[test]
+fn pilots_that_make_no_sense_are_refused_by_name() {
+    for (key, value) in [
+        ("control.pilots.mode", "\"yes\""),
+        ("control.pilots.name", "\"a|b\""),
+        ("control.pilots.pace.rate", "0.0"),
+        ("control.pilots.pace.burst", "0"),
+        ("control.pilots.pace.list_every", "\"1s\""),
+        ("control.pilots.time.quantile", "1.0"),
+        ("control.pilots.time.max", "\"1s\""),
+        ("control.pilots.time.min", "\"0s\""),
+    ] {
+        let error = parse(&format!("{key} = {value}\n")).unwrap_err();
+        let name = key.rsplit('.').next().unwrap();
+        assert!(error.to_string().contains(name), "{key}: {error}");
+    }
+}
