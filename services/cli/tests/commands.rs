@@ -83,7 +83,7 @@ fn without_nats_the_remedy_is_named_and_the_code_is_69() {
 
 #[test]
 fn a_shell_offers_words_and_names_and_nothing_where_nobody_answers() {
-    let url = dead_url();
+    let url = DEAD_URL.to_owned();
     let output = run(&["complete", "--", "lacuna", "logs", "--nats", &url, ""]);
     assert!(
         output.status.success() && output.stdout.is_empty(),
