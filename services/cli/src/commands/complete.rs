@@ -62,7 +62,9 @@ fn option<'c>(command: &'c Command, word: &str) -> Option<&'c Arg> {
             .get_short()
             .is_some_and(|c| word.strip_prefix('-') == Some(&c.to_string())),
     };
-    let mut found = command.get_opts();
+    let mut found = command
+        .get_opts()
+        .filter(|arg| arg.get_action().takes_values());
     found.find(is)
 }
 
