@@ -3,6 +3,7 @@
 //!
 //! - [`Report`], drawn by [`render`]: one replay or live run. Plain data, so that both can fill
 //!   it alike; [`from_replay`] does so from a replay.
+//!   [`drawing`] draws its beginning alone.
 //! - [`Comparison`], drawn by [`render_comparison`]: several replays beside what was published.
 //! - [`render_pool`] and [`pool_drawing`]: the pool's statistics, as a page and as a drawing.
 //! - [`render_skill`]: how good forecasts were.
@@ -28,7 +29,7 @@ pub use data::{
 };
 pub(crate) use data::{bin_of_length, empty_bins};
 pub use from_replay::{Source, from_replay};
-pub use page::render;
+pub use page::{drawing, render};
 pub use pool_page::{About, pool_drawing, render_pool};
 pub use skill_page::render_skill;
 pub(crate) use svg::count;

@@ -9,14 +9,14 @@ mod report;
 mod saved;
 mod window;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lacuna_model::TrainerSpec;
 use lacuna_planner::objective::Objective;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_schedlog::read_trainers;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
-use lacuna_sim::report::{Source, from_replay, render};
+use lacuna_sim::report::{Report, Source, drawing, from_replay, render};
 use lacuna_sim::{
     Decision, History, Hooks, Lookahead, Recording, Replayed, Settings, SimError, Verified, replay,
 };
@@ -35,11 +35,9 @@ pub use report::Target;
 pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let watch = Stopwatch::start();
     // A report that cannot be written is better known before a long run than after it.
-    let report = args
-        .report
-        .as_deref()
-        .map(report::Target::open)
-        .transpose()?;
+    let open = |path: &Option<PathBuf>| path.as_deref().map(Target::open).transpose();
+    let (page, picture) = (open(&args.report)?, open(&args.svg)?);
+    let shown = page.is_some() || picture.is_some();
     let mut settings = args.settings()?;
     let given = args.trainers.as_deref().map(read_trainers);
     let given = given.transpose().map_err(unreadable)?;
@@ -80,7 +78,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
             settings.policy.name().replace('-', " ")
         ));
     }
-    if report.is_some() {
+    if shown {
         let part = args.gantt(recording.start())?;
         if part.from_s >= recording.length_s() {
             return Err(CliError::failed(format!(
@@ -104,7 +102,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         progress: &mut |progress| bar.walking(&progress),
         save: args.save_problem.is_some().then_some(&mut save),
     };
-    let history = report.is_some().then(History::default);
+    let history = shown.then(History::default);
     let mut replayed =
         replay(recording, &trainers, &settings, history, &mut hooks).map_err(failed)?;
     if let Some(keeper) = keeper {
@@ -113,8 +111,14 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         let how = format!("{policy}, objective {}", settings.objective);
         keeper.write(&facts.file, &how)?;
     }
-    if let Some(target) = report {
-        target.write(&page(args, &facts, recording, &trainers, &replayed)?)?;
+    if shown {
+        let report = report_of(args, &facts, recording, &trainers, &replayed)?;
+        if let Some(target) = page {
+            target.write(&render(&report))?;
+        }
+        if let Some(target) = picture {
+            target.write(&drawing(&report))?;
+        }
     }
     let pool = pool_stats(recording, pool_options(args, &facts, recording)).map_err(failed)?;
     bar.done();
@@ -129,7 +133,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     if let Some(warning) = facts.warning() {
         eprintln!("{warning}");
     }
-    output::table(&replayed.summary, &pool, &facts, args.report.as_deref())?;
+    let written = [("report", &args.report), ("drawing", &args.svg)];
+    output::table(&replayed.summary, &pool, &facts, &written)?;
     disagreement
 }
 
@@ -156,14 +161,14 @@ fn failed(error: SimError) -> CliError {
     }
 }
 
-/// The report as a page.
-fn page(
+/// The report.
+fn report_of(
     args: &ReplayArgs,
     facts: &Facts,
     recording: &dyn Recording,
     trainers: &[TrainerSpec],
     replayed: &Replayed,
-) -> Result<String> {
+) -> Result<Report> {
     let (machine, notes) = facts.about();
     let source = Source {
         pool: pool_options(args, facts, recording),
@@ -172,7 +177,7 @@ fn page(
         notes: &notes,
         ..Source::new(&facts.file, recording, trainers)
     };
-    Ok(render(&from_replay(&source, replayed).map_err(failed)?))
+    from_replay(&source, replayed).map_err(failed)
 }
 
 /// How the pool's statistics are taken.

@@ -83,10 +83,16 @@ fn all_policies_give_the_figures_worked_out_by_hand() {
 #[test]
 fn a_report_is_written_and_stands_alone() {
     let bench = folder();
-    let output = replay(&bench, &["--report", "out.html"]);
+    let output = replay(&bench, &["--report", "out.html", "--svg", "out.svg"]);
     assert!(output.status.success(), "{output:?}");
     let page = std::fs::read_to_string(bench.path("out.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("<svg"));
+    let drawing = std::fs::read_to_string(bench.path("out.svg")).unwrap();
+    assert!(drawing.starts_with("<svg"), "{drawing}");
+    for title in ["Pool and use", "Node by node"] {
+        assert!(drawing.contains(&format!(">{title}</text>")), "{drawing}");
+    }
+    assert!(!drawing.contains("var("), "few programs know variables");
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(
         table.contains("efficiency U") && table.contains("seed 1"),

@@ -12,9 +12,9 @@ mod trainers;
 
 pub(super) use bars::{days, holes, solves};
 pub(super) use calibration::calibration;
-pub(super) use gantt::gantt;
+pub(super) use gantt::{gantt, gantt_height};
 pub(super) use idle::{over_time, sizes, week};
 pub(super) use loss::{loss, simple};
-pub(super) use over_time::{efficiency, pool};
+pub(super) use over_time::{POOL_HEIGHT, efficiency, pool};
 pub(super) use skill::{Panel, skill};
 pub(super) use trainers::trainers;

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::data::{DayRow, LossKind, LossPart, Losses, Report, TrainerRow};
-use super::shell::{self, Table};
+use super::shell::{self, Panel, Table};
 use super::svg::{count, escape, percent, share, span, value};
 use super::{answer, charts};
 use super::{bin_solves, pool_page};
@@ -67,6 +67,42 @@ pub fn render(report: &Report) -> String {
         let _ = write!(out, "<p class='note'>{}</p>", escape(note));
     }
     shell::page(&report.title, &report.subtitle, &out)
+}
+
+/// Draws what a report begins with: its answer in words, pool and use, and the nodes of its window.
+#[must_use]
+pub fn drawing(report: &Report) -> String {
+    let mut panels = Vec::new();
+    if !report.pool.is_empty() {
+        panels.push(Panel {
+            title: "Pool and use",
+            legend: "light: nodes in the pool; dark: nodes that train",
+            chart: charts::pool(&report.pool, end(report)),
+            height: charts::POOL_HEIGHT,
+        });
+    }
+    let legend;
+    if let Some(gantt) = report.gantt.as_ref().filter(|gantt| !gantt.rows.is_empty()) {
+        legend = format!(
+            "{} to {} after the start; grey: batch job; coloured: hole with a trainer; low, orange: \
+             hole without one",
+            span(gantt.from_s),
+            span(gantt.until_s)
+        );
+        panels.push(Panel {
+            title: "Node by node",
+            legend: &legend,
+            chart: charts::gantt(gantt, &report.trainers),
+            height: charts::gantt_height(gantt),
+        });
+    }
+    shell::drawing(&report.title, &words(report), &panels)
+}
+
+/// The first answer.
+fn words(report: &Report) -> Vec<String> {
+    let gain = report.answer.first();
+    gain.map(|gain| gain.text.clone()).into_iter().collect()
 }
 
 /// The last moment of which the report says anything.

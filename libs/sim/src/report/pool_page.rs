@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-use super::shell::{self, Table};
-use super::style;
+use super::shell::{self, Panel, Table};
 use super::svg::{count, escape, percent, share};
 use super::{answer, charts};
 use crate::pool_stats::PoolStats;
@@ -110,24 +109,6 @@ fn headline(stats: &PoolStats) -> Vec<(String, String)> {
     rows
 }
 
-/// So many characters of a drawing's words fit on a line.
-const LINE: usize = 150;
-
-/// A text in lines that fit, broken at blanks.
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + word.chars().count() < LINE => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 /// Holes by length.
 pub(super) fn length_section(out: &mut String, stats: &PoolStats) {
     let mut table = Table::new(&["length", "holes", "of all", "node-hours", "of all"]);
@@ -192,31 +173,31 @@ pub(super) fn week_section(out: &mut String, stats: &PoolStats) {
 /// A drawing with all charts of the pool's statistics that any program can show.
 #[must_use]
 pub fn pool_drawing(stats: &PoolStats, about: &About<'_>) -> String {
-    let charts = [
-        (
-            "Idle nodes over time",
-            "line: mean; band: smallest and largest",
-            charts::over_time(stats),
-            260.0,
-        ),
-        (
-            "How many nodes are idle",
-            "orange, left: % of the time; blue, right: % of the node-time",
-            charts::sizes(&stats.sizes),
-            220.0,
-        ),
-        (
-            "Holes by length",
-            "orange, left: % of all holes; blue, right: % of their node-time",
-            charts::holes(&stats.lengths),
-            220.0,
-        ),
-        (
-            "Hours of the week",
-            "mean idle nodes; a stronger colour is more",
-            charts::week(stats),
-            182.0,
-        ),
+    let panels = [
+        Panel {
+            title: "Idle nodes over time",
+            legend: "line: mean; band: smallest and largest",
+            chart: charts::over_time(stats),
+            height: 260.0,
+        },
+        Panel {
+            title: "How many nodes are idle",
+            legend: "orange, left: % of the time; blue, right: % of the node-time",
+            chart: charts::sizes(&stats.sizes),
+            height: 220.0,
+        },
+        Panel {
+            title: "Holes by length",
+            legend: "orange, left: % of all holes; blue, right: % of their node-time",
+            chart: charts::holes(&stats.lengths),
+            height: 220.0,
+        },
+        Panel {
+            title: "Hours of the week",
+            legend: "mean idle nodes; a stronger colour is more",
+            chart: charts::week(stats),
+            height: 182.0,
+        },
     ];
     let words = about
         .machine
@@ -225,48 +206,12 @@ pub fn pool_drawing(stats: &PoolStats, about: &About<'_>) -> String {
         .chain(about.notes.iter().cloned());
     let headline = stats.headline().into_iter();
     let headline = headline.map(|(label, value)| format!("{label}: {value}"));
-    let words: Vec<String> = headline
-        .chain(words)
-        .flat_map(|text| wrapped(&text))
-        .collect();
-    let head = 58.0 + 16.0 * words.len() as f64;
-    let height = charts.iter().map(|chart| chart.3 + 44.0).sum::<f64>() + head;
-    let mut out = format!(
-        "<svg xmlns='http://www.w3.org/2000/svg' width='1000' height='{height:.0}' \
-         viewBox='0 0 1000 {height:.0}'><style>{}</style>\
-         <rect class='ground' width='1000' height='{height:.0}'/>",
-        style::of_drawing()
-    );
-    let _ = write!(
-        out,
-        "<text class='strong' x='16' y='26'>{}, {:.2} days, {} holes</text>",
-        escape(about.name),
+    let words: Vec<String> = headline.chain(words).collect();
+    let heading = format!(
+        "{}, {:.2} days, {} holes",
+        about.name,
         stats.hours / 24.0,
         count(stats.holes.count as f64)
     );
-    for (line, text) in words.iter().enumerate() {
-        let y = 46.0 + 16.0 * line as f64;
-        let _ = write!(
-            out,
-            "<text class='words' x='16' y='{y:.0}'>{}</text>",
-            escape(text)
-        );
-    }
-    let mut y = head;
-    for (title, legend, chart, chart_height) in charts {
-        let _ = write!(
-            out,
-            "<text class='strong' x='16' y='{:.0}'>{title}</text>\
-             <text class='tick' x='220' y='{:.0}'>{legend}</text>",
-            y + 14.0,
-            y + 14.0
-        );
-        let placed = format!(
-            "<svg x='0' y='{:.0}' width='1000' height='{chart_height:.0}'",
-            y + 24.0
-        );
-        out.push_str(&chart.replacen("<svg", &placed, 1));
-        y += chart_height + 44.0;
-    }
-    out + "</svg>\n"
+    shell::drawing(&heading, &words, &panels)
 }

@@ -33,6 +33,76 @@ pub(super) fn section(out: &mut String, heading: &str, legend: &str, chart: &str
     let _ = writeln!(out, "{chart}</div>{after}</section>");
 }
 
+/// One chart of a drawing that stands alone, with its height.
+pub(super) struct Panel<'a> {
+    pub(super) title: &'a str,
+    pub(super) legend: &'a str,
+    pub(super) chart: String,
+    pub(super) height: f64,
+}
+
+/// So many characters of a drawing's words fit on a line.
+const LINE: usize = 150;
+
+/// A text in lines that fit, broken at blanks.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + word.chars().count() < LINE => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// A drawing that any program can show: a heading, words in lines that fit, and charts below each
+/// other.
+pub(super) fn drawing(heading: &str, words: &[String], panels: &[Panel<'_>]) -> String {
+    let words: Vec<String> = words.iter().flat_map(|text| wrapped(text)).collect();
+    let head = 58.0 + 16.0 * words.len() as f64;
+    let height = head + panels.iter().map(|panel| panel.height + 44.0).sum::<f64>();
+    let mut out = format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' width='1000' height='{height:.0}' \
+         viewBox='0 0 1000 {height:.0}'><style>{}</style>\
+         <rect class='ground' width='1000' height='{height:.0}'/>\
+         <text class='strong' x='16' y='26'>{}</text>",
+        style::of_drawing(),
+        escape(heading)
+    );
+    for (line, text) in words.iter().enumerate() {
+        let y = 46.0 + 16.0 * line as f64;
+        let _ = write!(
+            out,
+            "<text class='words' x='16' y='{y:.0}'>{}</text>",
+            escape(text)
+        );
+    }
+    let mut y = head;
+    for panel in panels {
+        let _ = write!(
+            out,
+            "<text class='strong' x='16' y='{:.0}'>{}</text>\
+             <text class='tick' x='220' y='{:.0}'>{}</text>",
+            y + 14.0,
+            escape(panel.title),
+            y + 14.0,
+            escape(panel.legend)
+        );
+        let placed = format!(
+            "<svg x='0' y='{:.0}' width='1000' height='{:.0}'",
+            y + 24.0,
+            panel.height
+        );
+        out.push_str(&panel.chart.replacen("<svg", &placed, 1));
+        y += panel.height + 44.0;
+    }
+    out + "</svg>\n"
+}
+
 /// Labels and values side by side.
 pub(super) fn pairs(out: &mut String, class: &str, pairs: &[(String, String)]) {
     if pairs.is_empty() {

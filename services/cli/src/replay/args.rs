@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
 use lacuna_model::{NodeChoice, PlannerSettings, Policy, Span, Timestamp};
 use lacuna_planner::objective::{NamedExpressions, Objective, ObjectiveError};
@@ -37,6 +37,7 @@ pub(crate) const USUAL: &[&str] = &[
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 #[command(
+    group = ArgGroup::new("shown").args(["report", "svg"]).multiple(true),
     after_help = "\
 Examples:
   lacuna replay theta_2022.swf.gz --report out.html
@@ -53,6 +54,7 @@ Examples:
   lacuna replay holes.csv.gz --trainers mixed.jsonl.gz --max-parallel 35 --report out.html --json
   lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'
   lacuna replay holes.csv.gz --planned planned.csv.gz --policy auto
+  lacuna replay holes.csv.gz --svg day.svg --gantt 24h..48h --gantt-nodes 32
   lacuna replay holes.csv.gz --trainers mine.jsonl --save-problem p.json; lacuna-lab solve p.json
 
 Any log of a batch scheduler will do: Standard Workload Format, Slurm (sacct, jobcomp,
@@ -138,9 +140,12 @@ pub(crate) struct ReplayArgs {
     /// Write an HTML report that stands alone
     #[arg(long, help_heading = SHOWS, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
-    /// The part of time that the report shows node by node: moments, or lengths of time since the
+    /// Write pool and use, and the nodes of --gantt, as a drawing that any program can show
+    #[arg(long, help_heading = SHOWS, value_name = "FILE")]
+    pub(super) svg: Option<PathBuf>,
+    /// The part of time that report and drawing show node by node: moments, or lengths of time since the
     /// start of the replay (6h..12h) [default: the first day]
-    #[arg(long, help_heading = SHOWS, value_name = "FROM..UNTIL", requires = "report")]
+    #[arg(long, help_heading = SHOWS, value_name = "FROM..UNTIL", requires = "shown")]
     gantt: Option<Part>,
     /// How many nodes it shows
     #[arg(long, help_heading = SHOWS, value_name = "N", default_value_t = 64)]
@@ -275,7 +280,7 @@ impl ReplayArgs {
             .map_err(|e| CliError::failed(format!("{}: {e}", path.display())))
     }
 
-    /// The part that the report shows node by node: what is asked for, else the first day.
+    /// The part that is shown node by node: what is asked for, else the first day.
     ///
     /// # Errors
     /// It ends before it begins.

@@ -1,6 +1,6 @@
 //! How the figures of a replay leave: as a table or as one JSON value.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ pub(super) fn table(
     summary: &Summary,
     pool: &PoolStats,
     log: &Facts,
-    report: Option<&Path>,
+    written: &[(&'static str, &Option<PathBuf>)],
 ) -> Result<()> {
     let percent = |fraction: f64| format!("{:.2} %", fraction * 100.0);
     let settings = &summary.settings;
@@ -171,8 +171,8 @@ pub(super) fn table(
             format!("{} MB", summary.peak_rss_bytes / 1_000_000),
         ),
     ]);
-    if let Some(path) = report {
-        rows.push(("report", path.display().to_string()));
+    for (what, path) in written {
+        rows.extend(path.iter().map(|path| (*what, path.display().to_string())));
     }
     print(&facts(&rows))
 }

@@ -10,11 +10,21 @@ const TURNS: u32 = 6;
 /// More rows than this do not fit on a page of paper.
 const ROWS: usize = 72;
 
+/// Rows that are drawn, the height of one, and of the whole.
+fn heights(gantt: &Gantt) -> (usize, f64, f64) {
+    let rows = gantt.rows.len().min(ROWS);
+    let of_row = if rows > 36 { 11.0 } else { 16.0 };
+    (rows, of_row, of_row * rows as f64 + 38.0)
+}
+
+/// The height of the window's drawing.
+pub(in crate::report) fn gantt_height(gantt: &Gantt) -> f64 {
+    heights(gantt).2
+}
+
 /// The window; trainers are named by their place in `trainers`.
 pub(in crate::report) fn gantt(gantt: &Gantt, trainers: &[TrainerRow]) -> String {
-    let rows = gantt.rows.len().min(ROWS);
-    let row_height = if rows > 36 { 11.0 } else { 16.0 };
-    let height = row_height * rows as f64 + 38.0;
+    let (rows, row_height, height) = heights(gantt);
     let longest = gantt.rows.iter().map(|row| row.node.chars().count()).max();
     let left = (longest.unwrap_or(0) as f64 * 5.6 + 14.0).clamp(56.0, 180.0);
     let frame = Frame {

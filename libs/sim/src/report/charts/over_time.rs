@@ -60,6 +60,9 @@ pub(super) fn area(out: &mut String, frame: &Frame, class: &str, means: &[f64]) 
     let _ = write!(out, "V{:.1}Z'/>", frame.bottom());
 }
 
+/// The height of the drawing of pool and use.
+pub(in crate::report) const POOL_HEIGHT: f64 = 260.0;
+
 /// Nodes in the pool, and those of them that train.
 pub(in crate::report) fn pool(points: &[PoolPoint], end_s: f64) -> String {
     let idle = columns(
@@ -73,10 +76,10 @@ pub(in crate::report) fn pool(points: &[PoolPoint], end_s: f64) -> String {
         COLUMNS,
     );
     let top = idle.iter().copied().fold(1.0, f64::max);
-    let frame = Frame::wide(260.0, end_s, top * 1.05);
+    let frame = Frame::wide(POOL_HEIGHT, end_s, top * 1.05);
     let mut out = open(
         WIDTH,
-        260.0,
+        POOL_HEIGHT,
         "nodes in the pool and nodes that train, over time",
     );
     value_axis(&mut out, &frame, count);
