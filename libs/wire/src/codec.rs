@@ -1,8 +1,12 @@
 //! Messages as bytes and headers, and back.
 //!
-//! The payload is MessagePack with named fields, or JSON if the content type says so. Fields
-//! that are not known are ignored. A version that is older than the newest, but not too old, is
-//! read by the type that it had then; a newer one is refused.
+//! The payload is MessagePack with named fields, or JSON if the content type says so. Fields that
+//! are not known are ignored. Versions are judged by the rules in `crate::msg`.
+//!
+//! Header fields: `ce-specversion`, `ce-id`, `ce-source`, `ce-type` (the message's kind),
+//! `ce-time`, `ce-dataversion` (the message's version), `ce-correlationid`, `content-type`. The
+//! correlation id is that of the newest event that led to the message. Every log line from event to
+//! command carries it in the field `correlation`.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
@@ -137,7 +141,7 @@ pub enum DecodeError {
     },
 }
 
-/// Why a message could not be written. Cannot happen for the messages of [`crate::msg`].
+/// Why a message could not be written. Cannot happen for the messages of `crate::msg`.
 #[derive(Debug, thiserror::Error)]
 #[error("message of kind {kind} cannot be encoded: {source}")]
 pub struct EncodeError {
@@ -275,7 +279,7 @@ impl Attributes {
 /// The payload of a message: MessagePack with named fields.
 ///
 /// # Errors
-/// [`EncodeError`]; cannot happen for the messages of [`crate::msg`].
+/// [`EncodeError`]; cannot happen for the messages of `crate::msg`.
 pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = Vec::with_capacity(256);
     let mut writer = rmp_serde::Serializer::new(&mut bytes).with_struct_map();
