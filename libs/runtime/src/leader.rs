@@ -1,6 +1,6 @@
 //! Leadership: one active instance of ingest, forecast, planner and control. Further instances are
-//! standbys: connected, healthy, without work. Agents are not led (a lock and the lease's epoch do it), nor is the gateway, which only
-//! listens.
+//! standbys: connected, healthy, without work. Agents are not led (a lock and the lease's epoch do
+//! it), nor is the gateway, which only listens.
 //!
 //! The lead is the newest [`Leader`] message of the service on `lacuna.v1.c.leader.<service>`,
 //! written by compare-and-set on the number of the one before. The active instance renews it three

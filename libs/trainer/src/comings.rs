@@ -8,6 +8,8 @@
 //! Trainers that are admitted in one moment come together. One that takes over from another of its
 //! owner which ended in the same step takes nothing from others, and counts nothing, if it can
 //! use no other sizes than that one could: a sweep goes on as fast as its trainers end.
+//!
+//! Replay and lock step do not have this rule: it makes moments that no recording has.
 
 use std::collections::BTreeMap;
 
