@@ -29,8 +29,6 @@
 //!
 //! **Complexity.** Of J trainers of U owners: `O((J + U) N)` steps for a decision. With one owner
 //! nothing of it runs.
-//!
-//! Trainers without an owner have one in common.
 
 use crate::Item;
 

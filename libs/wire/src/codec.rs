@@ -141,7 +141,7 @@ pub enum DecodeError {
     },
 }
 
-/// Why a message could not be written. Cannot happen for the messages of `crate::msg`.
+/// Why a message could not be written. Cannot happen for the messages of [`crate::msg`].
 #[derive(Debug, thiserror::Error)]
 #[error("message of kind {kind} cannot be encoded: {source}")]
 pub struct EncodeError {
@@ -279,7 +279,7 @@ impl Attributes {
 /// The payload of a message: MessagePack with named fields.
 ///
 /// # Errors
-/// [`EncodeError`]; cannot happen for the messages of `crate::msg`.
+/// [`EncodeError`]; cannot happen for the messages of [`crate::msg`].
 pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = Vec::with_capacity(256);
     let mut writer = rmp_serde::Serializer::new(&mut bytes).with_struct_map();

@@ -18,7 +18,7 @@
 //! - Before the second list after a start nothing is submitted: pilots may run already, and are
 //!   adopted.
 //!
-//! Pilots are ours by job name and comment, whichever control submitted them.
+//! Pilots are ours, and adopted, by job name and comment, whichever control submitted them.
 
 mod agents;
 mod decide;

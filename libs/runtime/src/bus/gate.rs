@@ -16,8 +16,8 @@
 //!    moment, and the active one's next replaces it. Plans made from it are judged by generation,
 //!    run and event number like any other.
 //!
-//! A running call of the scheduler's commands (`sbatch`, `scancel`) cannot be taken back: pilots
-//! are adopted by name and comment, whichever instance submitted them.
+//! A running call of the scheduler's commands (`sbatch`, `scancel`) cannot be taken back: the next
+//! control adopts its pilot (`pilots::keeper`).
 
 use std::sync::Mutex;
 use std::time::Duration;
