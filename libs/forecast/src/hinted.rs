@@ -1,4 +1,5 @@
-//! What the scheduler announces, on top of what a predictor believes.
+//! What the scheduler announces, on top of what a predictor believes. `promises` learns what the
+//! announcements are worth, and this puts them into curves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -3,7 +3,10 @@
 //!
 //! [`check_decision`] judges ordinals, every decision of a replay: I5, I6, I9 and I12 to I15.
 //! [`check`] judges names: it brings a plan into ordinals, where the same code judges it, and adds
-//! what names alone can break. The planner service publishes no plan that fails.
+//! what names alone can break.
+//!
+//! A plan that fails is never published: the planner service counts it and saves it with its inputs
+//! (`save`). A replay ends with an error at the first decision that is not sound.
 
 mod decision;
 

@@ -2,7 +2,9 @@
 //!
 //! The planner service and the replay ask the same [`Decider`]. It works on ordinals: candidates
 //! are trainers by their place in a list, slots are usable nodes of the pool. [`crate::Planner`]
-//! brings domain names in and out; the replay numbers nodes and trainers anyway.
+//! and `Roster` bring domain names in and out; the replay numbers nodes and trainers anyway. What
+//! else differs between the two lies outside too: oracle lookahead and the published quirks
+//! (`sim::published`).
 //!
 //! | policy | sizes and nodes |
 //! |---|---|
@@ -11,13 +13,18 @@
 //! | [`Policy::MilpPatterns`] | the same, improved by a mixed-integer program ([`crate::patterns`]) |
 //! | [`Policy::Dp`], [`Policy::Milp`], [`Policy::EqualShare`] | sizes first, then nodes by [`choose`] |
 //!
-//! With [`Situation::users`] of whom several have candidates, nodes are first shared out fairly over
-//! them ([`fair`]), and the policy decides within the share of each.
+//! With [`Situation::users`] of whom several have candidates, nodes are first shared out fairly
+//! over them ([`fair`]), and the policy decides within the share of each.
 //!
-//! **The same situation gives the same decision**, whatever was decided before, on every machine:
-//! random choices are seeded by the slots themselves, and solves end by their work. The
-//! mixed-integer programs ([`Policy::Milp`], [`Policy::MilpPatterns`]) have an emergency stop by
-//! the clock besides: a solve that it ends may differ, and says so ([`Solve::stopped_by_clock`]).
+//! **The same situation gives the same decision**, whatever was decided before, on every machine.
+//! Nothing is remembered from decision to decision, so a restarted planner and a replay decide
+//! alike. The shadow price of a node-second comes from a first decision for the same situation.
+//! Random choices are seeded by since when each slot is idle. Solves by HiGHS end by counts: nodes
+//! of the tree, iterations of the simplex method, columns, rounds of pricing. The mixed-integer
+//! programs ([`Policy::Milp`], [`Policy::MilpPatterns`]) have an emergency stop by the clock
+//! besides (`planner.time_limit`, 30 s). A solve that it ends may differ, and says so
+//! ([`Solve::stopped_by_clock`]): `lacuna_planner_clock_stops_total` in the planner, `clock_stops`
+//! in a replay.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -22,6 +22,13 @@
 //! and hull of a trainer are kept and used again as long as its rates, size and costs are those
 //! of any problem before; and the price is looked for from the last one on, step by step along
 //! the hulls. Both only save time: the answer is that of a solver that knows nothing.
+//!
+//! These short cuts keep the optimum and are counted by name in plans, metrics and replays:
+//! `certificate` (3. proves the answer, also for the mixed-integer program, whose solver need not
+//! be asked) and `pegging` (4. leaves options out of the solver's problem). The two exact methods,
+//! this one and `counts`, check each other in tests and by `lacuna replay --verify`.
+//! `Memory::Forgotten` gives the answers of a solver without memory; tests and `lacuna-lab bench
+//! replay` compare.
 
 mod core;
 mod exchange;

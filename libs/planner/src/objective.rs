@@ -21,6 +21,10 @@
 //!
 //! `Deadline`, `LeastAttained` and expressions can depend on how far a trainer has come. [`Worth`] keeps what does not change,
 //! and says when its table does.
+//!
+//! Service is `model::Attained`, kept by control in each trainer's record and by the replay for
+//! each owner. What plans are made from carries that of the owner. Tables that depend on how far a
+//! trainer has come change in steps of 1 %, so most solves find the table of before.
 
 mod expression;
 mod named;

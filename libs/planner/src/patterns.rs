@@ -56,6 +56,8 @@
 //! ([`Answer::lost_s`] is 0). A given plan may hold other sets (bound trainers of the dynamic
 //! programme grow into whatever is left over), and so be worth more. Classes of unlike nodes are
 //! taken to leave with their first node: values are too low, and the bound with them.
+//!
+//! `auto` does not ask for it: `RESULTS.md` has what it brings, and for how much time.
 
 mod answer;
 mod cells;

@@ -1,18 +1,24 @@
-//! One active instance of a service: the lead is a lease, kept by saying so again and again.
+//! Leadership: one active instance of ingest, forecast, planner and control. Further instances are
+//! standbys: connected, healthy, without work. Agents are not led (a lock and the lease's epoch do
+//! it), nor is the gateway, which only listens.
 //!
-//! The lead is the newest [`Leader`] message of the service, written by compare-and-set on the
-//! number of the one before. The active instance renews it three times within its length. The
-//! others stand by: connected, healthy, without any work. One of them takes the lead when the
-//! number of the newest message has not changed for the length that it names, by its own clock,
-//! which began when it first saw that number: so no clocks are compared, and by then the active
-//! one, whose clock began when it sent that message, has stopped writing (`bus::gate`). A
-//! message that gives the lead up is followed at once; so is one of an instance that had the
-//! place which this one has bound, for that instance is gone.
+//! The lead is the newest [`Leader`] message of the service on `lacuna.v1.c.leader.<service>`,
+//! written by compare-and-set on the number of the one before. The active instance renews it three
+//! times within its length (`cluster.lead`).
 //!
-//! Who loses the lead to another ends. While the server is away nobody can take it; when it comes
-//! back the active instance goes on unless another was faster. So does one that was too slow to
-//! renew its lead, or was stopped: what it said meanwhile was lost, as in an outage, and is repaired
-//! as after one. One whose loop stands still gives its lead up.
+//! - **Takeover.** A standby takes the lead when the number of the newest message has not changed
+//!   for the length that the message names. It measures by its own clock, from when it first saw
+//!   that number, and a suspension of the machine does not stop this clock. No clocks are compared.
+//!   The active one's time starts when it *sends* a renewal, so it has stopped writing
+//!   (`bus::gate`) by then.
+//! - **At once.** A standby takes at once a lead that was resigned, and one whose seat (machine
+//!   since its start, network namespace, bound address) the standby has bound itself: that instance
+//!   is gone.
+//! - **Loss.** An instance that loses the lead to another ends. One whose loop stands still for
+//!   `cluster.still` resigns.
+//! - **Outage.** While the server is away the lead cannot be taken. An instance that renews too
+//!   late and finds no newer lead goes on: its messages of the meantime are lost, so the bus counts
+//!   a new connection and all is repaired as after an outage.
 
 use std::net::SocketAddr;
 use std::time::Duration;

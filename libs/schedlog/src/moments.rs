@@ -1,4 +1,5 @@
-//! Recorded holes as what happened one moment after the other.
+//! Recorded holes and planned starts in the order of time, for the replay and for ingest, which
+//! plays the latter as `job.planned`.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};

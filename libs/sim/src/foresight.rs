@@ -1,8 +1,8 @@
-//! A look ahead by decree: a walk that also says when present holes end, as far ahead as a
-//! planner is to know.
+//! Oracle lookahead: a walk that also says when present holes end, as far ahead as a planner is to
+//! know.
 //!
-//! A scheduler's planned starts are beliefs ([`EndHint`](crate::EndHint)). What is revealed here is the
-//! truth, and therefore for measuring alone: it bounds from above what look-ahead is worth.
+//! A scheduler's planned starts are beliefs ([`EndHint`](crate::EndHint)). What is revealed here is
+//! the truth, and therefore for measuring alone: it bounds from above what look-ahead is worth.
 
 use std::collections::VecDeque;
 

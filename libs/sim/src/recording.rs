@@ -1,4 +1,7 @@
-//! What a replay walks over: the pool of a machine, step by step.
+//! What a replay walks over: the pool of a machine, step by step. A recording is a `Trace` in
+//! memory (hole lists, snapshots, logs with hosts), or a simulated log that is read again for each
+//! walk, so memory does not grow with the log. Both tell planned starts: a simulated log those of
+//! its simulator, a trace those of a list beside the holes (`schedlog::planned`).
 
 use std::borrow::Cow;
 

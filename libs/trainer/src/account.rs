@@ -1,28 +1,35 @@
 //! How samples and costs are counted.
 //!
-//! - Samples are counted per run, from cumulative reports: the largest counts, so that a
-//!   report that comes twice, late or out of order counts nothing twice.
-//! - When a run ends, what it has reported is added to the trainer's past. Its books stay
-//!   open a while for the last report of its agent, but only for work done before the end
-//!   (for real programs: a little longer, since they may save while they are being stopped).
-//!   What comes later still is late, and is ignored.
-//! - Only the node of a run's rank 0 is believed ([`TrainerRecord::leaders`]), also once it has ended.
-//! - A program that writes checkpoints begins again at its newest one. So when such a run ends
-//!   before the work is done, only what the checkpoint covers is added to the past: the rest
-//!   will be done again. A program without checkpoints is credited with all that it reported.
-//! - A program that regroups keeps its state over its runs, and says with each report how many
-//!   samples that state had absorbed when the run began: that replaces what was counted of
-//!   earlier runs, in both directions.
+//! - The record keeps `samples_before` (closed incarnations) and `samples_run` (the newest report
+//!   of the present one, never decreasing). Reports are cumulative within an incarnation and the
+//!   largest counts, so a report that comes twice, late or out of order counts nothing twice, and a
+//!   crash loses at most what had not been reported.
+//! - When an incarnation ends, its newest report is added to the past. It still takes reports of
+//!   moments up to its end; of a program, which may save while it is stopped, up to the agent's
+//!   grace and five seconds later. What comes later still is counted as late and ignored.
+//! - Only the node of rank 0 is believed ([`TrainerRecord::leaders`]), also once the incarnation
+//!   has ended.
+//! - A program that writes checkpoints begins again at its newest one. So of its ended incarnation
+//!   only what that covers (`Progress.saved`) is added, unless the work is done; the rest is
+//!   counted as samples redone. A program without checkpoints is credited with all that it
+//!   reported.
+//! - A program that regroups keeps its state over its incarnations. Each report says how many
+//!   samples that state had absorbed when the incarnation began (`Progress.base`). This replaces
+//!   what was counted of earlier ones, in both directions. So reports lost with a killed rank 0,
+//!   and work since the last checkpoint when all died, are right with the next report.
 //! - Work past the end of a trainer does not count.
 //! - A change of the nodes costs seconds of training ([`stall_debt`], published accounting of
 //!   BFTrainer, arXiv 2106.12091): `rate_before * up_s` when the trainer grows, `rate_before *
-//!   down_s` when it shrinks or is preempted, a preemption once however many nodes are lost at
-//!   one moment, and `rate_after * start_s` when it starts from no nodes. The cost is stall
-//!   debt in samples, which the next run pays first. It is charged to simulated trainers alone:
-//!   what programs lose is measured ([`crate::measure`]).
+//!   down_s` when it shrinks or is preempted, a preemption once however many nodes are lost at one
+//!   moment, and `rate_after * start_s` when it starts from no nodes (without `start` a simulated
+//!   trainer starts free). The cost is stall debt in samples (`owed`), which the next incarnation
+//!   pays first. It is charged to simulated trainers alone: what programs lose is measured
+//!   (`book::pauses`, [`crate::measure`]).
+//! - The record keeps when the incarnation began and its debt then, so a restarted control gives
+//!   the same command.
 //! - Samples count as service at the moment that their report is of ([`lacuna_model::Attained`]);
 //!   what is done again is taken back.
-//! - A trainer that a departure has hit restarts anyway. A plan for it begins the pause again,
+//! - A trainer that a departure has hit restarts anyway. A plan for it begins the stall again,
 //!   which costs what was paid of it so far: nothing at the moment of the departure.
 
 use std::collections::VecDeque;

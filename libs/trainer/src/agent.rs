@@ -1,15 +1,19 @@
 //! A node's side: which command to obey, and when to give the node back alone.
 //!
 //! What always holds:
-//! 1. Only the newest command counts: an older epoch, or a number that is not newer within
-//!    the epoch, does nothing (twice).
+//! 1. Only the newest command counts: an older epoch, or a number that is not newer within the
+//!    epoch, does nothing (twice).
 //! 2. At most one program runs: the next starts after the last has ended.
-//! 3. A status names the newest command that has been *obeyed*: a release is reported when
-//!    nothing runs any more.
-//! 4. Without a renewal of its lease for the dead man's time the node gives up by itself.
-//! 5. A program that regroups lives on over the runs of its trainer: it is told of the next one.
-//! 6. A command from before the agent's start is obeyed only when control shows that it still
-//!    means it, and only if no earlier agent has begun to.
+//! 3. A status names the newest command that has been *obeyed*: a release is reported when nothing
+//!    runs any more.
+//! 4. Without a renewal of its lease for the lease timeout (`agent.dead_man`, 60 s) the node gives
+//!    up by itself. A pilot without one ends by itself.
+//! 5. A program that regroups lives on over the incarnations of its trainer: it is told of the next
+//!    one.
+//! 6. A `Run` command that the stream holds from before the agent's start is obeyed only after a
+//!    renewal that names its epoch, or when control sends it again, and never if an earlier agent
+//!    had begun it (the file `begun` of the trainer on the node). In that case what lives of it is
+//!    killed, the node is reported free, and control opens a new incarnation.
 
 mod effect;
 

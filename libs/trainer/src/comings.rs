@@ -1,13 +1,16 @@
 //! How often an owner may come anew beside others.
 //!
-//! Nodes are shared out between owners. So who comes takes nodes from others, and who leaves gives
-//! them back, and each time others' programs stop and start. Whoever submits and cancels again and
-//! again could keep them from training at all. Therefore an owner comes anew [`BURST`] times at
-//! once, and once in each span after that.
+//! Nodes are shared out between owners. An owner that comes takes nodes from others, and one that
+//! leaves gives them back, and each time others' programs stop and start. An owner that submits and
+//! cancels again and again could keep them from training at all. Therefore, while other owners have
+//! active trainers, an owner comes anew [`BURST`] times at once, and once in each
+//! `control.anew_every` after that.
 //!
-//! Trainers that are admitted in one moment come together. One that takes over from another of its
-//! owner which ended in the same step takes nothing from others, and counts nothing, if it can
-//! use no other sizes than that one could: a sweep goes on as fast as its trainers end.
+//! Trainers that are admitted in one step come together. A trainer that takes over from another of
+//! its owner which ended in the same step takes nothing from others, and counts nothing, if its
+//! bounds lie within the other's: a sweep goes on as fast as its trainers end.
+//!
+//! Replay and lock step do not have this rule: it makes moments that no recording has.
 
 use std::collections::BTreeMap;
 

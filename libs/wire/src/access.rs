@@ -1,8 +1,17 @@
-//! Who may say and hear what: for each role, the subjects that it needs and no others.
+//! Permissions: for each role, the subjects that it needs and no others.
 //!
-//! This is plain data. `lacuna keys` writes it into the configuration of nats-server, which then
-//! enforces it; tests let each role do its work and try what it must not do. A subject that a
-//! service comes to need is added here, beside the code that needs it.
+//! This is plain data, from roles to subjects of `address` and of JetStream's API. `lacuna keys`
+//! writes it into the accounts of nats-server, which enforces it; tests let each role do its work
+//! and try what it must not do. A subject that a service comes to need is added here, beside the
+//! code that needs it. Without an entry the server refuses it, which `lacuna_bus_denied_total`
+//! counts.
+//!
+//! A cluster has four accounts: services, people, agents, external schedulers. `handed_over`
+//! lists what passes between them: messages to be heard, requests whose answers stay with the
+//! requester, and reads of streams message by message. Consumers stay with services
+//! (`Bus::follow`); all others read streams by asking (`Bus::look`). With keys only control makes
+//! streams. A message about a node or trainer must name that of its subject (`Message::about`). The
+//! threats are in `deploy/security.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,8 +1,12 @@
 //! Messages as bytes and headers, and back.
 //!
-//! The payload is MessagePack with named fields, or JSON if the content type says so. Fields
-//! that are not known are ignored. A version that is older than the newest, but not too old, is
-//! read by the type that it had then; a newer one is refused.
+//! The payload is MessagePack with named fields, or JSON if the content type says so. Fields that
+//! are not known are ignored. Versions are judged by the rules in `crate::msg`.
+//!
+//! Header fields: `ce-specversion`, `ce-id`, `ce-source`, `ce-type` (the message's kind),
+//! `ce-time`, `ce-dataversion` (the message's version), `ce-correlationid`, `content-type`. The
+//! correlation id is that of the newest event that led to the message. Every log line from event to
+//! command carries it in the field `correlation`.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 

@@ -1,4 +1,21 @@
 //! The messages, in their newest versions. Each travels on the subject that its [`Message`] names.
+//!
+//! Rules of versions:
+//!
+//! - A change that makes older readers misread a kind takes a new version. A field that may be
+//!   missing, a new kind and a new variant of a request need none: a reader that does not know the
+//!   variant refuses it.
+//! - `VERSION` is written, `OLDEST..=VERSION` is read. The shape of an older version is a type of
+//!   its own, written out in full and never changed, with `From` to the newest; `message!` names it
+//!   beside the kind. Tests read its golden bytes (`golden/v<version>`) for as long as the version
+//!   is read. No kind has an older version now: tests have one that is made up.
+//! - A version that is newer, or older than `OLDEST`, goes into dead letters with the remedy, and
+//!   the message before holds. In a bucket it ends the reader (control does not start): a record
+//!   left out would be taken for gone, and its nodes for free.
+//! - Nothing is written in an older version. So an upgrade replaces the readers of a new version
+//!   before its writers.
+//!
+//! The events of other programs have a version of their own (`external::EVENT_VERSION`).
 
 use serde::{Deserialize, Serialize};
 

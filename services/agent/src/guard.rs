@@ -11,6 +11,8 @@
 //!
 //! A program of the same user can kill its guard. So nothing rests on the guard alone: what loses
 //! it becomes a child of the agent, which kills it (`safety`).
+//!
+//! The end of a program is reported only when nothing of it is left.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,6 @@
-//! Renewals in their order: what a former lead says, or somebody says again, holds no lease.
+//! Renewals in their order: they have the number of control's lead (the moment at which it was
+//! taken, later than that of the lead before) and count within it. A renewal older than one that
+//! was heard holds no lease, whether a former leader sends it or somebody repeats it.
 
 use std::collections::BTreeMap;
 

@@ -11,6 +11,8 @@
 //! | a guard has not ended [`GUARD_GRACE`] after that, or a ward is to be killed | SIGKILL to all below it and to itself |
 //! | SIGTERM to a process of its own, and the async side has not acted | all wards stop; those of a pilot are killed |
 //! | a child of the process is no guard: it has lost its own | SIGKILL to it and to all below it |
+//!
+//! It hears SIGTERM itself. No other thread ends programs.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

@@ -1,4 +1,6 @@
-//! Who may do what.
+//! Permissions of people. The asker is the last token of a request's subject; a server with keys
+//! lets nobody publish on another's, and `Bus::proven` says that this holds. Controls and pilots
+//! are for operators. Ending and reading a trainer is for its submitter, its owner and operators.
 
 use std::collections::BTreeSet;
 

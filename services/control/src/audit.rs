@@ -7,6 +7,9 @@
 //!
 //! Whoever may ask may be refused, and what is refused was not checked: a record says it in short
 //! and in plain characters, so that nobody pushes others out of the log or forges lines of it.
+//!
+//! Records go to `lacuna.v1.c.audit.control`, log lines have the target `audit`. At most 10,000
+//! records wait; beyond that, and if control ends first, the log line is what is left.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
-//! Carries out what the books ask for.
+//! Carries out what the controller state asks for: leases by compare-and-set before any command,
+//! then records, members and commands. Trainers' records are written by compare-and-set too: a
+//! control that finds one changed by another ends with an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

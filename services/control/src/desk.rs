@@ -1,8 +1,16 @@
-//! What the operator wants, as the bus keeps it, and what holds of it now.
+//! What the operator wants: `model::Controls` (a pause, drained nodes, lists of nodes, a cap,
+//! windows of time), one message on `lacuna.v1.c.controls` that control alone writes.
 //!
-//! Only one control changes it, by compare-and-set, and says so only when it is kept. A start
-//! waits until it has been read. While control runs it looks now and then whether the bus still
-//! has what it had: a server that has lost it gets it again.
+//! - A change is checked (`trainer::controls::change`), stored by compare-and-set, obeyed, noted,
+//!   and only then answered. A change that is not known to be stored is refused. If the server has
+//!   it all the same, control takes it up at its next look (ten seconds).
+//! - A start waits until the controls have been read. Controls that cannot be understood are not
+//!   taken for none.
+//! - While control runs, a server that has lost the controls gets them again. If server and control
+//!   lose them together, nothing is wanted any more. But then no trainer is known either, and no
+//!   node is used before a submission.
+//! - What comes of it is published as `UseState`, for whoever shows it and for the executor of
+//!   pilots.
 
 use std::time::Duration;
 

@@ -1,4 +1,7 @@
 //! The loop: messages and a timer in, pools out.
+//!
+//! A snapshot that has overtaken events waits until they come, since they tell more, or the stream
+//! is quiet for a second.
 
 use std::time::Duration;
 

@@ -1,4 +1,16 @@
 //! The ledger: takes what happened, refuses what cannot be, numbers the rest without gaps.
+//!
+//! - An external event with a known `ce-id` is a duplicate. An event older than its node's newest
+//!   known change is late. Both are only counted.
+//! - A start that finds earlier state jumps 1,000,000 numbers ahead, since the newest events may
+//!   have been lost, and no number is given twice. A snapshot with the new number is kept before
+//!   any event, so consumers take the jump as a gap that this snapshot ends.
+//! - After a restart a `node.idle` of a node that was not idle in the restored snapshot is judged
+//!   by the node's last change, as far back as the newest 4,096 events tell. Of a node in none of
+//!   these events it is late if it is older than the snapshot.
+//! - The moment of a snapshot is that of the newest event while external events wait unread or
+//!   recorded ones are due, and the clock's otherwise: a snapshot must not claim a time whose
+//!   events are still to come.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};

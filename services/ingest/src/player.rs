@@ -1,6 +1,24 @@
-//! Plays a recording: at its own or another rate, or in lock step with the loop. What it has
-//! said already, by the ledger, it does not say again, so that it can go on after a restart
-//! from the moment where it was.
+//! Plays a recording: at its own or another rate, or in lock step with the loop. Events that the
+//! ledger has already are not published again, so a restart goes on from the moment where the
+//! process before it was.
+//!
+//! **Lock step.** Latency does not count, and the services come to the same work as `lacuna
+//! replay`. For each moment `t` of the recording:
+//!
+//! 1. ingest publishes `Clock { now: t, step, complete: false }`;
+//! 2. agents bring simulated progress to `t` and report it;
+//! 3. control closes trainers that are done and answers `Settled { step, complete: false }` (when:
+//!    `book::settle` in `lacuna_trainer`);
+//! 4. ingest publishes the events of `t` and `Clock { complete: true, events_upto }`;
+//! 5. forecast publishes the pool at `events_upto`, planner a plan for it, and control applies the
+//!    plan;
+//! 6. control answers `Settled { step, complete: true }`. Only then does ingest go on.
+//!
+//! **Going on.** `Clock.recording` names what is played: the file's name and size, and the part
+//! chosen; empty without a recording. Ingest goes on from a stored tick only if that tick is of the
+//! same recording and pace and has not ended. Else it begins at the recording's start, with step 1
+//! and an empty snapshot. Steps and moments of different recordings are never compared: the
+//! cluster's clock follows a smaller step of another recording.
 
 use std::collections::HashMap;
 

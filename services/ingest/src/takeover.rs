@@ -1,9 +1,11 @@
 //! The start: goes on where the last process was, and takes the cluster over from an ingest that
 //! still runs.
 //!
-//! The first snapshot, written by compare-and-set, is the moment of the handover. The other
-//! ingest acknowledges nothing more once that is kept, so what it has acknowledged was said
-//! before, and a second look at the events finds it. What it has not acknowledged comes again.
+//! The first snapshot, written by compare-and-set, is the moment of the handover. The other ingest
+//! acknowledges nothing more once that is kept. All that it has acknowledged was published before,
+//! and a second look at the events finds it. External events that it has not acknowledged come
+//! again, in order. The correlation id of a snapshot is that of the newest event, else
+//! `snapshot-<seq>`.
 
 use std::time::Duration;
 

@@ -1,11 +1,13 @@
-//! One ingest at a time: snapshots are written by compare-and-set, and their numbers say who
-//! goes on when two run.
+//! One ingest at a time: snapshots are written by compare-and-set, and their numbers say which of
+//! two processes goes on.
 //!
-//! The start of an ingest jumps far ahead in its numbers, so of two snapshots by different
-//! processes the one with the greater number is of the one that started later. That one goes on;
-//! the other finds it when it writes a snapshot, hears of one, or looks before it acknowledges
-//! what external programs said, and ends. A snapshot with a smaller number is not another's
-//! work: the server has lost its newest writes, and shows what was before.
+//! The start of an ingest jumps far ahead in its numbers. Of two snapshots by different processes,
+//! the one with the greater number is of the process that started later, and that process goes on.
+//! The other finds it when it writes a snapshot, hears of one, or looks before it acknowledges
+//! external events, and ends with exit code 75. The ended process writes no snapshot after the
+//! other's first. Its last events have smaller numbers than that snapshot, so consumers that have
+//! it ignore them. A snapshot with a smaller number is not another's work: the server has lost its
+//! newest writes.
 
 use lacuna_model::NodeEvent;
 use lacuna_runtime::{Bus, BusError, Received, ServiceError, Superseded};

@@ -1,5 +1,5 @@
-//! The desk: the newest pool and the newest trainers lie on it; it says when a plan is due,
-//! and whether a plan is worth publishing.
+//! The pending inputs: the newest pool and the newest trainers. It says when a plan is due, and
+//! whether a plan is worth publishing.
 
 use lacuna_model::{Allocation, Generation, Plan, Pool, Span};
 use lacuna_runtime::Stopwatch;

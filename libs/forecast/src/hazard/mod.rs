@@ -2,6 +2,9 @@
 //! given its age and its place in the scheduler's order.
 //!
 //! [`HazardCore`] works on numbered nodes, [`Hazard`] on named ones.
+//!
+//! For the present holes, in the order in which the scheduler takes nodes, it gives a survival
+//! curve each, and for each pair of neighbours the probability that both leave in one event.
 
 mod boost;
 mod core;

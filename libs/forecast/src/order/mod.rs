@@ -1,4 +1,6 @@
-//! The order in which the main scheduler takes nodes: given, or learnt from what it took.
+//! The order in which the main scheduler takes nodes: given (names, a list, weights), or learnt
+//! from what it took. A test statistic by event (`evidence`) says whether there is one at all.
+//! Without one, holes keep together by release.
 
 mod evidence;
 mod names;

@@ -5,6 +5,8 @@
 //! kept until it has come out; that the plan moves meanwhile makes it no lie, only what the hole
 //! does. All words of one lead for one moment are one *announcement*: a job of a thousand nodes is
 //! one piece of evidence, whether its nodes are told of in one step or in a thousand.
+//!
+//! A clock that goes back by more than an hour takes back what was seen later than that.
 
 mod books;
 #[cfg(test)]

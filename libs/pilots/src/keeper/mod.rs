@@ -17,6 +17,8 @@
 //!   said that it leaves. None of these counts against a node.
 //! - Before the second list after a start nothing is submitted: pilots may run already, and are
 //!   adopted.
+//!
+//! Pilots are ours, and adopted, by job name and comment, whichever control submitted them.
 
 mod agents;
 mod decide;

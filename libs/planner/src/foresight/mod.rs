@@ -2,12 +2,19 @@
 //!
 //! `view` leaves out what is in doubt, and `lineup` puts the rest in order; scenarios are drawn
 //! from their forecasts, with a seed that follows from the slots; [`crate::joint`] allocates, and
-//! [`crate::patterns`] improves that where the policy has it. All of that is `decide`, on
-//! ordinals, for the planner service and for replays. `reasons` and `verdicts` word it for a plan.
+//! [`crate::patterns`] improves that where the policy has it. All of that is `decide`, on ordinals,
+//! for the planner service and for replays.
 //!
-//! **On doubt it does less.** A pool that is too old, that has no forecasts, or whose order is no
-//! order, makes no plan: what everybody has stands, as far as the pool still has it. A hole whose
-//! own forecast is broken goes to nobody new, and who holds such a hole keeps what it has.
+//! **In doubt it does less.** A pool that is too old, that has no forecasts, or whose order is no
+//! order of its holes, makes no plan: all allocations stand, as far as the pool still has them. A
+//! hole whose own forecast is broken goes to no new trainer, and a trainer that holds such a hole
+//! keeps what it has. An ordinal that is no place in its list (`planner::ordinal`) is a mistake of
+//! the planner: no trainer grows, the plan tells it, and a replay ends.
+//!
+//! **Reasons.** `word`, `reasons` and `verdicts` explain a decision in numbers. Holes that fare
+//! alike are one class: what is expected of them, which trainer they would have served, what that
+//! would have brought and cost. So the report grows with the trainers and not with the holes.
+//! `lacuna plan` and `lacuna explain` print it.
 
 mod decide;
 mod lineup;

@@ -1,4 +1,6 @@
-//! In which order present nodes are expected to leave, whoever asks: a replay or a living cluster.
+//! In which order present nodes are expected to leave, in a replay and in a live cluster alike:
+//! what is known to end, then what is announced and likely within the horizon, then the scheduler's
+//! order, or, where nothing shows that there is one, by what is expected of each.
 
 use std::iter::repeat;
 

@@ -41,6 +41,10 @@
 //! [`crate::patterns`] is the same problem as a mixed-integer programme with a bound.
 //!
 //! Sources: arXiv 2106.12091 for the trainers and their costs; the rest is Lacuna's own.
+//!
+//! Why scenarios and not expected lengths: V counts a stall once for all nodes that leave in one
+//! event, so it needs to know which do, not only when each does. One algorithm serves all states of
+//! information: no look-ahead, some, or clairvoyance, which is one scenario, the true one.
 
 mod decide;
 mod growth;

@@ -1,4 +1,7 @@
 //! Until when the certificate of nats-server holds: when it has run out nobody can connect.
+//!
+//! Users prove themselves by nkeys, so TLS proves the server alone. The time is noted at the first
+//! handshake, and by a connection of its own four times a day.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! What the server refuses: it says so beside the stream of messages, and whoever waits for an
-//! answer learns that none will come.
+//! What the server refuses. nats-server reports a refused subject apart from answers, so the
+//! refusal is passed to the request that waits, which learns that no answer will come.
 
 use std::future::Future;
 

@@ -1,8 +1,23 @@
-//! A service of which one instance is active writes only while it is sure to be that one.
+//! The fence of leadership: an instance writes only while its lead is sure.
 //!
-//! What such a service sends while it is not sure is lost, as it would be while the server is
-//! away. So a process that was stopped for a while, or comes back from the other side of a
-//! broken network, says nothing that is older than what the next active instance has said.
+//! Later messages are lost, as they are while the server is away; states are repeated after a
+//! reconnection only when the lead is confirmed. An instance that finds the lead taken ends with
+//! exit code 75. So a process that was stopped, or comes back from the other side of a broken
+//! network, publishes nothing older than the next active instance has published.
+//!
+//! Messages handed to the network before that are fenced further on, and so are those of a moment
+//! with two leaders because somebody wrote the lead by hand:
+//!
+//! 1. leases and trainers' records by compare-and-set;
+//! 2. commands by epoch and number at the agent;
+//! 3. plans by generation at control;
+//! 4. ingest by its first snapshot;
+//! 5. the pool and the trainers' state have no fence of their own: an old one may be heard for a
+//!    moment, and the active one's next replaces it. Plans made from it are judged by generation,
+//!    run and event number like any other.
+//!
+//! A running call of the scheduler's commands (`sbatch`, `scancel`) cannot be taken back: the next
+//! control adopts its pilot (`pilots::keeper`).
 
 use std::sync::Mutex;
 use std::time::Duration;

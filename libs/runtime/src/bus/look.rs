@@ -1,5 +1,8 @@
-//! Reading what streams keep by asking for it: no consumer is made, which could send what it reads
-//! to any subject, and which the server would have to remember for each of ten thousand agents.
+//! Reading what streams keep by asking for it: no consumer is made. A consumer could send what it
+//! reads to any subject, and the server would have to remember one for each of ten thousand agents.
+//!
+//! A subject is heard as it is published. The stream is asked for what was missed: at the start,
+//! after a reconnection, and when the reader was too slow.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -1,4 +1,7 @@
-//! Queues: what other programs say, until the one reader has done with it.
+//! Queues: what other programs publish, until the one reader has done with it.
+//!
+//! Ingest reads `lac_c_in` in order and removes what it has stored, five times a second: the server
+//! would sync each acknowledgement of a single message. A start reads from the oldest message left.
 
 use std::time::Duration;
 

@@ -1,4 +1,20 @@
 //! Streams and buckets: made if missing, again after every reconnection.
+//!
+//! Durability is a field of each stream's definition in `wire::address`. The trade is one disk
+//! write for each message: a change of a trainer of a hundred nodes would wait for a hundred synced
+//! writes.
+//!
+//! - Synced: `lac_c_in`, `lac_c_plan`, `lac_c_controls`, `lac_c_audit`, `lac_c_archive` and the
+//!   buckets. An accepted event, a plan, a lease and a trainer survive a power failure. A message
+//!   with a list of events is synced once.
+//! - Written behind (`persist_mode: async`): all others. A `kill -9` of nats-server may take their
+//!   newest messages, and each is repaired: events by the next snapshot, states because each owner
+//!   publishes its newest again after a reconnection, commands because control derives them from
+//!   leases and records and sends them until they are obeyed, progress because reports are
+//!   cumulative.
+//!
+//! Epochs, versions and plan generations begin no lower than the wall clock's milliseconds, so a
+//! server that has lost all brings no old number back.
 
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType,

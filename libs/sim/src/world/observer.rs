@@ -1,8 +1,13 @@
 //! What a decision by forecasts knows of the present holes: the forecast service's predictor
-//! watches every step, learns from it, and forecasts the pool.
+//! watches every step, learns from it after it was lived through, and forecasts the pool.
 //!
-//! Nothing of the future comes in here but what the look-ahead reveals, and what the recorded or
-//! simulated scheduler itself expected at the time.
+//! Nothing of the future comes in here but what oracle lookahead reveals, exactly as far ahead as
+//! it was told to, and what the recorded or simulated scheduler itself expected at the time. What
+//! happened before the replay's start is history that may be learnt from (`Recording::past`).
+//!
+//! What it learns does not depend on decisions. So a second observer, the scout, goes ahead on a
+//! thread of its own and fits the models (`forecast::Fits::scouted`); the first takes each in at
+//! the step at which it is due.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,9 @@
 //! Agents: what they say, and what their silence means.
+//!
+//! - A pilot that is asked by SIGTERM says so (`AgentStatus.leaving`). Its node is out of use from
+//!   then on, before any event of the scheduler, until an agent speaks there again.
+//! - With `control.require_agents` a node is usable only once an agent has spoken on it. That alone
+//!   couples the controller state with whatever starts agents.
 
 use lacuna_model::{Activity, AgentStatus, NodeId, Span};
 

@@ -1,18 +1,19 @@
 //! Groups that broke.
 //!
-//! Members find that their group is broken when the connection of a peer ends, or when it has
-//! been silent for too long. Each says so and waits for the next run. A member that has not said
-//! so may be dead or hang; or it computes, and will find out when its step ends. So those are
-//! asked: their newest command is sent once more. After a while, in which news may come that
-//! explain all (an agent leaves, a program has ended), the next run begins with everybody who
-//! has said so or has answered. Who has not is silent: its node is taken from the trainer, and is
-//! nobody's until an agent speaks there. When all say that the group is broken, nobody is missing,
-//! and all go on together at once.
+//! Members find that their group is broken when the connection of a peer ends, or when it has been
+//! silent for too long. Each says so and waits for the next incarnation. A member that has not said
+//! so may be dead or hang; or it computes, and finds out when its step ends. So those are asked:
+//! their newest command is sent once more. An agent does not answer for a program that is silent.
+//! After a while, in which news may come that explain all (an agent leaves, a program has ended),
+//! the next incarnation begins with all that have said so or have answered. A silent member's node
+//! is taken from the trainer, and is unused until an agent speaks there. When all say that the
+//! group is broken, nobody is missing, and all go on together at once: a timeout that was too short
+//! costs a step and no member.
 //!
-//! Unless the run has brought no sample: then its group could not be built, although all are
-//! there. That is a failure of the trainer like the end of a program, with the same wait before
-//! the next run, and the same end. If one of them is lost meanwhile, that explains it, and it was
-//! none; if they meet after all, the run goes on.
+//! If the incarnation has brought no sample, its group could not be built, although all are there.
+//! That is a failure of the trainer like the end of a program, with the same wait before the next
+//! incarnation, and the same end. If a member is lost meanwhile, that explains it, and there was no
+//! failure; if they meet after all, the incarnation goes on.
 
 use lacuna_model::{NodeId, RunId, Span, Timestamp, TrainerId};
 

@@ -1,10 +1,14 @@
 //! Harm: how long the main scheduler waited for a node because Lacuna had it.
 //!
-//! A pilot is asked for its node by SIGTERM; it measures itself how long it takes until nothing
-//! runs there any more, and its last words tell. Any other agent's node is asked for by an event:
-//! one that a batch job has, or that is down, was wanted at once, and is late from then on; one
-//! that is wanted by a deadline is late after that. An event about a pilot's node asks for
-//! nothing: the main scheduler does not wait before it has sent the signal.
+//! A pilot is asked for its node by SIGTERM. It measures itself how long it takes until nothing
+//! runs there any more, and its very last status tells (`AgentStatus.gave_back_in`); its first one
+//! goes out at once, so the others train on. Any other agent's node is asked for by an event: one
+//! that a batch job has, or that is down, was wanted at once, and is late from then on; one that is
+//! wanted by a deadline is late after that. An event about a pilot's node asks for nothing: the
+//! main scheduler does not wait before it has sent the signal.
+//!
+//! Control exports `lacuna_control_harm_seconds`. What batch jobs saw by their prologs stands in
+//! `services/control/src/handover.rs`.
 
 use lacuna_model::{AgentStatus, NodeId, Span, Timestamp};
 

@@ -1,4 +1,12 @@
 //! Leases: asked for, written, released, confirmed.
+//!
+//! - The bucket entry of a node is written with the expected revision (compare-and-set); the new
+//!   revision is the lease's epoch.
+//! - A node goes from one trainer to another only through a release that its agent has confirmed. A
+//!   release that is not confirmed within ten seconds makes the node unusable in `TrainersState`.
+//!   After the lease timeout (`agent.dead_man`) and a margin control no longer waits for it, but
+//!   the node goes to no trainer until an agent speaks there.
+//! - A command that is not acknowledged is sent again after 2, 4, 8, 16 and then every 32 s.
 
 use lacuna_model::{Action, Command, Launch, NodeId, TrainerId};
 

@@ -1,18 +1,19 @@
-//! Control's books: which trainers there are, which nodes they hold, what they have done.
+//! Controller state and accounting: which trainers there are, which nodes they hold, what they have
+//! done.
 //!
-//! [`Book::step`] takes one [`Input`] and answers with [`Effect`]s in the order in which they
-//! must be carried out: leases are written before records, records and members before commands. The
+//! [`Book::step`] takes one [`Input`] and answers with [`Effect`]s in the order in which they must
+//! be carried out: leases are written before records, records and members before commands. The
 //! outcome of [`Effect::WriteLeases`] comes back as [`Input::LeasesWritten`] before any other
-//! input; what could not be learned is tried again by the timer.
+//! input; an unknown outcome is asked for again by the timer.
 //!
 //! What always holds:
-//! 1. A node has at most one owner, the one in the bucket of leases. It gets a new owner only
-//!    after its agent has confirmed the release.
-//! 2. A trainer's run has only nodes whose lease it holds; every change of the set is a new
-//!    run, recorded before any agent hears of it.
+//! 1. A node has at most one owner, the one in the bucket of leases. It gets a new owner only after
+//!    its agent has confirmed the release.
+//! 2. A trainer's incarnation has only nodes whose lease it holds. Every change of the set is a new
+//!    incarnation, recorded before any agent hears of it.
 //! 3. Samples are counted once ([`crate::account`]).
-//! 4. On doubt less is done: no node is given away while the bus is gone, the pool unknown,
-//!    or the plan not made for what is now.
+//! 4. In doubt less is done: no node is given away while the bus is gone, the pool unknown, or the
+//!    plan not made for what is now.
 
 mod admission;
 mod agents;

@@ -1,4 +1,22 @@
 //! Plans: accepted or refused, then followed.
+//!
+//! - A plan is applied only if its generation is newer.
+//! - A plan waits while the bus is away, the pool is unknown, or the events that it knows of have
+//!   not come. In lock step `trainers_version` must be the present one, and a step has one plan.
+//! - A plan names the incarnation (`runs`) of each trainer that it was made from. A trainer that
+//!   has changed since is left as it is, with its nodes, and the rest of the plan is followed.
+//!   `TrainersState.version` grows only with what a plan depends on, not with figures.
+//! - Leases are written before any command goes out, and all members of a changed trainer get a new
+//!   incarnation.
+//!
+//! **Re-placement.** `TrainerRecord.hit_at` says that a departure has hit a trainer and that no
+//! plan has been followed for it since. While its stall lasts, a plan may give it any nodes and
+//! names it in `Plan.repooled`, the one exception from "no migration" (I6, I12). The nodes that it
+//! leaves are taken back first, and the others are joined when their agents have given them up, so
+//! no trainer waits in a circle. Until then the trainer counts as hit, so plans made in between
+//! come to the same. Its stall begins again, which costs what was paid of it: nothing, in lock
+//! step. The same holds for any plan while the stall lasts, be it more nodes, fewer, or a start
+//! after the loss of all. A re-placement onto as many nodes is no rescale.
 
 use std::collections::{BTreeMap, BTreeSet};
 

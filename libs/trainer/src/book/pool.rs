@@ -1,4 +1,9 @@
 //! The pool: holes open, and close under a trainer.
+//!
+//! A node that leaves the pool under a lease is a preemption, handled without waiting for a plan.
+//! Its release goes out at once, at a wanted node (`node.wanted`) whatever deadline it names. The
+//! others' new incarnation begins when all events at hand have been read, so many nodes that leave
+//! are one change.
 
 use std::collections::BTreeSet;
 

@@ -1,18 +1,21 @@
 //! Scaling curves measured while training.
 //!
-//! A trainer whose owner knows no curve is submitted with one sample/s for each node, and is
-//! marked. From its reports control measures the rate at each node count: samples over time
-//! between consecutive reports of one run, over all such pairs at that count. The first samples
-//! of a run only mark the beginning, so that the start of the program does not count. The newest
-//! pairs at a count are remembered; if the newest few of them all say that the rate has changed,
-//! the others are forgotten, so that the curve follows reality. After two pairs the count is
-//! measured; the curve goes through all measured counts, and beyond the last goes on linearly
-//! along its last piece, never falling. A rate below that of the smallest measured count is
-//! raised to it: more nodes are never planned to do worse than fewest, which is what a scaling
-//! curve must promise.
+//! A trainer whose owner knows no curve is submitted with `profile = true`, and its curve is
+//! assumed: one sample/s for each node. From its reports control measures the rate at each node
+//! count: samples over time between consecutive reports of one incarnation, over all such pairs at
+//! that count. The first samples of an incarnation only mark the beginning, so the start of the
+//! program does not count. The newest pairs at a count are remembered. If the newest few of them
+//! all say that the rate has changed, the others are forgotten, so the curve follows reality. After
+//! two pairs the count is measured. The curve goes through all measured counts, and beyond the last
+//! goes on linearly along its last piece, never falling. A rate below that of the smallest measured
+//! count is raised to it: more nodes are never planned to do worse than fewest. A new curve makes a
+//! new plan.
 //!
-//! What was measured stands in the record, with its spread and age. What was measured of one
-//! trainer holds for others of its owner and family too, until they have measured the same count.
+//! Rates and costs (`pauses`) stand in `TrainerRecord.measured` with spread, count and age, so they
+//! outlive control. A rate holds for others of the owner and family (`Launch::Command.family`, else
+//! the same command line, environment and launcher) until they have measured the same count. Each
+//! verdict of a plan says whether the rate at the size given was measured, lies between measured
+//! ones, or is assumed (`TrainerVerdict.basis`).
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,11 +1,11 @@
 //! Quarantine: nodes on which programs keep failing.
 //!
-//! A program fails as its owner likes, so failures in a row are counted for each owner by itself. A
-//! node on which an owner's programs fail too often is closed to that owner for a time, longer each
-//! time. It is in quarantine, unusable for everybody, while it is closed to two owners, with no
-//! sound run of anybody between, or to all owners who have trainers. Only of that is the planner
-//! told: where a plan gives a trainer a node that is closed to its owner, the books take one that
-//! the plan gives to nobody, or leave it out.
+//! A program fails as its owner likes, so failures in a row are counted for each owner by itself.
+//! Three in a row close the node to that owner for `control.quarantine`, longer each time. The node
+//! is in quarantine, unusable for everybody, while it is closed to two owners, with no sound
+//! incarnation of another owner between, or to all owners who have trainers. The planner is told of
+//! quarantine alone: where a plan gives a trainer a node that is closed to its owner, control takes
+//! one that the plan leaves unallocated, or leaves it out.
 
 use std::collections::BTreeSet;
 

@@ -6,6 +6,9 @@
 //! view), so that the sizes of its plans keep the quota by themselves; a trainer whose least does
 //! not fit waits in the queue, and one that holds more than its share, because another was
 //! admitted, gives the rest back.
+//!
+//! Admission to one of the places of `control.max_parallel` is `trainer::queue`'s business, its
+//! rate `trainer::comings`'.
 
 use std::collections::{BTreeMap, BTreeSet};
 

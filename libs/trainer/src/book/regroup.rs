@@ -1,9 +1,16 @@
-//! Trainers that regroup: their programs live on over their runs.
+//! Trainers that regroup (launcher `regroup`, `Launch::Command.elastic`): their programs live on
+//! over their incarnations, each of which is exactly one process group of torch.distributed.
 //!
-//! A newcomer's program is started while the others train on (`Prepare`), and taken into the
-//! next run when it has said that it is ready. A program that dies costs its run that member
-//! alone: the others go on in the next run at once. The member's node is released, and comes
-//! back by a later plan.
+//! - A newcomer's agent starts its program while the others train on (`Action::Prepare`): it
+//!   imports, builds its model and says `ready`. The next incarnation begins when all newcomers are
+//!   ready, or with those that are after `control.prepare_wait`.
+//! - A loss (the agent said that its node is wanted, a program died, an agent is silent, the
+//!   scheduler took the node) begins the next incarnation at once with the rest.
+//! - A program that dies costs its incarnation that member alone. The member's node is released,
+//!   and comes back by a later plan.
+//! - Members meet in a `TCPStore` beside control (`control.store`), so every node can be spared.
+//!   The worker's side is the Python package in `libs/lacuna-py`.
+//! - A group whose member says nothing at all is `broken`'s business.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,11 @@
-//! Runs: every change of a trainer's nodes closes one and begins the next.
+//! Incarnations (runs): every change of a trainer's nodes closes one and begins the next.
+//!
+//! - Rank is the place in the sorted order of the nodes. The number of a `Run` command within its
+//!   epoch is the incarnation's id.
+//! - A command says how many nodes the incarnation has, not which, so a change of N nodes is N
+//!   short commands. Which nodes they are is kept once (`Members`), before the
+//!   commands go out. Commands wait while it cannot be kept, and both are then published again.
+//!   Simulated trainers need no names.
 
 use std::sync::Arc;
 

@@ -1,19 +1,26 @@
-//! Sizes tried for the sake of measuring.
+//! Probes: sizes tried for the sake of measuring (`[control.profile]`).
 //!
-//! Plans give a trainer the sizes that pay, not those that say most about its curve. So one that
-//! is profiled trains now and then on fewer of its nodes than it has, until its rate there is
-//! known, and puts the others aside: they stay its own, and nobody else's plans are touched. The
-//! planner is told of all its nodes. A plan that gives it others, or the loss of nodes, comes
-//! before any trial.
+//! Plans give a trainer the sizes that pay, not those that say most about its curve. So a profiled
+//! trainer trains now and then on fewer of its nodes than it has, until its rate there is known.
+//! The others are parked (`Measured.aside`): they stay under its lease, and other trainers' plans
+//! are untouched. The planner is told of all its nodes. A program that regroups is started anew on
+//! a parked node, to be taken in again. A plan that gives the trainer other nodes, or the loss of
+//! nodes, ends the probe first.
 //!
 //! - Sizes: its minimum, and that doubled again and again, below what it has. What it has is
 //!   measured in passing. What was measured of its family is not measured again.
 //! - Order: from large to small, each next size is reached by leaving, and only the way back by
-//!   joining; from small to large it is the other way round.
+//!   joining; from small to large it is the other way round. The default is from large to small: in
+//!   one go it saves a fifth where joining costs more than leaving. Within a small share each size
+//!   is a probe of its own, and the order does not matter.
 //! - Length: until three pairs of reports or more agree, or for as long as is allowed.
-//! - Cost: the time of nodes aside, and what is stalled by the changes. A trial begins, or goes
-//!   on to the next size, only if what it will probably cost, with what was spent so far, is
-//!   within a share of the node-time that the trainer has had, and of what it has still to come.
+//! - Cost: the time of parked nodes, and what is stalled by the changes. A probe begins, or goes on
+//!   to the next size, only if what it will probably cost, with what was spent so far, is within a
+//!   share of the node-time that the trainer has had, and of what it has still to come.
+//!
+//! A bend between two sizes that are tried is the error that remains; plans that use such a size
+//! measure it. `RESULTS.md` has the error and the cost of such curves, by `lacuna-lab bench
+//! profile` (`--share 1` tries all sizes in one go, the default share of 5 % one at a time).
 
 use std::collections::BTreeSet;
 

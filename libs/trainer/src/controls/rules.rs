@@ -1,4 +1,5 @@
-//! Controls that can be asked.
+//! Controls that can be asked what holds at a moment of the wall clock. Of several limits the
+//! tightest does.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,7 @@
 //! Windows of time: when each begins and ends, by the wall clock of its time zone.
+//!
+//! A window belongs to the day on which it begins. Where the clock leaps or repeats, the window is
+//! the longer one.
 
 use jiff::ToSpan as _;
 use jiff::civil::{Date, Time, Weekday};

@@ -14,6 +14,10 @@
 //! | `LACUNA_SOCKET` | of a program that regroups: where it hears of its runs (see `talk`) |
 //!
 //! SIGTERM: save and leave; after the grace comes SIGKILL, to the whole process group.
+//!
+//! Launcher `torchrun` starts one rendezvous a run, of a fixed membership and a name of its own.
+//! torchrun's own elasticity is not used: its agents do not leave the rendezvous on SIGTERM, so
+//! survivors wait for keep-alives, and it starts all workers again just the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,4 +1,6 @@
-//! What a program is started with: its command line and its environment.
+//! What a program is started with: its command line and its environment. The submitter's
+//! environment reaches the guard as data, on its input, and the program alone as environment. Of
+//! the agent's own both get what is on a list.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

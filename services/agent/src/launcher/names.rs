@@ -1,5 +1,10 @@
-//! Who trains with a program. Commands say how many there are; control keeps the names once for each
-//! run, and an agent asks for them when a program needs them.
+//! The names of the nodes that train with a program. Commands say how many there are; control keeps
+//! the names once for each run (`book::runs`), and an agent asks for them when a program needs
+//! them.
+//!
+//! The program's task asks, not the agent's loop, until control's newest word is of this run, for
+//! `agent.start_limit` at most. The names of a later run are waited out, since its command is on
+//! the way. Names that do not fit the command end the program (exit code 127).
 
 use std::fmt;
 use std::sync::Arc;

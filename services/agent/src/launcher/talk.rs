@@ -18,6 +18,9 @@
 //!
 //! The socket lies in a folder that only its owner may enter, under a short path: the name of
 //! a Unix socket has room for 107 bytes.
+//!
+//! A program that is silent for `agent.hang_after`, or says nothing at all for `agent.start_limit`
+//! since its start, is killed.
 
 use std::io;
 use std::path::PathBuf;

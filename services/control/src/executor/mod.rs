@@ -1,9 +1,14 @@
-//! Pilots: the shell around [`lacuna_pilots::keeper`].
+//! Pilots: the shell around [`lacuna_pilots::keeper`], which decides which node gets a pilot and
+//! which pilot must go.
 //!
-//! It stands apart from the books: it learns from the bus which nodes are idle, what forecasts
-//! say of them, how many nodes trainers can use and where agents speak, and it talks to the main
-//! scheduler by the scheduler's own commands. What it starts, agents, is all that the books ever
-//! hear of it.
+//! It stands apart from the controller state: it learns from the bus which nodes are idle, what
+//! forecasts say of them, how many nodes trainers can use and where agents speak. It submits pilots
+//! (one-node jobs of the lowest priority that run `lacuna-agent --pilot`) by the main scheduler's
+//! own commands. Agents are all that the controller state hears of it.
+//!
+//! - It submits nothing before it has heard of the controls, and none where nodes are withheld. A
+//!   pilot on a withheld node is cancelled once nothing trains there.
+//! - In mode `observe` plans are not followed but counted (`pilots::observe`).
 
 mod check;
 mod commands;

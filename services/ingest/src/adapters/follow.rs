@@ -1,4 +1,6 @@
 //! Reads a file that a scheduler writes, and keeps the place over a restart. All of it blocks.
+//!
+//! The place moves on only when a stream keeps what came of the lines before it.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Write};

@@ -1,5 +1,9 @@
-//! Adapters of main schedulers: each asks or follows one, and tells the shell what it has seen.
-//! The shell compares that with what the ledger knows, and publishes the difference.
+//! Adapters of live schedulers (Slurm, PBS, LSF): each polls or follows one.
+//!
+//! An adapter makes no events but sightings: what nodes are at a moment. `reconcile` compares a
+//! sighting with the ledger, and the difference becomes events. So a hook's newer word holds, and a
+//! repeated or failed answer changes nothing. The answers are read in `schedlog::living`, the one
+//! reader of each scheduler's answers.
 
 pub(crate) mod command;
 mod follow;
