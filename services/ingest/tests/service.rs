@@ -47,7 +47,15 @@ async fn start(nats: &TestNats, mut config: Config) -> (CancellationToken, Runni
         tasks: Tasks::new(shutdown.clone()),
         shutdown: shutdown.clone(),
     };
-    (shutdown, tokio::spawn(run(ctx, NoArgs {})))
+    // A service takes its connection with it: one that is left repeats its states to a server that
+    // comes back, after the next one has said newer ones.
+    let own = ctx.bus.clone();
+    let running = tokio::spawn(async move {
+        let ended = run(ctx, NoArgs {}).await;
+        own.close().await;
+        ended
+    });
+    (shutdown, running)
 }
 
 async fn next<M>(follow: &mut Follow<M>) -> Received<M> {
