@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::shell::{self, Panel, Table};
-use super::svg::{count, escape, percent, share};
+use super::svg::{count, percent, share};
 use super::{answer, charts};
 use crate::pool_stats::PoolStats;
 
