@@ -18,7 +18,7 @@ fn every_event_of_bursts_and_of_a_steady_load_is_accounted_for() {
     let said = String::from_utf8_lossy(&output.stderr);
     let found: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text} {said}"));
     let account = &found["account"];
-    assert!(output.status.success(), "{account:#}");
+    assert!(output.status.success(), "{found:#} {said}");
     let published = 2 * 2000 + 10 * 500;
     assert_eq!(account["published"], published);
     assert_eq!(account["ingest"], json!({ "taken": published }));

@@ -99,7 +99,21 @@ fn there_is_one_profile() {
     }
 }
 
-/// Relative links in the documents lead somewhere.
+/// The anchors of a document's headings, as GitHub makes them.
+fn anchors(text: &str) -> impl Iterator<Item = String> + '_ {
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| {
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        let words = line.trim_start_matches('#').trim().to_lowercase();
+        words
+            .chars()
+            .filter(kept)
+            .map(|c| if c == ' ' { '-' } else { c })
+            .collect()
+    })
+}
+
+/// Relative links in the documents lead somewhere, to the heading if they name one.
 #[test]
 fn documents_exist_and_their_links_hold() {
     let mut documents = vec![
@@ -116,12 +130,27 @@ fn documents_exist_and_their_links_hold() {
         let folder = support::root().join(document);
         let folder = folder.parent().unwrap();
         for piece in text.split("](").skip(1) {
-            let target = piece.split([')', '#']).next().unwrap();
-            let elsewhere = target.is_empty() || target.contains("://");
+            let link = piece.split(')').next().unwrap();
+            let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+            if target.contains("://") {
+                continue;
+            }
+            let path = if target.is_empty() {
+                support::root().join(document)
+            } else {
+                folder.join(target)
+            };
             assert!(
-                elsewhere || folder.join(target).exists(),
+                path.exists(),
                 "{document} links to {target}, which does not exist"
             );
+            if !anchor.is_empty() && (target.ends_with(".md") || target.is_empty()) {
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert!(
+                    anchors(&text).any(|other| other == anchor),
+                    "{document} links to {link}: there is no such heading"
+                );
+            }
         }
     }
 }

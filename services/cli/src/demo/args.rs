@@ -29,7 +29,18 @@ Examples:
 It starts a nats-server and all services in a temporary folder, on free ports, plays the first
 --nodes nodes of the recorded machine in --data (or, without one, a generated machine) at
 --rate times its speed, trains 1,000 equal trainers in its holes, ten at a time, and draws what
-happens. On a terminal it draws in place; elsewhere it prints a line every five seconds.")]
+happens. On a terminal it draws in place; elsewhere it prints a line every five seconds.
+
+How to read it:
+  pool           nodes idle now, and how many of them train
+  harvested      node-hours under a lease; beside them the idle node-hours, and the share used
+  efficiency U   samples done over those of the same trainers on as many dedicated nodes; - with
+                 the reason where it is not known
+  lost           samples lost over samples done: stalls at a change of size, and work done again
+                 because no checkpoint covers it
+  preemptions    times that a trainer lost nodes because the main scheduler wanted them
+  rescales       times that the planner changed a trainer's size
+  plan latency   from the newest pool or trainers at the planner to its plan")]
 pub(crate) struct DemoArgs {
     /// Folder with recorded data; `none` for a generated machine [default: LACUNA_DATA, else
     /// ../shared/data if it is there]

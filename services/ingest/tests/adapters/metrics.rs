@@ -13,7 +13,7 @@ fn metrics_of_adapters_are_exposed_as_documented() {
     FollowMetrics::new(&registry).unwrap();
     let text = expose(&registry).unwrap();
     // Every name stands in the operator's guide.
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/operations.md");
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/monitor.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     for name in text.lines().filter_map(|l| l.strip_prefix("# TYPE ")) {
         let name = name.split(' ').next().unwrap();

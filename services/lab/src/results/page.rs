@@ -193,7 +193,7 @@ mod tests {
     fn tables_of_the_readme_are_those_of_the_page() {
         let (checked, wrong) = Page::parse(RESULTS).check(README);
         assert_eq!(wrong, [""; 0]);
-        assert!(checked >= 2, "only {checked} tables are taken from it");
+        assert!(checked >= 1, "no table is taken from it");
     }
 
     #[test]
