@@ -54,7 +54,7 @@ pub(crate) struct ReportArgs {
 /// What to do with pilots.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PilotsCommand {
-    /// Submit no more pilots and cancel all that run, until control starts again
+    /// Submit no more pilots and cancel all that run, until `lacuna pilots resume`
     #[command(after_help = "Example:\n  lacuna pilots stop")]
     Stop(PilotsArgs),
     /// Do again as the configuration says
