@@ -67,6 +67,16 @@ chaos: setup ## faults on purpose, judged (some eight minutes); FAULTS=70 SEED=1
 		$(CARGO) test --release --locked --workspace --test all -- --ignored --nocapture \
 		chaos::whatever_fails $(ARGS)
 
+SEEDS ?= 1000
+FROM ?= 1
+
+.PHONY: simulate
+simulate: setup ## the whole loop in virtual time, faults from a seed, judged; SEEDS=1000 FROM=1
+	$(CARGO) build --release --locked --workspace --bins --tests
+	LACUNA_SIMULATE_SEEDS=$(SEEDS) LACUNA_SIMULATE_FROM=$(FROM) \
+		$(CARGO) test --release --locked --workspace --test all -- --nocapture \
+		chaos::virtual_world::in_virtual_time $(ARGS)
+
 # What the attacks speak NATS with, beside the tree's own Python: nothing is installed elsewhere.
 ATTACK_PY := .cache/attack-py
 

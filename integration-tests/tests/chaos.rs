@@ -3,6 +3,7 @@
 
 mod bad_histories;
 mod check;
+mod cluster;
 mod faults;
 mod frames;
 mod history;
@@ -10,6 +11,7 @@ mod place;
 mod proxy;
 mod table;
 mod takeover;
+mod virtual_world;
 mod workload;
 mod world;
 
@@ -19,6 +21,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use check::Judge;
+use cluster::{Cluster, close_books, converge};
 use faults::{Fault, Target, inject, matrix};
 use table::{Outcome, Table};
 use world::World;
@@ -54,7 +57,7 @@ async fn run(
         let lasted = since.seconds();
         // Only this loses what was acknowledged.
         let forgetful = matches!(fault, Fault::Emptied);
-        let settled = world.converge(LIMIT_S, forgetful).await;
+        let settled = converge(&mut world, LIMIT_S, forgetful).await;
         judge.read(&world.recorder.pen.since(judge.read));
         let mut wrong = judge.found();
         if let Err(why) = &settled {
@@ -82,7 +85,7 @@ async fn run(
             println!("{}", world.logs());
         }
     }
-    world.close_books().await;
+    close_books(world.eyes()).await;
     judge.read(&world.recorder.pen.since(judge.read));
     table.history = judge.read;
     table.late = judge.end();

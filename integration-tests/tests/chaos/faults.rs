@@ -11,10 +11,11 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
+use super::cluster::{Cluster, LED};
 use super::history::Said;
 use super::place::faketime;
 use super::proxy::Weather;
-use super::world::{LED, World};
+use super::world::World;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -253,7 +254,12 @@ async fn flood(world: &World, at: usize) {
     };
     for _ in 0..200 {
         let junk = vec![0; 100_000];
-        let sent = world.bus.client().publish(subject.clone(), junk.into());
+        let sent = world
+            .bus
+            .nats()
+            .unwrap()
+            .client
+            .publish(subject.clone(), junk.into());
         let _ = tokio::time::timeout(Duration::from_secs(1), sent).await;
     }
 }

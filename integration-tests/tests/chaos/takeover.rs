@@ -7,7 +7,8 @@ use lacuna_wire::{Message, Subject, address};
 use nix::sys::signal::Signal;
 
 use super::check::violations;
-use super::world::{LED, World};
+use super::cluster::{Cluster, LED, close_books, converge};
+use super::world::World;
 
 /// Waits for work of another instance than this one. Gives the seconds since `since`.
 async fn work_of_another<M: Message + Send + 'static>(
@@ -113,7 +114,7 @@ async fn of_two_of_each_one_works_and_the_other_takes_over() {
             println!("{service} {what}: another one works after {took:.2} s");
             // Generous: how fast exactly depends on the machine. The lead lasts 3 s.
             assert!(took < 15.0, "{service} {what}: only after {took} s");
-            let settled = world.converge(60.0, false).await;
+            let settled = converge(&mut world, 60.0, false).await;
             assert!(
                 settled.is_ok(),
                 "{service} {what}: {settled:?}\n{}",
@@ -121,7 +122,7 @@ async fn of_two_of_each_one_works_and_the_other_takes_over() {
             );
         }
     }
-    world.close_books().await;
+    close_books(world.eyes()).await;
     let found = violations(&world.recorder.pen.history());
     assert_eq!(found, Vec::<String>::new(), "{}", world.logs());
     assert_eq!(world.panics(), Vec::<String>::new());

@@ -1,36 +1,25 @@
 //! Two of each service and two agents, each behind a network of its own, around one nats-server.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use lacuna_model::{
-    ClusterId, Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec,
-    Work,
-};
-use lacuna_runtime::clock::wall;
+use lacuna_model::{ClusterId, Span, Timestamp};
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::metrics::Registry;
 use lacuna_runtime::nats_server::{NatsServer, find};
-use lacuna_runtime::{Bus, Config, Health, Stopwatch, exit};
+use lacuna_runtime::{Bus, Health, Stopwatch, exit};
 use lacuna_testkit::said_address;
 use lacuna_wire::address;
-use lacuna_wire::msg::{Activity, Reply, Request};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::cluster::{Cluster, Eyes, LED, begin, config};
 use super::history::{Recorder, Said};
 use super::place::{SmallDisk, faketime};
 use super::proxy::Proxy;
-use super::workload::{State, Workload};
-
-pub(super) const LED: [&str; 4] = ["ingest", "forecast", "planner", "control"];
-pub(super) const TRAINERS: usize = 3;
-
-/// A recovery longer than this, seconds, prints what it waited for.
-const SLOW_S: f64 = 5.0;
+use super::workload::Workload;
 
 /// One process, started again when it ends, as a supervisor does.
 pub(super) struct Process {
@@ -84,44 +73,6 @@ fn binary(service: &str) -> PathBuf {
     dir.join(format!("lacuna-{service}"))
 }
 
-fn config(dir: &Path, bus_url: &str) -> Config {
-    let mut config = Config::default();
-    config.bus.url = bus_url.to_owned();
-    config.bus.request_limit = Span::from_secs(2);
-    config.ingest.snapshot_every = Span::from_secs(1);
-    config.control.renew_every = Span::from_secs(1);
-    config.control.reconcile_every = Span::from_secs(1);
-    config.control.silent_after = Span::from_secs(6);
-    config.agent.dead_man = Span::from_secs(12);
-    config.agent.report_every = Span::from_secs(1);
-    config.agent.work_dir = dir.join("work");
-    config.forecast.model_dir = Some(dir.join("models"));
-    config.forecast.save_every = Span::from_secs(1);
-    config
-}
-
-fn trainer(n: usize) -> TrainerSpec {
-    TrainerSpec {
-        id: TrainerId::new(format!("t{n}")).unwrap(),
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
-        submit: Timestamp::default(),
-        min_nodes: 1,
-        max_nodes: 16,
-        throughput: ScalingCurve::new([(1, 100.0), (4, 370.0), (16, 1300.0)]).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 0.2,
-            down_s: 0.1,
-            start_s: None,
-        },
-        work: Work::Samples(1e12),
-        launch: Launch::Simulated,
-    }
-}
-
 impl World {
     /// Starts everything, with so many nodes, all idle; waits until all has settled.
     pub(super) async fn start(nodes: usize, seed: u64) -> Self {
@@ -137,7 +88,8 @@ impl World {
         assert!(text.contains(deadline), "{text}");
         std::fs::write(&conf, text.replace(deadline, short)).unwrap();
         nats.restart().unwrap();
-        let config = config(&dir, &nats.url());
+        let mut config = config(&dir);
+        config.bus.url = nats.url();
         let path = dir.join("lacuna.toml");
         std::fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
         let id = config.cluster.id.clone();
@@ -184,23 +136,8 @@ impl World {
             }
         }
         world.tend();
-        let submit = Request::Submit {
-            trainers: (0..TRAINERS).map(trainer).collect(),
-            test_only: false,
-        };
-        let since = Stopwatch::start();
-        loop {
-            match world.ask(&submit).await {
-                Some(Reply::Accepted { .. }) => break,
-                // The answer to the first may have been lost.
-                Some(Reply::Refused { .. }) => break,
-                other => assert!(since.seconds() < 90.0, "{other:?}\n{}", world.logs()),
-            }
-            world.tend();
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-        let settled = world.converge(90.0, true).await;
-        assert!(settled.is_ok(), "{settled:?}\n{}", world.logs());
+        let begun = begin(&mut world).await;
+        assert!(begun.is_ok(), "{begun:?}\n{}", world.logs());
         world
     }
 
@@ -235,38 +172,6 @@ impl World {
 
     pub(super) fn process(&mut self, at: usize) -> &mut Process {
         self.processes.get_mut(at).unwrap()
-    }
-
-    /// What supervisors do: starts again whatever has ended, after 0.2 s.
-    pub(super) fn tend(&mut self) {
-        for at in 0..self.processes.len() {
-            let name = self.process(at).name.clone();
-            let path = self.log_path(&name);
-            let process = self.process(at);
-            if process.port == 0
-                && let Ok(log) = std::fs::read_to_string(path)
-                && let Some(said) = said_address(&log, "address")
-            {
-                process.port = said.port();
-            }
-            if let Some(child) = &mut process.child
-                && let Ok(Some(status)) = child.try_wait()
-            {
-                *process.ends.entry(status.to_string()).or_default() += 1;
-                if status.code() == Some(i32::from(exit::CONFIG)) {
-                    println!(
-                        "{name} ends with 64, is port {} taken? Trying again",
-                        process.port
-                    );
-                }
-                process.child = None;
-                process.ended = Stopwatch::start();
-            }
-            if process.child.is_none() && !process.held && process.ended.seconds() > 0.2 {
-                let child = self.spawn(at);
-                self.process(at).child = Some(child);
-            }
-        }
     }
 
     fn spawn(&self, at: usize) -> Child {
@@ -325,151 +230,6 @@ impl World {
         (!lead.resigned).then_some(at)
     }
 
-    pub(super) async fn ask(&self, request: &Request) -> Option<Reply> {
-        let subject = address::requests_of(&self.id, "tester");
-        let limit = Duration::from_secs(1);
-        self.bus.request(&subject, request, limit).await.ok()
-    }
-
-    /// Waits until books, agents, pool and plan agree with the workload, which says nothing new
-    /// meanwhile but this: a node that trains is taken and another comes back. Whoever leads must
-    /// have said so since, and every agent have spoken: what was right before a fault proves
-    /// nothing after it. Gives the seconds that it took. Where the fault has lost events for good
-    /// (`forgetful`), the workload says again how every node is.
-    ///
-    /// # Errors
-    /// What did not agree in time.
-    pub(super) async fn converge(&mut self, limit_s: f64, forgetful: bool) -> Result<f64, String> {
-        let (since, begun) = (Stopwatch::start(), wall());
-        self.workload.pause(true).await;
-        self.workload.probe().await;
-        let mut said = 0.0;
-        let mut waited_for = Vec::new();
-        let outcome = loop {
-            self.tend();
-            match self.agree(begun, since.seconds()).await {
-                Ok(()) => break Ok(since.seconds()),
-                Err(why) if since.seconds() > limit_s => break Err(why),
-                Err(why) => {
-                    if waited_for.last().is_none_or(|(_, last)| *last != why) {
-                        waited_for.push((since.seconds(), why));
-                    }
-                }
-            }
-            // As an adapter does that looks at the scheduler every few seconds.
-            if forgetful && since.seconds() - said > 3.0 {
-                said = since.seconds();
-                self.workload.repeat().await;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        };
-        self.workload.pause(false).await;
-        if since.seconds() > SLOW_S {
-            for (at, why) in waited_for {
-                println!("         waited at {at:.1} s: {why}");
-            }
-        }
-        outcome
-    }
-
-    async fn agree(&self, begun: Timestamp, elapsed_s: f64) -> Result<(), String> {
-        for service in LED {
-            if self.leads(service, Some(begun)).await.is_none() {
-                return Err(format!("nobody leads {service}"));
-            }
-        }
-        let Some(Reply::Nodes { nodes, .. }) = self.ask(&Request::Nodes).await else {
-            return Err("control does not answer".to_owned());
-        };
-        let states = self.workload.states();
-        let mut held: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (name, state) in &states {
-            let Some(node) = nodes.iter().find(|n| n.node.as_str() == name) else {
-                return Err(format!("control does not know {name}"));
-            };
-            if node.silent_s.is_none_or(|silent_s| silent_s > elapsed_s) {
-                return Err(format!("the agent of {name} has not spoken since"));
-            }
-            let idle = *state == State::Idle;
-            if node.idle_since.is_some() != idle {
-                return Err(format!("{name} is {state:?}, not as control knows it"));
-            }
-            let trains = match &node.activity {
-                Some(Activity::Running { trainer, .. }) => Some(trainer),
-                _ => None,
-            };
-            if trains != node.trainer.as_ref() {
-                return Err(format!(
-                    "{name} is leased to {:?}, trains {trains:?}",
-                    node.trainer
-                ));
-            }
-            if let Some(trainer) = &node.trainer {
-                if !idle {
-                    return Err(format!("{name} is {state:?} and leased to {trainer}"));
-                }
-                let of = held.entry(trainer.to_string()).or_default();
-                of.insert(name.clone());
-            }
-        }
-        let lost = |e: lacuna_runtime::BusError| e.to_string();
-        let pool = self
-            .bus
-            .last(&address::pool(&self.id))
-            .await
-            .map_err(lost)?;
-        let pool = pool.ok_or("no pool")?.message.pool;
-        let plan = self
-            .bus
-            .last(&address::plan(&self.id))
-            .await
-            .map_err(lost)?;
-        let plan = plan.ok_or("no plan")?.message.plan;
-        let in_pool: BTreeSet<&str> = pool.holes.iter().map(|h| h.hole.node.as_str()).collect();
-        let is_idle = |(_, state): &(&String, &State)| **state == State::Idle;
-        let idle: BTreeSet<&str> = states
-            .iter()
-            .filter(is_idle)
-            .map(|(n, _)| n.as_str())
-            .collect();
-        if in_pool != idle {
-            return Err(format!("the pool is {in_pool:?}, idle are {idle:?}"));
-        }
-        let names = |nodes: &[NodeId]| nodes.iter().map(ToString::to_string).collect();
-        let planned: BTreeMap<String, BTreeSet<String>> = plan
-            .allocations
-            .iter()
-            .map(|a| (a.trainer.to_string(), names(&a.nodes)))
-            .collect();
-        if planned != held {
-            return Err(format!("planned {planned:?}, held {held:?}"));
-        }
-        if !idle.is_empty() && held.is_empty() {
-            return Err("nobody trains".to_owned());
-        }
-        Ok(())
-    }
-
-    /// Writes the books as control has them into the history, for the judge.
-    pub(super) async fn close_books(&mut self) {
-        self.workload.pause(true).await;
-        // What agents report once a second is read by then.
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let all = Request::Trainers { all: true };
-        if let Some(Reply::Trainers { trainers, .. }) = self.ask(&all).await {
-            for record in trainers {
-                self.recorder.pen.note(Said::Book {
-                    trainer: record.spec.id.to_string(),
-                    run: record.run.0,
-                    samples: record.samples(),
-                    nodes: record.nodes.iter().map(ToString::to_string).collect(),
-                });
-            }
-        }
-        // What control has counted is heard here too by then.
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-
     /// Lines of logs that no fault excuses.
     pub(super) fn panics(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -495,6 +255,56 @@ impl World {
             ));
         }
         all
+    }
+}
+
+impl Cluster for World {
+    fn tend(&mut self) {
+        for at in 0..self.processes.len() {
+            let name = self.process(at).name.clone();
+            let path = self.log_path(&name);
+            let process = self.process(at);
+            if process.port == 0
+                && let Ok(log) = std::fs::read_to_string(path)
+                && let Some(said) = said_address(&log, "address")
+            {
+                process.port = said.port();
+            }
+            if let Some(child) = &mut process.child
+                && let Ok(Some(status)) = child.try_wait()
+            {
+                *process.ends.entry(status.to_string()).or_default() += 1;
+                if status.code() == Some(i32::from(exit::CONFIG)) {
+                    println!(
+                        "{name} ends with 64, is port {} taken? Trying again",
+                        process.port
+                    );
+                }
+                process.child = None;
+                process.ended = Stopwatch::start();
+            }
+            if process.child.is_none() && !process.held && process.ended.seconds() > 0.2 {
+                let child = self.spawn(at);
+                self.process(at).child = Some(child);
+            }
+        }
+    }
+
+    async fn led(&self, since: Timestamp) -> Result<(), String> {
+        for service in LED {
+            if self.leads(service, Some(since)).await.is_none() {
+                return Err(format!("nobody leads {service}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn eyes(&self) -> Eyes<'_> {
+        Eyes {
+            bus: &self.bus,
+            pen: &self.recorder.pen,
+            workload: &self.workload,
+        }
     }
 }
 

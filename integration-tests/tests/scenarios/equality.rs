@@ -141,8 +141,15 @@ impl Case {
         let mut plans = Plans::new(&cluster.id);
         // One subscription, since the order of messages of several is not kept.
         let all = format!("lacuna.v1.{}.>", cluster.id);
-        let mut heard = cluster.bus.client().subscribe(all).await.unwrap();
-        cluster.bus.client().flush().await.unwrap();
+        let mut heard = cluster
+            .bus
+            .nats()
+            .unwrap()
+            .client
+            .subscribe(all)
+            .await
+            .unwrap();
+        cluster.bus.nats().unwrap().client.flush().await.unwrap();
         for service in SERVICES {
             if service == "ingest" {
                 cluster.submit(self.trainers.clone()).await;

@@ -237,7 +237,9 @@ async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
     let stream = agent
         .control
         .bus
-        .jetstream()
+        .nats()
+        .unwrap()
+        .jetstream
         .get_stream(subject.stream().unwrap());
     let kept = stream.await.unwrap();
     let kept = kept

@@ -186,8 +186,8 @@ async fn a_revoked_key_is_thrown_out_and_stays_out() {
     let mut link = ann.bus.link();
     bed.keys(&["revoke", "ann", "--cluster", "main"]).await;
     let gone = async {
-        while link.borrow_and_update().up {
-            link.changed().await.unwrap();
+        while link.seen().up {
+            link.changed().await;
         }
     };
     tokio::time::timeout(Duration::from_secs(60), gone)
@@ -211,13 +211,15 @@ async fn clusters_do_not_hear_each_other() {
     let theirs = lacuna_runtime::Bus::connect(&settings, &id, "control", &registry, &health).await;
     let theirs = theirs.unwrap();
     // The same stream names would be two streams: each account has its own.
-    let streams = |bus: &lacuna_runtime::Bus| bus.jetstream().clone();
+    let streams = |bus: &lacuna_runtime::Bus| bus.nats().unwrap().jetstream.clone();
     streams(&theirs).get_stream("lac_other_plan").await.unwrap();
     assert!(streams(&main.bus).get_stream("lac_main_plan").await.is_ok());
     // Subscribed to the same word in both, each hears its own.
     let renewal = address::renewals(&bed.id);
     let error = theirs
-        .client()
+        .nats()
+        .unwrap()
+        .client
         .subscribe(renewal.to_string())
         .await
         .map(|_| ());
@@ -257,15 +259,17 @@ async fn a_scheduler_publishes_with_acknowledgement_and_hears_what_came_back() {
     let released = address::released(&bed.id).to_string();
     let mut heard = slurm
         .bus
-        .client()
+        .nats()
+        .unwrap()
+        .client
         .subscribe(released.clone())
         .await
         .unwrap();
-    slurm.bus.client().flush().await.unwrap();
+    slurm.bus.nats().unwrap().client.flush().await.unwrap();
     // The import reaches the other account a moment later.
     let repeated = async {
         loop {
-            let client = control.bus.client();
+            let client = &control.bus.nats().unwrap().client;
             client
                 .publish(released.clone(), "back".into())
                 .await

@@ -223,7 +223,7 @@ async fn bed() -> Bed {
 /// Tries it; gives what it did. Before it speaks it hears itself ask for an answer there: that must
 /// not count as a request.
 async fn attempt(link: &Link, act: Act) -> String {
-    let client = link.bus.client();
+    let client = &link.bus.nats().unwrap().client;
     let full = |subject: &str| match subject.strip_prefix("C.") {
         Some(rest) => format!("lacuna.v1.main.{rest}"),
         None => subject.replace(".C.", ".lacuna.v1.main."),
@@ -281,7 +281,13 @@ async fn what_a_role_must_not_do_is_refused_logged_and_counted() {
         }
     }
     // All streams are still there: each can be read.
-    let stream = control.bus.jetstream().get_stream("lac_main_plan").await;
+    let stream = control
+        .bus
+        .nats()
+        .unwrap()
+        .jetstream
+        .get_stream("lac_main_plan")
+        .await;
     stream.unwrap();
 }
 
@@ -334,11 +340,13 @@ async fn an_answer_stays_in_the_account_of_who_asked_and_is_no_word_there() {
     let released = address::released(&bed.id);
     let mut heard = slurm
         .bus
-        .client()
+        .nats()
+        .unwrap()
+        .client
         .subscribe(released.to_string())
         .await
         .unwrap();
-    slurm.bus.client().flush().await.unwrap();
+    slurm.bus.nats().unwrap().client.flush().await.unwrap();
     let mut understood = watch.bus.subscribe(&released).await.unwrap();
     let mut headers = async_nats::HeaderMap::new();
     for (name, value) in [
@@ -354,7 +362,9 @@ async fn an_answer_stays_in_the_account_of_who_asked_and_is_no_word_there() {
     let subject = address::requests_of(&bed.id, "ann").to_string();
     let payload = r#"{"ask":"totals"}"#;
     ann.bus
-        .client()
+        .nats()
+        .unwrap()
+        .client
         .publish_with_reply_and_headers(subject, released.to_string(), headers, payload.into())
         .await
         .unwrap();

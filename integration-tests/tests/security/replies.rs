@@ -56,10 +56,14 @@ async fn answers_sent_to_what_services_live_by_stop_nobody() {
     for _ in 0..ROUNDS {
         for target in &targets {
             let (ask, target) = (read.clone(), target.clone());
-            let asked = bus.client().publish_with_reply(ask, target, "".into());
+            let asked = bus
+                .nats()
+                .unwrap()
+                .client
+                .publish_with_reply(ask, target, "".into());
             asked.await.unwrap();
         }
-        bus.client().flush().await.unwrap();
+        bus.nats().unwrap().client.flush().await.unwrap();
         tokio::time::sleep(PAUSE).await;
     }
 
@@ -95,7 +99,14 @@ async fn streams(control: &Link, id: &ClusterId) -> BTreeMap<String, (u64, u64)>
         if dead.stream() == Some(&stream) {
             continue;
         }
-        let held = control.bus.jetstream().get_stream(&stream).await.unwrap();
+        let held = control
+            .bus
+            .nats()
+            .unwrap()
+            .jetstream
+            .get_stream(&stream)
+            .await
+            .unwrap();
         let state = &held.cached_info().state;
         found.insert(stream, (state.messages, state.last_sequence));
     }
@@ -148,11 +159,11 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
             // What control tells all, and nobody keeps, is no matter here.
             if kept {
                 let subject = subject.replace(['*', '>'], "n1");
-                let said = link.bus.client().publish(subject, "x".into());
+                let said = link.bus.nats().unwrap().client.publish(subject, "x".into());
                 said.await.unwrap();
             }
         }
-        link.bus.client().flush().await.unwrap();
+        link.bus.nats().unwrap().client.flush().await.unwrap();
     }
     let mut heard = Vec::new();
     for subject in [
@@ -160,9 +171,18 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         address::pilots(&bed.id).to_string(),
         address::agents(&bed.id).to_string(),
     ] {
-        heard.push(control.bus.client().subscribe(subject).await.unwrap());
+        heard.push(
+            control
+                .bus
+                .nats()
+                .unwrap()
+                .client
+                .subscribe(subject)
+                .await
+                .unwrap(),
+        );
     }
-    control.bus.client().flush().await.unwrap();
+    control.bus.nats().unwrap().client.flush().await.unwrap();
     tokio::time::sleep(PAUSE).await;
     // Who shares an account with those who ask. The time is told, and may be asked for by all.
     let tick = Clock {
@@ -192,7 +212,7 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         "ann", "root", "watcher", "slurm", "agent-n1", "agent", "gateway",
     ] {
         let link = bed.connect(user).await;
-        let client = link.bus.client();
+        let client = &link.bus.nats().unwrap().client;
         let may = Identity::load(&bed.identity(user)).unwrap();
         let may = may.access(&bed.id).publish;
         let (mut asked, mut answered) = (0, 0);
@@ -243,7 +263,7 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         trainers.stream().unwrap()
     );
     let target = address::controls(&bed.id).to_string();
-    let client = control.bus.client();
+    let client = &control.bus.nats().unwrap().client;
     let sent = client.publish_with_reply(read, target, "".into());
     sent.await.unwrap();
     client.flush().await.unwrap();

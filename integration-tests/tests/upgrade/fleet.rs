@@ -228,7 +228,9 @@ impl Fleet {
         let bucket = address::trainers_bucket(&self.id);
         let stream = self
             .bus
-            .jetstream()
+            .nats()
+            .unwrap()
+            .jetstream
             .get_stream(bucket.stream())
             .await
             .unwrap();
@@ -240,7 +242,14 @@ impl Fleet {
     /// What was refused, by whom and why.
     pub(crate) async fn refused(&self) -> Vec<String> {
         let name = address::dead(&self.id, "any").stream().unwrap().to_owned();
-        let mut stream = self.bus.jetstream().get_stream(name).await.unwrap();
+        let mut stream = self
+            .bus
+            .nats()
+            .unwrap()
+            .jetstream
+            .get_stream(name)
+            .await
+            .unwrap();
         match stream.info().await.unwrap().state.messages {
             0 => Vec::new(),
             _ => {

@@ -7,10 +7,15 @@ use lacuna_model::{Span, Timestamp};
 use lacuna_wire::msg::{Clock, Pace};
 use nix::time::{ClockId, clock_gettime};
 
+use crate::virtual_time;
+
 /// The wall clock's time.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 pub fn wall() -> Timestamp {
+    if let Some(wall) = virtual_time::wall() {
+        return wall;
+    }
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -25,8 +30,11 @@ pub struct Stopwatch {
     boot: Duration,
 }
 
-/// Time since the machine's start, suspensions included.
+/// Time since the machine's start, suspensions included; in virtual time since the world's.
 fn boot() -> Duration {
+    if let Some(elapsed) = virtual_time::elapsed() {
+        return elapsed;
+    }
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME);
     // Every Linux since 2.6.39 has it.
     now.map_or(Duration::ZERO, Duration::from)
@@ -38,7 +46,10 @@ impl Stopwatch {
     #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
     pub fn start() -> Self {
         Self {
-            started: Instant::now(),
+            started: match virtual_time::is_on() {
+                true => tokio::time::Instant::now().into_std(),
+                false => Instant::now(),
+            },
             boot: boot(),
         }
     }

@@ -66,7 +66,7 @@ pub fn seat(listening: SocketAddr) -> String {
     match (machine, network) {
         (Ok(machine), Ok(network)) => format!("{}/{network}/{listening}", machine.trim()),
         // Nobody's place, so that nobody is taken for gone.
-        _ => format!("unknown/{}", uuid::Uuid::new_v4().simple()),
+        _ => format!("unknown/{:032x}", crate::virtual_time::unique()),
     }
 }
 
@@ -234,11 +234,11 @@ impl Candidate {
     pub async fn wait(self) -> Lead {
         let clock = Stopwatch::start();
         let mut watch = Watch::default();
-        let mut generation = self.bus.link().borrow().generation;
+        let mut generation = self.bus.link().now().generation;
         let mut attempt = Stopwatch::start();
         let mut said = false;
         loop {
-            let link: Link = *self.bus.link().borrow();
+            let link: Link = self.bus.link().now();
             if link.generation != generation {
                 generation = link.generation;
                 watch.begin_anew(clock.span().to_std());
@@ -331,7 +331,7 @@ impl Lead {
         candidate.check.ok();
         candidate.bus.write_within(renewed, candidate.terms.lead);
         tracing::info!(instance = candidate.bus.instance(), "this instance leads");
-        let generation = candidate.bus.link().borrow().generation;
+        let generation = candidate.bus.link().now().generation;
         Self {
             candidate,
             since,
@@ -348,16 +348,17 @@ impl Lead {
     pub async fn keep(mut self, stop: &CancellationToken) -> Result<Self, LostLead> {
         let ttl = self.candidate.terms.lead;
         let mut link = self.candidate.bus.link();
-        let mut generation = link.borrow_and_update().generation;
+        let mut generation = link.seen().generation;
         let mut still = 0;
         let mut wait = ttl / RENEWALS;
         loop {
             let slept = tokio::select! {
+                biased;
                 () = stop.cancelled() => return Ok(self),
-                _ = link.changed() => false,
+                () = link.changed() => false,
                 () = tokio::time::sleep(wait) => true,
             };
-            let now = *link.borrow_and_update();
+            let now = link.seen();
             if !now.up || now.generation != generation {
                 // A loop that waits for the server does not stand still.
                 (generation, still) = (now.generation, 0);
@@ -399,7 +400,7 @@ impl Lead {
                     let since = std::mem::replace(&mut self.renewed, at).seconds();
                     self.newest = newest;
                     candidate.bus.write_within(at, candidate.terms.lead);
-                    let link = *candidate.bus.link().borrow();
+                    let link = candidate.bus.link().now();
                     let same = std::mem::replace(&mut self.generation, link.generation);
                     // After an outage all is repaired anyway.
                     if since > candidate.terms.lead.as_secs_f64() && same == link.generation {

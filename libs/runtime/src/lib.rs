@@ -69,17 +69,21 @@ pub mod process;
 pub mod secret;
 pub mod service;
 pub mod supervise;
+pub mod task;
 pub mod telemetry;
+pub mod virtual_time;
 
 pub use args::{CommonArgs, NoArgs};
 pub use bus::{
-    Bucket, Bus, BusError, Delivery, Entry, Follow, Link, Newest, PendingAck, Queue, Received,
-    Start, Subscription, TextRequest,
+    Bucket, Bus, BusError, Delays, Delivery, Entry, Follow, Link, Nats, Newest, PendingAck, Queue,
+    Received, SimulatedServer, Start, Subscription, TextRequest, Weather,
 };
 pub use clock::{ClusterClock, Stopwatch};
 pub use config::{Config, ConfigError};
 pub use http::{Health, HealthCheck};
 pub use identity::{Identity, IdentityError};
 pub use secret::Secret;
-pub use service::{Context, Misconfigured, Running, ServiceError, Superseded, exit, service_main};
+pub use service::{
+    Context, Misconfigured, Running, ServiceError, Superseded, exit, service_main, simulate,
+};
 pub use supervise::{OnError, Tasks};

@@ -14,14 +14,16 @@ use prometheus::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::CommonArgs;
-use crate::bus::Bus;
+use crate::bus::{Bus, SimulatedServer};
 use crate::clock::{ClusterClock, Stopwatch};
 use crate::config::Config;
 use crate::http::{self, Health};
 use crate::leader::{self, Candidate, Lead, Terms};
 use crate::process;
 use crate::supervise::Tasks;
+use crate::task;
 use crate::telemetry;
+use crate::virtual_time;
 
 /// Any error that ends a service or a task.
 pub type ServiceError = Box<dyn std::error::Error + Send + Sync>;
@@ -182,7 +184,7 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
     let tasks = Tasks::new(shutdown.clone());
     // Health and metrics outlive the shutdown of the service by a little.
     let http_stop = CancellationToken::new();
-    let server = tokio::spawn(http::serve(
+    let server = task::spawn(http::serve(
         listener,
         registry.clone(),
         health.clone(),
@@ -190,6 +192,7 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
     ));
     let bus = Bus::connect(&config.bus, &config.cluster.id, service, &registry, &health);
     let bus = tokio::select! {
+        biased;
         bus = bus => bus,
         () = shutdown.cancelled() => return exit::OK,
     };
@@ -200,61 +203,133 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
             return exit::UNAVAILABLE;
         }
     };
-    let lead = match take_lead(&bus, &config, listening, &registry, &health, &shutdown).await {
-        Ok(lead) => lead,
-        Err(code) => {
-            bus.close().await;
-            return code;
-        }
-    };
-    let resign = CancellationToken::new();
-    let keeper = tokio::spawn(keep_lead(lead, resign.clone()));
-    let context = Context {
-        cluster: config.cluster.id.clone(),
-        config: Arc::new(config),
-        bus: bus.clone(),
+    let shell = Shell {
+        service,
+        config,
+        bus,
         registry,
         health,
-        clock: ClusterClock::new(),
-        tasks: tasks.clone(),
-        shutdown: shutdown.clone(),
+        tasks,
+        shutdown,
     };
-    tracing::info!(service, cluster = %context.cluster, "ready");
-    let ended = tokio::select! {
-        ended = run(context) => Some(ended),
-        () = async { shutdown.cancelled().await; tokio::time::sleep(GRACE).await } => None,
-    };
-    shutdown.cancel();
-    let mut code = exit::OK;
-    match ended {
-        Some(Ok(())) => {}
-        Some(Err(error)) => {
-            tracing::error!(service, %error, "service failed");
-            code = if error.is::<Misconfigured>() {
-                exit::CONFIG
-            } else if error.is::<Superseded>() {
-                exit::LOST_LEAD
-            } else {
-                exit::INTERNAL
-            };
-        }
-        None => {
-            tracing::error!(service, "service did not stop in time");
-            code = exit::INTERNAL;
-        }
-    }
-    tasks.finish(GRACE).await;
-    if tasks.failure().is_some() {
-        code = exit::INTERNAL;
-    }
-    // Whoever stands by goes on at once.
-    resign.cancel();
-    let _ = keeper.await;
-    bus.close().await;
+    let code = shell.serve(&leader::seat(listening), run).await;
     http_stop.cancel();
     let _ = tokio::time::timeout(Duration::from_secs(1), server).await;
-    tracing::info!(service, code, "stopped");
     code
+}
+
+/// Runs a service in virtual time, over a simulated server; gives its exit code. It has no metrics
+/// server and hears no signals.
+pub async fn simulate(
+    service: &'static str,
+    config: Config,
+    server: &SimulatedServer,
+    run: impl FnOnce(Context) -> Running + Send + 'static,
+) -> u8 {
+    let (registry, health) = (Registry::new(), Health::default());
+    let id = config.cluster.id.clone();
+    let bus = Bus::simulated(server, &config.bus, &id, service, &registry, &health).await;
+    let bus = match bus {
+        Ok(bus) => bus,
+        Err(error) => {
+            tracing::error!("{error}");
+            return exit::UNAVAILABLE;
+        }
+    };
+    let shutdown = CancellationToken::new();
+    let shell = Shell {
+        service,
+        config,
+        bus,
+        registry,
+        health,
+        tasks: Tasks::new(shutdown.clone()),
+        shutdown,
+    };
+    let host = virtual_time::host();
+    let seat = host.as_ref().map_or(service, |host| host.name());
+    shell.serve(seat, Box::new(run)).await
+}
+
+/// What a service has around it when it is connected.
+struct Shell {
+    service: &'static str,
+    config: Config,
+    bus: Bus,
+    registry: Registry,
+    health: Health,
+    tasks: Tasks,
+    shutdown: CancellationToken,
+}
+
+impl Shell {
+    /// Takes the lead, runs, and gives the exit code. `seat` is the place that a later instance
+    /// knows as its own.
+    async fn serve(self, seat: &str, run: Run) -> u8 {
+        let Self {
+            service,
+            config,
+            bus,
+            registry,
+            health,
+            tasks,
+            shutdown,
+        } = self;
+        let lead = match take_lead(&bus, &config, seat, &registry, &health, &shutdown).await {
+            Ok(lead) => lead,
+            Err(code) => {
+                bus.close().await;
+                return code;
+            }
+        };
+        let resign = CancellationToken::new();
+        let keeper = task::spawn(keep_lead(lead, resign.clone()));
+        let context = Context {
+            cluster: config.cluster.id.clone(),
+            config: Arc::new(config),
+            bus: bus.clone(),
+            registry,
+            health,
+            clock: ClusterClock::new(),
+            tasks: tasks.clone(),
+            shutdown: shutdown.clone(),
+        };
+        tracing::info!(service, cluster = %context.cluster, "ready");
+        let ended = tokio::select! {
+            biased;
+            ended = run(context) => Some(ended),
+            () = async { shutdown.cancelled().await; tokio::time::sleep(GRACE).await } => None,
+        };
+        shutdown.cancel();
+        let mut code = exit::OK;
+        match ended {
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                tracing::error!(service, %error, "service failed");
+                code = if error.is::<Misconfigured>() {
+                    exit::CONFIG
+                } else if error.is::<Superseded>() {
+                    exit::LOST_LEAD
+                } else {
+                    exit::INTERNAL
+                };
+            }
+            None => {
+                tracing::error!(service, "service did not stop in time");
+                code = exit::INTERNAL;
+            }
+        }
+        tasks.finish(GRACE).await;
+        if tasks.failure().is_some() {
+            code = exit::INTERNAL;
+        }
+        // Whoever stands by goes on at once.
+        resign.cancel();
+        let _ = keeper.await;
+        bus.close().await;
+        tracing::info!(service, code, "stopped");
+        code
+    }
 }
 
 /// Waits for the lead, if the service is one of which one instance is active; gives the exit code
@@ -262,7 +337,7 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
 async fn take_lead(
     bus: &Bus,
     config: &Config,
-    listening: std::net::SocketAddr,
+    seat: &str,
     registry: &Registry,
     health: &Health,
     shutdown: &CancellationToken,
@@ -274,12 +349,13 @@ async fn take_lead(
         lead: config.cluster.lead.to_std(),
         still: config.cluster.still.to_std(),
     };
-    let candidate = Candidate::new(bus, leader::seat(listening), terms, registry, health);
+    let candidate = Candidate::new(bus, seat.to_owned(), terms, registry, health);
     let candidate = candidate.map_err(|e| {
         tracing::error!("{e}");
         exit::INTERNAL
     })?;
     tokio::select! {
+        biased;
         lead = candidate.wait() => Ok(Some(lead)),
         () = shutdown.cancelled() => Err(exit::OK),
     }
@@ -295,7 +371,7 @@ async fn keep_lead(lead: Option<Lead>, resign: CancellationToken) {
         Ok(lead) => lead.resign().await,
         Err(lost) => {
             tracing::error!(code = exit::LOST_LEAD, "{lost}, ending at once");
-            std::process::exit(i32::from(exit::LOST_LEAD));
+            task::exit(exit::LOST_LEAD).await;
         }
     }
 }
@@ -314,10 +390,11 @@ fn watch_signals(shutdown: CancellationToken) {
         tracing::warn!("signals cannot be handled");
         return;
     };
-    tokio::spawn(async move {
+    task::spawn(async move {
         let mut first: Option<Stopwatch> = None;
         loop {
             tokio::select! {
+                biased;
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
             }

@@ -4,10 +4,11 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::service::ServiceError;
+use crate::task;
 
 /// What to do when a task ends with an error or panics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub enum OnError {
 /// The tasks of a service. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Tasks {
-    set: Arc<Mutex<JoinSet<()>>>,
+    all: Arc<Mutex<Vec<JoinHandle<()>>>>,
     stop: CancellationToken,
     failure: Arc<Mutex<Option<String>>>,
 }
@@ -51,7 +52,7 @@ impl Tasks {
             let mut wait = Duration::from_millis(100);
             loop {
                 // A task of its own, so that a panic is caught there.
-                let reason = match tokio::spawn(make(stop.clone())).await {
+                let reason = match task::spawn(make(stop.clone())).await {
                     Ok(Ok(())) => return,
                     Ok(Err(error)) => error.to_string(),
                     Err(join) if join.is_cancelled() => return,
@@ -76,6 +77,7 @@ impl Tasks {
                     OnError::Restart => {
                         tracing::warn!(task = name, reason, ?wait, "task failed, restarting");
                         tokio::select! {
+                            biased;
                             () = stop.cancelled() => return,
                             () = tokio::time::sleep(wait) => {}
                         }
@@ -84,21 +86,23 @@ impl Tasks {
                 }
             }
         };
-        let mut set = self.set.lock().unwrap_or_else(|e| e.into_inner());
-        while set.try_join_next().is_some() {}
-        set.spawn(supervised);
+        let mut all = self.all.lock().unwrap_or_else(|e| e.into_inner());
+        all.retain(|task| !task.is_finished());
+        all.push(task::spawn(supervised));
     }
 
     /// Waits until all tasks have ended; those that have not within `grace` are aborted.
     pub async fn finish(&self, grace: Duration) {
-        let mut set = {
-            let mut shared = self.set.lock().unwrap_or_else(|e| e.into_inner());
+        let mut all = {
+            let mut shared = self.all.lock().unwrap_or_else(|e| e.into_inner());
             std::mem::take(&mut *shared)
         };
-        let all = async { while set.join_next().await.is_some() {} };
-        if tokio::time::timeout(grace, all).await.is_err() {
+        let ended = futures::future::join_all(&mut all);
+        if tokio::time::timeout(grace, ended).await.is_err() {
             tracing::warn!(?grace, "tasks did not end in time");
-            set.abort_all();
+            for task in all {
+                task.abort();
+            }
         }
     }
 

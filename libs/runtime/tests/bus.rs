@@ -261,7 +261,12 @@ async fn only_one_writer_wins_a_lease() {
     let newest = leases.newest("other").await.unwrap();
     assert_eq!(newest, Newest::Unreadable { sequence: marker });
     let subject = address::leases_bucket(&cluster()).key("other");
-    let stream = bus.jetstream().get_stream(subject.stream().unwrap()).await;
+    let stream = bus
+        .nats()
+        .unwrap()
+        .jetstream
+        .get_stream(subject.stream().unwrap())
+        .await;
     let kept = stream.unwrap().direct_get(marker).await.unwrap();
     assert_eq!(kept.headers.get("Nats-TTL").unwrap().as_str(), "60s");
 }
@@ -336,9 +341,11 @@ async fn an_answer_of_the_server_is_no_message() {
     let read = format!("$JS.API.DIRECT.GET.{}.{clock}", clock.stream().unwrap());
     for _ in 0..2 {
         let before = bus.newest_number(&clock).await.unwrap();
-        let asked = bus
-            .client()
-            .publish_with_reply(read.clone(), clock.to_string(), "".into());
+        let asked = bus.nats().unwrap().client.publish_with_reply(
+            read.clone(),
+            clock.to_string(),
+            "".into(),
+        );
         asked.await.unwrap();
         let waiting = Stopwatch::start();
         while bus.newest_number(&clock).await.unwrap() == before {
@@ -397,7 +404,12 @@ async fn a_queue_repeats_what_nobody_has_done_with() {
     // It is taken out a moment later.
     let watch = Stopwatch::start();
     let held = || async {
-        let stream = bus.jetstream().get_stream(incoming.stream().unwrap()).await;
+        let stream = bus
+            .nats()
+            .unwrap()
+            .jetstream
+            .get_stream(incoming.stream().unwrap())
+            .await;
         stream.unwrap().cached_info().state.first_sequence
     };
     while held().await != 2 {
@@ -429,11 +441,11 @@ async fn a_queue_goes_on_where_it_was_when_the_server_comes_back() {
         assert_eq!(delivery.expect("not read").unwrap().payload(), [n]);
         if n == 1 {
             let mut link = bus.link();
-            let before = link.borrow_and_update().generation;
+            let before = link.seen().generation;
             nats.kill();
             nats.restart();
             let back = link.wait_for(|now| now.up && now.generation > before);
-            tokio::time::timeout(WAIT, back).await.unwrap().unwrap();
+            tokio::time::timeout(WAIT, back).await.unwrap();
         }
     }
 }

@@ -38,7 +38,13 @@ async fn a_full_log_loses_its_oldest_messages_and_takes_new_ones() {
     for _ in 0..count {
         keep(&bus, grave.as_str()).await.unwrap();
     }
-    let mut stream = bus.jetstream().get_stream(name).await.unwrap();
+    let mut stream = bus
+        .nats()
+        .unwrap()
+        .jetstream
+        .get_stream(name)
+        .await
+        .unwrap();
     let state = stream.info().await.unwrap().state.clone();
     assert_eq!(state.last_sequence, count);
     assert!(state.first_sequence > 1, "nothing has gone");
@@ -72,7 +78,13 @@ async fn a_full_bucket_refuses_and_keeps_what_it_has() {
             .unwrap()
             .contains("lacuna_bus_publish_failures_total 1")
     );
-    let mut stream = bus.jetstream().get_stream(bucket.stream()).await.unwrap();
+    let mut stream = bus
+        .nats()
+        .unwrap()
+        .jetstream
+        .get_stream(bucket.stream())
+        .await
+        .unwrap();
     let state = stream.info().await.unwrap().state.clone();
     assert_eq!(
         (state.first_sequence, state.messages),
@@ -85,7 +97,13 @@ async fn the_server_has_the_limits_that_the_addresses_name() {
     let nats = TestNats::start();
     let bus = bus(&nats, &Registry::new()).await;
     for def in address::streams(bus.cluster()) {
-        let mut stream = bus.jetstream().get_stream(&def.name).await.unwrap();
+        let mut stream = bus
+            .nats()
+            .unwrap()
+            .jetstream
+            .get_stream(&def.name)
+            .await
+            .unwrap();
         let config = stream.info().await.unwrap().config.clone();
         assert_eq!(config.max_bytes, def.max_bytes, "{}", def.name);
         assert_eq!(config.max_age, def.max_age.to_std(), "{}", def.name);

@@ -103,7 +103,7 @@ subjects! {
     /// Numbered node events, from ingest.
     event: NodeEvent = "event" in "events";
     /// The newest full state, as a `NodeEvent` of kind snapshot, from ingest.
-    snapshot: NodeEvent = "state.snapshot" in "state";
+    snapshot: NodeEvent = "state.snapshot" in "snapshot";
     /// The cluster's time, from ingest.
     clock: Clock = "state.clock" in "state";
     /// The pool with its forecasts, from forecast.
@@ -387,7 +387,6 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
     };
     let state = StreamDef {
         subjects: vec![
-            snapshot(cluster).text,
             clock(cluster).text,
             pool(cluster).text,
             trainers(cluster).text,
@@ -410,6 +409,15 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         incoming,
         limits("events", "event", day, 512, -1, Durability::Buffered),
         state,
+        // Synced: an external event leaves the stream `in` when a snapshot has what came of it.
+        limits(
+            "snapshot",
+            "state.snapshot",
+            Span::ZERO,
+            16,
+            1,
+            Durability::Synced,
+        ),
         limits("plan", "state.plan", Span::ZERO, 64, 1, Durability::Synced),
         // Commands follow from leases and records, which are synced, and are sent again until
         // they are obeyed: to wait for the disk here would only make them late (a trainer of

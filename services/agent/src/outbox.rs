@@ -159,6 +159,7 @@ impl Outbox {
             let next = self.waiting().take();
             let Some((number, about, word, correlation)) = next else {
                 tokio::select! {
+                    biased;
                     () = self.0.news.notified() => {}
                     Some(said) = answers.next() => self.waiting().settle(said),
                 }

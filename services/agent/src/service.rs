@@ -112,7 +112,7 @@ async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), Se
         programs,
         safety.clone(),
     );
-    let saying = tokio::spawn(shell.outbox().say(ctx.clone(), metrics));
+    let saying = lacuna_runtime::task::spawn(shell.outbox().say(ctx.clone(), metrics));
     let result = live(ctx, shell, plays, happened, args.pilot).await;
     saying.abort();
     safety.clean();
@@ -245,6 +245,7 @@ async fn live(
     tokio::pin!(patience);
     while shell.busy() {
         tokio::select! {
+            biased;
             () = &mut patience => break,
             Some(one) = happened.recv() => {
                 shell.happened(vec![one], "", moment(&ctx, &watch));
@@ -264,6 +265,7 @@ async fn ended(shell: &mut Shell, happened: &mut mpsc::UnboundedReceiver<Happene
     tokio::pin!(patience);
     while shell.programs.living() > 0 {
         tokio::select! {
+            biased;
             () = &mut patience => break,
             Some(one) = happened.recv() => shell.reaped(one),
         }
@@ -273,7 +275,7 @@ async fn ended(shell: &mut Shell, happened: &mut mpsc::UnboundedReceiver<Happene
 /// Tells since when this process is to end, however late the loop hears of it.
 fn asked_back(ctx: &Context) -> tokio::task::JoinHandle<Stopwatch> {
     let shutdown = ctx.shutdown.clone();
-    tokio::spawn(async move {
+    lacuna_runtime::task::spawn(async move {
         shutdown.cancelled().await;
         Stopwatch::start()
     })
@@ -323,7 +325,7 @@ fn answer(shell: &Shell, request: TextRequest, answers: &Arc<Semaphore>) {
     let Some(text) = node.and_then(|node| shell.output(&node, trainer, lines)) else {
         return;
     };
-    tokio::spawn(async move {
+    lacuna_runtime::task::spawn(async move {
         if let Err(error) = request.respond(text).await {
             tracing::warn!(%error, "request for output not answered");
         }

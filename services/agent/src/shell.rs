@@ -339,10 +339,9 @@ impl Shell {
     /// Waits a little until what was said has gone out, but not for the server: it may be what is
     /// gone.
     pub(crate) async fn flush(&self) {
-        let client = self.ctx.bus.client();
         let flush = async {
             self.outbox.empty().await;
-            client.flush().await
+            self.ctx.bus.flush().await
         };
         if tokio::time::timeout(FLUSH, flush).await.is_err() {
             tracing::warn!("the server may not have heard that this agent leaves");

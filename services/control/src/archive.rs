@@ -144,7 +144,7 @@ impl Archive {
             records,
             past,
         };
-        self.task = Some(tokio::spawn(mover.run(self.sequence)));
+        self.task = Some(lacuna_runtime::task::spawn(mover.run(self.sequence)));
     }
 
     /// Whether a trainer of such a name is in the archive, or on its way there.

@@ -114,7 +114,7 @@ impl Trail {
             metrics: metrics.clone(),
         };
         let stop = ctx.shutdown.clone();
-        tokio::spawn(async move { keeper.run(records, stop).await });
+        lacuna_runtime::task::spawn(async move { keeper.run(records, stop).await });
         Self {
             proven,
             metrics,

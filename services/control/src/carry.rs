@@ -257,6 +257,7 @@ impl Hands {
             }
             left = failed;
             tokio::select! {
+                biased;
                 () = self.ctx.shutdown.cancelled() => return Err("stopped with records unkept".into()),
                 () = tokio::time::sleep(AGAIN) => {}
             }
@@ -365,7 +366,7 @@ impl Hands {
             return;
         }
         let metrics = self.metrics.clone();
-        tokio::spawn(async move {
+        lacuna_runtime::task::spawn(async move {
             for outcome in join_all(pending.into_iter().map(|ack| ack.wait())).await {
                 if let Err(error) = outcome {
                     metrics.write_failed();

@@ -70,6 +70,7 @@ impl Desk {
                 }
             }
             tokio::select! {
+                biased;
                 () = ctx.shutdown.cancelled() => return Err("stopped before it began".into()),
                 () = tokio::time::sleep(AGAIN) => {}
             }

@@ -175,7 +175,7 @@ pub(crate) fn logs(
     let (bus, cluster) = (ctx.bus.clone(), ctx.cluster.clone());
     let work_dir = ctx.config.agent.work_dir.clone();
     let trainer = trainer.clone();
-    tokio::spawn(async move {
+    lacuna_runtime::task::spawn(async move {
         let question = format!("{trainer} {lines}");
         let ask = async |node: NodeId| {
             let subject = address::logs(&cluster, &node);

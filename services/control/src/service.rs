@@ -213,7 +213,7 @@ impl Control {
         let every = settings.reconcile_every.min(TIMER);
         let mut timer = interval(every);
         let renewing = renew(self.ctx.clone(), self.standing.subscribe());
-        tokio::spawn(renewing);
+        lacuna_runtime::task::spawn(renewing);
         let mut wishes = self.wishes.take();
         let alive = self.hands.alive.clone();
         let shutdown = self.ctx.shutdown.clone();
@@ -223,9 +223,8 @@ impl Control {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return self.save_totals().await,
-                changed = link.changed() => {
-                    changed?;
-                    let up = link.borrow_and_update().up;
+                () = link.changed() => {
+                    let up = link.seen().up;
                     tracing::info!(up, "bus");
                     let input = if up { Input::Connected } else { Input::Disconnected };
                     self.input(input, "").await?;
@@ -475,6 +474,7 @@ async fn renew(ctx: Context, mut standing: watch::Receiver<Vec<Member>>) {
     let mut due = interval(ctx.config.control.renew_every);
     loop {
         tokio::select! {
+            biased;
             () = ctx.shutdown.cancelled() => return,
             _ = due.tick() => {}
         }

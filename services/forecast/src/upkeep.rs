@@ -23,7 +23,7 @@ impl Fitting {
         if self.under_way.is_none()
             && let Some(task) = forecaster.fit_task()
         {
-            self.under_way = Some(tokio::task::spawn_blocking(move || {
+            self.under_way = Some(lacuna_runtime::task::blocking(move || {
                 let stopwatch = Stopwatch::start();
                 let fitted = task.run();
                 (fitted, stopwatch.seconds())
@@ -169,7 +169,7 @@ impl Keeper {
         }
         let (store, situation) = (self.store.clone(), situation.clone());
         let (quality, health) = (self.quality.clone(), self.health.clone());
-        self.saving = Some(tokio::task::spawn_blocking(move || {
+        self.saving = Some(lacuna_runtime::task::blocking(move || {
             let all = writers.into_iter();
             let outcomes = all.map(|(name, saver)| write(&store, &situation, name, upto, saver()));
             let failed: Vec<String> = outcomes.filter_map(Result::err).collect();

@@ -49,7 +49,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let alive = ctx.health.check(LOOP, Some(Span::from_secs(30)));
     let (nodes, recorded) = {
         let settings = settings.clone();
-        let read = tokio::task::spawn_blocking(move || read_files(&settings)).await?;
+        let read = lacuna_runtime::task::blocking(move || read_files(&settings)).await?;
         read?
     };
     let listed = nodes.clone();
@@ -92,42 +92,44 @@ async fn go_on(
     let mut snapshots = tokio::time::interval(every.to_std());
     let mut repeats = tokio::time::interval(REPEAT);
     let mut link = ctx.bus.link();
-    let mut generation = link.borrow_and_update().generation;
+    let mut generation = link.seen().generation;
+    // The newest external event that is done with. It leaves the queue when a snapshot that is on
+    // the disk has it: the stream of events is written behind.
+    let mut done: Option<Delivery> = None;
     loop {
         alive.ok();
         let due = shell.wait();
+        // The rarest first, so that none has to wait for good.
         tokio::select! {
+            biased;
             () = ctx.shutdown.cancelled() => return Ok(()),
-            changed = link.changed() => {
-                changed?;
-                let now = *link.borrow_and_update();
+            () = link.changed() => {
+                let now = link.seen();
                 if now.up && now.generation != generation {
                     generation = now.generation;
                     // The server may have lost the newest events; a snapshot repairs that.
-                    shell.snapshot().await?;
+                    shell.snapshot(queue, &mut done).await?;
                     shell.repeat_tick().await;
                 }
             }
-            delivery = queue.next() => {
-                let mut batch = vec![delivery?];
-                while batch.len() < BATCH && let Some(more) = queue.try_next() {
-                    batch.push(more);
-                }
-                if shell.external(&batch, queue.is_empty()).await?
-                    && let Some(last) = batch.last()
-                {
-                    queue.done(last);
-                }
-            }
-            Some(sighting) = seen(sightings) => shell.sighted(sighting).await,
             other = others.next() => shell.writer.heard(&other?, shell.ledger.seq())?,
             answer = shell.settled.next() => {
                 let answer = answer?.message;
                 shell.settle(&answer).await;
             }
-            () = due => shell.play().await,
-            _ = snapshots.tick() => shell.snapshot().await?,
+            _ = snapshots.tick() => shell.snapshot(queue, &mut done).await?,
             _ = repeats.tick() => shell.repeat_unanswered().await,
+            Some(sighting) = seen(sightings) => shell.sighted(sighting).await,
+            () = due => shell.play().await,
+            delivery = queue.next() => {
+                let mut batch = vec![delivery?];
+                while batch.len() < BATCH && let Some(more) = queue.try_next() {
+                    batch.push(more);
+                }
+                if shell.external(&batch, queue.is_empty()).await? {
+                    done = batch.pop();
+                }
+            }
         }
     }
 }
@@ -410,7 +412,11 @@ impl Shell {
     ///
     /// # Errors
     /// If a later ingest writes.
-    async fn snapshot(&mut self) -> Result<(), ServiceError> {
+    async fn snapshot(
+        &mut self,
+        queue: &Queue,
+        done: &mut Option<Delivery>,
+    ) -> Result<(), ServiceError> {
         if !self.bus.connected() {
             // The reconnection brings the next.
             return Ok(());
@@ -434,6 +440,9 @@ impl Shell {
             match self.writer.keep(&snapshot, &cause).await {
                 Ok(()) => {
                     self.metrics.snapshots.inc();
+                    if let Some(done) = done.take() {
+                        queue.done(&done);
+                    }
                     return Ok(());
                 }
                 Err(error) if error.is::<Superseded>() => return Err(error),

@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_secs(2);
 /// Runs until shutdown.
 ///
 /// # Errors
-/// If the bus is closed for good, or the solver thread dies.
+/// If the bus is closed for good, or a solve panics.
 pub fn run(ctx: Context, _: NoArgs) -> Running {
     Box::pin(serve(ctx))
 }
@@ -39,7 +39,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let generation = last.map_or(wall, |last| last.max(wall));
     tracing::info!(generation = generation.0, policy = ?settings.policy, "planning");
     let mut desk = Desk::new(generation, settings.stale_after);
-    let mut solver = Solver::start(planner)?;
+    let mut solver = Solver::new(planner);
     let mut pools = ctx
         .bus
         .follow(&address::pool(&ctx.cluster), Start::Last)
@@ -53,17 +53,18 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
         .follow(&address::clock(&ctx.cluster), Start::Last)
         .await?;
     let mut link = ctx.bus.link();
-    let mut connection = link.borrow_and_update().generation;
+    let mut connection = link.seen().generation;
     let mut timer = tokio::time::interval(TICK);
     timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         alive.ok();
         let wait = wait(&desk, &solver, settings.debounce);
+        // The rarest first, so that none has to wait for good.
         tokio::select! {
+            biased;
             () = ctx.shutdown.cancelled() => return Ok(()),
-            changed = link.changed() => {
-                changed?;
-                let now = *link.borrow_and_update();
+            () = link.changed() => {
+                let now = link.seen();
                 if now.up && std::mem::replace(&mut connection, now.generation) != now.generation {
                     desk.lost();
                 }
@@ -72,21 +73,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
                 ctx.clock.update(&tick?.message);
                 desk.set_mode(if ctx.clock.lock_step() { Mode::LockStep } else { Mode::Free });
             }
-            pool = pools.next() => {
-                let mut pool = pool?;
-                // Only the newest counts.
-                while let Some(newer) = pools.try_next() {
-                    pool = newer;
-                }
-                desk.take_pool(pool.message, &pool.envelope.correlation, pool.arrived);
-            }
-            state = trainers.next() => {
-                let mut state = state?;
-                while let Some(newer) = trainers.try_next() {
-                    state = newer;
-                }
-                desk.take_trainers(state.message, &state.envelope.correlation, state.arrived);
-            }
+            _ = timer.tick() => {}
             solved = solver.next(), if solver.busy() => {
                 let solved = solved?;
                 let sound = solved.violations.is_empty();
@@ -97,12 +84,26 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
                     solving.fail("the newest plan failed its check and was not published");
                 }
             }
+            state = trainers.next() => {
+                let mut state = state?;
+                while let Some(newer) = trainers.try_next() {
+                    state = newer;
+                }
+                desk.take_trainers(state.message, &state.envelope.correlation, state.arrived);
+            }
+            pool = pools.next() => {
+                let mut pool = pool?;
+                // Only the newest counts.
+                while let Some(newer) = pools.try_next() {
+                    pool = newer;
+                }
+                desk.take_pool(pool.message, &pool.envelope.correlation, pool.arrived);
+            }
             () = async { tokio::time::sleep(wait.unwrap_or_default()).await }, if wait.is_some() => {
                 if let Some(task) = desk.next_task() {
                     solver.give(task)?;
                 }
             }
-            _ = timer.tick() => {}
         }
     }
 }

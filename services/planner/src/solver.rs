@@ -1,5 +1,5 @@
-//! The solver thread: one task at a time. While it works, newer states gather on the desk, so
-//! that the next task is always the newest.
+//! The solver: one task at a time, on a thread of its own. While it works, newer states gather on
+//! the desk, so that the next task is always the newest.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -8,8 +8,8 @@ use lacuna_model::Plan;
 use lacuna_planner::check::{Context, Violation, check};
 use lacuna_planner::objective::ObjectiveError;
 use lacuna_planner::{Input, Planner};
-use lacuna_runtime::{ServiceError, Stopwatch};
-use tokio::sync::mpsc;
+use lacuna_runtime::{ServiceError, Stopwatch, task};
+use tokio::task::JoinHandle;
 
 use crate::desk::Task;
 
@@ -28,65 +28,66 @@ pub struct Solved {
     pub refused: Vec<ObjectiveError>,
 }
 
-/// The thread.
+/// The planner, which works on one task at a time.
 #[derive(Debug)]
 pub struct Solver {
-    tasks: std::sync::mpsc::Sender<Task>,
-    solved: mpsc::UnboundedReceiver<Solved>,
-    busy: bool,
+    idle: Option<Box<Work>>,
+    solving: Option<JoinHandle<(Box<Work>, Solved)>>,
+}
+
+#[derive(Debug)]
+struct Work {
+    planner: Planner,
+    told: BTreeSet<String>,
 }
 
 impl Solver {
-    /// Starts the thread. It ends when this is dropped.
-    ///
-    /// # Errors
-    /// If no thread can be started.
-    pub fn start(planner: Planner) -> Result<Self, ServiceError> {
-        let (tasks, inbox) = std::sync::mpsc::channel::<Task>();
-        let (outbox, solved) = mpsc::unbounded_channel();
-        let mut planner = planner.timed_by(seconds);
-        let mut told = BTreeSet::new();
-        std::thread::Builder::new()
-            .name("solver".to_owned())
-            .spawn(move || {
-                while let Ok(task) = inbox.recv() {
-                    if outbox.send(solve(&mut planner, task, &mut told)).is_err() {
-                        return;
-                    }
-                }
-            })?;
-        Ok(Self {
-            tasks,
-            solved,
-            busy: false,
-        })
+    /// A solver that has no task yet.
+    #[must_use]
+    pub fn new(planner: Planner) -> Self {
+        let work = Work {
+            planner: planner.timed_by(seconds),
+            told: BTreeSet::new(),
+        };
+        Self {
+            idle: Some(Box::new(work)),
+            solving: None,
+        }
     }
 
     /// Whether a task is being solved.
     #[must_use]
     pub fn busy(&self) -> bool {
-        self.busy
+        self.solving.is_some()
     }
 
     /// Gives it a task; only while it is not busy.
     ///
     /// # Errors
-    /// If the thread has died.
+    /// If a solve has panicked, or the solver is busy.
     pub fn give(&mut self, task: Task) -> Result<(), ServiceError> {
-        self.busy = true;
-        self.tasks
-            .send(task)
-            .map_err(|_| "the solver thread has died".into())
+        let work = self.idle.take();
+        let mut work = work.ok_or("the solver takes no task")?;
+        self.solving = Some(task::blocking(move || {
+            let solved = solve(&mut work.planner, task, &mut work.told);
+            (work, solved)
+        }));
+        Ok(())
     }
 
-    /// The next plan. Safe to drop in `select!`.
+    /// The next plan; waits for ever if no task is being solved. Safe to drop in `select!`.
     ///
     /// # Errors
-    /// If the thread has died.
+    /// If the solve has panicked.
     pub async fn next(&mut self) -> Result<Solved, ServiceError> {
-        let solved = self.solved.recv().await;
-        self.busy = false;
-        solved.ok_or_else(|| "the solver thread has died".into())
+        let Some(solving) = &mut self.solving else {
+            return std::future::pending().await;
+        };
+        let ended = solving.await;
+        self.solving = None;
+        let (work, solved) = ended.map_err(|error| format!("the solver has failed: {error}"))?;
+        self.idle = Some(work);
+        Ok(solved)
     }
 }
 

@@ -6,19 +6,24 @@ use std::time::Duration;
 
 use async_nats::{ConnectErrorKind, ConnectOptions, Event};
 use lacuna_model::{ClusterId, Span};
-use lacuna_wire::access::inbox;
-use prometheus::Registry;
+use lacuna_wire::access::{Access, inbox};
+use prometheus::{IntCounter, Registry};
 use tokio::sync::watch;
 
 use super::certificate::{self, Shown};
 use super::denied::Denials;
+use super::link::LinkSender;
+use super::nats::Nats;
 use super::seal::Seal;
-use super::{Bus, BusError, BusMetrics, Inner, Link};
+use super::server::Server;
+use super::simulated::SimulatedServer;
+use super::{Bus, BusError, BusMetrics, Inner};
 use crate::clock::{self, Stopwatch};
 use crate::config::BusSettings;
 use crate::http::Health;
 use crate::identity::Identity;
 use crate::metrics;
+use crate::virtual_time;
 
 /// Unacknowledged writes in flight before a writer waits.
 const ACKS_IN_FLIGHT: usize = 4096;
@@ -45,7 +50,7 @@ impl Bus {
         registry: &Registry,
         health: &Health,
     ) -> Result<Self, BusError> {
-        let link = Arc::new(watch::Sender::new(Link::default()));
+        let link = LinkSender::default();
         let link_in = link.clone();
         let (drops, dropped) = watch::channel(0);
         // Each dropped message is counted; the log tells of them once a second.
@@ -66,7 +71,7 @@ impl Bus {
                 Event::Connected => {
                     gauge.set(1);
                     check.ok();
-                    link_in.send_modify(|link| {
+                    link_in.modify(|link| {
                         link.up = true;
                         link.generation += 1;
                     });
@@ -75,7 +80,7 @@ impl Bus {
                     gauge.set(0);
                     lost.inc();
                     check.fail("not connected");
-                    link_in.send_modify(|link| link.up = false);
+                    link_in.modify(|link| link.up = false);
                 }
                 Event::SlowConsumer(_) => {
                     slow.inc();
@@ -138,35 +143,136 @@ impl Bus {
             .max_ack_inflight(ACKS_IN_FLIGHT)
             .backpressure_on_inflight(true)
             .build(client.clone());
-        let instance = uuid::Uuid::new_v4().simple().to_string();
-        let bus = Self(Arc::new(Inner {
+        let server = Server::Nats(Box::new(Nats {
             client,
             jetstream,
-            cluster: cluster.clone(),
-            service: service.to_owned(),
-            user: user(settings, identity.as_ref()),
-            source: format!("lacuna/{service}"),
-            instance: instance.get(..12).unwrap_or(&instance).to_owned(),
-            sent: AtomicU64::new(1),
+            limit,
+        }));
+        let end = End {
+            server,
             link,
             dropped,
-            limit,
-            retained: tokio::sync::Mutex::default(),
+            user: user(settings, identity.as_ref()),
             denials,
-            graves: std::sync::Mutex::default(),
             access,
-            gate: super::gate::Gate::default(),
             seal,
-            lead: AtomicU64::new(super::millis(clock::wall())),
-            metrics: BusMetrics {
-                dead_letters: metrics.dead_letters,
-                failed: metrics.failed,
-            },
-        }));
+        };
+        let bus = Self::of(
+            end,
+            cluster,
+            service,
+            limit,
+            metrics.dead_letters,
+            metrics.failed,
+        );
         bus.ready_streams(settings.connect_limit).await?;
         bus.keep_streams();
         Ok(bus)
     }
+
+    /// Connects to a simulated server, from the host whose task this is, and waits until the
+    /// connection stands.
+    ///
+    /// # Errors
+    /// [`BusError::Stream`] if a stream cannot be made; [`BusError::Other`] if a metric's name is
+    /// taken.
+    pub async fn simulated(
+        server: &SimulatedServer,
+        settings: &BusSettings,
+        cluster: &ClusterId,
+        service: &str,
+        registry: &Registry,
+        health: &Health,
+    ) -> Result<Self, BusError> {
+        let metrics = declare(registry, service).map_err(|e| BusError::other("metrics", e))?;
+        let limit = settings.request_limit.to_std();
+        let link = LinkSender::default();
+        let host = virtual_time::host();
+        let name = host.as_ref().map_or(service, |host| host.name());
+        let port = server.connect(name, limit, link.clone());
+        let end = End {
+            dropped: port.dropped(),
+            server: Server::Simulated(port),
+            link: link.clone(),
+            user: service.to_owned(),
+            denials: Denials::new(metrics.denied),
+            access: None,
+            seal: Seal::of(None).map_err(|e| BusError::other("identity", e))?,
+        };
+        let bus = Self::of(
+            end,
+            cluster,
+            service,
+            limit,
+            metrics.dead_letters,
+            metrics.failed,
+        );
+        let check = health.check("bus", None);
+        let (gauge, lost) = (metrics.connected, metrics.disconnects);
+        let mut changes = bus.link();
+        changes.wait_for(|link| link.up).await;
+        crate::task::spawn(async move {
+            loop {
+                let is_up = changes.seen().up;
+                gauge.set(i64::from(is_up));
+                if is_up {
+                    check.ok();
+                } else {
+                    lost.inc();
+                    check.fail("not connected");
+                }
+                changes.changed().await;
+            }
+        });
+        bus.ready_streams(settings.connect_limit).await?;
+        bus.keep_streams();
+        Ok(bus)
+    }
+
+    fn of(
+        end: End,
+        cluster: &ClusterId,
+        service: &str,
+        limit: Duration,
+        dead_letters: IntCounter,
+        failed: IntCounter,
+    ) -> Self {
+        let instance = format!("{:032x}", virtual_time::unique());
+        Self(Arc::new(Inner {
+            server: end.server,
+            cluster: cluster.clone(),
+            service: service.to_owned(),
+            user: end.user,
+            source: format!("lacuna/{service}"),
+            instance: instance.get(..12).unwrap_or(&instance).to_owned(),
+            sent: AtomicU64::new(1),
+            link: end.link,
+            dropped: end.dropped,
+            limit,
+            retained: tokio::sync::Mutex::default(),
+            denials: end.denials,
+            graves: std::sync::Mutex::default(),
+            access: end.access,
+            gate: super::gate::Gate::default(),
+            seal: end.seal,
+            lead: AtomicU64::new(super::millis(clock::wall())),
+            metrics: BusMetrics {
+                dead_letters,
+                failed,
+            },
+        }))
+    }
+}
+
+/// What a bus has of its connection.
+struct End {
+    server: Server,
+    link: LinkSender,
+    dropped: watch::Receiver<u64>,
+    user: String,
+    denials: Denials,
+    access: Option<Access>,
+    seal: Seal,
 }
 
 /// The user of the identity or of the connection, else that of the process.
@@ -275,8 +381,8 @@ async fn first_connection(
 /// Half to one and a half of these milliseconds, so that thousands who lost the same server do
 /// not come back at the same moment.
 fn jittered(ms: u64) -> Duration {
-    let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
-    Duration::from_millis(ms / 2 + ms * (random % 1000) / 1000)
+    let thousandths = u64::try_from(virtual_time::unique() % 1000).unwrap_or_default();
+    Duration::from_millis(ms / 2 + ms * thousandths / 1000)
 }
 
 /// How rustls words it that the server's certificate is not good.

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use async_nats::datetime::DateTime;
-use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
-use async_nats::jetstream::consumer::{DeliverPolicy, ReplayPolicy};
+use async_nats::jetstream::consumer::DeliverPolicy;
 use futures::StreamExt;
 use lacuna_model::Timestamp;
 use lacuna_wire::{Message, Subject};
@@ -13,6 +12,7 @@ use tokio::sync::mpsc;
 use super::bucket::DELETED;
 use super::denied::names;
 use super::look::kept_by;
+use super::server::Consumed;
 use super::{Bus, BusError, Origin, Received, refuse_version};
 use crate::clock::Stopwatch;
 
@@ -165,7 +165,7 @@ impl Bus {
         };
         // A server that has just started answers, but does not have all its streams yet.
         let first = self.patiently(stream, || follower.open()).await?;
-        tokio::spawn(follower.run(first));
+        crate::task::spawn(follower.run(first));
         Ok(messages)
     }
 
@@ -271,12 +271,6 @@ pub(super) fn moment(time: DateTime) -> Timestamp {
     Timestamp::from_unix_ms(i64::try_from(ms).unwrap_or_default())
 }
 
-/// A name for a consumer that nobody can guess: who may read a stream may end its consumers. With
-/// a name, the request shows which subject is to be read, so that the server can judge it.
-pub(super) fn consumer_name() -> String {
-    uuid::Uuid::new_v4().simple().to_string()
-}
-
 /// How far a follower has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
@@ -340,12 +334,12 @@ pub(super) struct Heard {
 }
 
 /// Makes of a message what is handed on; nothing if it is not to be.
-type Read<T> = fn(&Bus, &async_nats::jetstream::Message, Heard) -> Option<T>;
+type Read<T> = fn(&Bus, &async_nats::Message, Heard) -> Option<T>;
 
 /// A message of Lacuna, if it decodes and marks no deletion.
 fn received<M: Message>(
     bus: &Bus,
-    message: &async_nats::jetstream::Message,
+    message: &async_nats::Message,
     heard: Heard,
 ) -> Option<Received<M>> {
     let headers = message.headers.as_ref();
@@ -376,7 +370,7 @@ struct Follower<T> {
 
 /// A consumer, the generation of the connection that it was made on, and where it begins.
 struct Opened {
-    messages: Ordered,
+    messages: Consumed,
     generation: u64,
     place: Place,
     made: DateTime,
@@ -404,10 +398,11 @@ impl<T: Send + 'static> Follower<T> {
                 Err(error) => {
                     tracing::debug!(stream = self.stream, %error, "stream cannot be read, retrying");
                     let mut link = self.bus.link();
-                    link.mark_unchanged();
+                    link.seen();
                     tokio::select! {
+                        biased;
                         () = self.into.closed() => return,
-                        changed = link.changed() => if changed.is_err() { return },
+                        () = link.changed() => {}
                         () = tokio::time::sleep(wait) => {}
                     }
                     wait = (wait * 2).min(Duration::from_secs(1));
@@ -417,22 +412,21 @@ impl<T: Send + 'static> Follower<T> {
     }
 
     /// Hands messages on until the consumer must be made anew; nothing when all is over.
-    async fn pump(&mut self, mut messages: Ordered, generation: u64) -> Option<()> {
+    async fn pump(&mut self, mut messages: Consumed, generation: u64) -> Option<()> {
         let mut link = self.bus.link();
         loop {
             tokio::select! {
                 biased;
                 () = self.into.closed() => return None,
-                changed = link.changed() => {
-                    changed.ok()?;
-                    if link.borrow().generation != generation {
+                () = link.changed() => {
+                    if link.now().generation != generation {
                         // The server may have restarted and forgotten the consumer; waiting
                         // for its heartbeat to fail would take half a minute.
                         return Some(());
                     }
                 }
                 next = messages.next() => match next {
-                    Some(Ok(message)) => self.hand_on(&message).await?,
+                    Some(Ok((message, heard))) => self.hand_on(&message, heard).await?,
                     Some(Err(error)) => {
                         tracing::debug!(stream = self.stream, %error, "consumer failed, making it anew");
                         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -444,15 +438,7 @@ impl<T: Send + 'static> Follower<T> {
         }
     }
 
-    async fn hand_on(&mut self, message: &async_nats::jetstream::Message) -> Option<()> {
-        let Ok(info) = message.info() else {
-            return Some(());
-        };
-        let heard = Heard {
-            sequence: info.stream_sequence,
-            pending: info.pending,
-            written: info.published,
-        };
+    async fn hand_on(&mut self, message: &async_nats::Message, heard: Heard) -> Option<()> {
         if self.start != Start::Last {
             if !self.place.is_before(heard.sequence, heard.written) {
                 return Some(());
@@ -467,19 +453,14 @@ impl<T: Send + 'static> Follower<T> {
 
     /// Makes a consumer that begins where this follower is.
     async fn open(&self) -> Result<Opened, BusError> {
-        let generation = self.bus.link().borrow().generation;
+        let generation = self.bus.link().now().generation;
         let failed = |reason: String| BusError::Stream {
             stream: self.stream.clone(),
             reason,
         };
-        let stream = self
-            .bus
-            .jetstream()
-            .get_stream(&self.stream)
-            .await
-            .map_err(|e| failed(e.to_string()))?;
-        let info = stream.cached_info();
-        let (last, made) = (info.state.last_sequence, info.created);
+        let server = &self.bus.0.server;
+        let about = server.about(&self.stream).await.map_err(failed)?;
+        let (last, made) = (about.last, about.made);
         let is_another = self.made.is_some_and(|known| known != made);
         let after = |sequence: u64| DeliverPolicy::ByStartSequence {
             start_sequence: sequence.saturating_add(1),
@@ -491,9 +472,7 @@ impl<T: Send + 'static> Follower<T> {
         let deliver_policy = match (self.start, place) {
             (Start::Last, _) | (Start::LastOn, Place::Unknown) => DeliverPolicy::LastPerSubject,
             // By time comes what has the number of what was lost, but only if the clock goes on.
-            (_, Place::At { sequence, written }) if info.state.last_timestamp < written => {
-                after(sequence)
-            }
+            (_, Place::At { sequence, written }) if about.written < written => after(sequence),
             (_, Place::At { written, .. }) => DeliverPolicy::ByStartTime {
                 start_time: written,
             },
@@ -502,21 +481,8 @@ impl<T: Send + 'static> Follower<T> {
             (Start::Newest(count), Place::Unknown) => after(last.saturating_sub(count)),
             (Start::Sequence(first), Place::Unknown) => after(first.saturating_sub(1)),
         };
-        let config = OrderedConfig {
-            name: Some(consumer_name()),
-            filter_subject: self.subject.clone(),
-            deliver_policy,
-            replay_policy: ReplayPolicy::Instant,
-            ..OrderedConfig::default()
-        };
-        let consumer = stream
-            .create_consumer(config)
-            .await
-            .map_err(|e| failed(e.to_string()))?;
-        let messages = consumer
-            .messages()
-            .await
-            .map_err(|e| failed(e.to_string()))?;
+        let consuming = server.consume(&self.stream, &self.subject, deliver_policy);
+        let messages = consuming.await.map_err(failed)?;
         Ok(Opened {
             messages,
             generation,

@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use async_nats::HeaderMap;
 use async_nats::jetstream::message::StreamMessage;
-use futures::StreamExt;
+use bytes::Bytes;
 use lacuna_model::{Span, Timestamp};
 use lacuna_wire::{Message, Subject, time_text};
 use serde::Serialize;
@@ -16,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::bucket::DELETED;
 use super::follow::{AHEAD, moment};
+use super::server::{Ask, Messages};
 use super::{Bus, BusError, Follow, Origin, Received, Start};
 
 /// Messages in one answer of the server.
@@ -36,23 +38,7 @@ const OVERLAP: Span = Span::from_secs(300);
 const CALM: Duration = Duration::from_secs(1);
 
 /// How many messages the stream holds after this one, as the server says it.
-const PENDING: &str = "Nats-Num-Pending";
-
-/// What is asked of the server: `JSApiMsgGetRequest` in its documentation (ADR-31).
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Ask<'a> {
-    Newest {
-        last_by_subj: &'a str,
-    },
-    From {
-        #[serde(flatten)]
-        begin: Begin,
-        next_by_subj: &'a str,
-        batch: u64,
-        max_bytes: u64,
-    },
-}
+pub(super) const PENDING: &str = "Nats-Num-Pending";
 
 /// Where a page begins.
 #[derive(Debug, Clone, Serialize)]
@@ -98,7 +84,7 @@ impl Bus {
         // Whatever keeps the stream from being read shows at once.
         self.patiently(&looker.stream, || self.newest_of(subject))
             .await?;
-        tokio::spawn(looker.run());
+        crate::task::spawn(looker.run());
         Ok(Follow::new(subject, messages))
     }
 
@@ -146,29 +132,14 @@ impl Bus {
         begin: Begin,
         max_bytes: u64,
     ) -> Result<Page, BusError> {
-        let ask = Ask::From {
+        let ask = Ask {
+            stream: kept_by(subject)?,
+            subject: subject.as_str(),
             begin,
-            next_by_subj: subject.as_str(),
             batch: BATCH,
             max_bytes,
         };
-        let mut page = Page::default();
-        let mut answers = self.ask(subject, &ask).await?;
-        loop {
-            let message = answers.next().await?;
-            let pending = message.headers.as_ref().and_then(|h| h.get_last(PENDING));
-            let pending = pending.and_then(|count| count.as_str().parse().ok());
-            if message.status.is_some() {
-                // The end of the answer (204), or nothing from there on (404). What is pending may
-                // have been counted before the last messages came.
-                let full = page.messages.len() as u64 >= BATCH;
-                let more = full || pending.unwrap_or(0) > 0;
-                let last = page.messages.last().filter(|_| more);
-                page.next = last.map(|last| Begin::Seq(last.sequence.saturating_add(1)));
-                return Ok(page);
-            }
-            page.messages.push(answers.read(message)?);
-        }
+        self.0.server.page(ask).await
     }
 
     /// The newest message of a subject or pattern, if the stream holds one.
@@ -179,64 +150,15 @@ impl Bus {
         &self,
         subject: &Subject<M>,
     ) -> Result<Option<StreamMessage>, BusError> {
-        use async_nats::jetstream::stream::DirectGetErrorKind as Kind;
         let stream = kept_by(subject)?;
-        if subject.is_pattern() {
-            let ask = Ask::Newest {
-                last_by_subj: subject.as_str(),
-            };
-            let mut answers = self.ask(subject, &ask).await?;
-            let message = answers.next().await?;
-            if message.status.is_some() {
-                return Ok(None);
-            }
-            return answers.read(message).map(Some);
-        }
-        let failed = |reason: String| BusError::Stream {
-            stream: stream.to_owned(),
-            reason,
-        };
-        let handle = self.jetstream().get_stream_no_info(stream).await;
-        let handle = handle.map_err(|e| failed(e.to_string()))?;
-        match handle.direct_get_last_for_subject(subject.as_str()).await {
-            Ok(found) => Ok(Some(found)),
-            Err(e) if e.kind() == Kind::NotFound => Ok(None),
-            Err(e) if e.kind() == Kind::TimedOut => Err(BusError::Timeout {
-                subject: subject.to_string(),
-            }),
-            Err(e) => Err(failed(e.to_string())),
-        }
+        self.0.server.newest(stream, subject.as_str()).await
     }
 
     /// Whether the server has the stream of this request: any answer says so.
     pub(super) async fn answers(&self, request: &str) -> bool {
-        let request = request.to_owned();
-        self.client().request(request, "".into()).await.is_ok()
-    }
-
-    /// Sends a request whose answer may be many messages.
-    async fn ask<M>(&self, subject: &Subject<M>, ask: &Ask<'_>) -> Result<Answers, BusError> {
-        let stream = kept_by(subject)?;
-        let failed = |reason: String| BusError::Stream {
-            stream: stream.to_owned(),
-            reason,
-        };
-        let client = self.client();
-        let payload = serde_json::to_vec(ask).map_err(|e| failed(e.to_string()))?;
-        let inbox = client.new_inbox();
-        let inner = client.subscribe(inbox.clone()).await;
-        let inner = inner.map_err(|e| failed(e.to_string()))?;
-        let request = format!("$JS.API.DIRECT.GET.{stream}");
-        client
-            .publish_with_reply(request, inbox, payload.into())
-            .await
-            .map_err(|e| failed(e.to_string()))?;
-        Ok(Answers {
-            inner,
-            stream: stream.to_owned(),
-            subject: subject.to_string(),
-            limit: self.0.limit,
-        })
+        let server = &self.0.server;
+        let answer = server.request(request, HeaderMap::new(), Bytes::new(), self.0.limit);
+        answer.await.is_ok()
     }
 }
 
@@ -247,45 +169,10 @@ pub(super) fn kept_by<M>(subject: &Subject<M>) -> Result<&str, BusError> {
     })
 }
 
-/// The messages of one answer.
-struct Answers {
-    inner: async_nats::Subscriber,
-    stream: String,
-    subject: String,
-    limit: Duration,
-}
-
-impl Answers {
-    async fn next(&mut self) -> Result<async_nats::Message, BusError> {
-        let next = tokio::time::timeout(self.limit, self.inner.next()).await;
-        let message = next.ok().flatten().ok_or_else(|| BusError::Timeout {
-            subject: self.subject.clone(),
-        })?;
-        match message.status.map(|status| status.as_u16()) {
-            None | Some(204 | 404) => Ok(message),
-            Some(status) => Err(self.failed(format!(
-                "status {status}: {}",
-                message.description.unwrap_or_default()
-            ))),
-        }
-    }
-
-    fn read(&self, message: async_nats::Message) -> Result<StreamMessage, BusError> {
-        StreamMessage::try_from(message).map_err(|e| self.failed(e.to_string()))
-    }
-
-    fn failed(&self, reason: String) -> BusError {
-        BusError::Stream {
-            stream: self.stream.clone(),
-            reason,
-        }
-    }
-}
-
 struct Looker<M> {
     bus: Bus,
     stream: String,
-    live: async_nats::Subscriber,
+    live: Messages,
     subject: Subject<M>,
     start: Start,
     /// The newest time at which anything that was handed on was said, by its speaker's clock.
@@ -311,6 +198,7 @@ impl<M: Message + Send + 'static> Looker<M> {
                     Err(error) => {
                         tracing::debug!(stream = self.stream, %error, "stream cannot be read, retrying");
                         tokio::select! {
+                            biased;
                             () = self.into.closed() => return,
                             () = tokio::time::sleep(wait) => {}
                         }
@@ -336,9 +224,8 @@ impl<M: Message + Send + 'static> Looker<M> {
             tokio::select! {
                 biased;
                 () = self.into.closed() => return Err(Over),
-                changed = link.changed() => {
-                    changed.map_err(|_| Over)?;
-                    let now = *link.borrow_and_update();
+                () = link.changed() => {
+                    let now = link.seen();
                     if now.up && now.generation != generation {
                         return Ok(());
                     }

@@ -9,10 +9,14 @@ mod error;
 mod follow;
 mod gate;
 mod graves;
+mod link;
 mod look;
+mod nats;
 mod queue;
 mod seal;
 mod send;
+mod server;
+mod simulated;
 mod streams;
 mod subscription;
 
@@ -34,8 +38,11 @@ pub use bucket::{Bucket, Entry};
 pub use connect::declare_metrics;
 pub use error::BusError;
 pub use follow::{Follow, Newest, Start};
+pub use link::{Link, LinkReceiver};
+pub use nats::Nats;
 pub use queue::{Delivery, Queue};
 pub use send::PendingAck;
+pub use simulated::{Delays, SimulatedServer, Weather};
 pub use subscription::{Received, Subscription, TextRequest};
 
 /// In which the server's answer to a direct get names the stream.
@@ -44,23 +51,12 @@ const STREAM: &str = "Nats-Stream";
 /// A payload in a dead letter is cut at this many bytes.
 const DEAD_LETTER_BYTES: usize = 64 << 10;
 
-/// Whether the server is there, and how often it has been found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Link {
-    /// Whether the connection stands.
-    pub up: bool,
-    /// Grows with every connection made, and whenever what this process said may have been lost as
-    /// in an outage.
-    pub generation: u64,
-}
-
 /// The connection of one service. Clones share it.
 #[derive(Clone)]
 pub struct Bus(Arc<Inner>);
 
 struct Inner {
-    client: async_nats::Client,
-    jetstream: async_nats::jetstream::Context,
+    server: server::Server,
     cluster: ClusterId,
     service: String,
     /// On whose behalf requests go out.
@@ -69,7 +65,7 @@ struct Inner {
     /// Unique for this process; ids of messages are this and a number.
     instance: String,
     sent: AtomicU64,
-    link: Arc<watch::Sender<Link>>,
+    link: link::LinkSender,
     /// How often the client has dropped messages because a receiver was too slow.
     dropped: watch::Receiver<u64>,
     limit: Duration,
@@ -98,7 +94,7 @@ impl std::fmt::Debug for Bus {
         f.debug_struct("Bus")
             .field("cluster", &self.0.cluster)
             .field("service", &self.0.service)
-            .field("link", &*self.0.link.borrow())
+            .field("link", &self.0.link.now())
             .finish_non_exhaustive()
     }
 }
@@ -132,10 +128,8 @@ impl Bus {
 
     /// Whether the server is there; the present and changes can be awaited.
     #[must_use]
-    pub fn link(&self) -> watch::Receiver<Link> {
-        let mut link = self.0.link.subscribe();
-        link.mark_changed();
-        link
+    pub fn link(&self) -> LinkReceiver {
+        self.0.link.receiver()
     }
 
     /// When this process took the lead of its service, milliseconds since 1970: later than anybody
@@ -150,30 +144,37 @@ impl Bus {
     }
 
     fn generation(&self) -> u64 {
-        self.0.link.borrow().generation
+        self.0.link.now().generation
     }
 
     /// What this process said was lost for a while: all is repaired as after a reconnection.
     pub(crate) fn begin_anew(&self) {
-        self.0.link.send_modify(|link| link.generation += 1);
+        self.0.link.modify(|link| link.generation += 1);
     }
 
     /// Whether the server is there now.
     #[must_use]
     pub fn connected(&self) -> bool {
-        self.0.link.borrow().up
+        self.0.link.now().up
     }
 
     /// The client of NATS, for what this handle does not offer.
-    #[must_use]
-    pub fn client(&self) -> &async_nats::Client {
-        &self.0.client
+    ///
+    /// # Errors
+    /// [`BusError::Other`] for a simulated server, which has none.
+    pub fn nats(&self) -> Result<&Nats, BusError> {
+        match &self.0.server {
+            server::Server::Nats(nats) => Ok(nats),
+            server::Server::Simulated(_) => Err(BusError::other("", "the server is simulated")),
+        }
     }
 
-    /// The JetStream context, for what this handle does not offer.
-    #[must_use]
-    pub fn jetstream(&self) -> &async_nats::jetstream::Context {
-        &self.0.jetstream
+    /// Waits until all that was sent is with the network.
+    ///
+    /// # Errors
+    /// [`BusError::Other`] if the connection has been closed.
+    pub async fn flush(&self) -> Result<(), BusError> {
+        self.0.server.flush().await
     }
 
     /// What ids of this process's messages begin with: see [`Bus::sender`].
@@ -228,7 +229,7 @@ impl Bus {
         if access.is_some_and(|to| !to.publish.contains(grave.as_str())) {
             return;
         }
-        tokio::spawn(async move {
+        crate::task::spawn(async move {
             if let Err(error) = bus.publish(&grave, &letter, "").await {
                 tracing::warn!(%error, "dead letter lost");
             }
@@ -237,11 +238,7 @@ impl Bus {
 
     /// Sends what is still buffered and closes the connection.
     pub async fn close(&self) {
-        let drain = async {
-            let _ = self.0.client.flush().await;
-            let _ = self.0.client.drain().await;
-        };
-        let _ = tokio::time::timeout(Duration::from_secs(2), drain).await;
+        self.0.server.close().await;
     }
 
     /// Decodes, or buries and returns nothing.

@@ -1,7 +1,7 @@
 //! Queues: what other programs publish, until the one reader has done with it.
 //!
-//! Ingest reads `lac_c_in` in order and removes what it has stored, five times a second: the server
-//! would sync each acknowledgement of a single message. A start reads from the oldest message left.
+//! Ingest reads `lac_c_in` in order. It removes what it has stored when a snapshot that is synced has
+//! it, since events are written behind. A start reads from the oldest message left.
 
 use std::time::Duration;
 
@@ -34,9 +34,9 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    fn read(_: &Bus, message: &async_nats::jetstream::Message, heard: Heard) -> Option<Self> {
+    fn read(_: &Bus, message: &async_nats::Message, heard: Heard) -> Option<Self> {
         Some(Self {
-            inner: message.message.clone(),
+            inner: message.clone(),
             arrived: Stopwatch::start(),
             pending: heard.pending,
             sequence: heard.sequence,
@@ -114,7 +114,7 @@ impl Bus {
         let stream = kept_by(subject)?.to_owned();
         let messages = self.follow_as(subject, Start::All, Delivery::read).await?;
         let (done, upto) = watch::channel(0);
-        tokio::spawn(take_out(self.clone(), stream, upto));
+        crate::task::spawn(take_out(self.clone(), stream, upto));
         Ok(Queue {
             subject: subject.to_string(),
             messages,
@@ -127,13 +127,8 @@ impl Bus {
 async fn take_out(bus: Bus, stream: String, mut upto: watch::Receiver<u64>) {
     while upto.changed().await.is_ok() {
         let first_kept = upto.borrow_and_update().saturating_add(1);
-        let purge = async {
-            let held = bus.jetstream().get_stream_no_info(&stream).await;
-            let held = held.map_err(|e| e.to_string())?;
-            let purged = held.purge().sequence(first_kept).await;
-            purged.map_err(|e| e.to_string())
-        };
-        if let Err(reason) = purge.await {
+        let purged = bus.0.server.purge(&stream, first_kept).await;
+        if let Err(reason) = purged {
             if upto.has_changed().is_err() {
                 return;
             }

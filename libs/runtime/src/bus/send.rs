@@ -1,11 +1,9 @@
 //! Sending: unacknowledged, acknowledged, and requests.
 
-use std::future::IntoFuture;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
-use async_nats::jetstream::message::PublishMessage;
 use bytes::Bytes;
 use lacuna_wire::access::is_inbox;
 use lacuna_wire::{Envelope, Message, Subject, address, codec};
@@ -54,26 +52,14 @@ impl Bus {
         correlation: &str,
     ) -> Result<(), BusError> {
         let (headers, payload) = self.pack(subject.as_str(), message, correlation)?;
-        let bytes = payload.len();
         if !self.may_write().await {
             self.0.metrics.failed.inc();
             tracing::debug!(%subject, "not published: another instance may be the active one");
             return Ok(());
         }
-        self.client()
-            .publish_with_headers(subject.as_str().to_owned(), headers, payload.into())
-            .await
-            .map_err(|e| {
-                self.0.metrics.failed.inc();
-                if e.kind() == async_nats::PublishErrorKind::MaxPayloadExceeded {
-                    BusError::TooLarge {
-                        subject: subject.to_string(),
-                        bytes,
-                    }
-                } else {
-                    BusError::other(subject.as_str(), e)
-                }
-            })
+        let server = &self.0.server;
+        let sent = server.publish(subject.as_str(), Some(headers), payload.into());
+        sent.await.inspect_err(|_| self.0.metrics.failed.inc())
     }
 
     /// Publishes into the stream that keeps the subject, and waits for the acknowledgement.
@@ -198,35 +184,24 @@ impl Bus {
         headers: HeaderMap,
         payload: Bytes,
     ) -> Result<PendingAck, BusError> {
-        let bytes = payload.len();
-        let message = PublishMessage::build().payload(payload).headers(headers);
-        let future = self
-            .jetstream()
-            .send_publish(subject.to_owned(), message)
-            .await
-            .map_err(|e| {
-                self.0.metrics.failed.inc();
-                BusError::publish(subject, bytes, &e)
-            })?;
-        let (into, answer) = oneshot::channel();
+        let sent = self.0.server.send(subject, headers, payload).await;
+        let answer = sent.inspect_err(|_| self.0.metrics.failed.inc())?;
+        let (into, waiting) = oneshot::channel();
         let subject = subject.to_owned();
         let (bus, at) = (self.clone(), subject.clone());
         // A task of its own, since a write holds its place among those in flight until its
         // acknowledgement is taken, and a caller may take them in any order, or not at all.
-        tokio::spawn(async move {
-            let answer = async {
-                let acknowledged = future.into_future().await;
-                acknowledged
-                    .map(|ack| ack.sequence)
-                    .map_err(|e| BusError::publish(&at, bytes, &e))
-            };
+        crate::task::spawn(async move {
             let result = bus.unless_denied(|denied| denied == at, answer).await;
             if result.is_err() {
                 bus.0.metrics.failed.inc();
             }
             let _ = into.send(result);
         });
-        Ok(PendingAck { subject, answer })
+        Ok(PendingAck {
+            subject,
+            answer: waiting,
+        })
     }
 
     /// Asks, and waits for one answer.
@@ -281,24 +256,8 @@ impl Bus {
         payload: Vec<u8>,
         limit: Duration,
     ) -> Result<async_nats::Message, BusError> {
-        let request = async_nats::Request::new()
-            .headers(headers)
-            .payload(payload.into())
-            .timeout(Some(limit));
-        let subject = subject.to_owned();
-        let answer = async {
-            let answer = self.client().send_request(subject.clone(), request).await;
-            answer.map_err(|e| {
-                let subject = subject.clone();
-                match e.kind() {
-                    async_nats::RequestErrorKind::NoResponders => {
-                        BusError::NoResponders { subject }
-                    }
-                    async_nats::RequestErrorKind::TimedOut => BusError::Timeout { subject },
-                    _ => BusError::other(&subject, e),
-                }
-            })
-        };
+        let server = &self.0.server;
+        let answer = server.request(subject, headers, payload.into(), limit);
         self.unless_denied(|denied| denied == subject, answer).await
     }
 
@@ -322,10 +281,8 @@ impl Bus {
                 "not answered: another instance may be the active one",
             ));
         }
-        self.client()
-            .publish_with_headers(reply.clone(), headers, payload.into())
-            .await
-            .map_err(|e| BusError::other(&request.subject, e))
+        let server = &self.0.server;
+        server.publish(reply, Some(headers), payload.into()).await
     }
 
     /// An answer goes to an inbox and nowhere else: whoever asks names the subject, and must not

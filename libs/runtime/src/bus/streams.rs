@@ -4,9 +4,9 @@
 //! write for each message: a change of a trainer of a hundred nodes would wait for a hundred synced
 //! writes.
 //!
-//! - Synced: `lac_c_in`, `lac_c_plan`, `lac_c_controls`, `lac_c_audit`, `lac_c_archive` and the
-//!   buckets. An accepted event, a plan, a lease and a trainer survive a power failure. A message
-//!   with a list of events is synced once.
+//! - Synced: `lac_c_in`, `lac_c_snapshot`, `lac_c_plan`, `lac_c_controls`, `lac_c_audit`,
+//!   `lac_c_archive` and the buckets. An accepted event, a plan, a lease and a trainer survive a
+//!   power failure. A message with a list of events is synced once.
 //! - Written behind (`persist_mode: async`): all others. A `kill -9` of nats-server may take their
 //!   newest messages, and each is repaired: events by the next snapshot, states because each owner
 //!   publishes its newest again after a reconnection, commands because control derives them from
@@ -48,9 +48,13 @@ impl Bus {
             first_sequence: u64::try_from(wall().unix_ms()).ok(),
             ..bucket(&leases)
         });
-        futures::future::try_join_all(wanted.into_iter().map(|config| self.ensure(config)))
-            .await
-            .map(|_| ())
+        futures::future::try_join_all(
+            wanted
+                .into_iter()
+                .map(|config| self.0.server.ensure(config)),
+        )
+        .await
+        .map(|_| ())
     }
 
     /// Makes the streams, or waits up to a limit for those that this user needs: where the server
@@ -81,59 +85,16 @@ impl Bus {
         Ok(())
     }
 
-    async fn ensure(&self, config: Config) -> Result<(), BusError> {
-        let name = config.name.clone();
-        let js = self.jetstream();
-        if let Ok(present) = js.get_stream(&name).await {
-            let now = &present.cached_info().config;
-            if same(now, &config) {
-                return Ok(());
-            }
-            if now.retention != config.retention {
-                return Err(BusError::OldStream { stream: name });
-            }
-            // What cannot be changed (the persistence mode) must not keep a service from
-            // running with the stream that is there.
-            let config = Config {
-                first_sequence: now.first_sequence,
-                ..config
-            };
-            if let Err(error) = js.update_stream(config).await {
-                tracing::warn!(stream = name, %error, "stream differs and cannot be changed");
-            }
-            return Ok(());
-        }
-        match js.create_stream(config).await {
-            Ok(_) => {
-                tracing::info!(stream = name, "stream made");
-                Ok(())
-            }
-            // Another service may have been faster.
-            Err(_) if js.get_stream(&name).await.is_ok() => Ok(()),
-            Err(e) => {
-                let reason = e.to_string();
-                if reason.contains("no responders") || reason.contains("not enabled") {
-                    let info = self.client().server_info();
-                    let url = format!("{}:{}", info.host, info.port);
-                    return Err(BusError::NoJetStream { url });
-                }
-                Err(BusError::Stream {
-                    stream: name,
-                    reason,
-                })
-            }
-        }
-    }
-
     /// After every reconnection, makes missing streams again (the server may have lost its
     /// disk) and repeats the states of this process (it may have lost its buffers).
     pub(super) fn keep_streams(&self) {
         let bus = self.clone();
         let mut link = self.link();
-        tokio::spawn(async move {
-            let mut seen = link.borrow_and_update().generation;
-            while link.changed().await.is_ok() {
-                let now = *link.borrow_and_update();
+        crate::task::spawn(async move {
+            let mut seen = link.seen().generation;
+            loop {
+                link.changed().await;
+                let now = link.seen();
                 if !now.up || now.generation == seen {
                     continue;
                 }
@@ -145,18 +106,6 @@ impl Bus {
             }
         });
     }
-}
-
-/// Whether the settings that we make are the same.
-fn same(present: &Config, wanted: &Config) -> bool {
-    present.subjects == wanted.subjects
-        && present.max_bytes == wanted.max_bytes
-        && present.max_age == wanted.max_age
-        && present.max_messages_per_subject == wanted.max_messages_per_subject
-        && present.retention == wanted.retention
-        && present.allow_message_ttl == wanted.allow_message_ttl
-        && present.discard == wanted.discard
-        && present.persist_mode.unwrap_or_default() == wanted.persist_mode.unwrap_or_default()
 }
 
 fn stream(def: &StreamDef) -> Config {

@@ -2,10 +2,12 @@
 
 use std::marker::PhantomData;
 
+use bytes::Bytes;
 use futures::StreamExt;
 use lacuna_model::Timestamp;
 use lacuna_wire::{Envelope, Message, Subject};
 
+use super::server::Messages;
 use super::{Bus, BusError};
 use crate::clock::Stopwatch;
 
@@ -52,7 +54,7 @@ impl<M> Received<M> {
 pub struct Subscription<M> {
     bus: Bus,
     subject: String,
-    inner: async_nats::Subscriber,
+    inner: Messages,
     message: PhantomData<fn() -> M>,
 }
 
@@ -77,11 +79,8 @@ impl TextRequest {
             return Err(BusError::other(&self.subject, "no answer was asked for"));
         };
         self.bus.check_inbox(&self.subject, reply)?;
-        self.bus
-            .client()
-            .publish(reply.clone(), answer.into())
-            .await
-            .map_err(|e| BusError::other(&self.subject, e))
+        let server = &self.bus.0.server;
+        server.publish(reply, None, answer.into()).await
     }
 }
 
@@ -114,6 +113,7 @@ impl Bus {
         let bus = self.clone();
         let inner = self.listen(subject.as_str()).await?;
         Ok(inner
+            .0
             .map(move |m| TextRequest {
                 subject: m.subject.to_string(),
                 text: String::from_utf8_lossy(&m.payload).into_owned(),
@@ -123,13 +123,9 @@ impl Bus {
             .boxed())
     }
 
-    pub(super) async fn listen(&self, subject: &str) -> Result<async_nats::Subscriber, BusError> {
+    pub(super) async fn listen(&self, subject: &str) -> Result<Messages, BusError> {
         let standing = async {
-            let inner = self
-                .client()
-                .subscribe(subject.to_owned())
-                .await
-                .map_err(|e| BusError::other(subject, e))?;
+            let inner = self.0.server.subscribe(subject).await?;
             self.round_trip().await;
             Ok(inner)
         };
@@ -139,13 +135,12 @@ impl Bus {
     /// Waits until the server has read all that was sent so far: a flush of the client only
     /// hands it to the network, and what others publish next might overtake a subscription.
     async fn round_trip(&self) {
-        let client = self.client();
-        let inbox = client.new_inbox();
+        let server = &self.0.server;
+        let inbox = server.new_inbox();
         let echo = async {
-            let mut own = client.subscribe(inbox.clone()).await.ok()?;
-            own.unsubscribe_after(1).await.ok()?;
-            client.publish(inbox, bytes::Bytes::new()).await.ok()?;
-            client.flush().await.ok()?;
+            let mut own = server.subscribe(&inbox).await.ok()?;
+            server.publish(&inbox, None, Bytes::new()).await.ok()?;
+            server.flush().await.ok()?;
             own.next().await
         };
         // While the server is away nobody else publishes either; the client subscribes again

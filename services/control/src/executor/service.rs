@@ -183,9 +183,8 @@ impl Service {
                     }
                     return Ok(());
                 }
-                changed = link.changed() => {
-                    changed?;
-                    let up = link.borrow_and_update().up;
+                () = link.changed() => {
+                    let up = link.seen().up;
                     self.step(Input::Link(up));
                 }
                 Some(done) = self.finished.recv() => self.finished(done),
@@ -306,7 +305,7 @@ impl Service {
             detail: String::new(),
         };
         let (bus, trail, done) = (self.ctx.bus.clone(), self.trail.clone(), self.done.clone());
-        tokio::spawn(async move {
+        lacuna_runtime::task::spawn(async move {
             let reply = match may {
                 Err(denied) => denied.into(),
                 Ok(()) => {
@@ -343,7 +342,7 @@ impl Service {
             return;
         };
         let done = self.done.clone();
-        tokio::spawn(async move {
+        lacuna_runtime::task::spawn(async move {
             let _ = done.send(Done::Check(check.run().await));
         });
     }
@@ -428,7 +427,7 @@ impl Service {
     ) {
         let (runner, watch, done) = (self.runner.clone(), self.watch, self.done.clone());
         let stop = self.ctx.shutdown.clone();
-        tokio::spawn(async move {
+        lacuna_runtime::task::spawn(async move {
             tokio::select! {
                 // Given up, the command is killed; what it has begun is found at the next start.
                 () = stop.cancelled() => {}

@@ -60,7 +60,7 @@ impl Control {
                     Kept::Books => Some(archive::books(&self.book, from, now, &access, &user)),
                     Kept::Archive => None,
                 };
-                tokio::spawn(async move {
+                lacuna_runtime::task::spawn(async move {
                     let reply = match books {
                         Some(reply) => reply,
                         None => archive::page(&bus, from, now, &access, &user).await,
@@ -216,7 +216,7 @@ impl Control {
             kept.push(self.trail.note(asked, &reply));
         }
         let bus = self.ctx.bus.clone();
-        tokio::spawn(async move {
+        lacuna_runtime::task::spawn(async move {
             futures::future::join_all(kept).await;
             requests::answer(&bus, &request, &reply).await;
         });
@@ -248,7 +248,7 @@ impl Control {
         });
         let kept = self.trail.note(asked, &reply);
         let bus = self.ctx.bus.clone();
-        tokio::spawn(async move {
+        lacuna_runtime::task::spawn(async move {
             if changes {
                 kept.await;
             }

@@ -87,7 +87,7 @@ impl Adapter {
         let Some(mut follower) = self.follower.take() else {
             return Ok(None);
         };
-        let (follower, looked) = tokio::task::spawn_blocking(move || {
+        let (follower, looked) = lacuna_runtime::task::blocking(move || {
             let looked = follower.look();
             (follower, looked)
         })

@@ -182,7 +182,7 @@ async fn nothing_is_acknowledged_that_a_second_look_does_not_find() {
             found.insert(external_node(left.payload()));
             queue.done(&left);
         }
-        bus.client().flush().await.unwrap();
+        bus.nats().unwrap().client.flush().await.unwrap();
         let missing: Vec<String> = (0..60).map(node).filter(|n| !found.contains(n)).collect();
         println!("round {round}: {seen} found, {} left", found.len() - seen);
         assert!(missing.is_empty(), "round {round}: {missing:?}");

@@ -18,7 +18,7 @@ const SUBJECT: &str = "lacuna.bench.echo";
 /// NATS does not answer.
 pub(crate) async fn measure(client: &Client, samples: u32) -> Result<Quantiles> {
     let bad = |e: String| CliError::failed(format!("echo: {e}"));
-    let url = client.bus().client().server_info();
+    let url = client.bus().nats()?.client.server_info();
     let address = format!("nats://127.0.0.1:{}", url.port);
     let other = async_nats::connect(address)
         .await
@@ -39,7 +39,8 @@ pub(crate) async fn measure(client: &Client, samples: u32) -> Result<Quantiles> 
     let ask = || {
         client
             .bus()
-            .client()
+            .nats()?
+            .client
             .request(SUBJECT, payload.clone().into())
     };
     // A flush does not say that the server has read the other connection's subscription.

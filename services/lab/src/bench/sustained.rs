@@ -160,7 +160,10 @@ async fn stream(bench: &Bench, name: Option<&str>) -> (u64, u64) {
     let Some(name) = name else {
         return (0, 0);
     };
-    match bench.client.bus().jetstream().get_stream(name).await {
+    let Ok(nats) = bench.client.bus().nats() else {
+        return (0, 0);
+    };
+    match nats.jetstream.get_stream(name).await {
         Ok(stream) => {
             let state = &stream.cached_info().state;
             (state.messages, state.last_sequence)

@@ -1,0 +1,259 @@
+//! A cluster that faults are done to, of processes or simulated: whether all agrees again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use lacuna_model::{
+    Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
+};
+use lacuna_runtime::clock::wall;
+use lacuna_runtime::{Bus, Config, Stopwatch};
+use lacuna_wire::address;
+use lacuna_wire::msg::{Activity, Reply, Request};
+
+use super::history::{Pen, Said};
+use super::workload::{State, Workload};
+
+/// Services of which one instance is active.
+pub(super) const LED: [&str; 4] = ["ingest", "forecast", "planner", "control"];
+pub(super) const TRAINERS: usize = 3;
+
+/// A recovery longer than this, seconds, prints what it waited for.
+const SLOW_S: f64 = 5.0;
+
+/// The settings of all processes of a cluster.
+pub(super) fn config(dir: &Path) -> Config {
+    let mut config = Config::default();
+    config.bus.request_limit = Span::from_secs(2);
+    config.ingest.snapshot_every = Span::from_secs(1);
+    config.control.renew_every = Span::from_secs(1);
+    config.control.reconcile_every = Span::from_secs(1);
+    config.control.silent_after = Span::from_secs(6);
+    config.agent.dead_man = Span::from_secs(12);
+    config.agent.report_every = Span::from_secs(1);
+    config.agent.work_dir = dir.join("work");
+    config.forecast.model_dir = Some(dir.join("models"));
+    config.forecast.save_every = Span::from_secs(1);
+    config
+}
+
+pub(super) fn trainer(n: usize) -> TrainerSpec {
+    TrainerSpec {
+        id: TrainerId::new(format!("t{n}")).unwrap(),
+        owner: None,
+        weight: None,
+        deadline: None,
+        priority: 0,
+        submit: Timestamp::default(),
+        min_nodes: 1,
+        max_nodes: 16,
+        throughput: ScalingCurve::new([(1, 100.0), (4, 370.0), (16, 1300.0)]).unwrap(),
+        objective: None,
+        rescale: RescaleCost {
+            up_s: 0.2,
+            down_s: 0.1,
+            start_s: None,
+        },
+        work: Work::Samples(1e12),
+        launch: Launch::Simulated,
+    }
+}
+
+/// A cluster that faults are done to.
+pub(super) trait Cluster {
+    /// What supervisors do: starts again whatever has ended.
+    fn tend(&mut self);
+
+    /// Whether each service is led by an instance that has said so since a moment.
+    async fn led(&self, since: Timestamp) -> Result<(), String>;
+
+    fn eyes(&self) -> Eyes<'_>;
+
+    /// Whether it is printed what a slow recovery waited for.
+    fn explains(&self) -> bool {
+        true
+    }
+}
+
+/// What an observer looks at.
+#[derive(Clone, Copy)]
+pub(super) struct Eyes<'a> {
+    pub(super) bus: &'a Bus,
+    pub(super) pen: &'a Pen,
+    pub(super) workload: &'a Workload,
+}
+
+/// Submits the trainers, and waits until all has settled.
+///
+/// # Errors
+/// What has not in time.
+pub(super) async fn begin(cluster: &mut impl Cluster) -> Result<(), String> {
+    let submit = Request::Submit {
+        trainers: (0..TRAINERS).map(trainer).collect(),
+        test_only: false,
+    };
+    let since = Stopwatch::start();
+    loop {
+        match cluster.eyes().ask(&submit).await {
+            // The answer to the first may have been lost.
+            Some(Reply::Accepted { .. } | Reply::Refused { .. }) => break,
+            other if since.seconds() > 90.0 => return Err(format!("{other:?}")),
+            _ => {}
+        }
+        cluster.tend();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    converge(cluster, 90.0, true).await.map(drop)
+}
+
+/// Waits until books, agents, pool and plan agree with the workload, which says nothing new
+/// meanwhile but this: a node that trains is taken and another comes back. Whoever leads must
+/// have said so since, and every agent have spoken: what was right before a fault proves
+/// nothing after it. Gives the seconds that it took. Where the fault has lost events for good
+/// (`forgetful`), the workload says again how every node is.
+///
+/// # Errors
+/// What did not agree in time.
+pub(super) async fn converge(
+    cluster: &mut impl Cluster,
+    limit_s: f64,
+    forgetful: bool,
+) -> Result<f64, String> {
+    let (since, begun) = (Stopwatch::start(), wall());
+    cluster.eyes().workload.pause(true).await;
+    cluster.eyes().workload.probe().await;
+    let mut said = 0.0;
+    let mut waited_for = Vec::new();
+    let outcome = loop {
+        cluster.tend();
+        match agree(cluster, begun, since.seconds()).await {
+            Ok(()) => break Ok(since.seconds()),
+            Err(why) if since.seconds() > limit_s => break Err(why),
+            Err(why) => {
+                if waited_for.last().is_none_or(|(_, last)| *last != why) {
+                    waited_for.push((since.seconds(), why));
+                }
+            }
+        }
+        // As an adapter does that looks at the scheduler every few seconds.
+        if forgetful && since.seconds() - said > 3.0 {
+            said = since.seconds();
+            cluster.eyes().workload.repeat().await;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    cluster.eyes().workload.pause(false).await;
+    if since.seconds() > SLOW_S && cluster.explains() {
+        for (at, why) in waited_for {
+            println!("         waited at {at:.1} s: {why}");
+        }
+    }
+    outcome
+}
+
+async fn agree(cluster: &impl Cluster, begun: Timestamp, elapsed_s: f64) -> Result<(), String> {
+    cluster.led(begun).await?;
+    cluster.eyes().agree(elapsed_s).await
+}
+
+/// Writes the books as control has them into the history, for the judge.
+pub(super) async fn close_books(eyes: Eyes<'_>) {
+    eyes.workload.pause(true).await;
+    // What agents report once a second is read by then.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let all = Request::Trainers { all: true };
+    if let Some(Reply::Trainers { trainers, .. }) = eyes.ask(&all).await {
+        for record in trainers {
+            eyes.pen.note(Said::Book {
+                trainer: record.spec.id.to_string(),
+                run: record.run.0,
+                samples: record.samples(),
+                nodes: record.nodes.iter().map(ToString::to_string).collect(),
+            });
+        }
+    }
+    // What control has counted is heard here too by then.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+impl Eyes<'_> {
+    pub(super) async fn ask(&self, request: &Request) -> Option<Reply> {
+        let subject = address::requests_of(self.bus.cluster(), "tester");
+        let limit = Duration::from_secs(1);
+        self.bus.request(&subject, request, limit).await.ok()
+    }
+
+    async fn agree(&self, elapsed_s: f64) -> Result<(), String> {
+        let Some(Reply::Nodes { nodes, .. }) = self.ask(&Request::Nodes).await else {
+            return Err("control does not answer".to_owned());
+        };
+        let states = self.workload.states();
+        let mut held: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (name, state) in &states {
+            let Some(node) = nodes.iter().find(|n| n.node.as_str() == name) else {
+                return Err(format!("control does not know {name}"));
+            };
+            if node.silent_s.is_none_or(|silent_s| silent_s > elapsed_s) {
+                return Err(format!("the agent of {name} has not spoken since"));
+            }
+            let idle = *state == State::Idle;
+            if node.idle_since.is_some() != idle {
+                return Err(format!("{name} is {state:?}, not as control knows it"));
+            }
+            let trains = match &node.activity {
+                Some(Activity::Running { trainer, .. }) => Some(trainer),
+                _ => None,
+            };
+            if trains != node.trainer.as_ref() {
+                return Err(format!(
+                    "{name} is leased to {:?}, trains {trains:?}",
+                    node.trainer
+                ));
+            }
+            if let Some(trainer) = &node.trainer {
+                if !idle {
+                    return Err(format!("{name} is {state:?} and leased to {trainer}"));
+                }
+                let of = held.entry(trainer.to_string()).or_default();
+                of.insert(name.clone());
+            }
+        }
+        let lost = |e: lacuna_runtime::BusError| e.to_string();
+        let pool = self
+            .bus
+            .last(&address::pool(self.bus.cluster()))
+            .await
+            .map_err(lost)?;
+        let pool = pool.ok_or("no pool")?.message.pool;
+        let plan = self
+            .bus
+            .last(&address::plan(self.bus.cluster()))
+            .await
+            .map_err(lost)?;
+        let plan = plan.ok_or("no plan")?.message.plan;
+        let in_pool: BTreeSet<&str> = pool.holes.iter().map(|h| h.hole.node.as_str()).collect();
+        let is_idle = |(_, state): &(&String, &State)| **state == State::Idle;
+        let idle: BTreeSet<&str> = states
+            .iter()
+            .filter(is_idle)
+            .map(|(n, _)| n.as_str())
+            .collect();
+        if in_pool != idle {
+            return Err(format!("the pool is {in_pool:?}, idle are {idle:?}"));
+        }
+        let names = |nodes: &[NodeId]| nodes.iter().map(ToString::to_string).collect();
+        let planned: BTreeMap<String, BTreeSet<String>> = plan
+            .allocations
+            .iter()
+            .map(|a| (a.trainer.to_string(), names(&a.nodes)))
+            .collect();
+        if planned != held {
+            return Err(format!("planned {planned:?}, held {held:?}"));
+        }
+        if !idle.is_empty() && held.is_empty() {
+            return Err("nobody trains".to_owned());
+        }
+        Ok(())
+    }
+}

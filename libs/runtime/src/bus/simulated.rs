@@ -1,0 +1,846 @@
+//! A nats-server without a network, for services in [virtual time](crate::virtual_time).
+//!
+//! Every connection has two lines, one each way. A line keeps the order of its messages and delays
+//! each, as TCP does. So messages of one sender stay in order, and those of two overtake each other.
+//! A connection can be cut, and the server can be killed: then what is on the lines is lost, and
+//! streams that are written behind lose the tail of [`TAIL`], as with `persist_mode: async`. A
+//! [`Weather`] makes the lines of a host lose, repeat and swap messages, as a bad proxy does.
+//! Streams, buckets, consumers and acknowledgements answer as those of nats-server do
+//! (`tests/simulated.rs` compares both). Limits of memory, slow consumers, keys and permissions are
+//! not simulated.
+
+mod store;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::consumer::DeliverPolicy;
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::stream::Config;
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::channel::mpsc::{UnboundedSender, unbounded};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use self::store::{Filter, Stream};
+use super::BusError;
+use super::follow::Heard;
+use super::link::LinkSender;
+use super::look::Page;
+use super::server::{About, Acknowledged, Ask, Consumed, Messages};
+use crate::virtual_time::{Dice, true_wall, unique};
+
+/// Of a stream that is written behind, a killed server loses what came within this time.
+const TAIL: Duration = Duration::from_millis(500);
+
+/// A client comes back to a server within so many milliseconds.
+const BACK_MS: u64 = 1000;
+
+/// A swapped message is passed for so many milliseconds at most.
+const SWAPPED_MS: u64 = 300;
+
+/// How long a message is under way, in milliseconds each way: any number of the range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delays {
+    /// At least.
+    pub least_ms: u64,
+    /// At most.
+    pub most_ms: u64,
+}
+
+impl Delays {
+    /// No message takes any time.
+    pub const NONE: Self = Self {
+        least_ms: 0,
+        most_ms: 0,
+    };
+}
+
+/// What the lines of a host do to messages, in thousandths of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Weather {
+    /// Lost: publications, acknowledgements, and words of subjects that no stream keeps. What a
+    /// consumer misses its client would ask for again, so none of that is lost.
+    pub lost: u64,
+    /// Come twice.
+    pub twice: u64,
+    /// Overtake those before them.
+    pub swapped: u64,
+}
+
+/// A simulated nats-server. Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct SimulatedServer(Arc<Mutex<State>>);
+
+/// What a message does when it arrives at the server.
+type AtServer = Box<dyn FnOnce(&mut State) + Send>;
+/// What a message does when it arrives at a client.
+type AtClient = Box<dyn FnOnce() + Send>;
+
+struct State {
+    dice: Dice,
+    delays: Delays,
+    is_up: bool,
+    streams: BTreeMap<String, Stream>,
+    connections: BTreeMap<u64, Connection>,
+    subscriptions: BTreeMap<u64, Subscription>,
+    /// Subscriptions of subjects without wildcards.
+    literal: BTreeMap<String, Vec<u64>>,
+    /// All others.
+    patterns: Vec<(Filter, u64)>,
+    consumers: BTreeMap<u64, Consumer>,
+    /// Which stream keeps a subject.
+    kept_by: BTreeMap<String, Option<String>>,
+    /// Names of connections that are cut.
+    cut: BTreeSet<String>,
+    weather: BTreeMap<String, Weather>,
+    numbers: u64,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("is_up", &self.is_up)
+            .field("connections", &self.connections.len())
+            .finish_non_exhaustive()
+    }
+}
+
+struct Connection {
+    name: String,
+    link: LinkSender,
+    is_up: bool,
+    /// Grows with every loss: what was on the lines before it is lost.
+    epoch: u64,
+    to_server: Line<AtServer>,
+    to_client: Line<AtClient>,
+    /// What the client sent while the connection was down.
+    waiting: Vec<AtServer>,
+}
+
+/// A message under way.
+struct Sent<A> {
+    due: Instant,
+    epoch: u64,
+    /// How much later it comes than its place in the line says, while others pass it.
+    passed_for: Duration,
+    act: A,
+}
+
+struct Line<A> {
+    into: mpsc::UnboundedSender<Sent<A>>,
+    /// When the message before arrives.
+    last: Instant,
+}
+
+impl<A> Line<A> {
+    fn send(&mut self, delay: Duration, epoch: u64, passed_for: Duration, act: A) {
+        self.last = self.last.max(Instant::now() + delay);
+        // The other end is there as long as the connection is.
+        let _ = self.into.send(Sent {
+            due: self.last,
+            epoch,
+            passed_for,
+            act,
+        });
+    }
+}
+
+/// Brings messages to the other end of a line, as long as there are any.
+async fn carry<A: Send + 'static>(
+    mut line: mpsc::UnboundedReceiver<Sent<A>>,
+    arrive: impl Fn(u64, A) + Clone + Send + 'static,
+) {
+    while let Some(sent) = line.recv().await {
+        tokio::time::sleep_until(sent.due).await;
+        if sent.passed_for.is_zero() {
+            arrive(sent.epoch, sent.act);
+            continue;
+        }
+        let arrive = arrive.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(sent.passed_for).await;
+            arrive(sent.epoch, sent.act);
+        });
+    }
+}
+
+struct Subscription {
+    connection: u64,
+    subject: String,
+    into: UnboundedSender<async_nats::Message>,
+}
+
+struct Consumer {
+    connection: u64,
+    stream: String,
+    filter: Filter,
+    into: UnboundedSender<Result<(async_nats::Message, Heard), String>>,
+}
+
+impl SimulatedServer {
+    /// A server without streams, that runs.
+    #[must_use]
+    pub fn new(seed: u64, delays: Delays) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            dice: Dice::new(seed),
+            delays,
+            is_up: true,
+            streams: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
+            literal: BTreeMap::new(),
+            patterns: Vec::new(),
+            consumers: BTreeMap::new(),
+            kept_by: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            weather: BTreeMap::new(),
+            numbers: 0,
+        })))
+    }
+
+    /// Ends the server as `kill -9` does.
+    pub fn kill(&self) {
+        let mut state = self.state();
+        state.is_up = false;
+        let now = state.now_ns();
+        for stream in state.streams.values_mut() {
+            stream.lose_since(now - i128::try_from(TAIL.as_nanos()).unwrap_or(0));
+        }
+        state.consumers.clear();
+        let all: Vec<u64> = state.connections.keys().copied().collect();
+        for connection in all {
+            state.lose(connection);
+        }
+    }
+
+    /// Starts a killed server again, with the streams that it had. Clients come back within a second.
+    pub fn start(&self) {
+        let mut state = self.state();
+        state.is_up = true;
+        let all: Vec<u64> = state.connections.keys().copied().collect();
+        drop(state);
+        for connection in all {
+            self.come_back(connection);
+        }
+    }
+
+    /// Cuts the connections of the host with this name.
+    pub fn cut(&self, name: &str) {
+        let mut state = self.state();
+        state.cut.insert(name.to_owned());
+        for connection in state.named(name) {
+            state.lose(connection);
+        }
+    }
+
+    /// Mends the connections of the host with this name.
+    pub fn mend(&self, name: &str) {
+        let mut state = self.state();
+        state.cut.remove(name);
+        let all = state.named(name);
+        drop(state);
+        for connection in all {
+            self.come_back(connection);
+        }
+    }
+
+    /// The weather on the lines of the host with this name.
+    pub fn set_weather(&self, name: &str, weather: Weather) {
+        self.state().weather.insert(name.to_owned(), weather);
+    }
+
+    /// A connection of a host.
+    pub(super) fn connect(&self, name: &str, limit: Duration, link: LinkSender) -> Port {
+        let (to_server, at_server) = mpsc::unbounded_channel();
+        let (to_client, at_client) = mpsc::unbounded_channel();
+        let mut state = self.state();
+        let number = state.number();
+        let now = Instant::now();
+        let connection = Connection {
+            name: name.to_owned(),
+            link,
+            is_up: false,
+            epoch: 0,
+            to_server: Line {
+                into: to_server,
+                last: now,
+            },
+            to_client: Line {
+                into: to_client,
+                last: now,
+            },
+            waiting: Vec::new(),
+        };
+        state.connections.insert(number, connection);
+        drop(state);
+        // Lines belong to the network, not to the host.
+        let server = self.clone();
+        tokio::spawn(carry(at_server, move |epoch, act: AtServer| {
+            let mut state = server.state();
+            if state.carries(number, epoch) {
+                act(&mut state);
+            }
+        }));
+        let server = self.clone();
+        tokio::spawn(carry(at_client, move |epoch, act: AtClient| {
+            let arrives = server.state().carries(number, epoch);
+            if arrives {
+                act();
+            }
+        }));
+        self.come_back(number);
+        Port(Arc::new(Connected {
+            server: self.clone(),
+            number,
+            limit,
+            dropped: watch::Sender::new(0),
+        }))
+    }
+
+    /// Connects a client again, some time later.
+    fn come_back(&self, number: u64) {
+        let wait = self.state().dice.below(BACK_MS);
+        let server = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+            server.state().restore(number);
+        });
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn now_ns(&self) -> i128 {
+        i128::from(true_wall().unwrap_or_default()) * 1_000_000
+    }
+
+    fn delay(&mut self) -> Duration {
+        let Delays { least_ms, most_ms } = self.delays;
+        let span = most_ms.saturating_sub(least_ms) + 1;
+        Duration::from_millis(least_ms + self.dice.below(span))
+    }
+
+    fn named(&self, name: &str) -> Vec<u64> {
+        let all = self.connections.iter().filter(|(_, c)| c.name == name);
+        all.map(|(&number, _)| number).collect()
+    }
+
+    /// Whether what was sent in this epoch of a connection arrives. What a killed client had sent
+    /// arrives.
+    fn carries(&self, number: u64, epoch: u64) -> bool {
+        let connection = self.connections.get(&number);
+        connection.is_none_or(|c| c.is_up && c.epoch == epoch)
+    }
+
+    fn lose(&mut self, number: u64) {
+        self.consumers.retain(|_, c| c.connection != number);
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.epoch += 1;
+            connection.is_up = false;
+            connection.link.modify(|link| link.up = false);
+        }
+    }
+
+    fn restore(&mut self, number: u64) {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        if !self.is_up || connection.is_up || self.cut.contains(&connection.name) {
+            return;
+        }
+        connection.is_up = true;
+        connection.link.modify(|link| {
+            link.up = true;
+            link.generation += 1;
+        });
+        let waiting = std::mem::take(&mut connection.waiting);
+        for act in waiting {
+            self.send_to_server(number, act);
+        }
+    }
+
+    /// How often a message of a connection comes, by its weather.
+    fn times(&mut self, number: u64) -> usize {
+        let weather = self.weather_of(number);
+        let dice = match weather {
+            Weather {
+                lost: 0, twice: 0, ..
+            } => return 1,
+            _ => self.dice.below(1000),
+        };
+        match dice {
+            dice if dice < weather.lost => 0,
+            dice if dice < weather.lost + weather.twice => 2,
+            _ => 1,
+        }
+    }
+
+    fn weather_of(&self, number: u64) -> Weather {
+        let name = self.connections.get(&number).map(|c| &c.name);
+        let weather = name.and_then(|name| self.weather.get(name));
+        weather.copied().unwrap_or_default()
+    }
+
+    /// How much later a message comes than those after it, by the weather of its connection.
+    fn passed_for(&mut self, number: u64) -> Duration {
+        let swapped = self.weather_of(number).swapped;
+        if swapped == 0 || self.dice.below(1000) >= swapped {
+            return Duration::ZERO;
+        }
+        Duration::from_millis(1 + self.dice.below(SWAPPED_MS))
+    }
+
+    /// Sends from a client.
+    fn send_to_server(&mut self, number: u64, act: AtServer) {
+        self.send_late_to_server(number, Duration::ZERO, act);
+    }
+
+    fn send_late_to_server(&mut self, number: u64, passed_for: Duration, act: AtServer) {
+        let delay = self.delay();
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return;
+        };
+        if connection.is_up {
+            let epoch = connection.epoch;
+            let line = &mut connection.to_server;
+            line.send(delay, epoch, passed_for, act);
+        } else {
+            connection.waiting.push(act);
+        }
+    }
+
+    /// Sends to a client.
+    fn send_to_client(&mut self, number: u64, act: AtClient) {
+        self.send_late_to_client(number, Duration::ZERO, act);
+    }
+
+    fn send_late_to_client(&mut self, number: u64, passed_for: Duration, act: AtClient) {
+        let delay = self.delay();
+        if let Some(connection) = self.connections.get_mut(&number)
+            && connection.is_up
+        {
+            let epoch = connection.epoch;
+            let line = &mut connection.to_client;
+            line.send(delay, epoch, passed_for, act);
+        }
+    }
+
+    /// Hands a message to all who have subscribed to its subject; gives how many these are.
+    fn deliver(&mut self, message: &async_nats::Message) -> usize {
+        let subject = message.subject.as_str();
+        let mut all = self.literal.get(subject).cloned().unwrap_or_default();
+        let matching = self.patterns.iter().filter(|(f, _)| f.matches(subject));
+        all.extend(matching.map(|(_, number)| *number));
+        all.sort_unstable();
+        let mut count = 0;
+        for number in all {
+            let Some(subscription) = self.subscriptions.get(&number) else {
+                continue;
+            };
+            count += 1;
+            let (connection, into) = (subscription.connection, subscription.into.clone());
+            for _ in 0..self.times(connection) {
+                let (into, message) = (into.clone(), message.clone());
+                let late = self.passed_for(connection);
+                let act = Box::new(move || drop(into.unbounded_send(message)));
+                self.send_late_to_client(connection, late, act);
+            }
+        }
+        count
+    }
+
+    /// Takes a message: into its stream, if one keeps it, and to those who hear its subject.
+    fn take(
+        &mut self,
+        subject: &str,
+        reply: Option<String>,
+        headers: Option<HeaderMap>,
+        payload: Bytes,
+    ) -> (usize, Result<u64, BusError>) {
+        let heard = self.deliver(&message(subject, reply, headers.clone(), payload.clone()));
+        (
+            heard,
+            self.keep(subject, headers.unwrap_or_default(), payload),
+        )
+    }
+
+    fn keep(&mut self, subject: &str, headers: HeaderMap, payload: Bytes) -> Result<u64, BusError> {
+        let none = || BusError::Stream {
+            stream: subject.to_owned(),
+            reason: "no stream keeps this subject".to_owned(),
+        };
+        let name = self.stream_of(subject).ok_or_else(none)?;
+        let now = self.now_ns();
+        let stream = self.streams.get_mut(&name).ok_or_else(none)?;
+        let sequence = stream.store(subject, headers, payload, now)?;
+        let hearing = self.consumers.values();
+        let hearing = hearing.filter(|c| c.stream == name && c.filter.matches(subject));
+        let hearing: Vec<_> = hearing.map(|c| (c.connection, c.into.clone())).collect();
+        for (connection, into) in hearing {
+            let Some(kept) = self.streams.get(&name).and_then(|s| s.read(sequence, 0)) else {
+                break;
+            };
+            let act = Box::new(move || drop(into.unbounded_send(Ok(kept))));
+            self.send_to_client(connection, act);
+        }
+        Ok(sequence)
+    }
+
+    fn stream_of(&mut self, subject: &str) -> Option<String> {
+        if let Some(known) = self.kept_by.get(subject) {
+            return known.clone();
+        }
+        let mut all = self.streams.iter();
+        let found = all.find(|(_, stream)| stream.keeps(subject));
+        let found = found.map(|(name, _)| name.clone());
+        self.kept_by.insert(subject.to_owned(), found.clone());
+        found
+    }
+
+    fn stream(&mut self, name: &str) -> Result<&mut Stream, String> {
+        let now = self.now_ns();
+        let stream = self.streams.get_mut(name);
+        let stream = stream.ok_or_else(|| "stream not found".to_owned())?;
+        stream.expire(now);
+        Ok(stream)
+    }
+
+    fn unsubscribe(&mut self, number: u64) {
+        let Some(subscription) = self.subscriptions.remove(&number) else {
+            return;
+        };
+        self.patterns.retain(|(_, other)| *other != number);
+        if let Some(all) = self.literal.get_mut(&subscription.subject) {
+            all.retain(|other| *other != number);
+            if all.is_empty() {
+                self.literal.remove(&subscription.subject);
+            }
+        }
+    }
+}
+
+fn message(
+    subject: &str,
+    reply: Option<String>,
+    headers: Option<HeaderMap>,
+    payload: Bytes,
+) -> async_nats::Message {
+    async_nats::Message {
+        subject: subject.into(),
+        reply: reply.map(Into::into),
+        length: payload.len(),
+        payload,
+        headers,
+        status: None,
+        description: None,
+    }
+}
+
+/// A client's end of a connection. Clones are the same one; the last one that goes closes it.
+#[derive(Debug, Clone)]
+pub(super) struct Port(Arc<Connected>);
+
+#[derive(Debug)]
+struct Connected {
+    server: SimulatedServer,
+    number: u64,
+    limit: Duration,
+    /// How often messages were dropped: never, since no receiver is too slow here.
+    dropped: watch::Sender<u64>,
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        let mut state = self.server.state();
+        state.connections.remove(&self.number);
+        state.consumers.retain(|_, c| c.connection != self.number);
+        let subscriptions = state.subscriptions.iter();
+        let own = subscriptions.filter(|(_, s)| s.connection == self.number);
+        let own: Vec<u64> = own.map(|(&number, _)| number).collect();
+        for number in own {
+            state.unsubscribe(number);
+        }
+    }
+}
+
+/// Ends a subscription or a consumer when its reader is gone.
+struct Ends(Port, u64);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let number = self.1;
+        self.0.say(move |state| {
+            state.unsubscribe(number);
+            state.consumers.remove(&number);
+        });
+    }
+}
+
+/// Waits for an answer. One that is lost is waited for to the limit.
+async fn within<T>(limit: Duration, answer: oneshot::Receiver<T>) -> Option<T> {
+    let answered = async {
+        match answer.await {
+            Ok(answer) => answer,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::time::timeout(limit, answered).await.ok()
+}
+
+impl Port {
+    fn say(&self, act: impl FnOnce(&mut State) + Send + 'static) {
+        let mut state = self.0.server.state();
+        state.send_to_server(self.0.number, Box::new(act));
+    }
+
+    /// Has the server do something and waits for what comes of it; nothing if no answer comes.
+    async fn ask<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut State) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (into, answer) = oneshot::channel();
+        let number = self.0.number;
+        self.say(move |state| {
+            let done = act(state);
+            state.send_to_client(number, Box::new(move || drop(into.send(done))));
+        });
+        within(self.0.limit, answer).await
+    }
+
+    pub(super) fn dropped(&self) -> watch::Receiver<u64> {
+        self.0.dropped.subscribe()
+    }
+
+    pub(super) fn publish(
+        &self,
+        subject: &str,
+        headers: Option<HeaderMap>,
+        payload: Bytes,
+    ) -> Result<(), BusError> {
+        let mut state = self.0.server.state();
+        for _ in 0..state.times(self.0.number) {
+            let (subject, headers, payload) =
+                (subject.to_owned(), headers.clone(), payload.clone());
+            let late = state.passed_for(self.0.number);
+            let act = move |state: &mut State| drop(state.take(&subject, None, headers, payload));
+            state.send_late_to_server(self.0.number, late, Box::new(act));
+        }
+        Ok(())
+    }
+
+    pub(super) fn subscribe(&self, subject: &str) -> Result<Messages, BusError> {
+        let (into, messages) = unbounded();
+        let number = self.0.server.state().number();
+        let subscription = Subscription {
+            connection: self.0.number,
+            subject: subject.to_owned(),
+            into,
+        };
+        // A client subscribes again by itself after an outage, so this cannot be lost.
+        let mut state = self.0.server.state();
+        match Filter::new(subject) {
+            Filter::Literal(subject) => state.literal.entry(subject).or_default().push(number),
+            pattern @ Filter::Pattern(_) => state.patterns.push((pattern, number)),
+        }
+        state.subscriptions.insert(number, subscription);
+        drop(state);
+        let ends = Ends(self.clone(), number);
+        let messages = messages.map(move |message| {
+            let _ = &ends;
+            message
+        });
+        Ok(Messages(Box::pin(messages)))
+    }
+
+    pub(super) fn new_inbox(&self) -> String {
+        format!("_INBOX.{:032x}", unique())
+    }
+
+    pub(super) async fn flush(&self) -> Result<(), BusError> {
+        Ok(())
+    }
+
+    pub(super) async fn close(&self) {
+        let _ = self.ask(|_| ()).await;
+    }
+
+    pub(super) async fn request(
+        &self,
+        subject: &str,
+        headers: HeaderMap,
+        payload: Bytes,
+        limit: Duration,
+    ) -> Result<async_nats::Message, BusError> {
+        let inbox = self.new_inbox();
+        let mut answers = self.subscribe(&inbox)?;
+        let at = subject.to_owned();
+        let (nobody, deaf) = oneshot::channel();
+        let number = self.0.number;
+        self.say(move |state| {
+            let (heard, _) = state.take(&at, Some(inbox), Some(headers), payload);
+            if heard == 0 {
+                state.send_to_client(
+                    number,
+                    Box::new(move || {
+                        // The one who asked may have gone.
+                        let _ = nobody.send(());
+                    }),
+                );
+            }
+        });
+        let subject = subject.to_owned();
+        let late = tokio::time::sleep(limit);
+        tokio::select! {
+            biased;
+            answer = answers.next() => answer.ok_or(BusError::Closed { subject }),
+            Ok(()) = deaf => Err(BusError::NoResponders { subject }),
+            () = late => Err(BusError::Timeout { subject }),
+        }
+    }
+
+    pub(super) fn send(
+        &self,
+        subject: &str,
+        headers: HeaderMap,
+        payload: Bytes,
+    ) -> Result<Acknowledged, BusError> {
+        let port = self.clone();
+        let (into, answer) = oneshot::channel();
+        let mut into = Some(into);
+        let number = self.0.number;
+        let mut state = self.0.server.state();
+        for _ in 0..state.times(number) {
+            let (at, headers, payload) = (subject.to_owned(), headers.clone(), payload.clone());
+            // The acknowledgement of a repetition goes to nobody.
+            let into = into.take();
+            let late = state.passed_for(number);
+            let act = move |state: &mut State| {
+                let (_, kept) = state.take(&at, None, Some(headers), payload);
+                let Some(into) = into else { return };
+                if state.times(number) > 0 {
+                    let late = state.passed_for(number);
+                    let act = Box::new(move || drop(into.send(kept)));
+                    state.send_late_to_client(number, late, act);
+                }
+            };
+            state.send_late_to_server(number, late, Box::new(act));
+        }
+        drop(state);
+        let subject = subject.to_owned();
+        Ok(Box::pin(async move {
+            let kept = within(port.0.limit, answer).await;
+            kept.unwrap_or(Err(BusError::Timeout { subject }))
+        }))
+    }
+
+    pub(super) async fn about(&self, stream: &str) -> Result<About, String> {
+        let name = stream.to_owned();
+        let about = self.ask(move |state| state.stream(&name).map(|stream| stream.about()));
+        about.await.unwrap_or_else(|| Err("no answer".to_owned()))
+    }
+
+    pub(super) async fn consume(
+        &self,
+        stream: &str,
+        subject: &str,
+        from: DeliverPolicy,
+    ) -> Result<Consumed, String> {
+        let (into, messages) = unbounded();
+        let own = self.0.server.state().number();
+        let connection = self.0.number;
+        let consumer = Consumer {
+            connection,
+            stream: stream.to_owned(),
+            filter: Filter::new(subject),
+            into,
+        };
+        let made = self.ask(move |state| {
+            let stream = state.stream(&consumer.stream)?;
+            let wanted = stream.wanted(&consumer.filter, from);
+            let count = wanted.len() as u64;
+            let backlog = wanted.into_iter().zip((0..count).rev());
+            let backlog = backlog.filter_map(|(sequence, pending)| stream.read(sequence, pending));
+            let backlog: Vec<_> = backlog.collect();
+            state.consumers.insert(own, consumer);
+            Ok::<_, String>(backlog)
+        });
+        let backlog = made.await.unwrap_or_else(|| Err("no answer".to_owned()))?;
+        let ends = Ends(self.clone(), own);
+        let live = messages.map(move |message| {
+            let _ = &ends;
+            message
+        });
+        Ok(futures::stream::iter(backlog.into_iter().map(Ok))
+            .chain(live)
+            .boxed())
+    }
+
+    pub(super) async fn newest(
+        &self,
+        stream: &str,
+        subject: &str,
+    ) -> Result<Option<StreamMessage>, BusError> {
+        let (name, filter) = (stream.to_owned(), Filter::new(subject));
+        let newest = self.ask(move |state| state.stream(&name).map(|s| s.newest(&filter)));
+        self.answered(stream, subject, newest.await)
+    }
+
+    pub(super) async fn page(&self, ask: Ask<'_>) -> Result<Page, BusError> {
+        let (stream, subject) = (ask.stream, ask.subject);
+        let (name, filter) = (stream.to_owned(), Filter::new(subject));
+        let (begin, batch, bytes) = (ask.begin, ask.batch, ask.max_bytes);
+        let page = self.ask(move |state| {
+            let stream = state.stream(&name);
+            stream.map(|stream| stream.page(&filter, &begin, batch, bytes))
+        });
+        self.answered(stream, subject, page.await)
+    }
+
+    fn answered<T>(
+        &self,
+        stream: &str,
+        subject: &str,
+        answer: Option<Result<T, String>>,
+    ) -> Result<T, BusError> {
+        let late = || BusError::Timeout {
+            subject: subject.to_owned(),
+        };
+        answer.ok_or_else(late)?.map_err(|reason| BusError::Stream {
+            stream: stream.to_owned(),
+            reason,
+        })
+    }
+
+    pub(super) async fn purge(&self, stream: &str, before: u64) -> Result<(), String> {
+        let name = stream.to_owned();
+        let purged = self.ask(move |state| state.stream(&name).map(|s| s.purge(before)));
+        purged.await.unwrap_or_else(|| Err("no answer".to_owned()))
+    }
+
+    pub(super) async fn ensure(&self, config: Config) -> Result<(), BusError> {
+        let name = config.name.clone();
+        let made = self.ask(move |state| {
+            let now = state.now_ns();
+            state.kept_by.clear();
+            let name = config.name.clone();
+            let made = || Stream::new(config, now);
+            state.streams.entry(name).or_insert_with(made);
+        });
+        made.await.ok_or_else(|| BusError::Stream {
+            stream: name,
+            reason: "no answer".to_owned(),
+        })
+    }
+}

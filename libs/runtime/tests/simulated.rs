@@ -1,0 +1,290 @@
+//! The simulated server: it answers as a nats-server does, and its outages repeat by their seed.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use lacuna_model::{ClusterId, NodeId, Timestamp, TrainerId};
+use lacuna_runtime::config::BusSettings;
+use lacuna_runtime::metrics::Registry;
+use lacuna_runtime::virtual_time::{self, Host};
+use lacuna_runtime::{Bus, BusError, Delays, Follow, Health, SimulatedServer, Start};
+use lacuna_testkit::{TestNats, connect, events};
+use lacuna_wire::address;
+use lacuna_wire::msg::{Clock, LeaseRecord, Pace, Settled};
+
+fn cluster() -> ClusterId {
+    ClusterId::new("c").unwrap()
+}
+
+fn tick(step: u64) -> Clock {
+    Clock {
+        now: Timestamp::from_unix(i64::try_from(step).unwrap()),
+        pace: Pace::LockStep,
+        step,
+        events_upto: 0,
+        complete: false,
+        ended: false,
+        recording: String::new(),
+    }
+}
+
+async fn simulated(server: &SimulatedServer, service: &str) -> Bus {
+    let (settings, registry, health) = (BusSettings::default(), Registry::new(), Health::default());
+    let cluster = cluster();
+    let bus = Bus::simulated(server, &settings, &cluster, service, &registry, &health);
+    bus.await.unwrap()
+}
+
+/// What came of each act, in words.
+#[derive(Default)]
+struct Transcript(Vec<String>);
+
+impl Transcript {
+    fn note(&mut self, act: &str, came: impl Debug) {
+        self.0.push(format!("{act}: {came:?}"));
+    }
+
+    fn result<T: Debug>(&mut self, act: &str, came: Result<T, BusError>) {
+        match came {
+            Ok(done) => self.note(act, done),
+            Err(error) => self.0.push(format!("{act}: {error}")),
+        }
+    }
+}
+
+/// The numbers and steps of the next messages, and what waits behind each.
+async fn heard(follow: &mut Follow<Clock>, count: usize) -> Vec<(u64, u64, u64)> {
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let next = follow.next().await.unwrap();
+        all.push((next.sequence, next.message.step, next.pending));
+    }
+    all
+}
+
+/// Everything that services ask of a server, once.
+async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
+    let mut said = Transcript::default();
+    let clock = address::clock(&cluster());
+    said.note("nothing yet", one.last(&clock).await.unwrap().is_none());
+    for step in 1..=3 {
+        said.result("store", one.store(&clock, &tick(step), "").await);
+    }
+    said.result(
+        "after the newest",
+        one.store_after(&clock, &tick(4), "", 3).await,
+    );
+    said.result(
+        "after an older",
+        one.store_after(&clock, &tick(5), "", 2).await,
+    );
+    said.note("newest", other.newest(&clock).await.unwrap().sequence());
+    let mut follow = other.follow(&clock, Start::Last).await.unwrap();
+    let mut look = other.look(&clock, Start::Last).await.unwrap();
+    let mut steps = vec![look.next().await.unwrap().message.step];
+    one.store(&clock, &tick(6), "").await.unwrap();
+    said.note("followed", heard(&mut follow, 2).await);
+    while steps.last() != Some(&6) {
+        steps.push(look.next().await.unwrap().message.step);
+        steps.dedup();
+    }
+    said.note("looked", steps);
+
+    // A stream that keeps more than one message of a subject.
+    let event = address::event(&cluster());
+    let words = [("idle", "a"), ("busy", "a"), ("idle", "b"), ("busy", "b")];
+    for word in events(1, &words) {
+        said.result("event", one.store(&event, &word, "").await);
+    }
+    for start in [
+        Start::All,
+        Start::LastOn,
+        Start::Newest(2),
+        Start::Sequence(3),
+    ] {
+        let mut follow = other.follow(&event, start).await.unwrap();
+        let first = follow.next().await.unwrap();
+        let came = (first.sequence, first.pending, first.message.seq);
+        said.note(&format!("{start:?}"), came);
+    }
+    let mut new = other.follow(&event, Start::New).await.unwrap();
+    for word in events(5, &[("idle", "c")]) {
+        one.store(&event, &word, "").await.unwrap();
+    }
+    said.note("New", new.next().await.unwrap().sequence);
+    let (read, next) = other.read_from(&event, 2, 1 << 20).await.unwrap();
+    said.note("read", (read.len(), next));
+    let (read, next) = other.read_from(&event, 1, 1).await.unwrap();
+    said.note("a page ends by bytes", (read.len(), next));
+
+    // A bucket.
+    let bucket = one.bucket(address::leases_bucket(&cluster()));
+    let lease = |name: &str| LeaseRecord {
+        trainer: Some(TrainerId::new(name).unwrap()),
+    };
+    let made = bucket.create("n.1", &lease("t1"), "").await.unwrap();
+    let twice = bucket.create("n.1", &lease("t2"), "").await;
+    said.note("created twice", twice.is_err_and(|e| e.is_conflict()));
+    let newer = bucket.update("n.1", &lease("t3"), made, "").await.unwrap();
+    said.note("revisions", newer - made);
+    let stale = bucket.update("n.1", &lease("t4"), made, "").await;
+    said.note("stale", stale.is_err_and(|e| e.is_conflict()));
+    bucket.put("n.2", &lease("t5"), "").await.unwrap();
+    let list = bucket.list().await.unwrap();
+    let list = list
+        .iter()
+        .map(|e| (e.key.clone(), e.value.trainer.clone(), e.revision - made));
+    said.note("list", list.collect::<Vec<_>>());
+    let deleted = bucket.delete("n.1", newer).await.unwrap();
+    said.note("deleted", deleted - made);
+    said.note("after that", bucket.get("n.1").await.unwrap().is_none());
+    said.note("keys", bucket.list().await.unwrap().len());
+
+    // A queue.
+    let incoming = address::incoming_from(&cluster(), "x");
+    for text in ["p", "q", "r"] {
+        let headers = [("ce-id", text)];
+        let stored = one.store_raw(incoming.as_str(), &headers, text.into());
+        said.result("queued", stored.await.unwrap().wait().await);
+    }
+    let mut queue = other.queue(&address::incoming(&cluster())).await.unwrap();
+    let mut came = Vec::new();
+    for _ in 0..3 {
+        let next = queue.next().await.unwrap();
+        came.push((next.sequence, next.pending, next.payload().to_vec()));
+        if next.sequence == 2 {
+            queue.done(&next);
+        }
+    }
+    said.note("queue", came);
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let mut again = other.queue(&address::incoming(&cluster())).await.unwrap();
+    said.note("what is left", again.next().await.unwrap().sequence);
+
+    // Words that no stream keeps, and requests.
+    let settled = address::settled(&cluster());
+    let mut hears = other.subscribe(&settled).await.unwrap();
+    let word = Settled {
+        step: 7,
+        complete: true,
+    };
+    one.publish(&settled, &word, "why").await.unwrap();
+    let came = hears.next().await.unwrap();
+    said.note("published", (came.message.step, came.envelope.correlation));
+    let deaf = address::logs(&cluster(), &NodeId::new("n1").unwrap());
+    let limit = Duration::from_secs(2);
+    said.result("nobody", one.request_text(&deaf, "?", limit).await);
+    let mut asked = other.subscribe_text(&deaf).await.unwrap();
+    let answering = async {
+        let request = futures::StreamExt::next(&mut asked).await.unwrap();
+        request.respond(format!("{}!", request.text)).await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(one.request_text(&deaf, "here", limit), answering);
+    said.result("somebody", answer);
+    said.0
+}
+
+#[test]
+fn it_answers_as_a_nats_server_does() {
+    let nats = TestNats::start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let real = runtime.block_on(async {
+        let one = connect(&nats, &cluster(), "control").await;
+        let other = connect(&nats, &cluster(), "planner").await;
+        acts(&one, &other).await
+    });
+    let delays = Delays {
+        least_ms: 1,
+        most_ms: 20,
+    };
+    let simulated = virtual_time::run(1, async {
+        let server = SimulatedServer::new(1, delays);
+        let one = simulated(&server, "control").await;
+        let other = simulated(&server, "planner").await;
+        acts(&one, &other).await
+    });
+    assert!(real.len() > 30, "{real:#?}");
+    similar_asserts(&real, &simulated.unwrap());
+}
+
+fn similar_asserts(real: &[String], simulated: &[String]) {
+    for (real, simulated) in real.iter().zip(simulated) {
+        assert_eq!(real, simulated);
+    }
+    assert_eq!(real.len(), simulated.len());
+}
+
+/// What a follower hears while its speaker says a number every 100 ms, and all kinds of outages
+/// come.
+fn outages(seed: u64) -> (Vec<String>, Vec<u64>) {
+    let world = virtual_time::run(seed, async {
+        let delays = Delays {
+            least_ms: 0,
+            most_ms: 30,
+        };
+        let server = SimulatedServer::new(seed, delays);
+        let (speaker, hearer) = (Host::new("ingest"), Host::new("forecast"));
+        let (say, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let of_hearer = server.clone();
+        hearer.spawn(async move {
+            let bus = simulated(&of_hearer, "forecast").await;
+            let clock = address::clock(&cluster());
+            let mut follow = bus.follow(&clock, Start::LastOn).await.unwrap();
+            while let Ok(next) = follow.next().await {
+                let at = lacuna_runtime::clock::wall();
+                if say.send((at, next.sequence, next.message.step)).is_err() {
+                    return;
+                }
+            }
+        });
+        let of_speaker = server.clone();
+        speaker.spawn(async move {
+            let bus = simulated(&of_speaker, "ingest").await;
+            let clock = address::clock(&cluster());
+            for step in 1..=300 {
+                while bus.store(&clock, &tick(step), "").await.is_err() {}
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        });
+        let pause = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+        pause(5).await;
+        server.cut("forecast");
+        pause(3).await;
+        server.mend("forecast");
+        pause(5).await;
+        server.kill();
+        pause(2).await;
+        server.start();
+        pause(5).await;
+        hearer.pause();
+        pause(5).await;
+        hearer.go_on();
+        pause(60).await;
+        hearer.kill();
+        speaker.kill();
+        let mut all = Vec::new();
+        while let Some(next) = told.recv().await {
+            all.push(next);
+        }
+        all
+    });
+    let world = world.unwrap();
+    let steps = world.iter().map(|(_, _, step)| *step).collect();
+    (
+        world.iter().map(|next| format!("{next:?}")).collect(),
+        steps,
+    )
+}
+
+#[test]
+fn outages_repeat_by_their_seed_and_the_newest_is_heard_after_each() {
+    for seed in 1..=5 {
+        let (first, steps) = outages(seed);
+        assert_eq!(first, outages(seed).0, "seed {seed}");
+        assert!(steps.is_sorted(), "seed {seed}: {steps:?}");
+        assert_eq!(steps.last(), Some(&300), "seed {seed}");
+    }
+    assert_ne!(outages(1).0, outages(2).0);
+}
