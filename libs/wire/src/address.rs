@@ -440,15 +440,9 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         limits("controls", "controls", Span::ZERO, 4, 1, Durability::Synced),
         limits("audit", "audit.*", year, 256, -1, Durability::Synced),
         archived,
-        // Said every second, and worthless soon after.
-        limits(
-            "leaders",
-            "leader.*",
-            Span::ZERO,
-            1,
-            1,
-            Durability::Buffered,
-        ),
+        // Synced: a lead is renewed after the number of the renewal before. A server that loses its
+        // newest messages gives their numbers again, and a former leader would renew another's lead.
+        limits("leaders", "leader.*", Span::ZERO, 1, 1, Durability::Synced),
     ]
 }
 
