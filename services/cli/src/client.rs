@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use lacuna_model::{ClusterId, Span};
 use lacuna_runtime::config::BusSettings;
-use lacuna_runtime::{Bus, BusError, Follow, Health, Identity, PendingAck, Start, Subscription};
+use lacuna_runtime::{
+    Bus, BusError, Follow, Health, Identity, Nats, PendingAck, Start, Subscription,
+};
 use lacuna_wire::msg::{Reply, Request};
 use lacuna_wire::{Message, Subject, address};
 
@@ -151,6 +153,14 @@ impl Client {
     #[must_use]
     pub fn bus(&self) -> &Bus {
         &self.bus
+    }
+
+    /// The client of NATS below it.
+    ///
+    /// # Errors
+    /// The server is simulated.
+    pub fn nats(&self) -> Result<&Nats> {
+        self.bus.nats().map_err(|e| from_bus(&e))
     }
 
     /// Asks control. A refusal is an answer here; see [`unexpected`].

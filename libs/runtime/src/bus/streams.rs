@@ -5,8 +5,8 @@
 //! writes.
 //!
 //! - Synced: `lac_c_in`, `lac_c_snapshot`, `lac_c_plan`, `lac_c_controls`, `lac_c_audit`,
-//!   `lac_c_archive`, `lac_c_leaders` and the buckets. An accepted event, a plan, a lease and a trainer survive a
-//!   power failure. A message with a list of events is synced once.
+//!   `lac_c_archive`, `lac_c_leaders` and the buckets. An accepted event, a plan, a lease and a
+//!   trainer survive a power failure. A message with a list of events is synced once.
 //! - Written behind (`persist_mode: async`): all others. A `kill -9` of nats-server may take their
 //!   newest messages, and each is repaired: events by the next snapshot, states because each owner
 //!   publishes its newest again after a reconnection, commands because control derives them from

@@ -18,7 +18,8 @@ const SUBJECT: &str = "lacuna.bench.echo";
 /// NATS does not answer.
 pub(crate) async fn measure(client: &Client, samples: u32) -> Result<Quantiles> {
     let bad = |e: String| CliError::failed(format!("echo: {e}"));
-    let url = client.bus().nats()?.client.server_info();
+    let nats = &client.nats()?.client;
+    let url = nats.server_info();
     let address = format!("nats://127.0.0.1:{}", url.port);
     let other = async_nats::connect(address)
         .await
@@ -36,13 +37,7 @@ pub(crate) async fn measure(client: &Client, samples: u32) -> Result<Quantiles> 
         }
     });
     let payload = vec![0u8; 200];
-    let ask = || {
-        client
-            .bus()
-            .nats()?
-            .client
-            .request(SUBJECT, payload.clone().into())
-    };
+    let ask = || nats.request(SUBJECT, payload.clone().into());
     // A flush does not say that the server has read the other connection's subscription.
     let mut heard = ask().await;
     for _ in 0..50 {

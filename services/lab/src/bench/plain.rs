@@ -67,12 +67,12 @@ async fn pace<F: Future<Output = Result<()>>>(
 async fn publish_subscribe(client: &Client, burst: u64, load: Load) -> Result<Plain> {
     let address = format!(
         "nats://127.0.0.1:{}",
-        client.bus().nats()?.client.server_info().port
+        client.nats()?.client.server_info().port
     );
     let other = async_nats::connect(address).await.map_err(bad)?;
     let mut heard = other.subscribe(SUBJECT).await.map_err(bad)?;
     other.flush().await.map_err(bad)?;
-    let sender = &client.bus().nats()?.client;
+    let sender = &client.nats()?.client;
     let text = payload();
     // The server knows of the subscription when the first message comes.
     loop {
@@ -152,11 +152,8 @@ async fn into_stream(
         persist_mode: mode,
         ..Config::default()
     };
-    bus.nats()?
-        .jetstream
-        .create_stream(config)
-        .await
-        .map_err(bad)?;
+    let streams = &client.nats()?.jetstream;
+    streams.create_stream(config).await.map_err(bad)?;
     let text = payload();
     let watch = Stopwatch::start();
     let mut acks = tokio::task::JoinSet::new();
@@ -185,11 +182,7 @@ async fn into_stream(
     while let Some(ack) = acks.lock().await.join_next().await {
         list.extend(ack.ok().and_then(std::result::Result::ok));
     }
-    bus.nats()?
-        .jetstream
-        .delete_stream(STREAM)
-        .await
-        .map_err(bad)?;
+    streams.delete_stream(STREAM).await.map_err(bad)?;
     Ok(Plain {
         what,
         per_s,

@@ -227,7 +227,7 @@ fn said_of_letter(letter: &Received<DeadLetter>) -> (String, Value) {
 /// everything, so only what comes from now on can be seen.
 async fn incoming(args: &TailArgs, client: &Client) -> Result<()> {
     let subject = address::incoming(client.cluster());
-    let nats = &client.bus().nats()?.client;
+    let nats = &client.nats()?.client;
     let subscribed = nats.subscribe(subject.as_str().to_owned()).await;
     let mut messages = subscribed.map_err(|_| lost())?;
     let stop = crate::up::stop_token();
