@@ -33,6 +33,8 @@ pub(super) struct Process {
     pub(super) ends: BTreeMap<String, u32>,
     /// Where it listens, also when it starts again; 0 until it has said it.
     port: u16,
+    /// Where it listened until another program had taken that, while it was dead.
+    taken: u16,
     nodes: Vec<String>,
     child: Option<Child>,
     ended: Stopwatch,
@@ -128,6 +130,7 @@ impl World {
                     skew: 0,
                     ends: BTreeMap::new(),
                     port: 0,
+                    taken: 0,
                     nodes: played.map(|(_, name)| name.clone()).collect(),
                     child: None,
                     ended: Stopwatch::start(),
@@ -267,6 +270,7 @@ impl Cluster for World {
             if process.port == 0
                 && let Ok(log) = std::fs::read_to_string(path)
                 && let Some(said) = said_address(&log, "address")
+                && said.port() != process.taken
             {
                 process.port = said.port();
             }
@@ -275,10 +279,8 @@ impl Cluster for World {
             {
                 *process.ends.entry(status.to_string()).or_default() += 1;
                 if status.code() == Some(i32::from(exit::CONFIG)) {
-                    println!(
-                        "{name} ends with 64, is port {} taken? Trying again",
-                        process.port
-                    );
+                    println!("{name} ends with 64, is port {} taken?", process.port);
+                    process.taken = std::mem::take(&mut process.port);
                 }
                 process.child = None;
                 process.ended = Stopwatch::start();
