@@ -799,7 +799,8 @@ mod tests {
         }
         let ingest = of(Role::Ingest, "ingest", None).streams;
         let ingest: Vec<String> = ingest.into_keys().collect();
-        let wanted = ["controls", "events", "in", "leaders", "state"].map(|s| format!("lac_c_{s}"));
+        let wanted = ["controls", "events", "in", "leaders", "snapshot", "state"];
+        let wanted = wanted.map(|s| format!("lac_c_{s}"));
         assert!(ingest.iter().eq(&wanted), "{ingest:?}");
     }
 }

@@ -393,7 +393,7 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
             totals(cluster).text,
             use_state(cluster).text,
         ],
-        ..limits("state", "", Span::ZERO, 64, 1, Durability::Buffered)
+        ..limits("state", "", Span::ZERO, 48, 1, Durability::Buffered)
     };
     let incoming = StreamDef {
         full: Full::RefuseNew,
@@ -488,7 +488,7 @@ mod tests {
         assert_eq!(
             ageless,
             [
-                "state", "plan", "cmds", "runs", "controls", "archive", "leaders"
+                "state", "snapshot", "plan", "cmds", "runs", "controls", "archive", "leaders"
             ]
             .map(|what| stream_name(&cluster, what))
         );
