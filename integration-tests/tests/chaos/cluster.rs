@@ -107,11 +107,11 @@ pub(super) async fn begin(cluster: &mut impl Cluster) -> Result<(), String> {
     converge(cluster, 90.0, true).await.map(drop)
 }
 
-/// Waits until books, agents, pool and plan agree with the workload, which says nothing new
-/// meanwhile but this: a node that trains is taken and another comes back. Whoever leads must
-/// have said so since, and every agent have spoken: what was right before a fault proves
-/// nothing after it. Gives the seconds that it took. Where the fault has lost events for good
-/// (`forgetful`), the workload says again how every node is.
+/// Waits until control, agents, pool and plan agree with the workload; gives the seconds that it took.
+/// Meanwhile the workload takes one node that trains and gives another back, and changes nothing else.
+/// Each leader has renewed its lead since the start, and each agent has reported: an agreement of
+/// before the fault proves nothing. After a fault that loses events for good (`forgetful`) the
+/// workload publishes the state of all nodes again.
 ///
 /// # Errors
 /// What did not agree in time.
@@ -252,7 +252,7 @@ impl Eyes<'_> {
             return Err(format!("planned {planned:?}, held {held:?}"));
         }
         if !idle.is_empty() && held.is_empty() {
-            return Err("nobody trains".to_owned());
+            return Err("no trainer has a node".to_owned());
         }
         Ok(())
     }

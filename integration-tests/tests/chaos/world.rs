@@ -295,7 +295,7 @@ impl Cluster for World {
     async fn led(&self, since: Timestamp) -> Result<(), String> {
         for service in LED {
             if self.leads(service, Some(since)).await.is_none() {
-                return Err(format!("nobody leads {service}"));
+                return Err(format!("{service} has no leader"));
             }
         }
         Ok(())

@@ -3,8 +3,6 @@
 //! Ingest reads `lac_c_in` in order. It removes what it has stored when a snapshot that is synced has
 //! it, since events are written behind. A start reads from the oldest message left.
 
-use std::time::Duration;
-
 use lacuna_model::Timestamp;
 use lacuna_wire::Subject;
 use tokio::sync::{mpsc, watch};
@@ -13,10 +11,6 @@ use super::follow::{Heard, RETRY, moment};
 use super::look::kept_by;
 use super::{Bus, BusError, Start, pairs};
 use crate::clock::Stopwatch;
-
-/// What is done with is taken out of the stream this often, all at once: a server that syncs every
-/// write would sync each acknowledgement of a single message too.
-const TAKEN_OUT: Duration = Duration::from_millis(200);
 
 /// A message out of a queue.
 #[derive(Debug)]
@@ -138,6 +132,5 @@ async fn take_out(bus: Bus, stream: String, mut upto: watch::Receiver<u64>) {
             upto.mark_changed();
             continue;
         }
-        tokio::time::sleep(TAKEN_OUT).await;
     }
 }

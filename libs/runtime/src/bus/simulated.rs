@@ -51,14 +51,6 @@ pub struct Delays {
     pub most_ms: u64,
 }
 
-impl Delays {
-    /// No message takes any time.
-    pub const NONE: Self = Self {
-        least_ms: 0,
-        most_ms: 0,
-    };
-}
-
 /// What the lines of a host do to messages, in thousandths of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Weather {
@@ -67,7 +59,7 @@ pub struct Weather {
     pub lost: u64,
     /// Come twice.
     pub twice: u64,
-    /// Overtake those before them.
+    /// Are overtaken by those after them.
     pub swapped: u64,
 }
 
@@ -623,12 +615,7 @@ impl Port {
         self.0.dropped.subscribe()
     }
 
-    pub(super) fn publish(
-        &self,
-        subject: &str,
-        headers: Option<HeaderMap>,
-        payload: Bytes,
-    ) -> Result<(), BusError> {
+    pub(super) fn publish(&self, subject: &str, headers: Option<HeaderMap>, payload: Bytes) {
         let mut state = self.0.server.state();
         for _ in 0..state.times(self.0.number) {
             let (subject, headers, payload) =
@@ -637,19 +624,18 @@ impl Port {
             let act = move |state: &mut State| drop(state.take(&subject, None, headers, payload));
             state.send_late_to_server(self.0.number, late, Box::new(act));
         }
-        Ok(())
     }
 
-    pub(super) fn subscribe(&self, subject: &str) -> Result<Messages, BusError> {
+    /// A client subscribes again by itself after an outage, so that this cannot be lost.
+    pub(super) fn subscribe(&self, subject: &str) -> Messages {
         let (into, messages) = unbounded();
-        let number = self.0.server.state().number();
+        let mut state = self.0.server.state();
+        let number = state.number();
         let subscription = Subscription {
             connection: self.0.number,
             subject: subject.to_owned(),
             into,
         };
-        // A client subscribes again by itself after an outage, so this cannot be lost.
-        let mut state = self.0.server.state();
         match Filter::new(subject) {
             Filter::Literal(subject) => state.literal.entry(subject).or_default().push(number),
             pattern @ Filter::Pattern(_) => state.patterns.push((pattern, number)),
@@ -661,15 +647,11 @@ impl Port {
             let _ = &ends;
             message
         });
-        Ok(Messages(Box::pin(messages)))
+        Messages(Box::pin(messages))
     }
 
     pub(super) fn new_inbox(&self) -> String {
         format!("_INBOX.{:032x}", unique())
-    }
-
-    pub(super) async fn flush(&self) -> Result<(), BusError> {
-        Ok(())
     }
 
     pub(super) async fn close(&self) {
@@ -684,7 +666,7 @@ impl Port {
         limit: Duration,
     ) -> Result<async_nats::Message, BusError> {
         let inbox = self.new_inbox();
-        let mut answers = self.subscribe(&inbox)?;
+        let mut answers = self.subscribe(&inbox);
         let at = subject.to_owned();
         let (nobody, deaf) = oneshot::channel();
         let number = self.0.number;
