@@ -163,8 +163,16 @@ pub(super) async fn close_books(eyes: Eyes<'_>) {
     // What agents report once a second is read by then.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let all = Request::Trainers { all: true };
+    let before = eyes.pen.history().len();
     if let Some(Reply::Trainers { trainers, .. }) = eyes.ask(&all).await {
-        for record in trainers {
+        // A record that was heard since may be newer than the answer.
+        let meanwhile = eyes.pen.since(before);
+        let heard = |id: &str| {
+            let books = |(_, said): &(f64, Said)| matches!(said, Said::Book { trainer, .. } if trainer == id);
+            meanwhile.iter().any(books)
+        };
+        let trainers = trainers.into_iter();
+        for record in trainers.filter(|record| !heard(record.spec.id.as_str())) {
             eyes.pen.note(Said::Book {
                 trainer: record.spec.id.to_string(),
                 run: record.run.0,
