@@ -6,20 +6,19 @@
 //! - [`account`]: how samples and costs are counted;
 //! - [`measure`]: what efficiency, harvest, loss and samples lost are;
 //! - [`simulated`]: how far a simulated trainer has come at a moment;
-//! - [`book`]: control's side: admission, leases, runs, commands;
+//! - [`controller`]: the state of control: admission, leases, incarnations, commands;
 //! - [`controls`]: what the operator wants of the use of nodes, and what holds at a moment;
 //! - [`agent`]: a node's side: which command to obey, when to give the node back alone;
 //! - [`settings`]: the sections `[control]` and `[agent]` of the configuration.
 
 pub mod account;
 pub mod agent;
-pub mod book;
+pub mod controller;
 pub mod controls;
 pub mod measure;
 pub mod settings;
 pub mod simulated;
 
-mod comings;
 mod ledger;
 mod now;
 mod queue;

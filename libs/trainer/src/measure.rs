@@ -269,7 +269,7 @@ impl<'a> Worked<'a> {
             samples: record.samples(),
             seconds: record.held.seconds + seconds,
             node_s: record.held.node_s + seconds * nodes,
-            assumed: crate::book::is_profiled(&record.spec)
+            assumed: crate::controller::is_profiled(&record.spec)
                 && measured.is_none_or(|measured| measured.rates.is_empty()),
         }
     }

@@ -15,7 +15,7 @@ use futures::future::join_all;
 use lacuna_model::{Past, Span, TrainerId, TrainerRecord};
 use lacuna_runtime::{Bucket, Bus, BusError, Context, Newest, ServiceError, Stopwatch};
 use lacuna_trainer::Now;
-use lacuna_trainer::book::Book;
+use lacuna_trainer::controller::Controller;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Kept, Reply};
 use tokio::task::JoinHandle;
@@ -96,7 +96,7 @@ impl Archive {
     /// If another control writes to the archive.
     pub(crate) async fn step(
         &mut self,
-        book: &mut Book,
+        book: &mut Controller,
         share: f64,
         now: Now,
         revision: impl Fn(&TrainerId) -> u64,
@@ -150,7 +150,7 @@ impl Archive {
     /// Whether a trainer of such a name is in the archive, or on its way there.
     pub(crate) async fn find(
         &self,
-        book: &Book,
+        book: &Controller,
         trainer: &TrainerId,
     ) -> Result<Option<TrainerRecord>, BusError> {
         if book.past().trainers == 0 {
@@ -171,7 +171,7 @@ impl Archive {
     /// Refuses names that trainers of the archive have.
     pub(crate) async fn names_are_free<'a>(
         &self,
-        book: &Book,
+        book: &Controller,
         names: impl Iterator<Item = &'a TrainerId>,
     ) -> Result<(), Denied> {
         let found = join_all(names.map(|name| self.find(book, name))).await;
@@ -205,7 +205,7 @@ pub(crate) async fn page(bus: &Bus, from: u64, now: Now, access: &Access, user: 
     };
     for record in &mut trainers {
         if !access.may_act_on(user, record) {
-            *record = Book::for_all(record);
+            *record = Controller::for_all(record);
         }
     }
     Reply::Page {
@@ -226,7 +226,7 @@ pub(crate) fn silent(error: &BusError) -> Denied {
 }
 
 /// One page of the books.
-pub(crate) fn books(book: &Book, from: u64, now: Now, access: &Access, user: &str) -> Reply {
+pub(crate) fn books(book: &Controller, from: u64, now: Now, access: &Access, user: &str) -> Reply {
     let mut trainers = Vec::new();
     let (mut bytes, mut next) = (0, None);
     for record in book.records(true).into_iter().filter(|r| r.order >= from) {
@@ -236,7 +236,7 @@ pub(crate) fn books(book: &Book, from: u64, now: Now, access: &Access, user: &st
         }
         let record = match access.may_act_on(user, record) {
             true => record.clone(),
-            false => Book::for_all(record),
+            false => Controller::for_all(record),
         };
         bytes += crate::room::bytes(&record);
         trainers.push(record);
@@ -252,7 +252,7 @@ pub(crate) fn books(book: &Book, from: u64, now: Now, access: &Access, user: &st
 pub(crate) fn one(record: TrainerRecord, kept: Kept, now: Now, whole: bool) -> Reply {
     let record = match whole {
         true => record,
-        false => Book::for_all(&record),
+        false => Controller::for_all(&record),
     };
     Reply::Trainer {
         now: now.cluster,

@@ -11,7 +11,7 @@ use lacuna_model::{
 };
 use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{BusError, Context, HealthCheck, Newest, ServiceError, Stopwatch};
-use lacuna_trainer::book::{Effect, LeaseResult, LeaseWrite, Note, Refusal};
+use lacuna_trainer::controller::{Effect, LeaseResult, LeaseWrite, Note, Refusal};
 use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, Settled, TrainersState};
 

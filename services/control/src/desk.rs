@@ -20,7 +20,7 @@ use lacuna_model::{
 };
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::{Bus, BusError, Context, HealthCheck, Newest, ServiceError, Stopwatch};
-use lacuna_trainer::book::Use;
+use lacuna_trainer::controller::Use;
 use lacuna_trainer::controls::{self, Rules, Wanted};
 use lacuna_wire::address;
 

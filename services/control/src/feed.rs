@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lacuna_model::{EventKind, Hole, NodeEvent, NodeId, Timestamp};
 use lacuna_timeline::{Change, PoolKeeper, UnknownNodes};
-use lacuna_trainer::book::{Input, Taken, Tick};
+use lacuna_trainer::controller::{Input, Taken, Tick};
 use lacuna_wire::msg::{Clock, Pace};
 
 /// Keeps the pool from events and tells the books what changes.

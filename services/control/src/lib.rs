@@ -1,4 +1,4 @@
-//! Control: the shell around [`lacuna_trainer::book`].
+//! Control: the shell around [`lacuna_trainer::controller`].
 //!
 //! One loop reads everything and feeds the books; what they ask for is carried out in order,
 //! many writes at a time, and the outcome is fed back before anything else is read. A timer

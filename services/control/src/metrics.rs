@@ -2,7 +2,7 @@
 
 use lacuna_model::{UseState, WithheldBy};
 use lacuna_runtime::metrics::{self, Counter, Error, LATENCY_BOUNDS, Registry};
-use lacuna_trainer::book::{Note, Tally};
+use lacuna_trainer::controller::{Note, Tally};
 use lacuna_trainer::measure::{self, Cause};
 use prometheus::{Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lacuna_model::{NodeId, TrainerId, TrainerRecord};
 use lacuna_runtime::{Bus, Context, Received};
 use lacuna_trainer::Now;
-use lacuna_trainer::book::{Book, Refusal, RefusalKind};
+use lacuna_trainer::controller::{Controller, Refusal, RefusalKind};
 use lacuna_wire::address;
 use lacuna_wire::msg::{NodeView, Reply, Request};
 use lacuna_wire::token::escape;
@@ -54,7 +54,7 @@ pub(crate) fn archived(record: &TrainerRecord) -> Denied {
 /// The answer to a question that changes nothing; `None` for one that is answered elsewhere. Of
 /// trainers on which the asker may not act, `whole` is false.
 pub(crate) fn look(
-    book: &Book,
+    book: &Controller,
     request: &Request,
     now: Now,
     whole: impl Fn(&TrainerRecord) -> bool,
@@ -69,7 +69,7 @@ pub(crate) fn look(
                     if whole(record) {
                         record.clone()
                     } else {
-                        Book::for_all(record)
+                        Controller::for_all(record)
                     }
                 })
                 .collect(),
@@ -116,7 +116,7 @@ fn refused(code: &str, reason: String) -> Reply {
     }
 }
 
-fn whom(book: &Book, trainer: &TrainerId) -> Result<Whom, Denied> {
+fn whom(book: &Controller, trainer: &TrainerId) -> Result<Whom, Denied> {
     let Some(record) = book.record(trainer) else {
         return Err(Denied {
             code: "L0009",
@@ -166,7 +166,7 @@ fn together(found: Vec<(NodeId, String)>) -> Vec<String> {
 /// the agents that still have it; beside the loop.
 pub(crate) fn logs(
     ctx: &Context,
-    book: &Book,
+    book: &Controller,
     request: Received<Request>,
     trainer: &TrainerId,
     lines: u32,

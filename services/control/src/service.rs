@@ -13,7 +13,7 @@ use lacuna_runtime::{
     Context, Follow, NoArgs, Received, Running, ServiceError, Start, Subscription,
 };
 use lacuna_trainer::Now;
-use lacuna_trainer::book::{Book, Effect, Input, Refusal};
+use lacuna_trainer::controller::{Controller, Effect, Input, Refusal};
 use lacuna_wire::address;
 use lacuna_wire::msg::{PlanState, Renewal, Request, Totals};
 use tokio::sync::{mpsc, watch};
@@ -74,7 +74,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
 struct Control {
     ctx: Context,
     hands: Hands,
-    book: Book,
+    book: Controller,
     archive: Archive,
     feed: Feed,
     arrivals: Arrivals,

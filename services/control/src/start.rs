@@ -6,7 +6,7 @@ use lacuna_model::{Epoch, TrainerId};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::{Context, ServiceError};
 use lacuna_trainer::Now;
-use lacuna_trainer::book::{Book, Effect, Tally};
+use lacuna_trainer::controller::{Controller, Effect, Tally};
 use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, Totals};
 
@@ -17,7 +17,7 @@ use crate::settings;
 /// The books as the bus has kept them.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) book: Book,
+    pub(crate) book: Controller,
     /// What they ask for first.
     pub(crate) first: Vec<Effect>,
     /// Revision of each trainer's record.
@@ -73,8 +73,9 @@ pub(crate) async fn books(ctx: &Context, now: Now) -> Result<Opened, ServiceErro
         version,
         "books opened"
     );
-    let config = settings::book(&ctx.config);
-    let (book, first) = Book::recover(config, records, past, leases, tally.as_ref(), version, now);
+    let config = settings::controller(&ctx.config);
+    let (book, first) =
+        Controller::recover(config, records, past, leases, tally.as_ref(), version, now);
     Ok(Opened {
         book,
         first,

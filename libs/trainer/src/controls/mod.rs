@@ -2,8 +2,8 @@
 //!
 //! [`change`] makes new [`Controls`](lacuna_model::Controls) of old ones. [`Rules`] are controls as
 //! they can be asked: which nodes are left out, and which limit holds at a moment of the wall
-//! clock, given as an argument. What comes of it, [`Wanted`], goes to the books
-//! ([`crate::book::Input::Controls`]), which withhold nodes.
+//! clock, given as an argument. What comes of it, [`Wanted`], goes to the controller
+//! ([`crate::controller::Input::Controls`]), which withhold nodes.
 
 mod change;
 mod pattern;

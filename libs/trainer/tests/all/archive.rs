@@ -1,7 +1,7 @@
 //! Trainers that have ended leave the books for the archive.
 
 use lacuna_model::{Span, Timestamp, Work};
-use lacuna_trainer::book::{Input, Tally};
+use lacuna_trainer::controller::{Input, Tally};
 
 use crate::common::{World, config, plan, spec, trainer};
 

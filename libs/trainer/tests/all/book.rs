@@ -1,7 +1,7 @@
 //! The books by hand: cases with figures worked out on paper.
 
 use lacuna_model::{Activity, AgentTerms, Phase, Progress, RunId, Span, Timestamp, Work};
-use lacuna_trainer::book::{Input, Note, Tick};
+use lacuna_trainer::controller::{Input, Note, Tick};
 
 use crate::common::{World, config, node, plan, spec, trainer};
 

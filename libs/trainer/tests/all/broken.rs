@@ -1,7 +1,7 @@
 //! Groups that break: who is asked, who is left out, who goes on at once.
 
 use lacuna_model::{Activity, AgentStatus, NodeId, Phase, RunId, Span};
-use lacuna_trainer::book::{Input, Note};
+use lacuna_trainer::controller::{Input, Note};
 
 use crate::book::apply;
 use crate::common::{World, node, trainer};

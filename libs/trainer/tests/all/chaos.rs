@@ -2,7 +2,7 @@
 //! and in the end everybody agrees.
 
 use lacuna_model::{Activity, Elastic, Launch, Phase, Span, Work};
-use lacuna_trainer::book::{Input, Note};
+use lacuna_trainer::controller::{Input, Note};
 use rand::RngExt;
 
 use crate::common::{Chaos, World, config, node, regrouping, spec};
@@ -175,7 +175,7 @@ fn one_owner_counted_once_and_all_converge() {
             .filter(|n| {
                 matches!(
                     n,
-                    lacuna_trainer::book::Note::Run {
+                    lacuna_trainer::controller::Note::Run {
                         cause: "repooled",
                         ..
                     }
@@ -187,7 +187,7 @@ fn one_owner_counted_once_and_all_converge() {
         conflicts += world
             .notes
             .iter()
-            .filter(|n| matches!(n, lacuna_trainer::book::Note::LeaseConflict { .. }))
+            .filter(|n| matches!(n, lacuna_trainer::controller::Note::LeaseConflict { .. }))
             .count();
     }
     println!(

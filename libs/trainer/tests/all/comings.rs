@@ -1,13 +1,13 @@
 //! An owner that comes anew again and again keeps nobody else from training.
 
 use lacuna_model::{Span, TrainerSpec, Work};
-use lacuna_trainer::book::{BookConfig, Input, Note, Tick};
+use lacuna_trainer::controller::{ControllerConfig, Input, Note, Tick};
 
 use crate::book::apply;
 use crate::common::{World, config, spec, trainer};
 
 /// Six nodes, of which nobody has one.
-fn world(config: BookConfig) -> World {
+fn world(config: ControllerConfig) -> World {
     let mut w = World::new(1, 12, config);
     w.snapshot();
     (0..6).for_each(|n| w.open(n));

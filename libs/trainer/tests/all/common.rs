@@ -10,8 +10,8 @@ use lacuna_model::{
     RunId, Span, Timestamp, TrainerId, TrainerRecord, Work,
 };
 use lacuna_trainer::agent::{Agent, Effect as AgentEffect};
-use lacuna_trainer::book::{
-    Book, BookConfig, Effect, Input, LeaseResult, LeaseWrite, TrainersView,
+use lacuna_trainer::controller::{
+    Controller, ControllerConfig, Effect, Input, LeaseResult, LeaseWrite, TrainersView,
 };
 use lacuna_trainer::{Now, simulated};
 use rand::{RngExt, SeedableRng};
@@ -45,8 +45,8 @@ pub(crate) struct World {
     pub(crate) rng: ChaCha8Rng,
     pub(crate) chaos: Chaos,
     pub(crate) now: Now,
-    pub(crate) config: BookConfig,
-    pub(crate) book: Book,
+    pub(crate) config: ControllerConfig,
+    pub(crate) book: Controller,
     pub(crate) leases: BTreeMap<NodeId, (Option<TrainerId>, Epoch)>,
     pub(crate) revision: u64,
     pub(crate) records: BTreeMap<TrainerId, TrainerRecord>,
@@ -76,13 +76,13 @@ pub(crate) struct World {
     pub(crate) most: BTreeMap<(TrainerId, u64), f64>,
     pub(crate) replies: Vec<Result<Vec<TrainerId>, String>>,
     pub(crate) settled: Vec<(u64, bool)>,
-    pub(crate) notes: Vec<lacuna_trainer::book::Note>,
+    pub(crate) notes: Vec<lacuna_trainer::controller::Note>,
     pub(crate) answered: Vec<NodeId>,
 }
 
 /// More patient with agents, and less with programs, than the defaults.
-pub(crate) fn config() -> BookConfig {
-    let mut config = BookConfig::default();
+pub(crate) fn config() -> ControllerConfig {
+    let mut config = ControllerConfig::default();
     config.control.silent_after = Span::from_secs(60);
     config.control.max_failures = 5;
     config.control.retry_after = Span::from_secs(1);
@@ -90,8 +90,8 @@ pub(crate) fn config() -> BookConfig {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, nodes: usize, config: BookConfig) -> Self {
-        let dead_man = config.dead_man;
+    pub(crate) fn new(seed: u64, nodes: usize, config: ControllerConfig) -> Self {
+        let dead_man = config.lease_timeout;
         Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
             chaos: Chaos::default(),
@@ -99,7 +99,7 @@ impl World {
                 cluster: Timestamp::from_unix(1000),
                 wall: Timestamp::from_unix(1_000_000),
             },
-            book: Book::new(config.clone()),
+            book: Controller::new(config.clone()),
             config,
             leases: BTreeMap::new(),
             revision: 0,

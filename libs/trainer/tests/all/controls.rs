@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use lacuna_model::{Elastic, Launch, NodeId, Span, WithheldBy, Work};
-use lacuna_trainer::book::{BookConfig, Input, Note};
+use lacuna_trainer::controller::{ControllerConfig, Input, Note};
 use lacuna_trainer::controls::{Pattern, Wanted};
 use lacuna_trainer::settings::Quota;
 use rand::RngExt;
@@ -14,7 +14,7 @@ use crate::common::{Chaos, World, config, node, spec, trainer};
 
 const NODES: usize = 12;
 
-fn world(seed: u64, config: BookConfig, sizes: &[(&str, u32, u32)]) -> World {
+fn world(seed: u64, config: ControllerConfig, sizes: &[(&str, u32, u32)]) -> World {
     let mut world = World::new(seed, NODES, config);
     world.snapshot();
     let of = |(name, min, max): &(&str, u32, u32)| spec(name, *min, *max, Work::UntilExit);

@@ -1,7 +1,7 @@
 //! What is credited when processes die.
 
 use lacuna_model::{Phase, Progress, RunId, Span, Timestamp, Work};
-use lacuna_trainer::book::Input;
+use lacuna_trainer::controller::Input;
 
 use crate::book::{apply, world};
 use crate::common::{node, spec, trainer};

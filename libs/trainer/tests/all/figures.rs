@@ -7,7 +7,7 @@ use lacuna_model::{
     TrainerSpec, Work,
 };
 use lacuna_trainer::account::{Change, Rates, stall_debt};
-use lacuna_trainer::book::Input;
+use lacuna_trainer::controller::Input;
 use lacuna_trainer::measure::{self, Offered, Worked};
 
 use crate::book::{apply, world};

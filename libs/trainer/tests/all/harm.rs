@@ -2,7 +2,7 @@
 
 use lacuna_model::{Activity, AgentStatus, Span};
 use lacuna_pilots::settings::{Mode, Pilots};
-use lacuna_trainer::book::{Input, Note, Taken};
+use lacuna_trainer::controller::{Input, Note, Taken};
 
 use crate::book::apply;
 use crate::common::{World, node};

@@ -1,7 +1,7 @@
 //! Who trains in a run is said once, and commands name nobody.
 
 use lacuna_model::{Action, Launch, Members, NodeId, Span, TrainerSpec, Work};
-use lacuna_trainer::book::Input;
+use lacuna_trainer::controller::Input;
 
 use crate::book::{apply, world};
 use crate::common::{World, node, regrouping, spec, trainer};

@@ -1,7 +1,7 @@
 //! Plans and losses: what is followed, what waits, what is one change.
 
 use lacuna_model::{RunId, Span, Work};
-use lacuna_trainer::book::{Input, Note, Taken};
+use lacuna_trainer::controller::{Input, Note, Taken};
 
 use crate::book::{apply, world};
 use crate::common::{World, config, node, plan, spec, trainer};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{Launch, Progress, RunId, Span, TrainerSpec, Work};
-use lacuna_trainer::book::Input;
+use lacuna_trainer::controller::Input;
 
 use crate::common::{World, config, plan, spec, trainer};
 

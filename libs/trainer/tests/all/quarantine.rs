@@ -1,7 +1,7 @@
 //! Nodes on which programs fail: whose they are no more.
 
 use lacuna_model::{NodeId, Span, TrainerSpec, Work};
-use lacuna_trainer::book::{Input, Note};
+use lacuna_trainer::controller::{Input, Note};
 
 use crate::book::{apply, world};
 use crate::common::{World, node, spec, trainer};

@@ -1,7 +1,7 @@
 //! Trainers whose programs live on: who joins is ready before, who dies costs nobody else.
 
 use lacuna_model::{Activity, AgentStatus, Phase, Progress, RunId, Span, Work};
-use lacuna_trainer::book::{Input, Note};
+use lacuna_trainer::controller::{Input, Note};
 
 use crate::book::{apply, world};
 use crate::common::{World, config, node, regrouping, spec, trainer};

@@ -1,7 +1,7 @@
 //! A trainer that was hit restarts anyway, and may take other nodes with that.
 
 use lacuna_model::{NodeId, Span, Work};
-use lacuna_trainer::book::Note;
+use lacuna_trainer::controller::Note;
 
 use crate::book::{apply, world};
 use crate::common::{World, node, plan, spec, trainer};

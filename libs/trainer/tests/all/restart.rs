@@ -8,7 +8,7 @@ use crate::common::{World, config, node, plan, spec};
 /// A world in which the command to run has been sent to node 0, and its agent never got it.
 fn world() -> (World, Command) {
     let mut w = World::new(1, 1, config());
-    w.input(lacuna_trainer::book::Input::Submit {
+    w.input(lacuna_trainer::controller::Input::Submit {
         trainers: vec![spec("a", 1, 4, Work::UntilExit)],
         user: String::new(),
         test_only: false,
@@ -18,7 +18,7 @@ fn world() -> (World, Command) {
     let version = w.view.as_ref().map_or(0, |view| view.version);
     let runs = w.book.records(true);
     let runs = runs.iter().map(|r| (r.spec.id.clone(), r.run)).collect();
-    w.input(lacuna_trainer::book::Input::Plan {
+    w.input(lacuna_trainer::controller::Input::Plan {
         plan: plan(1, w.seq, w.now.cluster, &[("a", &[0])]),
         trainers_version: version,
         runs,

@@ -7,7 +7,7 @@ use lacuna_model::{
     Action, Activity, Basis, Elastic, Launch, NodeId, Progress, ScalingCurve, Span, TrainerRecord,
     TrainerSpec, Work,
 };
-use lacuna_trainer::book::{Input, Note};
+use lacuna_trainer::controller::{Input, Note};
 use lacuna_trainer::settings::ProfileOrder;
 
 use crate::common::{World, config, node, plan, spec, trainer};

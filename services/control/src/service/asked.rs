@@ -2,7 +2,7 @@
 
 use lacuna_model::TrainerId;
 use lacuna_runtime::{Received, ServiceError};
-use lacuna_trainer::book::Input;
+use lacuna_trainer::controller::Input;
 use lacuna_wire::msg::{ControlsChange, Kept, Reply, Request};
 
 use super::Control;

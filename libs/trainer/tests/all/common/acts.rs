@@ -1,6 +1,6 @@
 //! What a test does to the world, and what it asks of it.
 
-use lacuna_trainer::book::Taken;
+use lacuna_trainer::controller::Taken;
 
 use super::*;
 
@@ -179,7 +179,7 @@ impl World {
             .map(|(node, (owner, epoch))| (node.clone(), owner.clone(), *epoch))
             .collect();
         let tally = self.book.tally();
-        let (book, effects) = Book::recover(
+        let (book, effects) = Controller::recover(
             self.config.clone(),
             self.records.values().cloned().collect(),
             self.book.past().clone(),
@@ -201,7 +201,7 @@ impl World {
         self.programs.remove(id);
         self.prepared.remove(id);
         self.stopping.retain(|(node, _, _)| node != id);
-        let mut agent = Agent::new(id.clone(), self.config.dead_man);
+        let mut agent = Agent::new(id.clone(), self.config.lease_timeout);
         let (begun, now) = (self.begun.get(id).copied(), self.now);
         let effects = match self.commands.get(id) {
             None => Vec::new(),

@@ -10,7 +10,7 @@ use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::output::{JsonArg, print, print_json, quantile, short};
 use lacuna_cli::table::{Side, render};
 use lacuna_model::{Elastic, RescaleCost};
-use lacuna_trainer::book::BookConfig;
+use lacuna_trainer::controller::ControllerConfig;
 use lacuna_trainer::settings::ProfileOrder;
 
 use curves::Named;
@@ -133,7 +133,7 @@ fn impossible() -> CliError {
 /// Trains with sizes tried, until all are known or for a virtual day.
 fn online(truth: &Truth, order: ProfileOrder, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
     const LONGEST_S: u32 = 86_400;
-    let mut config = BookConfig::default();
+    let mut config = ControllerConfig::default();
     config.control.profile.share = args.share;
     config.control.profile.order = order;
     let mut play = Play::new(truth.clone(), config, seed).ok_or_else(impossible)?;
@@ -180,7 +180,7 @@ fn outcome(play: &Play, known_after_s: f64) -> Result<Outcome> {
 
 /// Measures every count for so long, from all nodes down.
 fn exhaustive(truth: &Truth, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
-    let mut config = BookConfig::default();
+    let mut config = ControllerConfig::default();
     config.control.profile.share = 0.0;
     let mut play = Play::new(truth.clone(), config, seed).ok_or_else(impossible)?;
     let all = truth.rates.len();

@@ -13,8 +13,8 @@ use lacuna_model::{
 };
 use lacuna_trainer::Now;
 use lacuna_trainer::agent::{Agent, Effect as Told};
-use lacuna_trainer::book::{
-    Book, BookConfig, Effect, Input, LeaseResult, LeaseWrite, Note, TrainersView,
+use lacuna_trainer::controller::{
+    Controller, ControllerConfig, Effect, Input, LeaseResult, LeaseWrite, Note, TrainersView,
 };
 
 /// Seconds between two reports, as `agent.report_every` has them by default.
@@ -56,7 +56,7 @@ pub(super) struct Play {
     truth: Truth,
     rng: ChaCha8Rng,
     name: TrainerId,
-    book: Book,
+    book: Controller,
     nodes: Vec<NodeId>,
     agents: BTreeMap<NodeId, Agent>,
     leases: BTreeMap<NodeId, (Option<TrainerId>, Epoch)>,
@@ -74,7 +74,7 @@ pub(super) struct Play {
 
 impl Play {
     /// A trainer on all the nodes of its curve. None if a name is impossible.
-    pub(super) fn new(truth: Truth, config: BookConfig, seed: u64) -> Option<Self> {
+    pub(super) fn new(truth: Truth, config: ControllerConfig, seed: u64) -> Option<Self> {
         let all = truth.rates.len() as u32;
         let nodes: Option<Vec<NodeId>> = (0..all)
             .map(|n| NodeId::new(format!("n{n:03}")).ok())
@@ -85,7 +85,7 @@ impl Play {
         let mut play = Self {
             rng: ChaCha8Rng::seed_from_u64(seed),
             name: name.clone(),
-            book: Book::new(config),
+            book: Controller::new(config),
             agents: nodes.iter().map(agent).collect(),
             nodes,
             leases: BTreeMap::new(),

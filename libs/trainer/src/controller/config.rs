@@ -1,0 +1,65 @@
+//! Settings of the controller.
+
+use lacuna_model::Span;
+
+use crate::settings::{Agent, Control};
+
+/// Settings. Lengths are of real time, if they do not say otherwise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ControllerConfig {
+    /// The section `[control]` of the configuration.
+    pub control: Control,
+    /// An agent that hears no renewal for this long gives its node back by itself.
+    pub lease_timeout: Span,
+    /// Added to the lease timeout before an unconfirmed release is no longer waited for.
+    pub lease_margin: Span,
+    /// A command without an acknowledgement is sent again after this length. Each further wait
+    /// is twice as long, up to 16 times this length.
+    pub resend_after: Span,
+    /// A trainer waits this long for nodes that others have still to give back. A node whose
+    /// release takes longer is unusable until it is confirmed.
+    pub transfer_wait: Span,
+    /// Longest wait before a restart.
+    pub backoff_max: Span,
+    /// Failures are forgotten after progress of this length since the last one, over all
+    /// incarnations.
+    pub healthy_after: Span,
+    /// Failures in a row of one owner's programs on one node that close the node to that owner
+    /// (`nodes/failures.rs`).
+    pub node_failures: u32,
+    /// After the end of an incarnation, the last report of a real program counts for this long,
+    /// in cluster time.
+    pub report_grace: Span,
+}
+
+impl Default for ControllerConfig {
+    fn default() -> Self {
+        Self {
+            control: Control::default(),
+            lease_timeout: Agent::default().dead_man,
+            lease_margin: Span::from_secs(5),
+            resend_after: Span::from_secs(2),
+            transfer_wait: Span::from_secs(10),
+            backoff_max: Span::from_secs(60),
+            healthy_after: Span::from_secs(60),
+            node_failures: 3,
+            report_grace: Span::from_secs(60),
+        }
+    }
+}
+
+impl ControllerConfig {
+    /// How long to wait before a restart, after this number of failures in a row.
+    pub(crate) fn wait_after(&self, failures: u32) -> Span {
+        let doublings = failures.saturating_sub(1).min(16);
+        let retry_ms = self.control.retry_after.as_ms();
+        let wait_ms = retry_ms.saturating_mul(1 << doublings);
+        Span::from_ms(wait_ms.min(self.backoff_max.as_ms()))
+    }
+
+    /// How long after a release an agent under this configuration has given its node back by
+    /// itself, at the latest.
+    pub(crate) fn safe_after(&self) -> Span {
+        self.lease_timeout + self.lease_margin
+    }
+}

@@ -1,0 +1,47 @@
+//! Nodes that the main scheduler gets back, and what it cost it (`nodes/demand.rs`).
+
+use lacuna_model::{AgentStatus, NodeId};
+
+use crate::Now;
+use crate::controller::out::Out;
+use crate::controller::{Controller, Note};
+
+impl Controller {
+    /// A node is given back, perhaps to the main scheduler. `is_heard` says whether its agent has
+    /// confirmed it; otherwise the agent must have given up by now.
+    pub(super) fn count_harm(&mut self, id: &NodeId, is_heard: bool, now: Now, out: &mut Out) {
+        let is_pilots = self.config.control.submits_pilots();
+        let given_back = self.nodes.given_back(id, is_heard, is_pilots, now);
+        if let Some((cause, harm)) = given_back {
+            let node = id.clone();
+            out.note(Note::GivenBack { node, cause, harm });
+        }
+    }
+
+    /// The agent of a node leaves: all that it had is given back, and the node goes to no trainer
+    /// until an agent speaks there again.
+    ///
+    /// The agent says so at once, and once more when nothing runs there any more, with how long
+    /// that took.
+    pub(super) fn agent_leaves(&mut self, status: &AgentStatus, now: Now, out: &mut Out) {
+        let id = &status.node;
+        let said = self.nodes.last_words(id);
+        if let Some(harm) = status.gave_back_in {
+            let (node, cause) = (id.clone(), said.cause);
+            out.note(Note::GivenBack { node, cause, harm });
+        }
+        if !said.first {
+            return;
+        }
+        self.nodes.forget_agent(id);
+        self.publication.change();
+        let (node, cause) = (id.clone(), "left");
+        out.note(Note::Unusable { node, cause });
+        // Of a release that it has still to confirm, this is the confirmation. One that follows is
+        // confirmed with it.
+        self.confirmed(id, now, out);
+        let why = status.released.as_deref().unwrap_or("no reason given");
+        let reason = format!("its agent leaves: {why}");
+        self.take(vec![id.clone()], &reason, now.cluster, now, out);
+    }
+}

@@ -1,0 +1,256 @@
+//! Incarnations (`run`): every change of a trainer's nodes closes one and begins the next.
+//!
+//! - Rank is the place in the sorted order of the nodes. The number of a `Run` command within its
+//!   epoch is the incarnation's id.
+//! - A command says how many nodes the incarnation has, not which, so a change of N nodes is N
+//!   short commands. The names are kept once (`Members`), before the commands go out. Commands wait
+//!   while they cannot be kept, and both are then published again. Simulated trainers need no names.
+
+use lacuna_model::{Action, Assignment, NodeId, Phase, Progress, Span, Timestamp, TrainerId, Work};
+
+use crate::Now;
+use crate::account::{Change, Counted};
+use crate::controller::out::Out;
+use crate::controller::{Controller, Note};
+
+/// What a record says of a program that ended by itself.
+pub(super) fn exit_reason(node: &NodeId, code: i32, words: &str) -> String {
+    let words = if words.is_empty() {
+        String::new()
+    } else {
+        format!(": {words}")
+    };
+    format!("exit code {code} on node {node}{words}")
+}
+
+impl Controller {
+    /// Gives a trainer another set of nodes (sorted), whose leases it holds, from now on.
+    pub(super) fn begin_incarnation(
+        &mut self,
+        id: &TrainerId,
+        nodes: Vec<NodeId>,
+        change: Change,
+        now: Now,
+        out: &mut Out,
+    ) {
+        self.begin_incarnation_at(id, nodes, change, now.cluster, now, out);
+    }
+
+    /// The same for a change that came about at `at` (cluster time, not after now).
+    pub(super) fn begin_incarnation_at(
+        &mut self,
+        id: &TrainerId,
+        nodes: Vec<NodeId>,
+        change: Change,
+        at: Timestamp,
+        now: Now,
+        out: &mut Out,
+    ) {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        let begun = trainer.begin(nodes, change, at, self.config.report_grace, now);
+        if matches!(change, Change::Lost { .. }) {
+            out.note(Note::Preempted {
+                trainer: id.clone(),
+                nodes: begun.before.saturating_sub(begun.after),
+            });
+        }
+        if begun.before + begun.after > 0 {
+            if trainer.is_program() {
+                out.members(id);
+            }
+            out.note(Note::Run {
+                trainer: id.clone(),
+                run: trainer.record().run,
+                before: begun.before,
+                after: begun.after,
+                cause: begun.cause,
+            });
+        }
+        out.record(id);
+        self.publication.change();
+        self.command_incarnation(id, now, out);
+        self.note_probe_cost(id, change == Change::Ended, out);
+    }
+
+    /// Commands every node of a trainer to run its present incarnation.
+    pub(super) fn command_incarnation(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
+        let Some(trainer) = self.trainers.get(id) else {
+            return;
+        };
+        let nodes = trainer.nodes().to_vec();
+        let seq = trainer.record().run.0;
+        let part = Assignment {
+            nodes: nodes.len() as u32,
+            ..trainer.assignment(self.config.control.store.as_deref())
+        };
+        for (rank, node) in (0..).zip(nodes) {
+            let part = part.clone();
+            let action = Action::Run(Box::new(Assignment { rank, ..part }));
+            self.send(&node, seq, action, now, out);
+        }
+    }
+
+    /// Ends a trainer for good and takes its nodes back.
+    pub(super) fn end(
+        &mut self,
+        id: &TrainerId,
+        phase: Phase,
+        reason: &str,
+        now: Now,
+        out: &mut Out,
+    ) {
+        let Some(before) = self.trainers.end(id, phase, reason, now) else {
+            return;
+        };
+        if let Some(trainer) = self.trainers.get(id) {
+            self.admission.ended(trainer, before);
+        }
+        self.begin_incarnation(id, Vec::new(), Change::Ended, now, out);
+        self.release_unneeded(id, &format!("trainer {id} is over"), out);
+        let phase = match phase {
+            Phase::Done => "done",
+            Phase::Cancelled => "cancelled",
+            Phase::Failed => "failed",
+            Phase::Queued | Phase::Active => "",
+        };
+        out.note(Note::Ended {
+            trainer: id.clone(),
+            phase,
+            reason: reason.to_owned(),
+        });
+    }
+
+    pub(super) fn reported(&mut self, report: &Progress, now: Now, out: &mut Out) {
+        let id = &report.trainer;
+        let late = || Note::LateReport {
+            trainer: id.clone(),
+            run: report.run,
+        };
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            out.note(late());
+            return;
+        };
+        match trainer.report(report) {
+            Counted::Samples(more) => {
+                let is_present = report.run == trainer.record().run;
+                let is_done = trainer.is_done();
+                self.publication.change_figures();
+                if !is_present {
+                    // The next control does not know that incarnation, and counts nothing of it.
+                    out.record(id);
+                }
+                if more > 0.0 && is_present {
+                    self.progressed(id, now);
+                }
+                if is_done {
+                    self.end(id, Phase::Done, "all samples done", now, out);
+                } else {
+                    self.measure(report, now, out);
+                }
+            }
+            Counted::Late => out.note(late()),
+            Counted::Foreign => out.note(Note::ForeignReport {
+                trainer: id.clone(),
+                run: report.run,
+                node: report.node.clone(),
+            }),
+            Counted::Nonsense => out.note(Note::BadReport {
+                trainer: id.clone(),
+            }),
+        }
+    }
+
+    /// A trainer has made progress.
+    fn progressed(&mut self, id: &TrainerId, now: Now) {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        let enough = self.config.healthy_after;
+        let more = trainer.progress(enough, now);
+        let (nodes, owner) = (trainer.nodes(), trainer.owner());
+        self.nodes.count_progress(nodes, owner, more, enough);
+    }
+
+    /// Counts a failure of a trainer's programs: on a node, or of its whole group. Returns the wait
+    /// before the next start.
+    pub(super) fn count_failure(
+        &mut self,
+        id: &TrainerId,
+        node: Option<&NodeId>,
+        reason: String,
+        out: &mut Out,
+    ) -> Option<Span> {
+        let trainer = self.trainers.get_mut(id)?;
+        let failures = trainer.count_failure(reason.clone());
+        let again_in = self.config.wait_after(failures);
+        out.record(id);
+        out.note(Note::Failure {
+            trainer: id.clone(),
+            node: node.cloned(),
+            failures,
+            reason,
+            again_in,
+        });
+        Some(again_in)
+    }
+
+    /// The program of an incarnation's member ended by itself.
+    pub(super) fn exited(
+        &mut self,
+        id: &TrainerId,
+        node: &NodeId,
+        (code, words): (i32, &str),
+        now: Now,
+        out: &mut Out,
+    ) {
+        let Some(trainer) = self.trainers.get(id) else {
+            return;
+        };
+        let is_first = trainer.nodes().first() == Some(node);
+        if trainer.health().is_restarting() || (code == 0 && !is_first) {
+            return;
+        }
+        if code == 0 && trainer.record().spec.work == Work::UntilExit {
+            let reason = "its program ended with exit code 0";
+            self.end(id, Phase::Done, reason, now, out);
+            return;
+        }
+        let reason = exit_reason(node, code, words);
+        let wait = self.count_failure(id, Some(node), reason, out);
+        if let (Some(wait), Some(trainer)) = (wait, self.trainers.get_mut(id)) {
+            // Exit code 0 says nothing against the node: perhaps the work is done.
+            trainer.restart_after_failure(wait, code == 0, now);
+        }
+        if code != 0 {
+            self.failed_on(node, id);
+        }
+    }
+
+    /// Starts again what has waited long enough, gives up what failed too often, and closes nodes
+    /// on which an owner's programs keep failing. All of it only now, since a program that dies
+    /// just before its node is taken has not failed.
+    pub(super) fn restart_due(&mut self, now: Now, out: &mut Out) {
+        let waiting = self.trainers.admitted_where(|t| t.health().is_restarting());
+        for id in waiting {
+            let Some(trainer) = self.trainers.get_mut(&id) else {
+                continue;
+            };
+            let Some(speaks_against_nodes) = trainer.take_due_restart(now) else {
+                continue;
+            };
+            if let Some(reason) = trainer.given_up(self.config.control.max_failures) {
+                self.end(&id, Phase::Failed, &reason, now, out);
+                continue;
+            }
+            let nodes = trainer.nodes().to_vec();
+            if speaks_against_nodes && self.quarantine(&id, &nodes, now, out) {
+                continue;
+            }
+            if !nodes.is_empty() {
+                self.begin_incarnation(&id, nodes, Change::Restarted, now, out);
+            }
+        }
+    }
+}

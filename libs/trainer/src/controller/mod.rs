@@ -1,0 +1,115 @@
+//! The controller: which trainers there are, which nodes they hold, what they have done.
+//!
+//! [`Controller::step`] takes one [`Input`] and answers with [`Effect`]s in the order in which they
+//! must be carried out: leases are written before records, records and members before commands. The
+//! outcome of [`Effect::WriteLeases`] comes back as [`Input::LeasesWritten`] before any other
+//! input. An unknown outcome is asked for again by the timer.
+//!
+//! What always holds:
+//! 1. A node has at most one owner, the one in the bucket of leases. It gets a new owner only after
+//!    its agent has confirmed the release.
+//! 2. A trainer's incarnation has only nodes whose lease it holds. Every change of the set is a new
+//!    incarnation, recorded before any agent hears of it.
+//! 3. Samples are counted once ([`crate::account`]).
+//! 4. In doubt less is done: no node is given away while the bus is gone, the pool unknown, or the
+//!    plan not made for the present state.
+//!
+//! The state is divided into parts. Each keeps its own invariants, which stand in its file:
+//!
+//! | Part | Its state | File |
+//! |---|---|---|
+//! | nodes | pool, leases, agents and commands, failures, demand | `nodes/` |
+//! | trainers | records, accounts, incarnations, rates, stalls, probes, health | `trainers/` |
+//! | admission | the queue, and how often an owner may enter | `admission.rs`, `entries.rs` |
+//! | plan gate | the plan that waits | `plan_gate.rs` |
+//! | publication | what the planner has not heard yet | `publication.rs` |
+//! | withholding | the operator's controls | `withholding.rs` |
+//! | lock step | ticks, and whether the loop has settled | `lock_step.rs` |
+//! | usage | node-time offered and used | `usage.rs` |
+//!
+//! `step.rs` routes inputs. The other files hold what concerns several parts, one procedure each.
+
+mod admission;
+mod agents;
+mod archive;
+mod broken;
+mod config;
+mod effect;
+mod entries;
+mod follow;
+mod given_back;
+mod incarnations;
+mod input;
+mod leases;
+mod lock_step;
+mod measuring;
+mod nodes;
+mod out;
+mod plan_gate;
+mod pool;
+mod publication;
+mod quarantine;
+mod quota;
+mod recover;
+mod regroup;
+mod step;
+mod timer;
+mod trainers;
+mod usage;
+mod view;
+mod withholding;
+
+pub use config::ControllerConfig;
+pub use effect::{Effect, LeaseResult, LeaseWrite, Note, Refusal, RefusalKind};
+pub use input::{Input, Taken, Tick};
+pub use view::{NodeView, Tally, TrainersView};
+pub use withholding::Use;
+
+pub(crate) use trainers::is_profiled;
+
+use admission::Admission;
+use lock_step::LockStep;
+use nodes::Nodes;
+use plan_gate::PlanGate;
+use publication::Publication;
+use trainers::Trainers;
+use usage::Usage;
+use withholding::Withholding;
+
+/// The state of control. See the module's text.
+#[derive(Debug)]
+pub struct Controller {
+    config: ControllerConfig,
+    nodes: Nodes,
+    trainers: Trainers,
+    admission: Admission,
+    plans: PlanGate,
+    publication: Publication,
+    withholding: Withholding,
+    lock_step: LockStep,
+    usage: Usage,
+    /// Whether the bus is there.
+    connected: bool,
+    /// The newest event that is included; nothing before the first snapshot of the pool.
+    seq: Option<u64>,
+}
+
+impl Controller {
+    /// Without trainers and nodes.
+    #[must_use]
+    pub fn new(config: ControllerConfig) -> Self {
+        Self {
+            config,
+            nodes: Nodes::default(),
+            trainers: Trainers::default(),
+            admission: Admission::default(),
+            plans: PlanGate::default(),
+            publication: Publication::after(0),
+            withholding: Withholding::default(),
+            lock_step: LockStep::default(),
+            usage: Usage::default(),
+            connected: true,
+            seq: None,
+        }
+    }
+}

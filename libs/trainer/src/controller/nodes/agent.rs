@@ -1,0 +1,200 @@
+//! The agent of one node, as far as control knows it: its last status, its silence, and the newest
+//! command that was sent to it.
+//!
+//! - An agent that leaves says so. From then on the node has no agent, until one speaks there again.
+//! - A command without an acknowledgement is sent again after 2, 4, 8, 16 and then every 32 s. An
+//!   agent that speaks after a silence, or after an outage of the bus, starts that over.
+
+use lacuna_model::{
+    Action, Activity, AgentStatus, AgentTerms, Command, Epoch, Span, Timestamp, TrainerId,
+};
+
+use crate::Now;
+
+/// A write to the bus and the way to an agent, at worst.
+const SLACK: Span = Span::from_secs(5);
+/// The longest time that an agent may claim to take. A longer claim is false.
+const LONGEST: Span = Span::from_secs(86_400);
+/// Waits before a command is sent again are doubled this many times at most.
+const DOUBLINGS: u32 = 4;
+
+/// The newest command to a node.
+#[derive(Debug, Clone, PartialEq)]
+struct Sent {
+    command: Command,
+    /// Real time of the last sending.
+    last: Timestamp,
+    /// How often it was sent again since its agent was last known to listen.
+    again: u32,
+}
+
+/// An agent has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Left {
+    /// As what its leaving counts.
+    cause: &'static str,
+}
+
+/// What is known of a node's agent.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct AgentView {
+    status: Option<AgentStatus>,
+    /// When it last spoke, or when control began to listen (real time).
+    heard: Option<Timestamp>,
+    silent: bool,
+    left: Option<Left>,
+    sent: Option<Sent>,
+}
+
+impl AgentView {
+    /// Its last status, unless it has left.
+    pub(crate) const fn status(&self) -> Option<&AgentStatus> {
+        self.status.as_ref()
+    }
+
+    /// When it last spoke, or when control began to listen (real time).
+    pub(crate) const fn heard(&self) -> Option<Timestamp> {
+        self.heard
+    }
+
+    pub(crate) const fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    /// Whether it has said that it leaves, and none has spoken since.
+    pub(crate) const fn has_left(&self) -> bool {
+        self.left.is_some()
+    }
+
+    /// The newest command to it.
+    pub(crate) fn command(&self) -> Option<&Command> {
+        self.sent.as_ref().map(|sent| &sent.command)
+    }
+
+    /// Whether it has obeyed the newest command.
+    pub(crate) fn has_acknowledged(&self) -> bool {
+        let Some(command) = self.command() else {
+            return true;
+        };
+        self.status()
+            .is_some_and(|status| (status.epoch, status.seq) >= (command.epoch, command.seq))
+    }
+
+    /// Whether it was commanded, under the lease of this epoch, to start the program.
+    pub(crate) fn is_preparing(&self, epoch: Epoch) -> bool {
+        self.command().is_some_and(|command| {
+            command.epoch == epoch && matches!(command.action, Action::Prepare(_))
+        })
+    }
+
+    /// Whether its program has said, under the lease of this epoch, that it waits to be taken
+    /// into an incarnation of the trainer.
+    pub(crate) fn is_ready_for(&self, trainer: &TrainerId, epoch: Epoch) -> bool {
+        self.status().is_some_and(|status| {
+            status.epoch == epoch
+                && matches!(&status.activity,
+                    Activity::Prepared { trainer: of, ready: true } if of == trainer)
+        })
+    }
+
+    /// How long after a release it has given up by itself: by control's configuration or by its
+    /// own, whichever is longer.
+    pub(super) fn safe_after(&self, configured: Span) -> Span {
+        let terms = self.status.as_ref().and_then(|status| status.terms);
+        let own = terms.map_or(Span::ZERO, |terms| {
+            (terms.dead_man + terms.grace + SLACK).min(LONGEST)
+        });
+        own.max(configured)
+    }
+
+    /// It spoke. Returns whether it had been silent, and its terms if they are other ones than
+    /// before.
+    pub(super) fn hear(&mut self, status: &AgentStatus, now: Now) -> (bool, Option<AgentTerms>) {
+        self.heard = Some(now.wall);
+        self.left = None;
+        let was_silent = std::mem::take(&mut self.silent);
+        if was_silent {
+            self.listens();
+        }
+        let before = self.status.replace(status.clone());
+        let before = before.and_then(|before| before.terms);
+        let terms = status.terms.filter(|terms| before != Some(*terms));
+        (was_silent, terms)
+    }
+
+    /// Waits for the next sending of its command start over.
+    fn listens(&mut self) {
+        if let Some(sent) = &mut self.sent {
+            sent.again = 0;
+        }
+    }
+
+    /// After an outage of the bus: silence during it says nothing.
+    pub(super) fn reconnected(&mut self, now: Now) {
+        if self.heard.is_some() {
+            self.heard = Some(now.wall);
+        }
+        self.listens();
+    }
+
+    /// Control listens from now on, if it has not before.
+    pub(super) fn listen(&mut self, now: Now) {
+        self.heard.get_or_insert(now.wall);
+    }
+
+    /// Whether an agent has ever been listened for.
+    pub(super) const fn is_known(&self) -> bool {
+        self.heard.is_some()
+    }
+
+    pub(super) const fn silence(&mut self) {
+        self.silent = true;
+    }
+
+    /// Whether it has been silent for this long.
+    pub(super) fn is_unheard(&self, now: Now, length: Span) -> bool {
+        let silence = self.heard.map_or(Span::ZERO, |heard| now.since(heard));
+        silence >= length
+    }
+
+    /// It says that it leaves, which counts as `cause` unless it has said so before. Returns
+    /// whether it is the first time, and as what it counts.
+    pub(super) fn leave(&mut self, cause: &'static str) -> (bool, &'static str) {
+        let first = self.left.is_none();
+        let left = self.left.get_or_insert(Left { cause });
+        (first, left.cause)
+    }
+
+    /// Its node has no agent any more.
+    pub(super) fn forget(&mut self) {
+        self.heard = None;
+        self.status = None;
+        self.silent = true;
+    }
+
+    /// Nothing is expected of an agent that has left.
+    pub(super) const fn expect_nothing(&mut self) {
+        self.heard = None;
+    }
+
+    pub(super) fn send(&mut self, command: Command, now: Now) {
+        self.listen(now);
+        self.sent = Some(Sent {
+            command,
+            last: now.wall,
+            again: 0,
+        });
+    }
+
+    /// The newest command, if it is time to send it again. The first wait is `after`.
+    pub(super) fn resend(&mut self, now: Now, after: Span) -> Option<&Command> {
+        let sent = self.sent.as_mut()?;
+        let wait_ms = after.as_ms() << sent.again.min(DOUBLINGS);
+        if now.since(sent.last).as_ms() < wait_ms {
+            return None;
+        }
+        sent.last = now.wall;
+        sent.again += 1;
+        Some(&sent.command)
+    }
+}

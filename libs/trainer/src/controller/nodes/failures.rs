@@ -1,0 +1,171 @@
+//! How programs fail on one node, by owner.
+//!
+//! A program fails as its owner likes, so failures in a row are counted for each owner by itself.
+//! Three in a row close the node to that owner for `control.quarantine`, twice as long each time. The
+//! node is in quarantine, unusable for all, while it is closed to two owners, with no sound
+//! incarnation of another owner between, or to all owners who have trainers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lacuna_model::{Span, Timestamp};
+
+use crate::Now;
+
+/// Times that the length of a closure is doubled, at most.
+const DOUBLINGS: u32 = 6;
+
+/// How the programs of one owner fail on the node.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Record {
+    /// Failures in a row.
+    failures: u32,
+    /// How often the node was closed to the owner for it.
+    times: u32,
+    /// Until when it is closed to the owner, if it is (real time).
+    until: Option<Timestamp>,
+    /// Whether another owner's programs have been sound there since: then the failures say nothing
+    /// against the node.
+    refuted: bool,
+}
+
+/// Failures on one node. An owner without an entry has had none since its last sound time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Failures {
+    by_owner: BTreeMap<String, Record>,
+    /// How long programs have made progress there since the last failure of any owner.
+    sound_for: Span,
+    quarantined: bool,
+}
+
+impl Failures {
+    /// A program of this owner has failed there.
+    pub(super) fn count(&mut self, owner: String) {
+        self.by_owner.entry(owner).or_default().failures += 1;
+        self.sound_for = Span::ZERO;
+    }
+
+    /// A program of this owner has made progress there for `more`. With `enough` of it since the
+    /// last failure, the owner's failures are forgotten and the others' refuted.
+    pub(super) fn progress(&mut self, owner: &str, more: Span, enough: Span) {
+        self.sound_for += more;
+        if self.sound_for < enough || self.by_owner.is_empty() {
+            return;
+        }
+        self.by_owner.remove(owner);
+        for other in self.by_owner.values_mut() {
+            other.refuted = true;
+        }
+    }
+
+    /// Closes the node to the owner if its programs have failed there `limit` times in a row.
+    /// Returns for how long; `first` is the length of the first closure.
+    pub(super) fn close(&mut self, owner: &str, limit: u32, first: Span, now: Now) -> Option<Span> {
+        let record = self.by_owner.get_mut(owner)?;
+        if record.failures < limit {
+            return None;
+        }
+        let doublings = record.times.min(DOUBLINGS);
+        let length = Span::from_ms(first.as_ms().saturating_mul(1 << doublings));
+        record.times += 1;
+        record.until = Some(now.wall + length);
+        record.refuted = false;
+        Some(length)
+    }
+
+    /// Opens the node to owners whose closure is over. Returns whether there were any.
+    pub(super) fn open_due(&mut self, now: Now) -> bool {
+        let mut any = false;
+        for record in self.by_owner.values_mut() {
+            if record.until.is_some_and(|until| until <= now.wall) {
+                record.until = None;
+                record.failures = 0;
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Puts the node into quarantine or takes it out, if these owners have trainers. Returns
+    /// whether it is in quarantine, if that has changed.
+    pub(super) fn judge(&mut self, owners: &BTreeSet<&str>) -> Option<bool> {
+        let closed = || self.by_owner.values().filter(|r| r.until.is_some());
+        let bad = closed().filter(|record| !record.refuted).count() > 1
+            || (self.is_closed() && owners.iter().all(|owner| self.is_closed_to(owner)));
+        (std::mem::replace(&mut self.quarantined, bad) != bad).then_some(bad)
+    }
+
+    /// Whether the node is closed to an owner at least.
+    pub(super) fn is_closed(&self) -> bool {
+        self.by_owner.values().any(|record| record.until.is_some())
+    }
+
+    /// Whether this owner's programs have failed there too often, not long ago.
+    pub(crate) fn is_closed_to(&self, owner: &str) -> bool {
+        let record = self.by_owner.get(owner);
+        record.is_some_and(|record| record.until.is_some())
+    }
+
+    /// Whether the node is unusable for all owners.
+    pub(crate) const fn is_quarantined(&self) -> bool {
+        self.quarantined
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Span = Span::from_secs(60);
+
+    fn at(second: i64) -> Now {
+        Now {
+            cluster: Timestamp::default(),
+            wall: Timestamp::from_unix(second),
+        }
+    }
+
+    fn fail(failures: &mut Failures, owner: &str, times: u32) -> Option<Span> {
+        for _ in 0..times {
+            failures.count(owner.to_owned());
+        }
+        failures.close(owner, 3, FIRST, at(0))
+    }
+
+    #[test]
+    fn three_failures_in_a_row_close_a_node_to_their_owner_longer_each_time() {
+        let mut failures = Failures::default();
+        assert_eq!(fail(&mut failures, "eve", 2), None);
+        assert_eq!(fail(&mut failures, "eve", 1), Some(FIRST));
+        assert!(failures.is_closed_to("eve") && !failures.is_closed_to("ann"));
+        assert!(!failures.open_due(at(59)) && failures.open_due(at(60)));
+        assert!(!failures.is_closed());
+        assert_eq!(fail(&mut failures, "eve", 3), Some(Span::from_secs(120)));
+    }
+
+    #[test]
+    fn a_node_is_in_quarantine_for_two_owners_or_for_all_who_have_trainers() {
+        let mut failures = Failures::default();
+        let all = BTreeSet::from(["ann", "eve"]);
+        fail(&mut failures, "eve", 3);
+        assert_eq!(failures.judge(&all), None);
+        assert_eq!(failures.judge(&BTreeSet::from(["eve"])), Some(true));
+        assert_eq!(failures.judge(&all), Some(false));
+        fail(&mut failures, "bob", 3);
+        assert_eq!(failures.judge(&all), Some(true));
+        assert!(failures.is_quarantined());
+    }
+
+    #[test]
+    fn sound_programs_of_one_owner_refute_the_failures_of_others() {
+        let mut failures = Failures::default();
+        let all = BTreeSet::from(["ann", "bob", "eve"]);
+        fail(&mut failures, "eve", 3);
+        failures.progress("ann", FIRST, FIRST);
+        fail(&mut failures, "bob", 3);
+        assert_eq!(failures.judge(&all), None, "eve's failures were refuted");
+        // A failure begins the sound time again.
+        failures.progress("ann", Span::from_secs(59), FIRST);
+        assert_eq!(fail(&mut failures, "eve", 1), Some(Span::from_secs(120)));
+        assert_eq!(failures.judge(&all), Some(true));
+    }
+}

@@ -1,0 +1,660 @@
+//! Nodes: what the pool, the bucket of leases, agents and the operator say of each.
+//!
+//! What always holds:
+//! - The numbers of nodes in the pool and under a lease are those of the nodes.
+//! - A node is *unacknowledged* only if a command was sent to it, *releasing* only if its release is
+//!   open, and *unwritten* only if a write is under way.
+//! - A node is once known for ever: it keeps its epoch and how programs failed there.
+
+mod agent;
+mod demand;
+mod failures;
+mod lease;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use lacuna_model::{
+    Action, Activity, AgentStatus, AgentTerms, Command, Epoch, Hole, NodeId, Span, Timestamp,
+    TrainerId, WithheldBy,
+};
+
+use crate::Now;
+use crate::controller::{ControllerConfig, LeaseResult, LeaseWrite, Taken};
+
+pub(crate) use agent::AgentView;
+pub(crate) use failures::Failures;
+pub(crate) use lease::{Lease, Written};
+
+use demand::Demand;
+
+/// One node.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Node {
+    /// Since when it is a hole.
+    idle_since: Option<Timestamp>,
+    lease: Lease,
+    agent: AgentView,
+    failures: Failures,
+    demand: Demand,
+    /// Whether the operator's lists leave it out, once that was looked up.
+    barred: Option<Option<WithheldBy>>,
+    /// Why it is not to be used, if the operator wants it so.
+    withheld: Option<WithheldBy>,
+}
+
+impl Node {
+    /// Since when it is a hole, if it is one.
+    pub(crate) const fn idle_since(&self) -> Option<Timestamp> {
+        self.idle_since
+    }
+
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.idle_since.is_some()
+    }
+
+    pub(crate) const fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub(crate) const fn agent(&self) -> &AgentView {
+        &self.agent
+    }
+
+    pub(crate) const fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    pub(crate) const fn withheld(&self) -> Option<WithheldBy> {
+        self.withheld
+    }
+
+    /// What the operator's lists say of it, as far as that was looked up.
+    pub(crate) fn barred(&self) -> Option<WithheldBy> {
+        self.barred.flatten()
+    }
+
+    /// Whether it could be used, if the operator did not withhold it.
+    pub(crate) const fn is_sound(&self) -> bool {
+        !self.agent.is_silent() && !self.lease.is_overdue() && !self.failures.is_quarantined()
+    }
+
+    /// Whether a trainer may be given it, now or once it is free.
+    pub(crate) const fn is_usable(&self) -> bool {
+        self.is_sound() && self.withheld.is_none()
+    }
+
+    /// Whether it can be given to a trainer at once.
+    pub(crate) const fn is_ready(&self) -> bool {
+        self.is_idle() && self.lease.is_free() && self.is_usable()
+    }
+
+    /// Whether its program waits, under the present lease, to be taken into an incarnation of
+    /// the trainer.
+    pub(crate) fn is_ready_for(&self, trainer: &TrainerId) -> bool {
+        self.agent.is_ready_for(trainer, self.lease.epoch())
+    }
+
+    /// Whether its agent was commanded, under the present lease, to start the program.
+    pub(crate) fn is_preparing(&self) -> bool {
+        self.agent.is_preparing(self.lease.epoch())
+    }
+}
+
+/// How a hole closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Closed {
+    /// Whether a trainer held the node.
+    pub(crate) was_held: bool,
+    /// Whether the main scheduler is to be answered at once, since nothing of ours runs there.
+    pub(crate) is_free: bool,
+}
+
+/// What a status has changed.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Heard {
+    /// Whether the agent had been silent.
+    pub(crate) was_silent: bool,
+    /// Its terms, if they have changed and take longer than control's configuration says.
+    pub(crate) longer_terms: Option<AgentTerms>,
+    /// Whether it has obeyed the newest command.
+    pub(crate) has_acknowledged: bool,
+}
+
+/// A release that an agent has confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Freed {
+    /// Real time since the release.
+    pub(crate) after: Span,
+    /// Whether the node had been unusable for want of the confirmation.
+    pub(crate) was_overdue: bool,
+    /// Whether the main scheduler waits for an answer.
+    pub(crate) is_wanted: bool,
+}
+
+/// An agent says that it leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LastWords {
+    /// Whether they are the first.
+    pub(crate) first: bool,
+    /// As what its leaving counts.
+    pub(crate) cause: &'static str,
+}
+
+/// What has become late.
+#[derive(Debug, Default)]
+pub(crate) struct Overdue {
+    /// Nodes that have become unusable, and why.
+    pub(crate) unusable: Vec<(NodeId, &'static str)>,
+    /// Releases that are no longer waited for.
+    pub(crate) unheard: Vec<NodeId>,
+    /// Nodes under a lease whose agents have become silent.
+    pub(crate) lost: Vec<NodeId>,
+}
+
+/// All nodes that were ever in the pool or under a lease.
+#[derive(Debug, Default)]
+pub(crate) struct Nodes {
+    by_id: BTreeMap<NodeId, Node>,
+    in_pool: u32,
+    leased: u32,
+    /// Nodes with a command without acknowledgement.
+    unacknowledged: BTreeSet<NodeId>,
+    /// Nodes with a release that is waited for.
+    releasing: BTreeSet<NodeId>,
+    /// Nodes with a write of which the outcome is unknown.
+    unwritten: BTreeSet<NodeId>,
+    /// Nodes that are closed to an owner at least.
+    closed: BTreeSet<NodeId>,
+    /// Nodes given back after a start of control, before the pool was known.
+    returned: BTreeSet<NodeId>,
+}
+
+impl Nodes {
+    pub(crate) fn get(&self, id: &NodeId) -> Option<&Node> {
+        self.by_id.get(id)
+    }
+
+    /// All nodes, by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&NodeId, &Node)> {
+        self.by_id.iter()
+    }
+
+    /// Nodes in the pool.
+    pub(crate) const fn in_pool(&self) -> u32 {
+        self.in_pool
+    }
+
+    /// Nodes under a lease.
+    pub(crate) const fn leased(&self) -> u32 {
+        self.leased
+    }
+
+    /// Nodes with a command without acknowledgement.
+    pub(crate) fn unacknowledged(&self) -> usize {
+        self.unacknowledged.len()
+    }
+
+    /// Whether all commands are acknowledged, all writes known and all releases confirmed.
+    pub(crate) fn are_settled(&self) -> bool {
+        self.unacknowledged.is_empty() && self.releasing.is_empty() && self.unwritten.is_empty()
+    }
+
+    /// Who has a node's lease.
+    pub(crate) fn owner(&self, id: &NodeId) -> Option<&TrainerId> {
+        self.get(id).and_then(|node| node.lease.owner())
+    }
+
+    /// Nodes with the youngest holes first, then by name.
+    pub(crate) fn by_age(&self, nodes: &[NodeId]) -> Vec<NodeId> {
+        let mut nodes = nodes.to_vec();
+        nodes.sort_by_cached_key(|id| {
+            let since = self.get(id).and_then(Node::idle_since);
+            (Reverse(since), id.clone())
+        });
+        nodes
+    }
+
+    fn node(&mut self, id: &NodeId) -> &mut Node {
+        self.by_id.entry(id.clone()).or_default()
+    }
+}
+
+/// The pool.
+impl Nodes {
+    /// A hole has opened. With `require_agents`, a node on which no agent has ever spoken counts as
+    /// silent.
+    pub(crate) fn open(&mut self, hole: Hole, require_agents: bool) {
+        let node = self.by_id.entry(hole.node).or_default();
+        if require_agents && !node.agent.is_known() {
+            node.agent.silence();
+        }
+        node.demand.none();
+        if node.idle_since.replace(hole.since).is_none() {
+            self.in_pool += 1;
+        }
+    }
+
+    /// A hole has closed. Nothing is returned of a node that was never known.
+    pub(crate) fn close(&mut self, id: &NodeId, taken: Taken, now: Now) -> Option<Closed> {
+        let node = self.by_id.get_mut(id)?;
+        if node.idle_since.take().is_some() {
+            self.in_pool = self.in_pool.saturating_sub(1);
+        }
+        let was_held = node.lease.owner().is_some();
+        let mut is_free = false;
+        if was_held || self.releasing.contains(id) {
+            node.demand.ask(taken, now);
+        } else {
+            node.demand.owe(false);
+            is_free = node.lease.is_released() || matches!(taken, Taken::Wanted { .. });
+        }
+        Some(Closed { was_held, is_free })
+    }
+
+    /// Nodes that are not among these holes, and that the pool or a lease still has.
+    pub(crate) fn beside(&self, holes: &BTreeSet<NodeId>) -> Vec<NodeId> {
+        let nodes = self.iter().filter(|(id, _)| !holes.contains(*id));
+        let nodes = nodes.filter(|(_, node)| node.is_idle() || node.lease.owner().is_some());
+        nodes.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// A node was given back before the pool was known.
+    pub(crate) fn returned_early(&mut self, id: &NodeId) {
+        self.returned.insert(id.clone());
+    }
+
+    /// The pool has become known. A node that was released before and is no hole may have been
+    /// wanted: the main scheduler is answered for each that it has, perhaps a second time.
+    /// Returns those to be answered at once. The beginning of the wait is unknown, so no harm is
+    /// counted.
+    pub(crate) fn owe_answers(&mut self, holes: &BTreeSet<NodeId>) -> Vec<NodeId> {
+        let mut returned = std::mem::take(&mut self.returned);
+        for (id, node) in &mut self.by_id {
+            if !node.lease.is_released() || holes.contains(id) {
+                continue;
+            }
+            if self.releasing.contains(id) {
+                node.demand.owe(true);
+            } else {
+                returned.insert(id.clone());
+            }
+        }
+        returned.retain(|id| !holes.contains(id));
+        returned.into_iter().collect()
+    }
+}
+
+/// Leases.
+impl Nodes {
+    /// Takes a lease up as the bucket has it. A node without an owner was released before, and is
+    /// waited for.
+    pub(crate) fn restore(
+        &mut self,
+        id: &NodeId,
+        owner: Option<TrainerId>,
+        epoch: Epoch,
+        config: &ControllerConfig,
+        now: Now,
+    ) {
+        let is_free = owner.is_none();
+        self.count_lease(id, is_free);
+        let node = self.node(id);
+        node.lease.restore(owner, epoch);
+        node.agent.listen(now);
+        if is_free {
+            node.lease.set_reason("released before control started");
+            let _ = node.lease.open_release(now, config.safe_after());
+            self.releasing.insert(id.clone());
+        }
+    }
+
+    /// Keeps count of leases, before the owner of one changes.
+    fn count_lease(&mut self, id: &NodeId, becomes_free: bool) {
+        let was_free = self.owner(id).is_none();
+        match (was_free, becomes_free) {
+            (true, false) => self.leased += 1,
+            (false, true) => self.leased = self.leased.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// Asks for the lease of a node for a trainer. The node must be ready.
+    pub(crate) fn grant(&mut self, id: &NodeId, trainer: &TrainerId) -> LeaseWrite {
+        self.node(id).lease.grant(id, trainer)
+    }
+
+    /// Takes the lease of a node back, if a trainer holds it and no write is under way. `ended`
+    /// is the moment up to which the owner's incarnation counts.
+    pub(crate) fn release(
+        &mut self,
+        id: &NodeId,
+        reason: &str,
+        ended: impl FnOnce(&TrainerId) -> Option<Timestamp>,
+    ) -> Option<LeaseWrite> {
+        let lease = &mut self.by_id.get_mut(id)?.lease;
+        let owner = lease.owner().filter(|_| lease.can_be_released())?;
+        let ended = ended(owner);
+        Some(lease.take_back(id, reason, ended))
+    }
+
+    /// Takes the outcome of a write.
+    pub(crate) fn written(&mut self, result: &LeaseResult) -> Written {
+        let id = &result.node;
+        let Some((owner, epoch)) = result.entry.clone() else {
+            self.unwritten.insert(id.clone());
+            return Written::Other;
+        };
+        self.unwritten.remove(id);
+        self.count_lease(id, owner.is_none());
+        self.node(id).lease.written(owner, epoch)
+    }
+
+    /// Why a node was released last.
+    pub(crate) fn release_reason(&self, id: &NodeId) -> String {
+        let reason = self.get(id).map(|node| node.lease.reason());
+        reason.unwrap_or_default().to_owned()
+    }
+
+    /// Writes of which the outcome is unknown, once more.
+    pub(crate) fn write_again(&mut self) -> Vec<LeaseWrite> {
+        let unwritten = std::mem::take(&mut self.unwritten).into_iter();
+        let again = unwritten.filter_map(|id| self.get(&id)?.lease.write_again(&id));
+        again.collect()
+    }
+
+    /// A node has no owner any more: its release is open. Returns the command for its agent.
+    pub(crate) fn open_release(
+        &mut self,
+        id: &NodeId,
+        config: &ControllerConfig,
+        now: Now,
+    ) -> Action {
+        self.releasing.insert(id.clone());
+        let node = self.node(id);
+        let safe_after = node.agent.safe_after(config.safe_after());
+        node.lease.open_release(now, safe_after)
+    }
+
+    /// Commands for all releases that are waited for.
+    pub(crate) fn open_releases(&self, now: Now) -> Vec<(NodeId, Action)> {
+        let command = |id: &NodeId| Action::Release {
+            reason: self.release_reason(id),
+            at: Some(now.cluster),
+        };
+        let releasing = self.releasing.iter();
+        releasing.map(|id| (id.clone(), command(id))).collect()
+    }
+
+    /// The agent has given a node back.
+    pub(crate) fn confirm(&mut self, id: &NodeId, now: Now) -> Option<Freed> {
+        self.releasing.remove(id);
+        let node = self.by_id.get_mut(id)?;
+        let confirmed = node.lease.confirm()?;
+        Some(Freed {
+            after: now.since(confirmed.since),
+            was_overdue: confirmed.was_overdue,
+            is_wanted: node.demand.answer(),
+        })
+    }
+
+    /// A release is no longer waited for: its agent has given up by itself, and the node goes to
+    /// no trainer before an agent speaks there. Returns whether the main scheduler waits for an
+    /// answer.
+    pub(crate) fn stop_waiting(&mut self, id: &NodeId) -> bool {
+        self.releasing.remove(id);
+        self.unacknowledged.remove(id);
+        self.node(id).demand.answer()
+    }
+
+    /// A node is given back, perhaps to the main scheduler: how it had been asked for, and for how
+    /// long. `is_heard` says whether its agent has confirmed it.
+    pub(crate) fn given_back(
+        &mut self,
+        id: &NodeId,
+        is_heard: bool,
+        is_pilots: bool,
+        now: Now,
+    ) -> Option<(&'static str, Span)> {
+        let demand = &mut self.node(id).demand;
+        if !is_heard {
+            demand.forget_down();
+        }
+        demand.given_back(now, is_pilots)
+    }
+}
+
+/// Agents and commands.
+impl Nodes {
+    /// An agent has spoken.
+    pub(crate) fn hear(
+        &mut self,
+        status: &AgentStatus,
+        config: &ControllerConfig,
+        now: Now,
+    ) -> Heard {
+        let id = &status.node;
+        let node = self.node(id);
+        let (was_silent, terms) = node.agent.hear(status, now);
+        let safe_after = node.agent.safe_after(config.safe_after());
+        if terms.is_some() {
+            // A release may be older than the terms.
+            node.lease.extend(safe_after);
+        }
+        let has_acknowledged = node.agent.has_acknowledged();
+        if has_acknowledged {
+            self.unacknowledged.remove(id);
+        } else {
+            self.unacknowledged.insert(id.clone());
+        }
+        Heard {
+            was_silent,
+            longer_terms: terms.filter(|_| safe_after > config.safe_after()),
+            has_acknowledged,
+        }
+    }
+
+    /// Whether an agent's status confirms the open release of its node.
+    pub(crate) fn is_confirmed_by(&self, status: &AgentStatus) -> bool {
+        self.get(&status.node).is_some_and(|node| {
+            status.activity == Activity::Free
+                && node.lease.is_released()
+                && status.epoch >= node.lease.epoch()
+        })
+    }
+
+    /// An agent says that it leaves.
+    pub(crate) fn last_words(&mut self, id: &NodeId) -> LastWords {
+        let node = self.node(id);
+        let cause = if node.demand.is_down() {
+            "drained"
+        } else if node.lease.owner().is_some() {
+            "preempted"
+        } else {
+            "idle"
+        };
+        let (first, cause) = node.agent.leave(cause);
+        LastWords { first, cause }
+    }
+
+    /// An agent has left: its node has none any more.
+    pub(crate) fn forget_agent(&mut self, id: &NodeId) {
+        self.node(id).agent.forget();
+        self.unacknowledged.remove(id);
+    }
+
+    /// The agent of a node has left before the newest command: the command is kept for the next.
+    pub(crate) fn expect_no_answer(&mut self, id: &NodeId) {
+        self.node(id).agent.expect_nothing();
+        self.unacknowledged.remove(id);
+    }
+
+    pub(crate) fn silence(&mut self, id: &NodeId) {
+        self.node(id).agent.silence();
+    }
+
+    /// After an outage of the bus.
+    pub(crate) fn reconnected(&mut self, now: Now) {
+        for node in self.by_id.values_mut() {
+            node.agent.reconnected(now);
+        }
+    }
+
+    /// A command under the node's present epoch, which is waited for from now on.
+    pub(crate) fn command(&mut self, id: &NodeId, seq: u64, action: Action, now: Now) -> Command {
+        let node = self.node(id);
+        let command = Command {
+            node: id.clone(),
+            epoch: node.lease.epoch(),
+            seq,
+            action,
+        };
+        node.agent.send(command.clone(), now);
+        self.unacknowledged.insert(id.clone());
+        command
+    }
+
+    /// Commands without acknowledgement that are to be sent again.
+    pub(crate) fn resend(&mut self, after: Span, now: Now) -> Vec<Command> {
+        let mut again = Vec::new();
+        for id in &self.unacknowledged {
+            let node = self.by_id.get_mut(id);
+            again.extend(node.and_then(|node| node.agent.resend(now, after)).cloned());
+        }
+        again
+    }
+
+    /// Which releases are overdue or need no confirmation any more, and which agents have become
+    /// silent.
+    pub(crate) fn find_overdue(&mut self, config: &ControllerConfig, now: Now) -> Overdue {
+        let mut found = Overdue::default();
+        for (id, node) in &mut self.by_id {
+            if node.lease.becomes_overdue(now, config.transfer_wait) {
+                found.unusable.push((id.clone(), "release overdue"));
+            }
+            if node.lease.is_safe(now) && self.releasing.contains(id) {
+                found.unheard.push(id.clone());
+            }
+            let is_held = node.lease.owner().is_some();
+            let matters = node.is_idle() || is_held;
+            if matters
+                && !node.agent.is_silent()
+                && node.agent.is_unheard(now, config.control.silent_after)
+            {
+                node.agent.silence();
+                found.unusable.push((id.clone(), "silent"));
+                if is_held {
+                    found.lost.push(id.clone());
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Failures of programs.
+impl Nodes {
+    /// A program of this owner has failed on a node.
+    pub(crate) fn count_failure(&mut self, id: &NodeId, owner: &str) {
+        self.node(id).failures.count(owner.to_owned());
+    }
+
+    /// A program of this owner has made progress on these nodes.
+    pub(crate) fn count_progress(
+        &mut self,
+        nodes: &[NodeId],
+        owner: &str,
+        more: Span,
+        enough: Span,
+    ) {
+        for id in nodes {
+            if let Some(node) = self.by_id.get_mut(id) {
+                node.failures.progress(owner, more, enough);
+            }
+        }
+    }
+
+    /// Closes those of the nodes on which this owner's programs have failed too often in a row.
+    /// Returns them, with how long they are closed.
+    pub(crate) fn close_failing(
+        &mut self,
+        nodes: &[NodeId],
+        owner: &str,
+        config: &ControllerConfig,
+        now: Now,
+    ) -> Vec<(NodeId, Span)> {
+        let (limit, first) = (config.node_failures, config.control.quarantine);
+        let mut closed = Vec::new();
+        for id in nodes {
+            let length = self.node(id).failures.close(owner, limit, first, now);
+            closed.extend(length.map(|length| (id.clone(), length)));
+        }
+        self.closed.extend(closed.iter().map(|(id, _)| id.clone()));
+        closed
+    }
+
+    /// Whether any node is closed to an owner.
+    pub(crate) fn any_closed(&self) -> bool {
+        !self.closed.is_empty()
+    }
+
+    /// Opens nodes whose closure is over, and brings quarantine up to date: it depends on which
+    /// owners have trainers. Returns whether any node was opened, and which nodes have entered
+    /// (true) or left quarantine.
+    pub(crate) fn review_closed(
+        &mut self,
+        owners: &BTreeSet<&str>,
+        now: Now,
+    ) -> (bool, Vec<(NodeId, bool)>) {
+        let mut any_opened = false;
+        let mut moved = Vec::new();
+        let by_id = &mut self.by_id;
+        self.closed.retain(|id| {
+            let Some(node) = by_id.get_mut(id) else {
+                return false;
+            };
+            any_opened |= node.failures.open_due(now);
+            moved.extend(node.failures.judge(owners).map(|bad| (id.clone(), bad)));
+            node.failures.is_closed()
+        });
+        (any_opened, moved)
+    }
+}
+
+/// The operator's controls.
+impl Nodes {
+    /// What the operator's lists say of each node is to be looked up again.
+    pub(crate) fn forget_bars(&mut self) {
+        for node in self.by_id.values_mut() {
+            node.barred = None;
+        }
+    }
+
+    /// Looks up what the operator's lists say of nodes where that is not known.
+    pub(crate) fn look_up_bars(&mut self, bars: impl Fn(&NodeId) -> Option<WithheldBy>) {
+        for (id, node) in &mut self.by_id {
+            node.barred.get_or_insert_with(|| bars(id));
+        }
+    }
+
+    /// Withholds these nodes and no others. Returns whether that has changed anything, and which
+    /// of them a trainer holds.
+    pub(crate) fn withhold(
+        &mut self,
+        withheld: &BTreeMap<NodeId, WithheldBy>,
+    ) -> (bool, BTreeMap<WithheldBy, Vec<NodeId>>) {
+        let mut changed = false;
+        let mut held: BTreeMap<WithheldBy, Vec<NodeId>> = BTreeMap::new();
+        for (id, node) in &mut self.by_id {
+            let by = withheld.get(id).copied();
+            let was = std::mem::replace(&mut node.withheld, by);
+            changed |= was.is_some() != by.is_some();
+            if let Some(by) = by.filter(|_| node.lease.can_be_released()) {
+                held.entry(by).or_default().push(id.clone());
+            }
+        }
+        (changed, held)
+    }
+}

@@ -1,0 +1,91 @@
+//! A new start from what the buckets hold. Trainers that run are not touched.
+
+use lacuna_model::{Epoch, NodeId, Past, TrainerId, TrainerRecord};
+
+use crate::Now;
+use crate::account::Change;
+use crate::controller::out::Out;
+use crate::controller::publication::Publication;
+use crate::controller::usage::Usage;
+use crate::controller::{Controller, ControllerConfig, Effect, Tally};
+
+impl Controller {
+    /// The state as the buckets have it. `past` is what the archive has, and `version` the last one
+    /// that was published.
+    ///
+    /// Agents are taken to be where the records say until they say otherwise. The pool is unknown
+    /// until the first snapshot, and until then nothing is taken or given.
+    #[must_use = "effects must be carried out"]
+    pub fn recover(
+        config: ControllerConfig,
+        records: Vec<TrainerRecord>,
+        past: Past,
+        leases: Vec<(NodeId, Option<TrainerId>, Epoch)>,
+        tally: Option<&Tally>,
+        version: u64,
+        now: Now,
+    ) -> (Self, Vec<Effect>) {
+        let mut control = Self::new(config);
+        let mut out = Out::default();
+        control.publication = Publication::after(version);
+        control.trainers.resume_past(past);
+        if let Some(tally) = tally {
+            control.usage = Usage::resumed(tally);
+        }
+        for (id, owner, epoch) in leases {
+            let config = &control.config;
+            control.nodes.restore(&id, owner, epoch, config, now);
+        }
+        for record in records {
+            control.enter(record, now);
+        }
+        for id in control.trainers.readmit() {
+            control.readopt(&id, now, &mut out);
+        }
+        control.release_strays(&mut out);
+        // Releases that may not have been heard are laid ready for the timer to send again.
+        for (node, action) in control.nodes.open_releases(now) {
+            let _ = control.nodes.command(&node, 1, action, now);
+        }
+        let effects = control.gather(out, now);
+        (control, effects)
+    }
+
+    /// Takes a trainer's incarnation up again, or what is left of it.
+    fn readopt(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        trainer.resume_account();
+        let mut held = trainer.nodes().to_vec();
+        held.retain(|node| self.nodes.owner(node) == Some(id));
+        if held.len() != trainer.nodes().len() {
+            if held.len() < trainer.min_nodes() {
+                held.clear();
+            }
+            let change = Change::Lost { at: now.cluster };
+            self.begin_incarnation(id, held, change, now, out);
+            return;
+        }
+        // The commands may never have gone out. An agent that has obeyed ignores the repetition.
+        if trainer.is_program() && !held.is_empty() {
+            out.members(id);
+        }
+        self.command_incarnation(id, now, out);
+    }
+
+    /// Leases without a use: control died between writing them and beginning the incarnation.
+    fn release_strays(&mut self, out: &mut Out) {
+        let is_stray = |node: &NodeId, owner: &TrainerId| {
+            let owner = self.trainers.get(owner);
+            !owner.is_some_and(|trainer| trainer.is_member(node))
+        };
+        let owned = self.nodes.iter();
+        let owned = owned.filter_map(|(id, node)| Some((id, node.lease().owner()?)));
+        let strays = owned.filter(|(id, owner)| is_stray(id, owner));
+        let strays: Vec<NodeId> = strays.map(|(id, _)| id.clone()).collect();
+        for id in strays {
+            self.release(&id, "its run never began", out);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Trainers that regroup (launcher `regroup`, `Launch::Command.elastic`): their programs live on
+//! over their incarnations, each of which is exactly one process group of torch.distributed.
+//!
+//! - A newcomer's agent starts its program while the others train on (`Action::Prepare`): it
+//!   imports, builds its model and says `ready`. The next incarnation begins when all newcomers are
+//!   ready, or with those that are after `control.prepare_wait`.
+//! - A loss (the agent said that its node is wanted, a program died, an agent is silent, the
+//!   scheduler took the node) begins the next incarnation at once with the rest.
+//! - A program that dies costs its incarnation that member alone. The member's node is released,
+//!   and comes back by a later plan.
+//! - Members meet in a `TCPStore` beside control (`control.store`), so every node can be spared.
+//!   The worker's side is the Python package in `libs/lacuna-py`.
+//! - A group with a member that says nothing at all is the concern of `broken.rs`.
+
+use lacuna_model::{Action, NodeId, Phase, TrainerId, Work};
+
+use crate::Now;
+use crate::account::Change;
+use crate::controller::Controller;
+use crate::controller::incarnations::exit_reason;
+use crate::controller::nodes::Node;
+use crate::controller::out::Out;
+use crate::controller::trainers::Target;
+
+/// Exit code of a program that left because it was told to (`EX_TEMPFAIL` of sysexits.h).
+const LEFT: i32 = 75;
+
+impl Controller {
+    /// Has the programs started on the newcomers of a target, whose leases are all held. Returns
+    /// whether any newcomer is still waited for. One that is not ready in time is left out.
+    pub(super) fn prepare(
+        &mut self,
+        id: &TrainerId,
+        target: &mut Target,
+        now: Now,
+        out: &mut Out,
+    ) -> bool {
+        let trainer = self.trainers.get(id);
+        let Some(trainer) = trainer.filter(|trainer| trainer.regroups()) else {
+            return false;
+        };
+        let is_late = now.since(target.since()) >= self.config.control.prepare_wait;
+        let mut to_start = Vec::new();
+        let mut waits = false;
+        target.retain(|id| {
+            let node = self.nodes.get(id);
+            let is_ready =
+                trainer.is_member(id) || node.is_some_and(|node| node.is_ready_for(trainer.id()));
+            if !is_ready && !is_late {
+                waits = true;
+                if !node.is_some_and(Node::is_preparing) {
+                    to_start.push(id.clone());
+                }
+            }
+            is_ready || !is_late
+        });
+        let seq = trainer.record().run.0;
+        let part = trainer.assignment(self.config.control.store.as_deref());
+        for node in to_start {
+            let action = Action::Prepare(Box::new(part.clone()));
+            self.send(&node, seq, action, now, out);
+        }
+        waits
+    }
+
+    /// The program of a trainer that regroups has ended by itself, in an incarnation or before its
+    /// first.
+    pub(super) fn member_ended(
+        &mut self,
+        id: &TrainerId,
+        node: &NodeId,
+        (code, words): (i32, &str),
+        now: Now,
+        out: &mut Out,
+    ) {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        let is_first = trainer.nodes().first() == Some(node);
+        if code == 0 && is_first && trainer.record().spec.work == Work::UntilExit {
+            let reason = "its program ended with exit code 0";
+            self.end(id, Phase::Done, reason, now, out);
+            return;
+        }
+        // All end together when the work is done, which the last report may say later than they:
+        // only one of them is counted if it was not.
+        if code != LEFT && (code != 0 || is_first) {
+            trainer.forget_progress();
+            let reason = exit_reason(node, code, words);
+            let wait = self.count_failure(id, Some(node), reason, out);
+            if let (Some(wait), Some(trainer)) = (wait, self.trainers.get_mut(id)) {
+                trainer.hold_newcomers(wait, now);
+            }
+            if code != 0 {
+                self.failed_on(node, id);
+            }
+        }
+        self.go_on_without(id, node, now, out);
+        self.quarantine(id, std::slice::from_ref(node), now, out);
+        let trainer = self.trainers.get(id);
+        let trainer = trainer.filter(|trainer| trainer.nodes().is_empty());
+        let max_failures = self.config.control.max_failures;
+        if let Some(reason) = trainer.and_then(|trainer| trainer.given_up(max_failures)) {
+            self.end(id, Phase::Failed, &reason, now, out);
+        }
+    }
+
+    /// Takes one node out of a trainer's incarnation or of its target: the others go on at once.
+    pub(super) fn go_on_without(&mut self, id: &TrainerId, node: &NodeId, now: Now, out: &mut Out) {
+        let Some(trainer) = self.trainers.get_mut(id) else {
+            return;
+        };
+        trainer.forget_node(node);
+        if trainer.is_member(node) {
+            // A group that could not be built lacked this one.
+            let rest = trainer.without(|other| other == node);
+            self.begin_incarnation(id, rest, Change::Restarted, now, out);
+        }
+        self.release_unneeded(id, "its program has ended", out);
+        self.publication.change();
+    }
+}

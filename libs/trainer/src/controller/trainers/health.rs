@@ -1,0 +1,208 @@
+//! How a trainer's programs fare: failures that wait for their restart, broken groups, progress.
+//!
+//! A failure counts only when its restart is due. Until then it may be explained by something else:
+//! a program that dies just before its node is taken has not failed.
+
+use lacuna_model::{Span, Timestamp};
+
+use crate::Now;
+
+/// An incarnation is not given up for a broken group before this age: what breaks at once may break
+/// again and again.
+const BETWEEN: Span = Span::from_secs(2);
+
+/// A restart that waits.
+#[derive(Debug, Clone, PartialEq)]
+struct Restart {
+    /// Real time.
+    at: Timestamp,
+    /// Whether a failure of the program was counted for it.
+    failed: bool,
+    /// How long the trainer had made progress before it.
+    healthy: Span,
+    /// Whether it says nothing against the nodes.
+    is_clean: bool,
+}
+
+/// How a trainer's programs fare. All times are real ones.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Health {
+    restart: Option<Restart>,
+    /// When a member of the present incarnation first said that its group is broken.
+    broken: Option<Timestamp>,
+    /// After a failure, no newcomer is started before this moment.
+    not_before: Timestamp,
+    /// When the present incarnation began.
+    begun: Timestamp,
+    /// The present incarnation's newest progress, or its beginning.
+    progressed: Timestamp,
+    /// How long the trainer has made progress since its last failure.
+    healthy: Span,
+}
+
+impl Health {
+    /// An incarnation goes on, from now, as far as is known.
+    pub(super) fn resumed(now: Now) -> Self {
+        Self {
+            restart: None,
+            broken: None,
+            not_before: Timestamp::default(),
+            begun: now.wall,
+            progressed: now.wall,
+            healthy: Span::ZERO,
+        }
+    }
+
+    /// A new incarnation begins.
+    pub(super) fn begin(&mut self, now: Now) {
+        self.restart = None;
+        self.broken = None;
+        self.begun = now.wall;
+        self.progressed = now.wall;
+    }
+
+    /// Whether a restart waits.
+    pub(crate) const fn is_restarting(&self) -> bool {
+        self.restart.is_some()
+    }
+
+    /// Whether newcomers may be started.
+    pub(crate) fn may_start(&self, now: Now) -> bool {
+        now.wall >= self.not_before
+    }
+
+    /// The incarnation has made progress. Returns for how long, since it last did.
+    pub(super) fn progress(&mut self, now: Now) -> Span {
+        let more = now.since(self.progressed);
+        self.progressed = now.wall;
+        self.healthy += more;
+        more
+    }
+
+    /// How long the trainer has made progress since its last failure.
+    pub(super) const fn healthy(&self) -> Span {
+        self.healthy
+    }
+
+    /// A failure was counted: the whole incarnation is to restart after `wait`. A clean failure
+    /// says nothing against the nodes.
+    pub(super) fn restart_after_failure(&mut self, wait: Span, is_clean: bool, now: Now) {
+        self.restart = Some(Restart {
+            at: now.wall + wait,
+            failed: true,
+            healthy: std::mem::take(&mut self.healthy),
+            is_clean,
+        });
+    }
+
+    /// The whole incarnation is to restart at once, without a failure of its program.
+    pub(super) fn restart_at_once(&mut self, now: Now) {
+        self.restart = Some(Restart {
+            at: now.wall,
+            failed: false,
+            healthy: Span::ZERO,
+            is_clean: false,
+        });
+    }
+
+    /// A failure was counted of one member: the others go on, and newcomers wait.
+    pub(super) fn hold_newcomers(&mut self, wait: Span, now: Now) {
+        self.not_before = now.wall + wait;
+    }
+
+    /// Progress before a failure counts no longer.
+    pub(super) const fn forget_progress(&mut self) {
+        self.healthy = Span::ZERO;
+    }
+
+    /// Takes back the restart that waits. Returns whether a failure was counted for it.
+    pub(super) fn forgive(&mut self) -> bool {
+        let Some(restart) = self.restart.take().filter(|restart| restart.failed) else {
+            return false;
+        };
+        self.healthy += restart.healthy;
+        true
+    }
+
+    /// Takes the restart that is due, if there is one. Returns whether it speaks against the
+    /// nodes.
+    pub(super) fn take_due(&mut self, now: Now) -> Option<bool> {
+        let restart = self.restart.take_if(|restart| restart.at <= now.wall)?;
+        Some(restart.failed && !restart.is_clean)
+    }
+
+    /// Whether a member has said that the group is broken.
+    pub(crate) const fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// A member says that the group is broken. Returns whether it is the first, and since when
+    /// the group is.
+    pub(super) fn break_group(&mut self, now: Now) -> (bool, Timestamp) {
+        let first = self.broken.is_none();
+        (first, *self.broken.get_or_insert(now.wall))
+    }
+
+    /// Members meet although a restart waits for them: there is nothing to restart for.
+    pub(super) fn meet_again(&mut self) {
+        self.restart = None;
+        self.broken = None;
+    }
+
+    /// No member says any more that the group is broken.
+    pub(super) const fn mend_group(&mut self) {
+        self.broken = None;
+    }
+
+    /// When members without an answer have had `wait` to give one, or when the restart is due.
+    pub(crate) fn judged_at(&self, wait: Span) -> Option<Timestamp> {
+        let since = self.broken?;
+        let restart = self.restart.as_ref().map(|restart| restart.at);
+        Some(restart.unwrap_or((since + wait).max(self.begun + BETWEEN)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Now {
+        Now {
+            cluster: Timestamp::default(),
+            wall: Timestamp::from_unix(second),
+        }
+    }
+
+    #[test]
+    fn a_failure_counts_when_its_restart_is_due_and_not_before() {
+        let mut health = Health::resumed(at(0));
+        assert_eq!(health.progress(at(30)), Span::from_secs(30));
+        health.restart_after_failure(Span::from_secs(10), false, at(30));
+        assert_eq!(health.healthy(), Span::ZERO);
+        assert_eq!(health.take_due(at(39)), None);
+        assert!(health.forgive(), "something else explains it");
+        assert_eq!(health.healthy(), Span::from_secs(30));
+        health.restart_after_failure(Span::from_secs(10), true, at(40));
+        assert_eq!(health.take_due(at(50)), Some(false), "a clean one");
+        health.restart_at_once(at(60));
+        assert!(
+            !health.forgive() && !health.is_restarting(),
+            "no failure was counted"
+        );
+    }
+
+    #[test]
+    fn a_broken_group_is_judged_after_the_wait_or_with_its_restart() {
+        let mut health = Health::resumed(at(100));
+        let wait = Span::from_secs(1);
+        assert_eq!(health.judged_at(wait), None);
+        assert_eq!(health.break_group(at(100)), (true, at(100).wall));
+        assert_eq!(health.break_group(at(101)), (false, at(100).wall));
+        assert_eq!(health.judged_at(wait), Some(at(102).wall), "not at once");
+        assert_eq!(health.judged_at(Span::from_secs(5)), Some(at(105).wall));
+        health.restart_after_failure(Span::from_secs(60), true, at(101));
+        assert_eq!(health.judged_at(wait), Some(at(161).wall));
+        health.mend_group();
+        assert_eq!(health.judged_at(wait), None);
+    }
+}

@@ -1,0 +1,366 @@
+//! Scaling curves measured while training.
+//!
+//! A trainer whose owner knows no curve is submitted with `profile = true`. Its curve is assumed at
+//! first: one sample/s for each node. From its reports control measures the rate at each node count:
+//! samples over time between consecutive reports of one incarnation, over all such pairs at that
+//! count. The first samples of an incarnation only mark the beginning, so the start of the program
+//! does not count. The newest pairs at a count are remembered. If the newest few of them all say that
+//! the rate has changed, the others are forgotten, so the curve follows reality. After two pairs the
+//! count is measured. The curve goes through all measured counts. Beyond the last it goes on linearly
+//! along its last piece, never falling. A rate below that of the smallest measured count is raised to
+//! it: more nodes are never planned to do worse than fewest. A new curve makes a new plan.
+//!
+//! Rates and costs (`stalls.rs`) stand in `TrainerRecord.measured` with spread, count and age, so
+//! they outlive control. A rate holds for others of the owner and family (`Launch::Command.family`,
+//! else the same command line, environment and launcher) until they have measured the same count.
+//! Each verdict of a plan says whether the rate at the size given was measured, lies between measured
+//! ones, or is assumed (`TrainerVerdict.basis`).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use lacuna_model::{
+    Launch, Measured, MeasuredPause, MeasuredRate, Progress, RunId, ScalingCurve, Timestamp,
+    TrainerId, TrainerRecord, TrainerSpec,
+};
+
+use crate::controller::trainers::stalls::is_off;
+use crate::controller::trainers::stats::{restored, spread};
+use crate::controller::trainers::trainer::owner_of;
+
+/// Pairs of reports at a node count that are remembered.
+const REMEMBERED: usize = 24;
+/// The newest pairs, in this number, show that the rate has changed if all of them lie on one side of
+/// the mean of the others, further off than [`OFF`]. The others are forgotten then.
+const NEWEST: usize = 4;
+/// Pairs of reports after which a node count is measured.
+const PAIRS: usize = 2;
+/// A curve is replaced when the rate at a measured count is off by more than this share:
+/// every replacement makes a new plan.
+const OFF: f64 = 0.05;
+
+/// Pairs of reports at one node count: samples and seconds between them, oldest first.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Pairs(VecDeque<(f64, f64)>);
+
+/// Samples a second over all of these pairs.
+fn mean<'a>(pairs: impl Iterator<Item = &'a (f64, f64)>) -> f64 {
+    let sum = |sum: (f64, f64), pair: &(f64, f64)| (sum.0 + pair.0, sum.1 + pair.1);
+    let (samples, seconds) = pairs.fold((0.0, 0.0), sum);
+    samples / seconds
+}
+
+impl Pairs {
+    /// As many pairs of this length, seconds, as a kept measurement was made of.
+    fn of(kept: &MeasuredRate, seconds: f64) -> Self {
+        let count = kept.count.min(REMEMBERED as u32);
+        let rates = restored(count, kept.rate, kept.spread);
+        Self(rates.map(|rate| (rate * seconds, seconds)).collect())
+    }
+
+    fn add(&mut self, samples: f64, seconds: f64) {
+        if self.0.len() == REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back((samples, seconds));
+        let old = self.0.len().saturating_sub(NEWEST);
+        if old < PAIRS {
+            return;
+        }
+        let before = mean(self.0.iter().take(old));
+        let newest = || self.0.iter().skip(old).map(|(samples, s)| samples / s);
+        let above = newest().all(|rate| rate > before * (1.0 + OFF));
+        let below = newest().all(|rate| rate < before * (1.0 - OFF));
+        if above || below {
+            self.0.drain(..old);
+        }
+    }
+
+    /// What they say of the rate at `nodes` nodes, the newest of them at `at`.
+    fn measured(&self, nodes: u32, at: Timestamp) -> Option<MeasuredRate> {
+        let rate = mean(self.0.iter());
+        let rates = self.0.iter().map(|(samples, seconds)| samples / seconds);
+        (self.0.len() >= PAIRS && rate.is_finite() && rate > 0.0).then(|| MeasuredRate {
+            nodes,
+            rate,
+            spread: spread(rates),
+            count: self.0.len() as u32,
+            at,
+            from: None,
+        })
+    }
+}
+
+/// What is known of a trainer's rates beside its record.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Rates {
+    pairs: BTreeMap<u32, Pairs>,
+    /// The rates through which the present curve goes.
+    in_force: BTreeMap<u32, f64>,
+    last: Option<(RunId, Timestamp, f64)>,
+    /// The newest incarnation of which a pair was taken, and seconds between its two reports.
+    newest: Option<(RunId, f64)>,
+}
+
+impl Rates {
+    /// Goes on from a record.
+    pub(crate) fn resumed(record: &TrainerRecord) -> Self {
+        let rates = record.measured.iter().flat_map(|m| &m.rates);
+        Self {
+            in_force: rates.map(|rate| (rate.nodes, rate.rate)).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Seconds between the two newest reports of an incarnation, once there are any.
+    pub(crate) fn interval(&self, run: RunId) -> Option<f64> {
+        self.newest
+            .filter(|(of, _)| *of == run)
+            .map(|(_, seconds)| seconds)
+    }
+
+    /// Takes a report of the present incarnation. Returns whether the curve was replaced.
+    pub(crate) fn observe(&mut self, record: &mut TrainerRecord, report: &Progress) -> bool {
+        let nodes = record.nodes.len() as u32;
+        if nodes == 0 || report.owed > 0.0 || report.samples <= 0.0 {
+            return false;
+        }
+        let last = self.last.replace((report.run, report.at, report.samples));
+        let Some((run, at, samples)) = last else {
+            return false;
+        };
+        if run != report.run {
+            return false;
+        }
+        let (more, seconds) = (report.samples - samples, report.at.since(at).as_secs_f64());
+        if more <= 0.0 || seconds <= 0.0 {
+            // Late, repeated, or without progress: the time goes on from the older one.
+            self.last = last;
+            return false;
+        }
+        self.newest = Some((run, seconds));
+        let measured = record.measured.get_or_insert_default();
+        let known = measured.rates.iter().find(|known| known.nodes == nodes);
+        let pairs = self.pairs.entry(nodes).or_insert_with(|| {
+            let own = known.filter(|known| known.from.is_none());
+            own.map_or_else(Pairs::default, |own| Pairs::of(own, seconds))
+        });
+        pairs.add(more, seconds);
+        let Some(rate) = pairs.measured(nodes, report.at) else {
+            return false;
+        };
+        let before = self.in_force.get(&nodes).copied();
+        let is_new = before.is_none_or(|before| (rate.rate - before).abs() > OFF * before);
+        put(measured, rate);
+        is_new && self.enforce(record)
+    }
+
+    /// Lays the curve through the measured rates. Returns whether it is another one.
+    pub(crate) fn enforce(&mut self, record: &mut TrainerRecord) -> bool {
+        let rates = record.measured.iter().flat_map(|m| &m.rates);
+        self.in_force = rates.map(|rate| (rate.nodes, rate.rate)).collect();
+        let spec = &mut record.spec;
+        let Some(curve) = curve(&self.in_force, spec.max_nodes) else {
+            return false;
+        };
+        let changed = curve != spec.throughput;
+        // An objective that was the curve's speed-up stays that.
+        if changed && spec.objective == Some(spec.throughput.speedup()) {
+            spec.objective = Some(curve.speedup());
+        }
+        spec.throughput = curve;
+        changed
+    }
+}
+
+/// Puts a measurement in its place.
+fn put(measured: &mut Measured, rate: MeasuredRate) {
+    let rates = &mut measured.rates;
+    match rates.binary_search_by_key(&rate.nodes, |known| known.nodes) {
+        Ok(at) => {
+            if let Some(known) = rates.get_mut(at) {
+                *known = rate;
+            }
+        }
+        Err(at) => rates.insert(at, rate),
+    }
+}
+
+/// Whether its owner asked for measurements.
+pub(crate) fn is_profiled(spec: &TrainerSpec) -> bool {
+    matches!(spec.launch, Launch::Command { profile: true, .. })
+}
+
+/// Whether measurements of one hold for the other: they name the same family, or declare the same
+/// program, started alike.
+fn same_family(one: &Launch, other: &Launch) -> bool {
+    let declared = |launch: &Launch| match launch {
+        Launch::Simulated => None,
+        Launch::Command {
+            family: Some(name), ..
+        } => Some((Some(name.clone()), None)),
+        Launch::Command {
+            program,
+            args,
+            env,
+            elastic,
+            ..
+        } => Some((
+            None,
+            Some((program.clone(), args.clone(), env.clone(), *elastic)),
+        )),
+    };
+    let one = declared(one);
+    one.is_some() && one == declared(other)
+}
+
+/// The rate at `nodes`, more than any measured count, along the last piece of the curve.
+fn beyond(points: &BTreeMap<u32, f64>, nodes: u32) -> Option<f64> {
+    let mut from_last = points.iter().rev().map(|(n, rate)| (f64::from(*n), *rate));
+    let (last, rate) = from_last.next()?;
+    let (before, rate_before) = from_last.next().unwrap_or((0.0, 0.0));
+    let slope = ((rate - rate_before) / (last - before)).max(0.0);
+    Some(rate + slope * (f64::from(nodes) - last))
+}
+
+/// The curve through measured points, up to `max` nodes at least.
+fn curve(points: &BTreeMap<u32, f64>, max: u32) -> Option<ScalingCurve> {
+    let lowest = *points.values().next()?;
+    let mut points: BTreeMap<u32, f64> = points
+        .iter()
+        .map(|(nodes, rate)| (*nodes, rate.max(lowest)))
+        .collect();
+    if *points.keys().next_back()? < max {
+        let end = beyond(&points, max)?;
+        points.insert(max, end);
+    }
+    ScalingCurve::new(points).ok()
+}
+
+/// What was measured of a trainer's relatives: those of its owner and family.
+#[derive(Debug, Default)]
+pub(crate) struct OfRelatives {
+    /// The newest rate at each count.
+    rates: BTreeMap<u32, MeasuredRate>,
+    up: Option<MeasuredPause>,
+    down: Option<MeasuredPause>,
+}
+
+impl OfRelatives {
+    /// Of a trainer, among all. Measurements by another owner's programs may be false.
+    pub(super) fn of<'a>(
+        record: &TrainerRecord,
+        all: impl Iterator<Item = &'a TrainerRecord>,
+    ) -> Self {
+        let mut found = Self::default();
+        let owner = |of: &TrainerRecord| owner_of(&of.spec, &of.user).to_owned();
+        let own = owner(record);
+        for other in all.filter(|other| other.spec.id != record.spec.id) {
+            if let Some(measured) = other.measured.as_deref()
+                && owner(other) == own
+                && same_family(&record.spec.launch, &other.spec.launch)
+            {
+                found.add(&other.spec.id, measured);
+            }
+        }
+        found
+    }
+
+    fn add(&mut self, id: &TrainerId, measured: &Measured) {
+        for rate in measured.rates.iter().filter(|rate| rate.from.is_none()) {
+            let rate = MeasuredRate {
+                from: Some(id.clone()),
+                ..rate.clone()
+            };
+            match self.rates.get_mut(&rate.nodes) {
+                Some(known) if rate.at <= known.at => {}
+                Some(known) => *known = rate,
+                None => {
+                    self.rates.insert(rate.nodes, rate);
+                }
+            }
+        }
+        for (newest, cost) in [(&mut self.up, measured.up), (&mut self.down, measured.down)] {
+            if cost.map(|cost| cost.at) > newest.map(|newest| newest.at) {
+                *newest = cost;
+            }
+        }
+    }
+}
+
+impl Rates {
+    /// Gives a trainer what was measured of its relatives at counts, and of costs, that it has not
+    /// measured by itself. Returns whether a cost has changed; nothing if nothing has.
+    pub(super) fn take_over(
+        &mut self,
+        record: &mut TrainerRecord,
+        of: OfRelatives,
+    ) -> Option<bool> {
+        let mut taken = false;
+        for rate in of.rates.into_values() {
+            let measured = record.measured.get_or_insert_default();
+            let known = measured.rates.iter();
+            let known = known.clone().find(|known| known.nodes == rate.nodes);
+            if known.is_none_or(|known| known.from.is_some() && *known != rate) {
+                put(measured, rate);
+                taken = true;
+            }
+        }
+        // A cost without a measurement stays the owner's.
+        let own = record.measured.as_deref();
+        let (own_up, own_down) = (own.and_then(|m| m.up), own.and_then(|m| m.down));
+        let cost = &mut record.spec.rescale;
+        let mut cost_changed = false;
+        for (own, cost, theirs) in [
+            (own_up, &mut cost.up_s, of.up),
+            (own_down, &mut cost.down_s, of.down),
+        ] {
+            if let (None, Some(theirs)) = (own, theirs)
+                && is_off(theirs.mean_s, *cost)
+            {
+                *cost = theirs.mean_s;
+                cost_changed = true;
+            }
+        }
+        (taken || cost_changed).then_some(cost_changed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curves_go_through_what_was_measured_and_on_from_there() {
+        let of = |points: &[(u32, f64)], max| {
+            curve(&points.iter().copied().collect(), max).map(|c| c.table(max))
+        };
+        assert_eq!(of(&[(2, 20.0)], 4), Some(vec![0.0, 10.0, 20.0, 30.0, 40.0]));
+        let bent = of(&[(1, 10.0), (2, 16.0)], 4);
+        assert_eq!(bent, Some(vec![0.0, 10.0, 16.0, 22.0, 28.0]));
+        // More nodes were measured to do worse.
+        let worse = of(&[(1, 10.0), (2, 4.0)], 3);
+        assert_eq!(worse, Some(vec![0.0, 10.0, 10.0, 10.0]));
+        assert_eq!(of(&[], 3), None);
+    }
+
+    #[test]
+    fn families_are_named_or_declare_the_same_program() {
+        let launch = |seed: &str, family: Option<&str>| Launch::Command {
+            program: "train".to_owned(),
+            args: vec!["--seed".to_owned(), seed.to_owned()],
+            env: BTreeMap::new(),
+            checkpoint_dir: Some(format!("/scratch/{seed}")),
+            profile: true,
+            family: family.map(str::to_owned),
+            elastic: lacuna_model::Elastic::Regroup,
+        };
+        assert!(same_family(&launch("1", None), &launch("1", None)));
+        assert!(!same_family(&launch("1", None), &launch("2", None)));
+        assert!(same_family(
+            &launch("1", Some("cnn")),
+            &launch("2", Some("cnn"))
+        ));
+        assert!(!same_family(&launch("1", Some("cnn")), &launch("1", None)));
+        assert!(!same_family(&Launch::Simulated, &Launch::Simulated));
+    }
+}

@@ -1,0 +1,542 @@
+//! One trainer: its record, and what belongs to it beside the record.
+//!
+//! What always holds:
+//! - The record's nodes are those of the present incarnation, sorted. They change only with a new
+//!   incarnation ([`Trainer::begin`]), which closes the account of the one before.
+//! - Parked nodes (`Measured.aside`) are no members, and are given up with the incarnation's last.
+//! - Nodes that were lost are members until the next incarnation begins, and work counts up to the
+//!   first loss.
+
+use std::sync::Arc;
+
+use lacuna_model::{
+    Assignment, Launch, NodeId, Phase, Progress, Span, Timestamp, TrainerId, TrainerRecord,
+    TrainerSpec,
+};
+
+use crate::Now;
+use crate::account::{Account, Change, Counted, is_done};
+use crate::controller::trainers::health::Health;
+use crate::controller::trainers::moves::{Loss, Target};
+use crate::controller::trainers::parked::{drop_parked, or_all, parked};
+use crate::controller::trainers::probes::Probes;
+use crate::controller::trainers::rates::{Rates, is_profiled};
+use crate::controller::trainers::stalls::StallTimes;
+
+/// To whom a trainer belongs: the owner that it names, else the user who submitted it.
+pub(crate) fn owner_of<'a>(spec: &'a TrainerSpec, user: &'a str) -> &'a str {
+    spec.owner.as_deref().unwrap_or(user)
+}
+
+/// One trainer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Trainer {
+    record: TrainerRecord,
+    account: Account,
+    rates: Rates,
+    stalls: StallTimes,
+    probes: Probes,
+    health: Health,
+    target: Option<Target>,
+    loss: Option<Loss>,
+    /// Nodes that it had before the first step of a re-placement that is under way.
+    replaced_from: Option<u32>,
+    /// Whether the record has changed since it was last kept.
+    dirty: bool,
+}
+
+/// A new incarnation has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Begun {
+    /// Nodes before.
+    pub(crate) before: u32,
+    /// Nodes now.
+    pub(crate) after: u32,
+    /// Why, as [`crate::controller::Note::Run`] has it.
+    pub(crate) cause: &'static str,
+}
+
+/// The incarnation that follows a loss.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AfterLoss {
+    /// Its nodes; none if too few are left.
+    pub(crate) nodes: Vec<NodeId>,
+    /// As what it is charged.
+    pub(crate) change: Change,
+    /// When the one before ended (cluster time).
+    pub(crate) at: Timestamp,
+}
+
+/// What a report has shown of rates and costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Measurement {
+    /// Whether the scaling curve is another one now.
+    pub(crate) curve: bool,
+    /// Whether a rescale cost is another one now.
+    pub(crate) cost: bool,
+}
+
+/// What is known of it.
+impl Trainer {
+    pub(super) fn resumed(record: TrainerRecord, now: Now) -> Self {
+        Self {
+            account: Account::default(),
+            rates: Rates::resumed(&record),
+            stalls: StallTimes::resumed(&record),
+            probes: Probes::default(),
+            health: Health::resumed(now),
+            record,
+            target: None,
+            loss: None,
+            replaced_from: None,
+            dirty: false,
+        }
+    }
+
+    pub(crate) const fn record(&self) -> &TrainerRecord {
+        &self.record
+    }
+
+    pub(super) fn into_record(self) -> TrainerRecord {
+        self.record
+    }
+
+    pub(crate) fn owner(&self) -> &str {
+        owner_of(&self.record.spec, &self.record.user)
+    }
+
+    /// Nodes of the present incarnation, sorted.
+    pub(crate) fn nodes(&self) -> &[NodeId] {
+        &self.record.nodes
+    }
+
+    pub(crate) fn is_member(&self, node: &NodeId) -> bool {
+        self.record.nodes.binary_search(node).is_ok()
+    }
+
+    /// Nodes that it holds beside those of its incarnation.
+    pub(crate) fn parked(&self) -> &[NodeId] {
+        parked(&self.record)
+    }
+
+    /// Its fewest nodes.
+    pub(crate) const fn min_nodes(&self) -> usize {
+        self.record.spec.min_nodes as usize
+    }
+
+    /// Its fewest and its most nodes.
+    pub(crate) const fn bounds(&self) -> (u32, u32) {
+        (self.record.spec.min_nodes, self.record.spec.max_nodes)
+    }
+
+    /// Whether it has a use for the node's lease.
+    pub(crate) fn needs(&self, node: &NodeId) -> bool {
+        self.is_member(node)
+            || self.parked().binary_search(node).is_ok()
+            || self
+                .target
+                .as_ref()
+                .is_some_and(|t| t.nodes().contains(node))
+    }
+
+    /// Whether agents ask for the names of its nodes: those of programs do.
+    pub(crate) const fn is_program(&self) -> bool {
+        matches!(self.record.spec.launch, Launch::Command { .. })
+    }
+
+    /// Whether its programs live on over its incarnations.
+    pub(crate) fn regroups(&self) -> bool {
+        self.record.spec.launch.regroups()
+    }
+
+    pub(crate) fn is_profiled(&self) -> bool {
+        is_profiled(&self.record.spec)
+    }
+
+    pub(crate) const fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Whether a plan has not been followed for it since a departure has hit it.
+    pub(crate) const fn is_hit(&self) -> bool {
+        self.record.hit_at.is_some()
+    }
+
+    /// Whether its present incarnation restarts anyhow: it is being re-placed, or a departure has
+    /// hit it and its stall lasts.
+    pub(crate) fn restarts(&self, now: Now) -> bool {
+        self.replaced_from.is_some() || self.record.is_hit(now.cluster)
+    }
+
+    /// Whether its nodes are about to change, or its programs to restart.
+    pub(crate) const fn is_changing(&self) -> bool {
+        self.target.is_some() || self.loss.is_some() || self.health.is_restarting()
+    }
+
+    /// The moment up to which its present incarnation counts (cluster time).
+    pub(crate) fn counts_until(&self) -> Timestamp {
+        let loss = self.loss.as_ref();
+        loss.map_or(self.record.run_since, Loss::since)
+    }
+
+    /// The moment of its newest report (cluster time).
+    pub(crate) fn reported(&self) -> Timestamp {
+        self.account.reported()
+    }
+
+    /// What agents must know of the present incarnation: the part of an agent that is no member.
+    pub(crate) fn assignment(&self, store: Option<&str>) -> Assignment {
+        let record = &self.record;
+        Assignment {
+            trainer: record.spec.id.clone(),
+            run: record.run,
+            rank: 0,
+            nodes: 0,
+            launch: Arc::new(record.spec.launch.clone()),
+            throughput: record.spec.throughput.clone(),
+            rescale: record.spec.rescale,
+            work: record.spec.work,
+            samples_before: record.samples_before,
+            owed: record.run_owed,
+            since: record.run_since,
+            checkpoint: record.checkpoint.clone(),
+            store: store.map(str::to_owned),
+        }
+    }
+
+    /// Why it is given up, if it has failed this often in a row.
+    pub(crate) fn given_up(&self, max_failures: u32) -> Option<String> {
+        let record = &self.record;
+        (record.failures >= max_failures).then(|| {
+            format!(
+                "given up after {} failures in a row; the last: {}",
+                record.failures, record.reason
+            )
+        })
+    }
+}
+
+/// Its life.
+impl Trainer {
+    pub(super) fn admit(&mut self) {
+        self.record.phase = Phase::Active;
+    }
+
+    /// Ends it. Returns its phase before.
+    pub(super) fn end(&mut self, phase: Phase, reason: &str, now: Now) -> Phase {
+        self.target = None;
+        reason.clone_into(&mut self.record.reason);
+        self.record.ended = Some(now.cluster);
+        std::mem::replace(&mut self.record.phase, phase)
+    }
+
+    /// Takes its account up after a start of control.
+    pub(crate) fn resume_account(&mut self) {
+        self.account.resume(&mut self.record);
+    }
+
+    /// The record as it is to be kept.
+    pub(super) fn keep(&mut self) -> TrainerRecord {
+        self.dirty = false;
+        self.record.clone()
+    }
+
+    pub(crate) const fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+}
+
+/// Its nodes.
+impl Trainer {
+    pub(crate) const fn target(&self) -> Option<&Target> {
+        self.target.as_ref()
+    }
+
+    pub(crate) fn take_target(&mut self) -> Option<Target> {
+        self.target.take()
+    }
+
+    pub(crate) fn set_target(&mut self, target: Target) {
+        self.target = Some(target);
+    }
+
+    /// A node has left its target and its parked nodes. Returns whether it was parked.
+    pub(crate) fn forget_node(&mut self, node: &NodeId) -> bool {
+        if let Some(target) = &mut self.target {
+            target.remove(node);
+        }
+        drop_parked(&mut self.record, node)
+    }
+
+    /// A member has lost its node at `at`. Work counts up to the first loss.
+    pub(super) fn lose(&mut self, node: &NodeId, at: Timestamp, now: Now) {
+        match &mut self.loss {
+            Some(loss) => loss.add(node, at),
+            loss @ None => *loss = Some(Loss::new(node, at, now.cluster)),
+        }
+    }
+
+    pub(crate) const fn has_loss(&self) -> bool {
+        self.loss.is_some()
+    }
+
+    /// The incarnation that follows its loss.
+    pub(super) fn settle_loss(&mut self) -> Option<AfterLoss> {
+        let loss = self.loss.take()?;
+        Some(AfterLoss {
+            nodes: self.without(|node| loss.has(node)),
+            change: loss.change(),
+            at: loss.since(),
+        })
+    }
+
+    /// Its nodes without those that are gone, with the parked ones if too few are left, or none if
+    /// these are too few as well. A failure that waits for its restart is explained by that.
+    pub(crate) fn without(&mut self, is_gone: impl Fn(&NodeId) -> bool) -> Vec<NodeId> {
+        self.forgive();
+        let left = self.nodes().iter().filter(|node| !is_gone(node));
+        let mut rest = or_all(&self.record, left.cloned().collect());
+        if rest.len() < self.min_nodes() {
+            rest.clear();
+        }
+        rest
+    }
+
+    /// Begins the next incarnation, on these nodes (sorted). The one before ended at `at`. A real
+    /// program's last report of it counts for `grace` after that.
+    pub(crate) fn begin(
+        &mut self,
+        nodes: Vec<NodeId>,
+        change: Change,
+        at: Timestamp,
+        grace: Span,
+        now: Now,
+    ) -> Begun {
+        let before = self.record.nodes.len() as u32;
+        let after = nodes.len() as u32;
+        let joins = self.replaced_from.is_some();
+        if change == Change::Repooled {
+            self.replaced_from.get_or_insert(before);
+        } else {
+            self.end_replacement();
+        }
+        let grace = if self.is_program() { grace } else { Span::ZERO };
+        let record = &mut self.record;
+        let lost = self.account.turn(record, change, after, at, grace);
+        let cause = match change {
+            Change::Grown | Change::Shrunk if before > 0 => {
+                record.rescales += 1;
+                if change == Change::Grown {
+                    "grown"
+                } else {
+                    "shrunk"
+                }
+            }
+            Change::Grown | Change::Shrunk => "start",
+            // Counted when it is complete.
+            Change::Repooled if before > 0 || joins => "repooled",
+            Change::Repooled => "start",
+            Change::Lost { .. } => {
+                record.preemptions += u64::from(lost);
+                "preempted"
+            }
+            Change::Restarted => "restarted",
+            Change::Ended => "ended",
+        };
+        self.probes.begin(record, &nodes, change, now);
+        record.nodes = nodes;
+        record.hit_at = match change {
+            Change::Lost { at } => Some(at),
+            // Until it has joined the others.
+            Change::Repooled => record.hit_at,
+            _ => None,
+        };
+        if after > 0 {
+            record.started.get_or_insert(now.cluster);
+        }
+        let begun = (record.run, record.run_since);
+        self.stalls.begin(begun, change, before, after);
+        self.health.begin(now);
+        Begun {
+            before,
+            after,
+            cause,
+        }
+    }
+
+    /// A plan has been followed for it, and it waits for no node: a departure before is settled,
+    /// and its re-placement is complete. Returns whether a departure had hit it.
+    pub(crate) fn settle(&mut self) -> bool {
+        self.end_replacement();
+        self.record.hit_at.take().is_some()
+    }
+
+    /// A re-placement is complete: leaving and joining are one rescale if the size is another.
+    fn end_replacement(&mut self) {
+        let nodes = self.record.nodes.len() as u32;
+        let from = self.replaced_from.take();
+        if from.is_some_and(|from| from > 0 && from != nodes) {
+            self.record.rescales += 1;
+        }
+    }
+}
+
+/// Its programs.
+impl Trainer {
+    /// Takes a report of samples.
+    pub(crate) fn report(&mut self, report: &Progress) -> Counted {
+        let counted = self.account.report(&mut self.record, report);
+        self.dirty |= matches!(counted, Counted::Samples(_));
+        counted
+    }
+
+    /// Whether its work is done.
+    pub(crate) fn is_done(&self) -> bool {
+        self.record.phase == Phase::Active && is_done(&self.record)
+    }
+
+    /// It has made progress: after `enough` of that since the last failure, failures are
+    /// forgotten. Returns for how long it has, since it last did.
+    pub(crate) fn progress(&mut self, enough: Span, now: Now) -> Span {
+        let more = self.health.progress(now);
+        if self.health.healthy() >= enough {
+            self.record.failures = 0;
+        }
+        more
+    }
+
+    /// Counts a failure. Returns how many in a row there are.
+    pub(crate) fn count_failure(&mut self, reason: String) -> u32 {
+        self.record.failures += 1;
+        self.record.reason = reason;
+        self.record.failures
+    }
+
+    /// The whole incarnation restarts after `wait`, for the failure just counted.
+    pub(crate) fn restart_after_failure(&mut self, wait: Span, is_clean: bool, now: Now) {
+        self.health.restart_after_failure(wait, is_clean, now);
+    }
+
+    /// The whole incarnation restarts at once, for a reason that is no failure, unless a restart
+    /// waits already.
+    pub(crate) fn restart_at_once(&mut self, reason: String, now: Now) {
+        if !self.health.is_restarting() {
+            self.record.reason = reason;
+            self.health.restart_at_once(now);
+        }
+    }
+
+    /// One member has failed: the others go on, and newcomers wait.
+    pub(crate) fn hold_newcomers(&mut self, wait: Span, now: Now) {
+        self.health.hold_newcomers(wait, now);
+    }
+
+    /// Progress before a failure counts no longer.
+    pub(crate) const fn forget_progress(&mut self) {
+        self.health.forget_progress();
+    }
+
+    /// Takes back the restart that waits: something else explains it than a failure.
+    pub(crate) fn forgive(&mut self) {
+        if self.health.forgive() {
+            self.record.failures = self.record.failures.saturating_sub(1);
+        }
+    }
+
+    /// Takes the restart that is due, if there is one. Returns whether it speaks against the
+    /// nodes.
+    pub(crate) fn take_due_restart(&mut self, now: Now) -> Option<bool> {
+        self.health.take_due(now)
+    }
+
+    /// A member says that the group is broken. Returns whether it is the first, and since when
+    /// the group is.
+    pub(crate) fn break_group(&mut self, now: Now) -> (bool, Timestamp) {
+        self.health.break_group(now)
+    }
+
+    /// Members meet although a restart waits for them: there is nothing to restart for.
+    pub(crate) fn meet_again(&mut self) {
+        self.health.meet_again();
+    }
+
+    /// No member says any more that the group is broken.
+    pub(crate) const fn mend_group(&mut self) {
+        self.health.mend_group();
+    }
+}
+
+/// Its rates, costs and probes.
+impl Trainer {
+    /// Measures by a report of the present incarnation.
+    pub(crate) fn measure(&mut self, report: &Progress) -> Measurement {
+        let stall = self.stalls.observe(&mut self.record, report);
+        if !self.is_profiled() {
+            return Measurement::default();
+        }
+        let curve = self.rates.observe(&mut self.record, report);
+        if let Some(stall) = &stall {
+            self.probes.stalled(&mut self.record, stall.seconds);
+        }
+        let cost = stall.is_some_and(|stall| stall.cost_changed);
+        Measurement { curve, cost }
+    }
+
+    /// Takes over what was measured of a relative. Returns whether plans depend on it.
+    pub(super) fn take_over(&mut self, of: super::rates::OfRelatives) -> bool {
+        let Some(cost) = self.rates.take_over(&mut self.record, of) else {
+            return false;
+        };
+        self.dirty = true;
+        self.rates.enforce(&mut self.record) || cost
+    }
+
+    /// Rates, probes and the record, to find out which size is worth a probe.
+    pub(crate) const fn probes(&self) -> &Probes {
+        &self.probes
+    }
+
+    /// Seconds between the two newest reports of the present incarnation, once there are any.
+    pub(crate) fn report_interval(&self) -> Option<f64> {
+        self.rates.interval(self.record.run)
+    }
+
+    /// Brings the sums of node-time up to now.
+    pub(crate) fn sum_up_probes(&mut self, now: Now) {
+        self.probes.sum_up(&mut self.record, now.cluster);
+    }
+
+    /// The present size did not settle in the time that there is.
+    pub(crate) fn probed_in_vain(&mut self) {
+        self.probes.in_vain(self.record.nodes.len() as u32);
+    }
+
+    /// Takes what probes have cost since this was last asked, node-seconds, if a probe is over or
+    /// `at_once`.
+    pub(crate) fn take_probe_cost(&mut self, at_once: bool) -> Option<f64> {
+        let is_over = self.parked().is_empty();
+        self.probes.take_cost(is_over, at_once)
+    }
+
+    /// Parks all members but the first `size`. Returns which stay and which are parked.
+    pub(crate) fn park(&mut self, size: usize) -> (Vec<NodeId>, Vec<NodeId>) {
+        let mut stay = self.record.nodes.clone();
+        let leave = stay.split_off(size.min(stay.len()));
+        let measured = self.record.measured.get_or_insert_default();
+        measured.aside.extend(leave.iter().cloned());
+        measured.aside.sort();
+        (stay, leave)
+    }
+
+    /// Its parked nodes are no longer its own.
+    pub(crate) fn unpark_all(&mut self) {
+        if let Some(measured) = self.record.measured.as_deref_mut() {
+            measured.aside.clear();
+        }
+    }
+
+    /// Its identity.
+    pub(crate) const fn id(&self) -> &TrainerId {
+        &self.record.spec.id
+    }
+}

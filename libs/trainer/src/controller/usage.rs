@@ -1,0 +1,141 @@
+//! Node-time that was offered and used, summed over the cluster's time.
+
+use lacuna_model::{Span, Timestamp};
+
+use crate::Now;
+use crate::controller::Tally;
+use crate::measure::Offered;
+
+/// A step back of the cluster's clock by more than this begins another trace.
+const OTHER_TRACE: Span = Span::from_secs(3600);
+
+/// The sums so far. The end never goes back, but to begin another trace.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Usage {
+    since: Option<Timestamp>,
+    upto: Option<Timestamp>,
+    idle_node_s: f64,
+    harvested_node_s: f64,
+}
+
+impl Usage {
+    /// Goes on from what an earlier instance has kept.
+    pub(crate) const fn resumed(tally: &Tally) -> Self {
+        Self {
+            since: tally.since,
+            upto: tally.upto,
+            idle_node_s: tally.idle_node_s,
+            harvested_node_s: tally.harvested_node_s,
+        }
+    }
+
+    /// Sums up to `now` with these numbers of nodes. Returns the cluster's time, which is never
+    /// before the end of the sums.
+    pub(crate) fn advance(&mut self, now: Now, pool_nodes: u32, leased_nodes: u32) -> Timestamp {
+        if self
+            .upto
+            .is_some_and(|upto| now.cluster + OTHER_TRACE < upto)
+        {
+            self.upto = Some(now.cluster);
+        }
+        let cluster = self.upto.map_or(now.cluster, |upto| upto.max(now.cluster));
+        if let Some(upto) = self.upto {
+            let seconds = cluster.since(upto).as_secs_f64();
+            self.idle_node_s += f64::from(pool_nodes) * seconds;
+            self.harvested_node_s += f64::from(leased_nodes) * seconds;
+        }
+        // The cluster's time is unknown before its first event.
+        if cluster > Timestamp::default() {
+            self.upto = Some(cluster);
+        }
+        cluster
+    }
+
+    /// An event has happened: the sums begin with the first.
+    pub(crate) fn begin(&mut self, at: Timestamp) {
+        // A state before the first event has no time.
+        if at > Timestamp::default() {
+            self.since.get_or_insert(at);
+        }
+    }
+
+    /// A trainer has waited since this moment: the sums begin there, if not before.
+    pub(crate) fn begin_by(&mut self, submit: Timestamp) {
+        self.since = Some(self.since.map_or(submit, |since| since.min(submit)));
+    }
+
+    /// The end of the sums, not before `cluster`.
+    pub(crate) fn end_by(&self, cluster: Timestamp) -> Timestamp {
+        self.upto.map_or(cluster, |upto| upto.max(cluster))
+    }
+
+    /// The end of the sums.
+    pub(crate) const fn upto(&self) -> Option<Timestamp> {
+        self.upto
+    }
+
+    /// The sums as a tally.
+    pub(crate) fn tally(&self) -> Tally {
+        Tally {
+            since: self.since,
+            upto: self.upto,
+            idle_node_s: self.idle_node_s,
+            harvested_node_s: self.harvested_node_s,
+            ..Tally::default()
+        }
+    }
+
+    /// What was offered to trainers, of which `max_parallel` may be active.
+    pub(crate) fn offered(&self, max_parallel: u32) -> Offered {
+        let ends = self.upto.zip(self.since);
+        let lasted = ends.map(|(upto, since)| upto.since(since));
+        Offered {
+            seconds: lasted.map_or(0.0, Span::as_secs_f64),
+            idle_node_s: self.idle_node_s,
+            harvested_node_s: self.harvested_node_s,
+            max_parallel,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Now {
+        Now {
+            cluster: Timestamp::from_unix(second),
+            wall: Timestamp::default(),
+        }
+    }
+
+    #[test]
+    fn sums_go_by_the_clusters_time_and_never_back() {
+        let mut usage = Usage::default();
+        usage.advance(at(1000), 5, 2);
+        assert_eq!(usage.advance(at(1010), 5, 2), at(1010).cluster);
+        assert_eq!(usage.advance(at(1005), 5, 2), at(1010).cluster);
+        let tally = usage.tally();
+        assert_eq!((tally.idle_node_s, tally.harvested_node_s), (50.0, 20.0));
+    }
+
+    #[test]
+    fn a_large_step_back_is_another_trace_and_adds_nothing() {
+        let mut usage = Usage::default();
+        usage.advance(at(100_000), 5, 2);
+        assert_eq!(usage.advance(at(1000), 5, 2), at(1000).cluster);
+        assert_eq!(usage.tally().idle_node_s, 0.0);
+    }
+
+    #[test]
+    fn the_first_event_or_an_earlier_submission_begins_the_sums() {
+        let mut usage = Usage::default();
+        usage.begin(Timestamp::default());
+        assert_eq!(usage.tally().since, None);
+        usage.begin(at(50).cluster);
+        usage.begin(at(60).cluster);
+        usage.begin_by(at(40).cluster);
+        usage.begin_by(at(70).cluster);
+        assert_eq!(usage.tally().since, Some(at(40).cluster));
+    }
+}
