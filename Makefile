@@ -65,7 +65,7 @@ chaos: setup ## faults on purpose, judged (some eight minutes); FAULTS=70 SEED=1
 	$(CARGO) build --release --locked --workspace --bins --tests
 	LACUNA_CHAOS_FAULTS=$(FAULTS) LACUNA_CHAOS_SEED=$(SEED) LACUNA_CHAOS_JSON=$(abspath $(JSON)) \
 		$(CARGO) test --release --locked --workspace --test all -- --ignored --nocapture \
-		chaos::whatever_fails $(ARGS)
+		chaos::invariants_hold_after_every_fault $(ARGS)
 
 SEEDS ?= 1000
 FROM ?= 1
@@ -145,15 +145,15 @@ WHAT ?= measure hooks harm
 
 .PHONY: slurm-up
 slurm-up: ## a real Slurm cluster in containers, Lacuna's binaries beside it (Docker); NODES=4
-	@integration-tests/slurm/bed.py up --nodes $(NODES) $(ARGS)
+	@integration-tests/slurm/clusterctl.py up --nodes $(NODES) $(ARGS)
 
 .PHONY: slurm-down
 slurm-down: ## stop the Slurm cluster and forget it
-	@integration-tests/slurm/bed.py down
+	@integration-tests/slurm/clusterctl.py down
 
 .PHONY: slurm-measure
 slurm-measure: ## what pilots cost batch jobs and batch jobs cost training, on slurm-up's cluster
-	@for what in $(WHAT); do echo "== $$what"; integration-tests/slurm/bed.py $$what $(ARGS); done
+	@for what in $(WHAT); do echo "== $$what"; integration-tests/slurm/clusterctl.py $$what $(ARGS); done
 
 .PHONY: test-slurm
 test-slurm: ## end-to-end tests on a real Slurm cluster; SKIPPED where Docker cannot run

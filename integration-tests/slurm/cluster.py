@@ -19,8 +19,8 @@ SERVICES = ["ingest", "forecast", "planner", "control", "agent"]
 UP_LIMIT = 120.0
 
 
-class BedError(Exception):
-    """Why the bed does not stand, and the exit code that says of what kind it is."""
+class ClusterError(Exception):
+    """Why the cluster does not stand, and the exit code that says of what kind it is."""
 
     def __init__(self, code: int, text: str):
         super().__init__(text)
@@ -36,21 +36,21 @@ def run(*command: str, check: bool = True, limit: float = 60.0, **more) -> subpr
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, **more)
     except FileNotFoundError:
-        raise BedError(69, f"{command[0]} is not installed") from None
+        raise ClusterError(69, f"{command[0]} is not installed") from None
     except subprocess.TimeoutExpired:
-        raise BedError(1, f"no end after {limit:.0f} s: {' '.join(command)}") from None
+        raise ClusterError(1, f"no end after {limit:.0f} s: {' '.join(command)}") from None
     if check and done.returncode != 0:
         tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
-        raise BedError(1, f"{' '.join(command[:4])} ... failed ({done.returncode}): {tail}")
+        raise ClusterError(1, f"{' '.join(command[:4])} ... failed ({done.returncode}): {tail}")
     return done
 
 
 def need_docker() -> None:
     """Says 69 where no engine answers."""
     if shutil.which("docker") is None:
-        raise BedError(69, "docker is not installed: apt-get install docker.io docker-compose")
+        raise ClusterError(69, "docker is not installed: apt-get install docker.io docker-compose")
     if run("docker", "info", check=False).returncode != 0:
-        raise BedError(69, "no Docker engine answers: start dockerd, or join the group docker")
+        raise ClusterError(69, "no Docker engine answers: start dockerd, or join the group docker")
 
 
 def compose_command() -> list[str]:
@@ -58,7 +58,7 @@ def compose_command() -> list[str]:
         return ["docker", "compose"]
     if shutil.which("docker-compose"):
         return ["docker-compose"]
-    raise BedError(69, "neither 'docker compose' nor docker-compose is there: apt-get install docker-compose")
+    raise ClusterError(69, "neither 'docker compose' nor docker-compose is there: apt-get install docker-compose")
 
 
 def base_image() -> str:
@@ -73,11 +73,11 @@ def base_image() -> str:
     if not here and run("docker", "pull", "-q", name, check=False, limit=300).returncode != 0:
         made = run(str(ROOT / "deploy/up.sh"), "base-image", check=False, limit=300)
         if made.returncode != 0:
-            raise BedError(made.returncode, made.stderr.strip())
+            raise ClusterError(made.returncode, made.stderr.strip())
     return name
 
 
-class Bed:
+class Cluster:
     """One cluster in containers. What it needs of the repository is copied, so that a build that
     goes on beside it changes nothing."""
 
@@ -95,7 +95,7 @@ class Bed:
         if time.monotonic() - started > 5:
             say(f"image {self.layout.runs} made in {time.monotonic() - started:.0f} s")
         if run("docker", "run", "--rm", "--network", "none", self.layout.runs, "true", check=False).returncode != 0:
-            raise BedError(75, "the Docker engine cannot run a container")
+            raise ClusterError(75, "the Docker engine cannot run a container")
 
     @staticmethod
     def build(base: str, name: str, file: str) -> None:
@@ -132,7 +132,7 @@ class Bed:
     @staticmethod
     def copy(source, to) -> None:
         if not source.is_file():
-            raise BedError(69, f"{source.relative_to(ROOT)} is missing: make build (and deploy/setup/setup.sh nats)")
+            raise ClusterError(69, f"{source.relative_to(ROOT)} is missing: make build (and deploy/setup/setup.sh nats)")
         shutil.copy2(source, to)
 
     def compose(self, *arguments: str, limit: float = 180.0) -> None:
@@ -215,7 +215,7 @@ class Bed:
         end = time.monotonic() + limit
         while not self.states():
             if time.monotonic() > end:
-                raise BedError(1, f"slurmctld does not answer within {limit:.0f} s")
+                raise ClusterError(1, f"slurmctld does not answer within {limit:.0f} s")
             time.sleep(0.25)
 
     def wait_idle(self, limit: float) -> None:
@@ -227,14 +227,14 @@ class Bed:
                 return
             if time.monotonic() > end:
                 counts = {state: list(states.values()).count(state) for state in set(states.values())}
-                raise BedError(1, f"not all of {self.layout.nodes} nodes are idle after {limit:.0f} s: {counts}")
+                raise ClusterError(1, f"not all of {self.layout.nodes} nodes are idle after {limit:.0f} s: {counts}")
             time.sleep(0.25)
 
 
-def load(project: str | None = None) -> Bed:
-    """The bed that stands."""
+def load(project: str | None = None) -> Cluster:
+    """The cluster that stands."""
     layout = Layout() if project is None else Layout(project=project)
     try:
-        return Bed(Layout(**json.loads((layout.state / "layout.json").read_text())))
+        return Cluster(Layout(**json.loads((layout.state / "layout.json").read_text())))
     except FileNotFoundError:
-        raise BedError(1, "no bed stands: make slurm-up") from None
+        raise ClusterError(1, "no cluster stands: make slurm-up") from None

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What runs in a container of the test bed, under tini.
+# What runs in a container of the test cluster, under tini.
 #
 #   entry.sh controller   munged and slurmctld, which is started again when it ends
 #   entry.sh accounting   the controller with a database and slurmdbd, an account and a user

@@ -1,6 +1,6 @@
 """What Lacuna costs users of the cluster, and what the cluster's users cost training.
 
-Runs on this machine against a bed that stands. A trainer (programs/counted.py) trains on every
+Runs on this machine against a cluster that stands. A trainer (programs/counted.py) trains on every
 node; then, again and again, something happens: a batch job takes a node or two, a node's processes
 are killed, a node is paused. Measured are the batch job's `srun` from outside, beside the same srun
 on a cluster without pilots, and the stall: the time without a completed step, by what rank 0 wrote
@@ -20,12 +20,12 @@ import time
 from collections import defaultdict
 
 import parts
-from cluster import Bed, BedError, say
+from cluster import Cluster, ClusterError, say
 from lacuna_beside import PILOT, Lacuna, until
 from stats import seconds, summary, table
 from trainers import counted
 
-SRUN = "import sys; sys.path.insert(0, '/bed'); import slurm; print(slurm.srun_seconds(int(sys.argv[1])))"
+SRUN = "import sys; sys.path.insert(0, '/test-cluster'); import slurm; print(slurm.srun_seconds(int(sys.argv[1])))"
 # What happens to training, in the order of the table.
 EVENTS = {
     "batch-1": "a batch job takes one node",
@@ -40,7 +40,7 @@ STEP = 0.05
 GIVEN_BACK = re.compile(r'node given back to the main scheduler.* cause="preempted" harm=([0-9.]+)(ms|s)\b')
 # The trainer's program alone, outside of Slurm and Lacuna, in a folder of a node's own.
 ALONE = """rm -rf {folder}; mkdir {folder}; cd {folder}
-setsid python3 /bed/programs/counted.py --seconds {step} >alone.log 2>&1 </dev/null & echo $! >pid"""
+setsid python3 /test-cluster/programs/counted.py --seconds {step} >alone.log 2>&1 </dev/null & echo $! >pid"""
 # Ends an agent as Slurm does, and says how long its process lived on. Children of an agent that bear
 # its name guard its programs.
 ENDS = """
@@ -64,16 +64,16 @@ print(time.monotonic() - started)
 
 
 class Measurement:
-    """One launcher on one bed."""
+    """One launcher on one cluster."""
 
-    def __init__(self, bed: Bed, launcher: str):
-        self.bed, self.lacuna, self.launcher = bed, Lacuna(bed), launcher
-        self.nodes = set(bed.layout.node_names)
+    def __init__(self, cluster: Cluster, launcher: str):
+        self.cluster, self.lacuna, self.launcher = cluster, Lacuna(cluster), launcher
+        self.nodes = set(cluster.layout.node_names)
         self.samples: dict[int, parts.Samples] = defaultdict(parts.Samples)
         self.stalls: dict[str, list[dict]] = {}
 
     def srun(self, width: int) -> float:
-        return float(self.bed.ctl("python3", "-c", SRUN, str(width), limit=120).stdout)
+        return float(self.cluster.ctl("python3", "-c", SRUN, str(width), limit=120).stdout)
 
     def said(self) -> dict[str, float]:
         """What Lacuna's metrics have summed up so far."""
@@ -100,7 +100,7 @@ class Measurement:
         rounding = sum(0.0011 if harm < 1 else 0.051 for harm in nodes)
         if len(nodes) != seen["nodes"] or abs(sum(nodes) - seen["harm"]) > rounding:
             metric = f"{seen['harm']:.3f} s of {seen['nodes']:.0f} nodes"
-            raise BedError(1, f"control's log says {nodes} s of harm, its metric {metric}")
+            raise ClusterError(1, f"control's log says {nodes} s of harm, its metric {metric}")
         if len(nodes) == width:
             self.samples[width].told.append((delay, max(nodes)))
         else:
@@ -112,29 +112,29 @@ class Measurement:
         """How long an agent's process lives on after the last moment of its metric."""
         self.whole()
         lines = len(self.given_back())
-        where = self.bed.layout.container(self.bed.layout.node_names[-1 - turn % len(self.nodes)])
-        took = float(self.bed.docker_exec(where, "python3", "-c", ENDS).stdout)
+        where = self.cluster.layout.container(self.cluster.layout.node_names[-1 - turn % len(self.nodes)])
+        took = float(self.cluster.docker_exec(where, "python3", "-c", ENDS).stdout)
         until("Lacuna says how long the node took", 10, lambda: len(self.given_back()) > lines)
         for width in widths:
             self.samples[width].ends.append(took - self.given_back()[lines])
 
     def load(self, wanted: bool) -> None:
         """The trainer's program on every node, alone: nodes as busy as by training."""
-        for node in self.bed.layout.node_names:
-            where, folder = self.bed.layout.container(node), f"/tmp/alone.{node}"
+        for node in self.cluster.layout.node_names:
+            where, folder = self.cluster.layout.container(node), f"/tmp/alone.{node}"
             script = ALONE.format(folder=folder, step=STEP) if wanted else f"kill -9 $(cat {folder}/pid); rm -rf {folder}"
-            self.bed.docker_exec(where, "bash", "-c", script, user=PILOT)
+            self.cluster.docker_exec(where, "bash", "-c", script, user=PILOT)
         if wanted:
-            for node in self.bed.layout.node_names:
+            for node in self.cluster.layout.node_names:
                 steps = f"test $(wc -l </tmp/alone.{node}/steps.jsonl) -ge 20"
                 look = ("bash", "-c", steps)
-                where = self.bed.layout.container(node)
-                until("it trains alone", 60, lambda: self.bed.docker_exec(where, *look, check=False).returncode == 0)
+                where = self.cluster.layout.container(node)
+                until("it trains alone", 60, lambda: self.cluster.docker_exec(where, *look, check=False).returncode == 0)
 
     def without_lacuna(self, conditions: str, widths: list[int], repeats: int) -> dict[tuple[str, int], list[float]]:
         """Delays behind other jobs than pilots, by measure.py."""
         arguments = ["--conditions", conditions, "--widths", ",".join(map(str, widths)), "--repeats", str(repeats)]
-        out = self.bed.ctl("python3", "/bed/measure.py", "--json", "--quiet", *arguments, limit=600).stdout
+        out = self.cluster.ctl("python3", "/test-cluster/measure.py", "--json", "--quiet", *arguments, limit=600).stdout
         return {(row["condition"], row["nodes"]): row["values"] for row in json.loads(out)["rows"]}
 
     def behind_others(self, widths: list[int], repeats: int) -> None:
@@ -142,7 +142,7 @@ class Measurement:
         if not widths or not repeats:
             return
         self.lacuna.pilots_off()
-        self.bed.wait_idle(60)
+        self.cluster.wait_idle(60)
         quiet = self.without_lacuna("none,dies", widths, repeats)
         self.load(True)
         try:
@@ -170,13 +170,13 @@ class Measurement:
         self.lacuna.pilots_off()
         for _ in range(repeats):
             for width in widths:
-                self.bed.wait_idle(60)
+                self.cluster.wait_idle(60)
                 self.samples[width].without.append(self.srun(width))
         self.lacuna.pilots_on()
 
     def patience(self) -> None:
         """Lets control forgive failures: here programs are killed on purpose, again and again."""
-        file = self.bed.layout.state / "conf/lacuna.toml"
+        file = self.cluster.layout.state / "conf/lacuna.toml"
         text = file.read_text()
         if "max_failures" not in text:
             file.write_text(text.replace("[control]\n", '[control]\nmax_failures = 1000\nretry_after = "500ms"\n'))
@@ -186,7 +186,7 @@ class Measurement:
         self.whole()
         run, started = self.tail(1)[0]["run"], time.time()
         # Each node in its turn: who fails thrice in a row is left alone.
-        victim = self.bed.layout.node_names[-1 - turn % len(self.nodes)]
+        victim = self.cluster.layout.node_names[-1 - turn % len(self.nodes)]
         if event.startswith("batch"):
             width = int(event[-1])
             said, lines = self.said(), len(self.given_back())
@@ -195,14 +195,14 @@ class Measurement:
         elif event.startswith("kill"):
             # With the agent, nobody is left on the node who could say anything.
             chosen = "ps -o pid= -u lacuna" if event == "kill-all" else "ps -u lacuna -o pid=,comm= | awk '$2 ~ /^python3/ {print $1}'"
-            where = self.bed.layout.container(victim)
-            self.bed.docker_exec(where, "bash", "-c", f"kill -9 $({chosen})", check=False)
+            where = self.cluster.layout.container(victim)
+            self.cluster.docker_exec(where, "bash", "-c", f"kill -9 $({chosen})", check=False)
         else:
-            self.bed.pause(victim)
+            self.cluster.pause(victim)
         try:
             until("training goes on in another run", 120, lambda: self.tail(1)[0]["run"] > run)
         finally:
-            self.bed.unpause()
+            self.cluster.unpause()
         time.sleep(0.5)
         self.note(event, started, grown=False)
         if event.startswith("batch"):
@@ -307,18 +307,18 @@ def show(results: list[dict]) -> str:
     )
 
 
-def command(bed: Bed, launchers: list[str], events: list[str], repeats: int, as_json: bool) -> int:
-    """`bed.py harm`."""
+def command(cluster: Cluster, launchers: list[str], events: list[str], repeats: int, as_json: bool) -> int:
+    """`clusterctl.py harm`."""
     unknown = [event for event in events if event not in EVENTS]
     if unknown:
-        raise BedError(64, f"no event {unknown[0]!r}: expected some of {', '.join(EVENTS)}")
+        raise ClusterError(64, f"no event {unknown[0]!r}: expected some of {', '.join(EVENTS)}")
     results = []
     for launcher in launchers:
-        one = Measurement(bed, launcher)
+        one = Measurement(cluster, launcher)
         one.take(events, repeats)
         results.append(one.rows())
     print(json.dumps(results) if as_json else show(results))
     wrong = [f"{row['launcher']} -N{row['nodes']}: {row['wrong']}" for r in results for row in r["harm"] if row["wrong"]]
     if wrong:
-        raise BedError(1, "\n".join(wrong))
+        raise ClusterError(1, "\n".join(wrong))
     return 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a batch job waits for fillers on its nodes: the delay of `srun -N1 -p batch true`.
 
-Runs beside the controller of the test bed (`make slurm-measure`). Every node has a filler before
+Runs beside the controller of the test cluster (`make slurm-measure`). Every node has a filler before
 each srun, so that it must end one. Conditions take turns, so that what else goes on on the machine
 meets all alike. Medians with quartiles; the ratio is to the same srun on an empty cluster.
 """

@@ -1,4 +1,4 @@
-"""Slurm as the test bed's programs see it, beside the controller: its commands, bounded in time.
+"""Slurm as the test cluster's programs see it, beside the controller: its commands, bounded in time.
 
 Standard library alone. Runs as root in the controller's container, and calls Slurm as the user
 to whom the job belongs.

@@ -26,7 +26,7 @@ if not STANDING:
     os.environ.setdefault("LACUNA_SLURM_PROJECT", "lacuna-slurm-test")
     os.environ.setdefault("LACUNA_SLURM_SUBNET", "172.31.248.0/22")
 
-from cluster import Bed, BedError, load, need_docker  # noqa: E402
+from cluster import Cluster, ClusterError, load, need_docker  # noqa: E402
 from layout import Layout  # noqa: E402
 from tests import common  # noqa: E402
 
@@ -134,34 +134,34 @@ def main() -> int:
         need_docker()
         if within <= 0:
             return run(tests, False, end)
-        bed = load() if STANDING else Bed(Layout(nodes=4, accounting=ACCOUNTING))
+        cluster = load() if STANDING else Cluster(Layout(nodes=4, accounting=ACCOUNTING))
         if not STANDING:
-            bring_up(bed, args.again)
-    except BedError as error:
+            bring_up(cluster, args.again)
+    except ClusterError as error:
         if error.code in NOT_HERE:
             return left_out("docker", "test-slurm", str(error), "an engine that runs containers")
         print(f"test-slurm: {error}", file=sys.stderr)
         return 1
-    common.use(bed)
+    common.use(cluster)
     signal.signal(signal.SIGALRM, too_long)
     signal.alarm(int(min(MOST, max(end - time.monotonic(), 0) + OTHERS)))
     try:
         return run(tests, args.again, end)
     finally:
         if not STANDING:
-            bed.down()
+            cluster.down()
 
 
-def bring_up(bed: Bed, again: bool) -> None:
+def bring_up(cluster: Cluster, again: bool) -> None:
     """Brings the cluster up, if need be by a second try if that is wanted."""
     try:
-        bed.up()
-    except BedError as error:
+        cluster.up()
+    except ClusterError as error:
         if not again or error.code in NOT_HERE:
             raise
         print(f"test-slurm: {error}; once more", file=sys.stderr, flush=True)
         note("again", "docker", "test-slurm", "the cluster did not come up", "look at it")
-        bed.up()
+        cluster.up()
 
 
 if __name__ == "__main__":

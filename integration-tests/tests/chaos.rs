@@ -1,4 +1,4 @@
-//! Faults on purpose: every fault for every service while the main scheduler goes on, with a judge
+//! Faults on purpose: every fault for every service while the main scheduler goes on, with a checker
 //! over the recorded history. `make chaos` is the long form.
 
 mod bad_histories;
@@ -20,8 +20,8 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use check::Judge;
-use cluster::{Cluster, close_books, converge};
+use check::Checker;
+use cluster::{Cluster, converge, record_counts};
 use faults::{Fault, Target, inject, matrix};
 use table::{Outcome, Table};
 use world::World;
@@ -50,7 +50,7 @@ async fn run(
     let mut table = Table::new(seed);
     let list = choose(all);
     let count = list.len();
-    let mut judge = Judge::default();
+    let mut checker = Checker::default();
     for (n, (fault, target)) in list.into_iter().enumerate() {
         let since = Stopwatch::start();
         inject(&mut world, fault, target, &mut rng).await;
@@ -58,8 +58,8 @@ async fn run(
         // Only this loses what was acknowledged.
         let forgetful = matches!(fault, Fault::Emptied);
         let settled = converge(&mut world, LIMIT_S, forgetful).await;
-        judge.read(&world.recorder.pen.since(judge.read));
-        let mut wrong = judge.found();
+        checker.read(&world.recorder.writer.since(checker.read));
+        let mut wrong = checker.found();
         if let Err(why) = &settled {
             wrong.push(format!("not in order after {LIMIT_S} s: {why}"));
         }
@@ -85,10 +85,10 @@ async fn run(
             println!("{}", world.logs());
         }
     }
-    close_books(world.eyes()).await;
-    judge.read(&world.recorder.pen.since(judge.read));
-    table.history = judge.read;
-    table.late = judge.end();
+    record_counts(world.view()).await;
+    checker.read(&world.recorder.writer.since(checker.read));
+    table.history = checker.read;
+    table.late = checker.end();
     table.late.extend(world.panics());
     for process in &world.processes {
         println!("{} ended: {:?}", process.name, process.ends);
@@ -105,7 +105,7 @@ async fn run(
 
 /// A few of the faults: those that hit each service once, and the server.
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_few_faults_all_is_kept_and_in_order() {
+async fn invariants_hold_after_a_few_faults() {
     let seed = number("LACUNA_CHAOS_SEED", 6);
     let table = run(16, seed, |_| {
         vec![
@@ -131,7 +131,7 @@ async fn after_a_few_faults_all_is_kept_and_in_order() {
 /// The long form: `make chaos`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes some eight minutes: make chaos"]
-async fn whatever_fails_all_is_kept_and_in_order_again() {
+async fn invariants_hold_after_every_fault() {
     let seeds = std::env::var("LACUNA_CHAOS_SEED").unwrap_or("1".to_owned());
     let count = usize::try_from(number("LACUNA_CHAOS_FAULTS", 70)).unwrap();
     let worlds = seeds.split(',').map(|seed| {

@@ -10,7 +10,7 @@ use lacuna_runtime::{Follow, Start};
 use lacuna_testkit::{Missing, Need, or_skip};
 use lacuna_wire::{address, external, schema};
 
-use crate::security::bed::Bed;
+use crate::security::keyed_server::KeyedServer;
 use crate::support;
 use crate::upgrade::fleet::Fleet;
 
@@ -128,8 +128,8 @@ async fn the_python_example_publishes_what_counts_once() {
 async fn the_python_example_publishes_with_the_identity_of_an_external_scheduler() {
     let dir = tempfile::tempdir().unwrap();
     let packages = or_skip!(nats_py(dir.path()));
-    let bed = Bed::start().await;
-    bed.keys(&[
+    let server = KeyedServer::start().await;
+    server.keys(&[
         "add-user",
         "site.7",
         "--cluster",
@@ -139,7 +139,7 @@ async fn the_python_example_publishes_with_the_identity_of_an_external_scheduler
     ])
     .await;
     // The streams are made by who may.
-    let control = bed.connect("control").await;
+    let control = server.connect("control").await;
     let publish = |identity: PathBuf| {
         let mut python = Command::new("python3");
         python
@@ -150,7 +150,7 @@ async fn the_python_example_publishes_with_the_identity_of_an_external_scheduler
             .env("PYTHONPATH", &packages);
         python.output().unwrap()
     };
-    let done = publish(bed.identity("site.7"));
+    let done = publish(server.identity("site.7"));
     assert!(done.status.success(), "{}", said(&done));
     assert!(
         said(&done).contains("node.busy of a01 kept as 1"),
@@ -158,7 +158,7 @@ async fn the_python_example_publishes_with_the_identity_of_an_external_scheduler
         said(&done)
     );
     // The gateway may look, and say nothing.
-    let refused = publish(bed.identity("gateway"));
+    let refused = publish(server.identity("gateway"));
     assert!(!refused.status.success(), "{}", said(&refused));
     drop(control);
 }
@@ -212,12 +212,12 @@ fn prolog(program: &str, identity: &str) -> String {
 
 #[tokio::test]
 async fn the_prolog_with_keys_publishes_without_any_environment() {
-    let bed = Bed::start().await;
-    bed.keys(&["add-user", "slurm", "--cluster", "main", "--role", "events"])
+    let server = KeyedServer::start().await;
+    server.keys(&["add-user", "slurm", "--cluster", "main", "--role", "events"])
         .await;
     // The streams are made by who may.
-    let control = bed.connect("control").await;
-    let identity = bed.identity("slurm").display().to_string();
+    let control = server.connect("control").await;
+    let identity = server.identity("slurm").display().to_string();
     let lines = prolog(&support::lacuna(), &identity);
     // Pilots are Lacuna's own, and said by nobody.
     for (partition, node) in [("filler", "own"), ("batch", "a01.x")] {
@@ -228,11 +228,11 @@ async fn the_prolog_with_keys_publishes_without_any_environment() {
         let ran = shell.env("SLURMD_NODENAME", node).output().unwrap();
         assert!(ran.status.success(), "{}", said(&ran));
     }
-    let ingest = bed.connect("ingest").await;
-    let incoming = address::incoming(&bed.id);
+    let ingest = server.connect("ingest").await;
+    let incoming = address::incoming(&server.id);
     let mut queue = ingest.bus.queue(&incoming).await.unwrap();
     let delivery = tokio::time::timeout(LIMIT * 2, queue.next()).await;
-    let delivery = delivery.unwrap_or_else(|_| panic!("no event came\n{}", bed.log()));
+    let delivery = delivery.unwrap_or_else(|_| panic!("no event came\n{}", server.log()));
     let delivery = delivery.unwrap();
     let event = external::read(delivery.headers(), delivery.payload()).unwrap();
     assert!(

@@ -72,7 +72,7 @@ class BadPrograms(WithLacuna):
         text = counted("roomless").replace("--hurry", "--samples=1500000\", \"--every=5\", \"--hurry")
         self.lacuna.submit(text.replace('"/shared/roomless"\nsamples', '"/small/roomless"\nsamples'))
         until("it trains", 90, lambda: self.lacuna.trainer("roomless")["samples"] > 32 * 20)
-        said = self.bed.ctl("lacuna", "logs", "roomless", user="lacuna").stdout
+        said = self.cluster.ctl("lacuna", "logs", "roomless", user="lacuna").stdout
         self.assertIn("No space left on device", said)
         before = self.lacuna.trainer("roomless")["samples"]
         self.assertLess(self.batch_seconds(), MOST)

@@ -30,7 +30,7 @@ class Refusals(WithLacuna):
 
     def wrap(self, text: str) -> str:
         self.lacuna.write(WRAPPER, f"#!/bin/bash\n{text}\n")
-        self.bed.ctl("chmod", "755", WRAPPER)
+        self.cluster.ctl("chmod", "755", WRAPPER)
         return WRAPPER
 
     def refused(self, cause: str) -> float:

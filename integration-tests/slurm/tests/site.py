@@ -14,7 +14,7 @@ class Site(WithLacuna):
     def check(self) -> tuple[int, dict]:
         """Exit code and answer of `lacuna check slurm` against the living cluster."""
         words = ["lacuna", "check", "slurm", "--lacuna-config", "/etc/lacuna/lacuna.toml", "--json"]
-        said = self.bed.ctl(*words, user="lacuna", check=False)
+        said = self.cluster.ctl(*words, user="lacuna", check=False)
         return said.returncode, json.loads(said.stdout)
 
     def fatal(self) -> list[str]:
@@ -65,7 +65,7 @@ class Site(WithLacuna):
         self.submit_one("watched")
         until("a plan would use the nodes", 20, lambda: self.lacuna.metric("lacuna_control_observed_planned_nodes") == 4)
         time.sleep(5)
-        self.bed.ctl("srun", "-Q", "-w", "n01", "-p", "batch", "sleep", "3", user="alice")
+        self.cluster.ctl("srun", "-Q", "-w", "n01", "-p", "batch", "sleep", "3", user="alice")
         until(
             "the report tells of it",
             KEPT,

@@ -1,15 +1,15 @@
-//! The judge: a pure function over a history. It knows the promises, and nothing of how they are
+//! The checker: a pure function over a history. It knows the promises, and nothing of how they are
 //! kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{History, Said};
+use super::history::{History, Observation};
 
 /// All that was promised and not kept, of a history that has ended.
 pub(super) fn violations(history: &History) -> Vec<String> {
-    let mut judge = Judge::default();
-    judge.read(history);
-    judge.end()
+    let mut checker = Checker::default();
+    checker.read(history);
+    checker.end()
 }
 
 /// Reports heard so shortly before the server was killed may be lost, seconds.
@@ -28,7 +28,7 @@ struct Report {
 
 /// What is known after having read so much of a history.
 #[derive(Debug, Default)]
-pub(super) struct Judge {
+pub(super) struct Checker {
     /// How much has been read.
     pub(super) read: usize,
     found: Vec<String>,
@@ -61,13 +61,13 @@ pub(super) struct Judge {
     /// When each run began: then the one before it ended, and what it did later is not counted.
     begun: BTreeMap<(String, u64), i64>,
     /// When the server may have lost its newest writes.
-    shaken: Vec<f64>,
-    books: BTreeMap<String, (u64, f64)>,
+    at_risk: Vec<f64>,
+    counts: BTreeMap<String, (u64, f64)>,
 }
 
-impl Judge {
+impl Checker {
     /// Reads on.
-    pub(super) fn read(&mut self, more: &[(f64, Said)]) {
+    pub(super) fn read(&mut self, more: &[(f64, Observation)]) {
         for (at, said) in more {
             self.take(*at, said);
         }
@@ -83,20 +83,20 @@ impl Judge {
         self.found.push(format!("at {at:.1} s: {text}"));
     }
 
-    fn take(&mut self, at: f64, said: &Said) {
+    fn take(&mut self, at: f64, said: &Observation) {
         match said {
-            Said::Idle(node) => {
+            Observation::Idle(node) => {
                 self.wanted.remove(node);
                 self.busy.remove(node);
             }
-            Said::Wanted(node, due) => {
+            Observation::Wanted(node, due) => {
                 self.wanted.entry(node.clone()).or_insert(*due);
             }
-            Said::Busy(node) => {
+            Observation::Busy(node) => {
                 self.busy.insert(node.clone());
             }
-            Said::Event { sender, seq, what } => self.event(at, sender, *seq, what),
-            Said::Plan {
+            Observation::Event { sender, seq, what } => self.event(at, sender, *seq, what),
+            Observation::Plan {
                 sender,
                 word,
                 generation,
@@ -107,14 +107,14 @@ impl Judge {
                 }
                 self.generation = newest.max(*generation);
             }
-            Said::Command { node, epoch, run } => {
+            Observation::Command { node, epoch, run } => {
                 if let Some((trainer, run, since)) = run {
                     self.owns(at, node, *epoch, trainer);
                     let key = (trainer.clone(), *run);
                     self.begun.insert(key, *since);
                 }
             }
-            Said::Agent {
+            Observation::Agent {
                 agent,
                 word,
                 node,
@@ -126,7 +126,7 @@ impl Judge {
                     self.agent(at, agent, node, (*epoch, *seq), runs.as_ref());
                 }
             }
-            Said::Lease {
+            Observation::Lease {
                 node,
                 epoch,
                 trainer,
@@ -145,7 +145,7 @@ impl Judge {
                     self.owns(at, node, *epoch, trainer);
                 }
             }
-            Said::Report {
+            Observation::Report {
                 trainer,
                 run,
                 until,
@@ -158,17 +158,17 @@ impl Judge {
                     samples: *samples,
                 });
             }
-            Said::Book {
+            Observation::Trainer {
                 trainer,
                 run,
                 samples,
                 ..
-            } => self.book(at, trainer, *run, *samples),
-            Said::Shaken => self.shaken.push(at),
+            } => self.counted(at, trainer, *run, *samples),
+            Observation::WritesAtRisk => self.at_risk.push(at),
             // What the server loses begins anew; numbers must not.
-            Said::Wiped => {
-                self.shaken.push(at);
-                self.books.clear();
+            Observation::Emptied => {
+                self.at_risk.push(at);
+                self.counts.clear();
             }
         }
     }
@@ -285,9 +285,9 @@ impl Judge {
         }
     }
 
-    fn book(&mut self, at: f64, trainer: &str, run: u64, samples: f64) {
+    fn counted(&mut self, at: f64, trainer: &str, run: u64, samples: f64) {
         let near = |samples: f64| samples * (1.0 + 1e-9) + 1e-6;
-        if let Some((newest, before)) = self.books.get(trainer).copied() {
+        if let Some((newest, before)) = self.counts.get(trainer).copied() {
             if run < newest {
                 let text = format!("{trainer}: run {run} after run {newest}");
                 self.blame(at, text);
@@ -297,7 +297,7 @@ impl Judge {
                 self.blame(at, text);
             }
         }
-        self.books.insert(trainer.to_owned(), (run, samples));
+        self.counts.insert(trainer.to_owned(), (run, samples));
     }
 
     /// What the books of a trainer must have at least, and at most. Of each run the last report
@@ -312,8 +312,8 @@ impl Judge {
             let unsaid = following.is_some_and(|((_, later), _)| *later != run + 1);
             let end = following.map(|(_, since)| *since);
             let lost = |heard: f64| {
-                let shaken = |s: &f64| (heard..heard + AT_RISK_S).contains(s);
-                self.shaken.iter().any(shaken)
+                let at_risk = |s: &f64| (heard..heard + AT_RISK_S).contains(s);
+                self.at_risk.iter().any(at_risk)
             };
             let mut due: Vec<f64> = reports
                 .iter()
@@ -333,16 +333,16 @@ impl Judge {
 
     /// What can be judged only when all reports have been heard.
     pub(super) fn end(mut self) -> Vec<String> {
-        for (trainer, (_, samples)) in self.books.clone() {
+        for (trainer, (_, samples)) in self.counts.clone() {
             let (least, most) = self.standing(&trainer);
             if samples > most * (1.0 + 1e-9) + 1e-6 {
                 self.found.push(format!(
-                    "{trainer}: {samples} samples in the books, {most} reported"
+                    "{trainer}: {samples} samples counted, {most} reported"
                 ));
             }
             if samples < least * (1.0 - 1e-9) - 1e-6 {
                 self.found.push(format!(
-                    "{trainer}: {samples} samples in the books, at least {least} due"
+                    "{trainer}: {samples} samples counted, at least {least} due"
                 ));
             }
         }

@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use super::cluster::{Cluster, LED};
-use super::history::Said;
+use super::history::Observation;
 use super::place::faketime;
 use super::proxy::Weather;
 use super::world::World;
@@ -275,10 +275,10 @@ async fn server(world: &mut World, fault: Fault, rng: &mut ChaCha8Rng) {
             return;
         }
         Fault::DiskFull => {
-            world.recorder.pen.note(Said::Shaken);
+            world.recorder.writer.note(Observation::WritesAtRisk);
             world.fill_disk();
             wait(world, seconds).await;
-            world.recorder.pen.note(Said::Shaken);
+            world.recorder.writer.note(Observation::WritesAtRisk);
             world.empty_disk();
             // It has turned its streams off, and must be started again.
             world.nats.stop();
@@ -286,7 +286,7 @@ async fn server(world: &mut World, fault: Fault, rng: &mut ChaCha8Rng) {
         Fault::Restart => world.nats.stop(),
         _ => {
             world.nats.kill();
-            world.recorder.pen.note(Said::Shaken);
+            world.recorder.writer.note(Observation::WritesAtRisk);
         }
     }
     if fault == Fault::Emptied {
@@ -305,7 +305,7 @@ async fn reboot(world: &mut World) {
         world.process(at).kill();
     }
     world.nats.kill();
-    world.recorder.pen.note(Said::Shaken);
+    world.recorder.writer.note(Observation::WritesAtRisk);
     tokio::time::sleep(Duration::from_secs(1)).await;
     world.nats.restart().unwrap();
     for at in 0..world.processes.len() {

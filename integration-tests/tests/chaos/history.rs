@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 /// One thing that was seen.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Said {
+pub(super) enum Observation {
     /// The workload: the main scheduler has given the node to nobody.
     Idle(String),
     /// The workload: the node is wanted, and must be free at this time of the observer's clock.
@@ -61,31 +61,31 @@ pub(super) enum Said {
         samples: f64,
     },
     /// The book of a trainer: its run and all its samples.
-    Book {
+    Trainer {
         trainer: String,
         run: u64,
         samples: f64,
         nodes: Vec<String>,
     },
     /// The server was killed or full, and may have lost its newest writes.
-    Shaken,
+    WritesAtRisk,
     /// The server has lost all that it kept.
-    Wiped,
+    Emptied,
 }
 
 /// With the seconds on the observer's clock.
-pub(super) type History = Vec<(f64, Said)>;
+pub(super) type History = Vec<(f64, Observation)>;
 
 /// Writes into the history.
 #[derive(Clone)]
-pub(super) struct Pen {
+pub(super) struct HistoryWriter {
     clock: Stopwatch,
     history: Arc<Mutex<History>>,
 }
 
-impl Pen {
+impl HistoryWriter {
     /// Writes down what was done or heard now.
-    pub(super) fn note(&self, said: Said) {
+    pub(super) fn note(&self, said: Observation) {
         let mut history = self.history.lock().unwrap();
         history.push((self.clock.seconds(), said));
     }
@@ -108,14 +108,14 @@ impl Pen {
 
 /// Writes the history down until it is dropped.
 pub(super) struct Recorder {
-    pub(super) pen: Pen,
+    pub(super) writer: HistoryWriter,
     tasks: JoinSet<()>,
 }
 
 impl Recorder {
     pub(super) async fn start(bus: &Bus) -> Self {
         let mut recorder = Self {
-            pen: Pen {
+            writer: HistoryWriter {
                 clock: Stopwatch::start(),
                 history: Arc::default(),
             },
@@ -126,7 +126,7 @@ impl Recorder {
             .follow(bus, &address::event(&id), |heard| {
                 let sender = Bus::sender(&heard.envelope).to_owned();
                 let event = heard.message;
-                Some(Said::Event {
+                Some(Observation::Event {
                     sender,
                     seq: event.seq,
                     what: words(&event.kind),
@@ -136,7 +136,7 @@ impl Recorder {
         recorder
             .follow(bus, &address::plan(&id), |heard| {
                 let (sender, word) = word(&heard.envelope.id);
-                Some(Said::Plan {
+                Some(Observation::Plan {
                     sender,
                     word,
                     generation: heard.message.plan.generation.0,
@@ -145,7 +145,7 @@ impl Recorder {
             .await;
         recorder
             .follow(bus, &address::progress_all(&id), |heard| {
-                Some(Said::Report {
+                Some(Observation::Report {
                     trainer: heard.message.trainer.to_string(),
                     run: heard.message.run.0,
                     until: heard.message.at.unix_ms(),
@@ -155,7 +155,7 @@ impl Recorder {
             .await;
         recorder
             .follow(bus, &address::leases_bucket(&id).all(), |heard| {
-                Some(Said::Lease {
+                Some(Observation::Lease {
                     node: lacuna_wire::token::last_name(&heard.subject)?,
                     epoch: heard.sequence,
                     trainer: heard.message.trainer.map(|t| t.to_string()),
@@ -165,7 +165,7 @@ impl Recorder {
         recorder
             .follow(bus, &address::trainers_bucket(&id).all(), |heard| {
                 let record = heard.message;
-                Some(Said::Book {
+                Some(Observation::Trainer {
                     trainer: record.spec.id.to_string(),
                     run: record.run.0,
                     samples: record.samples(),
@@ -177,7 +177,7 @@ impl Recorder {
         recorder
             .hear(bus, &address::commands(&id), |heard| {
                 let command = heard.message;
-                Some(Said::Command {
+                Some(Observation::Command {
                     node: command.node.to_string(),
                     epoch: command.epoch.0,
                     run: match command.action {
@@ -193,7 +193,7 @@ impl Recorder {
             .hear(bus, &address::agents(&id), |heard| {
                 let (agent, word) = word(&heard.envelope.id);
                 let status = heard.message;
-                Some(Said::Agent {
+                Some(Observation::Agent {
                     agent,
                     word,
                     node: status.node.to_string(),
@@ -213,14 +213,14 @@ impl Recorder {
         &mut self,
         bus: &Bus,
         subject: &lacuna_wire::Subject<M>,
-        read: fn(Received<M>) -> Option<Said>,
+        read: fn(Received<M>) -> Option<Observation>,
     ) {
         let mut messages = bus.follow(subject, Start::All).await.unwrap();
-        let pen = self.pen.clone();
+        let writer = self.writer.clone();
         self.tasks.spawn(async move {
             while let Ok(heard) = messages.next().await {
                 if let Some(said) = read(heard) {
-                    pen.note(said);
+                    writer.note(said);
                 }
             }
         });
@@ -230,16 +230,16 @@ impl Recorder {
         &mut self,
         bus: &Bus,
         subject: &lacuna_wire::Subject<M>,
-        read: fn(Received<M>) -> Option<Said>,
+        read: fn(Received<M>) -> Option<Observation>,
     ) {
         let mut messages = bus.subscribe(subject).await.unwrap();
-        let pen = self.pen.clone();
+        let writer = self.writer.clone();
         self.tasks.spawn(async move {
             loop {
                 let heard: Result<_, BusError> = messages.next().await;
                 let Ok(heard) = heard else { return };
                 if let Some(said) = read(heard) {
-                    pen.note(said);
+                    writer.note(said);
                 }
             }
         });

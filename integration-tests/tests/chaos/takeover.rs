@@ -7,7 +7,7 @@ use lacuna_wire::{Message, Subject, address};
 use nix::sys::signal::Signal;
 
 use super::check::violations;
-use super::cluster::{Cluster, LED, close_books, converge};
+use super::cluster::{Cluster, LED, converge, record_counts};
 use super::world::World;
 
 /// Waits for work of another instance than this one. Gives the seconds since `since`.
@@ -97,7 +97,7 @@ async fn takeover(world: &mut World, service: &'static str, signal: Signal) -> f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_of_each_one_works_and_the_other_takes_over() {
+async fn a_standby_takes_over_from_the_active_instance() {
     let mut world = World::start(12, 3).await;
     // Both were started at once: one leads, the other is there and waits.
     for service in LED {
@@ -122,8 +122,8 @@ async fn of_two_of_each_one_works_and_the_other_takes_over() {
             );
         }
     }
-    close_books(world.eyes()).await;
-    let found = violations(&world.recorder.pen.history());
+    record_counts(world.view()).await;
+    let found = violations(&world.recorder.writer.history());
     assert_eq!(found, Vec::<String>::new(), "{}", world.logs());
     assert_eq!(world.panics(), Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! The same in virtual time: the same services, workload and judge on one thread, over a simulated
+//! The same in virtual time: the same services, workload and checker on one thread, over a simulated
 //! server, with faults from a seed. A world of minutes takes seconds, and its seed brings the same
 //! acts again.
 
@@ -20,9 +20,9 @@ use lacuna_wire::address;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::check::Judge;
-use super::cluster::{Cluster, Eyes, LED, begin, close_books, config, converge};
-use super::history::{History, Recorder, Said};
+use super::check::Checker;
+use super::cluster::{Cluster, LED, View, begin, config, converge, record_counts};
+use super::history::{History, Observation, Recorder};
 use super::number;
 use super::workload::Workload;
 
@@ -105,7 +105,7 @@ impl World {
         let bus = bus.await.unwrap();
         let recorder = Recorder::start(&bus).await;
         let names: Vec<String> = (0..nodes).map(|n| format!("n{n:02}")).collect();
-        let workload = Workload::start(bus.clone(), recorder.pen.clone(), &names, seed);
+        let workload = Workload::start(bus.clone(), recorder.writer.clone(), &names, seed);
         let mut world = Self {
             server,
             processes: Vec::new(),
@@ -225,7 +225,7 @@ impl World {
                         process.host.kill();
                     }
                 }
-                self.recorder.pen.note(Said::Shaken);
+                self.recorder.writer.note(Observation::WritesAtRisk);
                 self.server.kill();
                 self.wait(lasts).await;
                 self.server.start();
@@ -262,10 +262,10 @@ impl Cluster for World {
         Ok(())
     }
 
-    fn eyes(&self) -> Eyes<'_> {
-        Eyes {
+    fn view(&self) -> View<'_> {
+        View {
             bus: &self.bus,
-            pen: &self.recorder.pen,
+            writer: &self.recorder.writer,
             workload: &self.workload,
         }
     }
@@ -308,7 +308,7 @@ fn live(seed: u64, nodes: usize, faults: usize) -> Outcome {
         let whole = Stopwatch::start();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut world = World::start(nodes, seed, at).await;
-        let mut judge = Judge::default();
+        let mut checker = Checker::default();
         let mut wrong = Vec::new();
         let mut done = Vec::new();
         if let Err(why) = begin(&mut world).await {
@@ -318,21 +318,21 @@ fn live(seed: u64, nodes: usize, faults: usize) -> Outcome {
             let fault = FAULTS[rng.random_range(0..FAULTS.len())];
             done.push(world.inject(fault, &mut rng).await);
             let settled = converge(&mut world, LIMIT_S, false).await;
-            judge.read(&world.recorder.pen.since(judge.read));
-            wrong.extend(judge.found());
+            checker.read(&world.recorder.writer.since(checker.read));
+            wrong.extend(checker.found());
             if let Err(why) = settled {
                 wrong.push(format!("not in order after {LIMIT_S} s: {why}"));
                 break;
             }
         }
-        close_books(world.eyes()).await;
-        judge.read(&world.recorder.pen.since(judge.read));
-        let seen = judge.read;
-        wrong.extend(judge.end());
+        record_counts(world.view()).await;
+        checker.read(&world.recorder.writer.since(checker.read));
+        let seen = checker.read;
+        wrong.extend(checker.end());
         for process in &world.processes {
             process.host.kill();
         }
-        let history = world.recorder.pen.history();
+        let history = world.recorder.writer.history();
         if let Some(path) = std::env::var_os("LACUNA_CHAOS_HISTORY") {
             let lines = history.iter().map(|said| format!("{said:?}\n"));
             std::fs::write(path, lines.collect::<String>()).unwrap();
@@ -358,7 +358,7 @@ fn digest(history: &History) -> u64 {
 /// Runs `LACUNA_SIMULATE_SEEDS` worlds on all cores. `make simulate FROM=7 SEEDS=1` runs that of seed
 /// 7 again.
 #[test]
-fn in_virtual_time_whatever_fails_all_is_kept_and_in_order_again() {
+fn in_virtual_time_invariants_hold_after_every_fault() {
     let first = number("LACUNA_SIMULATE_FROM", 1);
     let end = first + number("LACUNA_SIMULATE_SEEDS", 20);
     let (next, bad) = (AtomicU64::new(first), Mutex::new(Vec::new()));

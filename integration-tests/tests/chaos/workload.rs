@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use tokio::sync::Mutex as Turn;
 use tokio::task::JoinSet;
 
-use super::history::{Pen, Said};
+use super::history::{HistoryWriter, Observation};
 
 /// A node that is wanted, or was taken, must be free after so many seconds, whatever fails
 /// meanwhile. Faults last for less than half of it.
@@ -54,7 +54,7 @@ pub(super) struct Workload {
 #[derive(Clone)]
 struct Voice {
     bus: Bus,
-    pen: Pen,
+    writer: HistoryWriter,
 }
 
 impl Voice {
@@ -91,26 +91,26 @@ impl Voice {
     async fn state(&self, node: &str, state: State) {
         match state {
             State::Idle => {
-                self.pen.note(Said::Idle(node.to_owned()));
+                self.writer.note(Observation::Idle(node.to_owned()));
                 self.say("idle", node, "").await;
             }
             State::Wanted => {
                 let deadline = wall().unix_ms() / 1000 + 25;
                 let extra = format!(r#","deadline":{deadline}"#);
                 self.say("wanted", node, &extra).await;
-                let due = self.pen.now() + DEADLINE_S;
-                self.pen.note(Said::Wanted(node.to_owned(), due));
+                let due = self.writer.now() + DEADLINE_S;
+                self.writer.note(Observation::Wanted(node.to_owned(), due));
             }
             State::Busy => {
                 self.say("busy", node, "").await;
-                self.pen.note(Said::Busy(node.to_owned()));
+                self.writer.note(Observation::Busy(node.to_owned()));
             }
         }
     }
 }
 
 impl Workload {
-    pub(super) fn start(bus: Bus, pen: Pen, names: &[String], seed: u64) -> Self {
+    pub(super) fn start(bus: Bus, writer: HistoryWriter, names: &[String], seed: u64) -> Self {
         let idle = Node {
             state: State::Idle,
             next: 0.0,
@@ -120,7 +120,7 @@ impl Workload {
             ..Shared::default()
         }));
         let turn = Arc::new(Turn::new(()));
-        let voice = Voice { bus, pen };
+        let voice = Voice { bus, writer };
         let mut task = JoinSet::new();
         let rng = ChaCha8Rng::seed_from_u64(seed);
         task.spawn(go_on(
@@ -155,7 +155,7 @@ impl Workload {
     pub(super) async fn probe(&self) {
         let changes = {
             let mut shared = self.shared.lock().unwrap();
-            let now = self.voice.pen.now();
+            let now = self.voice.writer.now();
             let find = |wanted: State| {
                 let mut nodes = shared.nodes.iter();
                 nodes
@@ -176,10 +176,10 @@ impl Workload {
         };
         for (name, state, _) in changes {
             let Some(name) = name else { continue };
-            let due = self.voice.pen.now() + DEADLINE_S;
+            let due = self.voice.writer.now() + DEADLINE_S;
             self.voice.state(&name, state).await;
             if state == State::Busy {
-                self.voice.pen.note(Said::Wanted(name, due));
+                self.voice.writer.note(Observation::Wanted(name, due));
             }
         }
     }
@@ -212,7 +212,7 @@ async fn go_on(voice: Voice, shared: Arc<Mutex<Shared>>, turn: Arc<Turn<()>>, mu
     loop {
         tokio::time::sleep(Duration::from_millis(rng.random_range(50..400))).await;
         let turn = turn.lock().await;
-        let now = voice.pen.now();
+        let now = voice.writer.now();
         let change = {
             let mut shared = shared.lock().unwrap();
             let name = names.get(rng.random_range(0..names.len())).unwrap();
@@ -236,9 +236,9 @@ async fn go_on(voice: Voice, shared: Arc<Mutex<Shared>>, turn: Arc<Turn<()>>, mu
         if let Some((name, state)) = change {
             if state == State::Busy {
                 // Taken without a word: from now on it must be given back just as fast.
-                let due = voice.pen.now() + DEADLINE_S;
+                let due = voice.writer.now() + DEADLINE_S;
                 voice.state(&name, state).await;
-                voice.pen.note(Said::Wanted(name, due));
+                voice.writer.note(Observation::Wanted(name, due));
             } else {
                 voice.state(&name, state).await;
             }

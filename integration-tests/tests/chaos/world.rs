@@ -15,8 +15,8 @@ use lacuna_wire::address;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::cluster::{Cluster, Eyes, LED, begin, config};
-use super::history::{Recorder, Said};
+use super::cluster::{Cluster, LED, View, begin, config};
+use super::history::{Observation, Recorder};
 use super::place::{SmallDisk, faketime};
 use super::proxy::Proxy;
 use super::workload::Workload;
@@ -106,7 +106,7 @@ impl World {
             .unwrap();
         let recorder = Recorder::start(&bus).await;
         let names: Vec<String> = (0..nodes).map(|n| format!("n{n:02}")).collect();
-        let workload = Workload::start(bus.clone(), recorder.pen.clone(), &names, seed);
+        let workload = Workload::start(bus.clone(), recorder.writer.clone(), &names, seed);
         let mut world = Self {
             processes: Vec::new(),
             nats,
@@ -170,7 +170,7 @@ impl World {
     /// Deletes what nats-server has kept; only while it does not run.
     pub(super) fn wipe(&self) {
         let _ = std::fs::remove_dir_all(self.disk.dir.path().join("nats/jetstream"));
-        self.recorder.pen.note(Said::Wiped);
+        self.recorder.writer.note(Observation::Emptied);
     }
 
     pub(super) fn process(&mut self, at: usize) -> &mut Process {
@@ -301,10 +301,10 @@ impl Cluster for World {
         Ok(())
     }
 
-    fn eyes(&self) -> Eyes<'_> {
-        Eyes {
+    fn view(&self) -> View<'_> {
+        View {
             bus: &self.bus,
-            pen: &self.recorder.pen,
+            writer: &self.recorder.writer,
             workload: &self.workload,
         }
     }

@@ -8,7 +8,7 @@ use lacuna_runtime::{BusError, Start};
 use lacuna_wire::address;
 use lacuna_wire::msg::{PilotsRequest, Reply, Request};
 
-use super::bed::{Bed, Link, until};
+use super::keyed_server::{KeyedServer, Link, until};
 
 /// An act: a word on a subject, or an ear at one. `C` stands for `lacuna.v1.main`.
 #[derive(Debug, Clone, Copy)]
@@ -201,8 +201,8 @@ const TABLE: &[(&str, &[Act])] = &[
     ),
 ];
 
-async fn bed() -> Bed {
-    let bed = Bed::start().await;
+async fn server() -> KeyedServer {
+    let server = KeyedServer::start().await;
     let main = ["--cluster", "main"];
     let people = [
         ("ann", "researcher"),
@@ -212,12 +212,12 @@ async fn bed() -> Bed {
         ("slurm", "events"),
     ];
     for (name, role) in people {
-        bed.keys(&[&["add-user", name, "--role", role][..], &main].concat())
+        server.keys(&[&["add-user", name, "--role", role][..], &main].concat())
             .await;
     }
     let agent = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];
-    bed.keys(&[&agent[..], &main].concat()).await;
-    bed
+    server.keys(&[&agent[..], &main].concat()).await;
+    server
 }
 
 /// Tries it; gives what it did. Before it speaks it hears itself ask for an answer there: that must
@@ -254,14 +254,14 @@ async fn attempt(link: &Link, act: Act) -> String {
 
 #[tokio::test]
 async fn what_a_role_must_not_do_is_refused_logged_and_counted() {
-    let bed = bed().await;
+    let server = server().await;
     // It makes the streams, for which the others wait.
-    let control = bed.connect("control").await;
+    let control = server.connect("control").await;
     for (user, acts) in TABLE {
         let link = if *user == "control" {
             None
         } else {
-            Some(bed.connect(user).await)
+            Some(server.connect(user).await)
         };
         let link = link.as_ref().unwrap_or(&control);
         for act in *acts {
@@ -273,7 +273,7 @@ async fn what_a_role_must_not_do_is_refused_logged_and_counted() {
             .await;
             let (what, subject) = done.split_once('|').unwrap();
             let logged = || {
-                let log = bed.log();
+                let log = server.log();
                 let mut lines = log.lines();
                 lines.any(|l| l.contains(what) && l.contains(subject))
             };
@@ -293,9 +293,9 @@ async fn what_a_role_must_not_do_is_refused_logged_and_counted() {
 
 #[tokio::test]
 async fn who_waits_for_what_is_refused_learns_so_at_once() {
-    let bed = bed().await;
-    let control = bed.connect("control").await;
-    let ann = bed.connect("ann").await;
+    let server = server().await;
+    let control = server.connect("control").await;
+    let ann = server.connect("ann").await;
     let denied = |error: BusError| {
         assert!(matches!(error, BusError::Denied { .. }), "{error}");
         let text = error.to_string();
@@ -303,19 +303,19 @@ async fn who_waits_for_what_is_refused_learns_so_at_once() {
     };
     // Far longer than a test may take: no answer would show.
     let limit = Duration::from_secs(3600);
-    let other = address::requests_of(&bed.id, "bob");
+    let other = address::requests_of(&server.id, "bob");
     let asked = ann.bus.request::<_, Reply>(&other, &Request::Totals, limit);
     denied(asked.await.unwrap_err());
-    let pilots = address::pilots_of(&bed.id, "ann");
+    let pilots = address::pilots_of(&server.id, "ann");
     let asked = ann
         .bus
         .request::<_, Reply>(&pilots, &PilotsRequest::Stop, limit);
     denied(asked.await.unwrap_err());
-    let agents = address::agents(&bed.id);
+    let agents = address::agents(&server.id);
     denied(ann.bus.subscribe(&agents).await.unwrap_err());
-    let plan = address::plan(&bed.id);
+    let plan = address::plan(&server.id);
     denied(ann.bus.follow(&plan, Start::Last).await.unwrap_err());
-    let command = address::command(&bed.id, &NodeId::new("n1").unwrap());
+    let command = address::command(&server.id, &NodeId::new("n1").unwrap());
     denied(ann.bus.last(&command).await.unwrap_err());
     let stored = ann.bus.store_raw(plan.as_str(), &[], b"x".to_vec()).await;
     denied(stored.unwrap().wait().await.unwrap_err());
@@ -327,17 +327,17 @@ const REFUSED: &str = "lacuna_bus_dead_letters_total{service=\"cli\"}";
 
 #[tokio::test]
 async fn an_answer_stays_in_the_account_of_who_asked_and_is_no_word_there() {
-    let bed = bed().await;
-    let control = bed.connect("control").await;
-    let ann = bed.connect("ann").await;
+    let server = server().await;
+    let control = server.connect("control").await;
+    let ann = server.connect("ann").await;
     let mut asked = control
         .bus
-        .subscribe(&address::requests(&bed.id))
+        .subscribe(&address::requests(&server.id))
         .await
         .unwrap();
     // Ann may ask, and names a subject on which only control may speak.
-    let (watch, slurm) = (bed.connect("root").await, bed.connect("slurm").await);
-    let released = address::released(&bed.id);
+    let (watch, slurm) = (server.connect("root").await, server.connect("slurm").await);
+    let released = address::released(&server.id);
     let mut heard = slurm
         .bus
         .nats()
@@ -359,7 +359,7 @@ async fn an_answer_stays_in_the_account_of_who_asked_and_is_no_word_there() {
     ] {
         headers.insert(name, value);
     }
-    let subject = address::requests_of(&bed.id, "ann").to_string();
+    let subject = address::requests_of(&server.id, "ann").to_string();
     let payload = r#"{"ask":"totals"}"#;
     ann.bus
         .nats()

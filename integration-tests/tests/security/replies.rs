@@ -13,7 +13,7 @@ use lacuna_runtime::{Bus, Health, Identity};
 use lacuna_wire::msg::{Clock, Pace};
 use lacuna_wire::{access, address};
 
-use super::bed::{Bed, Link, until};
+use super::keyed_server::{KeyedServer, Link, until};
 use super::whole::{Up, phase};
 use crate::support::{count, get};
 
@@ -136,7 +136,7 @@ fn targets(id: &ClusterId) -> Vec<String> {
 
 #[tokio::test]
 async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
-    let bed = Bed::start().await;
+    let server = KeyedServer::start().await;
     let main = ["--cluster", "main"];
     for (name, role) in [
         ("ann", "researcher"),
@@ -144,17 +144,17 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         ("watcher", "observer"),
         ("slurm", "events"),
     ] {
-        bed.keys(&[&["add-user", name, "--role", role][..], &main].concat())
+        server.keys(&[&["add-user", name, "--role", role][..], &main].concat())
             .await;
     }
     let agent = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];
-    bed.keys(&[&agent[..], &main].concat()).await;
-    let control = bed.connect("control").await;
+    server.keys(&[&agent[..], &main].concat()).await;
+    let control = server.connect("control").await;
     // Something to read in each stream, from who may write there.
     for service in ["control", "ingest", "forecast", "planner"] {
-        let link = bed.connect(service).await;
-        let identity = Identity::load(&bed.identity(service)).unwrap();
-        for subject in identity.access(&bed.id).publish {
+        let link = server.connect(service).await;
+        let identity = Identity::load(&server.identity(service)).unwrap();
+        for subject in identity.access(&server.id).publish {
             let kept = subject.starts_with("lacuna.") || subject.starts_with("$KV.");
             // What control tells all, and nobody keeps, is no matter here.
             if kept {
@@ -167,9 +167,9 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
     }
     let mut heard = Vec::new();
     for subject in [
-        address::requests(&bed.id).to_string(),
-        address::pilots(&bed.id).to_string(),
-        address::agents(&bed.id).to_string(),
+        address::requests(&server.id).to_string(),
+        address::pilots(&server.id).to_string(),
+        address::agents(&server.id).to_string(),
     ] {
         heard.push(
             control
@@ -194,27 +194,27 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         ended: false,
         recording: String::new(),
     };
-    let (clock, renewals) = (address::clock(&bed.id), address::renewals(&bed.id));
-    let ingest = bed.connect("ingest").await;
+    let (clock, renewals) = (address::clock(&server.id), address::renewals(&server.id));
+    let ingest = server.connect("ingest").await;
     ingest.bus.store(&clock, &tick, "").await.unwrap();
-    let (page, nodes) = (bed.connect("gateway").await, bed.connect("agent").await);
+    let (page, nodes) = (server.connect("gateway").await, server.connect("agent").await);
     let mut ticks = [
         page.bus.subscribe(&clock).await.unwrap(),
         nodes.bus.subscribe(&clock).await.unwrap(),
     ];
     let mut renewals = nodes.bus.subscribe(&renewals).await.unwrap();
-    let commands = address::commands(&bed.id);
+    let commands = address::commands(&server.id);
     let mut commands = nodes.bus.subscribe(&commands).await.unwrap();
-    let before = streams(&control, &bed.id).await;
+    let before = streams(&control, &server.id).await;
 
-    let targets = targets(&bed.id);
+    let targets = targets(&server.id);
     for user in [
         "ann", "root", "watcher", "slurm", "agent-n1", "agent", "gateway",
     ] {
-        let link = bed.connect(user).await;
+        let link = server.connect(user).await;
         let client = &link.bus.nats().unwrap().client;
-        let may = Identity::load(&bed.identity(user)).unwrap();
-        let may = may.access(&bed.id).publish;
+        let may = Identity::load(&server.identity(user)).unwrap();
+        let may = may.access(&server.id).publish;
         let (mut asked, mut answered) = (0, 0);
         for read in may.iter().filter(|s| s.starts_with("$JS.API.DIRECT.GET.")) {
             // Of a stream any message, of a subject the newest.
@@ -244,7 +244,7 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         let word = words.next().now_or_never();
         assert!(word.is_none(), "{word:?}");
     }
-    assert_eq!(streams(&control, &bed.id).await, before);
+    assert_eq!(streams(&control, &server.id).await, before);
     // What has come to those of the same account they have not taken for a word.
     for words in &mut ticks {
         assert!(words.next().now_or_never().is_none());
@@ -257,16 +257,16 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
     }
 
     // From a service's account it is stored: what is looked for here can be seen.
-    let trainers = address::trainers(&bed.id);
+    let trainers = address::trainers(&server.id);
     let read = format!(
         "$JS.API.DIRECT.GET.{}.{trainers}",
         trainers.stream().unwrap()
     );
-    let target = address::controls(&bed.id).to_string();
+    let target = address::controls(&server.id).to_string();
     let client = &control.bus.nats().unwrap().client;
     let sent = client.publish_with_reply(read, target, "".into());
     sent.await.unwrap();
     client.flush().await.unwrap();
     tokio::time::sleep(PAUSE).await;
-    assert_ne!(streams(&control, &bed.id).await, before);
+    assert_ne!(streams(&control, &server.id).await, before);
 }

@@ -12,7 +12,7 @@ use lacuna_runtime::nats_server::{NatsServer, find};
 use lacuna_runtime::{Bus, Health, Identity, Start};
 use lacuna_wire::address;
 
-use super::bed::{program, until};
+use super::keyed_server::{program, until};
 use super::whole::Up;
 use crate::support::get;
 

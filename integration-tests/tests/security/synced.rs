@@ -7,7 +7,7 @@ use std::process::Command;
 use lacuna_runtime::nats_server::find;
 use lacuna_testkit::{Need, or_skip};
 
-use super::bed::until;
+use super::keyed_server::until;
 use super::whole::Up;
 
 /// Events, each acknowledged before the next.

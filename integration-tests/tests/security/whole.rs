@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::bed::{lacuna, program, until};
+use super::keyed_server::{lacuna, program, until};
 use crate::support::{count, get};
 
 /// A running `lacuna up --secure`.

@@ -75,13 +75,13 @@ impl Link {
 }
 
 /// The server, its keys, and its folder.
-pub(crate) struct Bed {
+pub(crate) struct KeyedServer {
     server: NatsServer,
     pub(crate) id: ClusterId,
     pub(crate) dir: tempfile::TempDir,
 }
 
-impl Bed {
+impl KeyedServer {
     /// Makes keys for clusters `main` and `other`, and starts a server with them.
     pub(crate) async fn start() -> Self {
         let dir = tempfile::Builder::new()
