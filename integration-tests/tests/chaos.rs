@@ -1,4 +1,4 @@
-//! Faults on purpose: every fault for every service while the main scheduler goes on, with a checker
+//! Fault injection: every fault for every service while the main scheduler goes on, with a checker
 //! over the recorded history. `make chaos` is the long form.
 
 mod bad_histories;
@@ -34,7 +34,7 @@ fn number(name: &str, default: u64) -> u64 {
     text.and_then(|t| t.parse().ok()).unwrap_or(default)
 }
 
-/// Injects the faults one after the other, with the whole of it judged after each.
+/// Injects the faults one after the other, and checks the history after each.
 async fn run(
     nodes: usize,
     seed: u64,
@@ -55,7 +55,7 @@ async fn run(
         let since = Stopwatch::start();
         inject(&mut world, fault, target, &mut rng).await;
         let lasted = since.seconds();
-        // Only this loses what was acknowledged.
+        // Only this fault loses acknowledged messages.
         let forgetful = matches!(fault, Fault::Emptied);
         let settled = converge(&mut world, LIMIT_S, forgetful).await;
         checker.read(&world.recorder.writer.since(checker.read));
@@ -96,7 +96,7 @@ async fn run(
     let (said, repeated) = world.workload.said();
     table.events = said;
     table.seconds = whole.seconds();
-    println!("{said} changes by the workload, all nodes said again {repeated} times");
+    println!("{said} changes by the workload, all nodes published again {repeated} times");
     if !table.sound() {
         println!("{}", world.logs());
     }
@@ -116,8 +116,8 @@ async fn invariants_hold_after_a_few_faults() {
             (Fault::TwoAtOnce, "control"),
             (Fault::Swapped, "agent"),
             (Fault::Kill, "nats"),
-            // An agent that has started since, a server that counts anew, and a control that knows
-            // only what that has kept.
+            // A new agent, a server that counts from 0 again, and a control that knows only what
+            // that server keeps.
             (Fault::Kill, "agent"),
             (Fault::Emptied, "nats"),
             (Fault::Kill, "control"),

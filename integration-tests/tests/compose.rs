@@ -29,8 +29,8 @@ const SERVICES: [(&str, usize); 6] = [
 /// Of these one instance leads.
 const LED: [&str; 4] = ["ingest", "forecast", "planner", "control"];
 
-/// A trainer with an end that it reaches in seconds on four nodes, and worth more to the planner than
-/// those of the demonstration.
+/// A trainer with an end that it reaches in seconds on four nodes, and worth more to the planner
+/// than those of the demonstration.
 const TRAINER: &str = r#"{"name":"compose-1","submit":0,"min_nodes":1,"max_nodes":8,"rescale_up_s":0,"rescale_down_s":0,"samples":4000000,"nodes":[1,8],"samples_per_s":[100000,800000]}"#;
 
 #[test]

@@ -1,6 +1,6 @@
-//! An upgrade, service by service, and what other versions have kept or say: nothing is lost, and what
-//! cannot be read is refused with the remedy and stays as it is. All services are of this build, since
-//! there has been no release before it; messages of other versions are made here.
+//! An upgrade, service by service, and what other versions have kept or say: nothing is lost, and
+//! what cannot be read is refused with the remedy and stays as it is. All services are of this
+//! build, since there has been no release before it; messages of other versions are made here.
 
 pub(crate) mod fleet;
 

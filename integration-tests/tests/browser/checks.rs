@@ -1,7 +1,7 @@
 //! What is asked of the page itself, as scripts that it runs.
 
-/// Runs that lie over each other, are cut, or stand out of the page: a list of complaints. Text that
-/// has scrolled out of its box is not looked at.
+/// Runs that lie over each other, are cut, or stand out of the page: a list of complaints. Text
+/// that has scrolled out of its box is not looked at.
 pub(crate) const LAYOUT: &str = r"
 const wrong = [];
 const page = document.documentElement;

@@ -84,8 +84,8 @@ async fn nothing_overlaps_or_is_cut_at_any_size_in_light_and_dark() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// The longest frame that is no freeze, milliseconds: twice what was seen with fourteen tasks beside
-/// it on two cores.
+/// The longest frame that is no freeze, milliseconds: twice what was seen with fourteen tasks
+/// beside it on two cores.
 const FREEZE_MS: f64 = 3000.0;
 
 #[tokio::test(flavor = "multi_thread")]

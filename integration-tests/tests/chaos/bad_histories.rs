@@ -104,7 +104,7 @@ fn a_sound_history_is_passed() {
         free("n", 10, 2),
         Observation::Busy("n".to_owned()),
         event("i", 2, "busy n"),
-        // Observation twice, and by one that was overtaken.
+        // The same event twice, and from a sender that was overtaken.
         event("i", 2, "busy n"),
         event("j", 1_000_002, "snapshot"),
         event("i", 3, "idle m"),
@@ -134,7 +134,7 @@ fn a_node_that_is_handed_over_before_it_is_free_is_found() {
         both.contains("n trains t, and is u's since 2.0 s"),
         "{both}"
     );
-    // One word that was on its way.
+    // One report that was on its way.
     said.truncate(4);
     said.extend([free("n", 10, 2), trains("n", 12, 1, "u")]);
     assert_eq!(violations_in(said), "");
@@ -147,7 +147,7 @@ fn an_older_command_that_was_obeyed_is_found() {
     assert!(back.contains("under epoch 10, after t"), "{back}");
     let seq = violations_in(vec![free("n", 12, 4), free("n", 12, 3)]);
     assert!(seq.contains("older command"), "{seq}");
-    // By another process of the agent, which knows nothing of what the first had obeyed.
+    // By another process of the agent, which does not know the commands that the first obeyed.
     let mut again = trains("n", 10, 1, "u");
     if let Observation::Agent { agent, .. } = &mut again {
         "b".clone_into(agent);
@@ -171,7 +171,7 @@ fn a_wanted_node_that_trains_too_long_is_found() {
         Observation::Wanted("n".to_owned(), 2.5),
         Observation::Busy("n".to_owned()),
     ]);
-    assert!(never.contains("never said"), "{never}");
+    assert!(never.contains("never reported"), "{never}");
 }
 
 #[test]

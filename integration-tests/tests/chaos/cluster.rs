@@ -1,4 +1,4 @@
-//! A cluster that faults are done to, of processes or simulated: whether all agrees again.
+//! A cluster under faults, of processes or simulated, and whether all its parts agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,7 +19,7 @@ use super::workload::{State, Workload};
 pub(super) const LED: [&str; 4] = ["ingest", "forecast", "planner", "control"];
 pub(super) const TRAINERS: usize = 3;
 
-/// A recovery longer than this, seconds, prints what it waited for.
+/// A recovery longer than this, seconds, prints the reason of its wait.
 const SLOW_S: f64 = 5.0;
 
 /// The settings of all processes of a cluster.
@@ -60,23 +60,23 @@ pub(super) fn trainer(n: usize) -> TrainerSpec {
     }
 }
 
-/// A cluster that faults are done to.
+/// A cluster under faults.
 pub(super) trait Cluster {
-    /// What supervisors do: starts again whatever has ended.
+    /// Restarts ended processes, as supervisors do.
     fn tend(&mut self);
 
-    /// Whether each service is led by an instance that has said so since a moment.
+    /// Whether each service has a leader that has published its lead since a moment.
     async fn led(&self, since: Timestamp) -> Result<(), String>;
 
     fn view(&self) -> View<'_>;
 
-    /// Whether it is printed what a slow recovery waited for.
+    /// Whether a slow recovery prints the reason of its wait.
     fn explains(&self) -> bool {
         true
     }
 }
 
-/// What an observer looks at.
+/// The parts of a cluster that an observer reads.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) bus: &'a Bus,
@@ -87,7 +87,7 @@ pub(super) struct View<'a> {
 /// Submits the trainers, and waits until all has settled.
 ///
 /// # Errors
-/// What has not in time.
+/// The part that has not settled in time.
 pub(super) async fn begin(cluster: &mut impl Cluster) -> Result<(), String> {
     let submit = Request::Submit {
         trainers: (0..TRAINERS).map(trainer).collect(),
@@ -107,14 +107,14 @@ pub(super) async fn begin(cluster: &mut impl Cluster) -> Result<(), String> {
     converge(cluster, 90.0, true).await.map(drop)
 }
 
-/// Waits until control, agents, pool and plan agree with the workload; gives the seconds that it took.
-/// Meanwhile the workload takes one node that trains and gives another back, and changes nothing else.
-/// Each leader has renewed its lead since the start, and each agent has reported: an agreement of
-/// before the fault proves nothing. After a fault that loses events for good (`forgetful`) the
-/// workload publishes the state of all nodes again.
+/// Waits until control, agents, pool and plan agree with the workload; returns the seconds.
+/// Meanwhile the workload takes one node that trains and gives another back, and changes nothing
+/// else. Each leader must have renewed its lead since the start, and each agent must have reported,
+/// since an agreement from before the fault proves nothing. After a fault that loses events for
+/// good (`forgetful`) the workload publishes the state of all nodes again.
 ///
 /// # Errors
-/// What did not agree in time.
+/// The part that did not agree in time.
 pub(super) async fn converge(
     cluster: &mut impl Cluster,
     limit_s: f64,
@@ -136,7 +136,7 @@ pub(super) async fn converge(
                 }
             }
         }
-        // As an adapter does that looks at the scheduler every few seconds.
+        // As an adapter that polls the scheduler every few seconds.
         if forgetful && since.seconds() - said > 3.0 {
             said = since.seconds();
             cluster.view().workload.repeat().await;
@@ -157,10 +157,10 @@ async fn agree(cluster: &impl Cluster, begun: Timestamp, elapsed_s: f64) -> Resu
     cluster.view().agree(elapsed_s).await
 }
 
-/// Writes the books as control has them into the history, for the checker.
+/// Writes the counts of control into the history, for the checker.
 pub(super) async fn record_counts(view: View<'_>) {
     view.workload.pause(true).await;
-    // What agents report once a second is read by then.
+    // By then control has read the agents' reports, one a second.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let all = Request::Trainers { all: true };
     let before = view.writer.history().len();
@@ -183,7 +183,7 @@ pub(super) async fn record_counts(view: View<'_>) {
             });
         }
     }
-    // What control has counted is heard here too by then.
+    // By then the recorder has heard control's counts too.
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 

@@ -1,4 +1,4 @@
-//! What was seen on the bus, in the order in which an observer of its own saw it.
+//! The history of a cluster: observations on the bus, in the order in which one observer saw them.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,43 +8,43 @@ use lacuna_wire::address;
 use lacuna_wire::msg::Action;
 use tokio::task::JoinSet;
 
-/// One thing that was seen.
+/// One observation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Observation {
-    /// The workload: the main scheduler has given the node to nobody.
+    /// The workload: the node is idle for the main scheduler.
     Idle(String),
     /// The workload: the node is wanted, and must be free at this time of the observer's clock.
     Wanted(String, f64),
     /// The workload: a batch job has the node.
     Busy(String),
-    /// An event in its stream: who said it, its number, and what it says in a few words.
+    /// An event in its stream: its sender, its number, and its content in a few words.
     Event {
         sender: String,
         seq: u64,
         what: String,
     },
-    /// A plan in its stream, and the how-manieth word of its sender it is.
+    /// A plan in its stream, and the sender's message number (`word`).
     Plan {
         sender: String,
         word: u64,
         generation: u64,
     },
-    /// A command on its way to a node: which trainer is to train there, in which run, and since
-    /// when (milliseconds).
+    /// A command on its way to a node: the trainer, its incarnation, and the start of that
+    /// (milliseconds).
     Command {
         node: String,
         epoch: u64,
         run: Option<(String, u64, i64)>,
     },
-    /// A word of the agent process `agent` about a node, and the how-manieth of that process: the
-    /// network may have swapped them.
+    /// A report of the agent process `agent` about a node, and its message number (`word`), since
+    /// the network may have swapped reports.
     Agent {
         agent: String,
         word: u64,
         node: String,
         epoch: u64,
         seq: u64,
-        /// The trainer and its run that trains there.
+        /// The trainer and its incarnation that train there.
         runs: Option<(String, u64)>,
     },
     /// A lease in its bucket.
@@ -53,14 +53,14 @@ pub(super) enum Observation {
         epoch: u64,
         trainer: Option<String>,
     },
-    /// A report of the work of a run, up to a moment (milliseconds).
+    /// A report of the work of an incarnation, up to a moment (milliseconds).
     Report {
         trainer: String,
         run: u64,
         until: i64,
         samples: f64,
     },
-    /// The book of a trainer: its run and all its samples.
+    /// Control's count of a trainer: its incarnation and all its samples.
     Trainer {
         trainer: String,
         run: u64,
@@ -69,11 +69,11 @@ pub(super) enum Observation {
     },
     /// The server was killed or full, and may have lost its newest writes.
     WritesAtRisk,
-    /// The server has lost all that it kept.
+    /// The server has lost its store.
     Emptied,
 }
 
-/// With the seconds on the observer's clock.
+/// Observations, each with the seconds on the observer's clock.
 pub(super) type History = Vec<(f64, Observation)>;
 
 /// Writes into the history.
@@ -84,7 +84,7 @@ pub(super) struct HistoryWriter {
 }
 
 impl HistoryWriter {
-    /// Writes down what was done or heard now.
+    /// Adds an observation of now.
     pub(super) fn note(&self, said: Observation) {
         let mut history = self.history.lock().unwrap();
         history.push((self.clock.seconds(), said));
@@ -99,7 +99,7 @@ impl HistoryWriter {
         self.since(0)
     }
 
-    /// What was written down after the first so many.
+    /// The observations after the first `count`.
     pub(super) fn since(&self, count: usize) -> History {
         let history = self.history.lock().unwrap();
         history.iter().skip(count).cloned().collect()
@@ -173,7 +173,7 @@ impl Recorder {
                 })
             })
             .await;
-        // Core subscriptions: what the streams may lose or replace is seen all the same.
+        // Core subscriptions see messages too that a stream loses or replaces.
         recorder
             .hear(bus, &address::commands(&id), |heard| {
                 let command = heard.message;
@@ -246,7 +246,7 @@ impl Recorder {
     }
 }
 
-/// Who said a message, and the how-manieth of theirs it is.
+/// The sender of a message, and its number among that sender's messages.
 fn word(id: &str) -> (String, u64) {
     let (sender, number) = id.rsplit_once('-').unwrap_or((id, "0"));
     (sender.to_owned(), number.parse().unwrap_or_default())

@@ -1,6 +1,6 @@
-//! The same in virtual time: the same services, workload and checker on one thread, over a simulated
-//! server, with faults from a seed. A world of minutes takes seconds, and its seed brings the same
-//! acts again.
+//! Fault injection in virtual time: the same services, workload and checker on one thread, over a
+//! simulated server, with faults from a seed. A world of minutes takes seconds, and its seed runs
+//! the same world again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ const NODES: usize = 16;
 /// Faults of a world.
 const FAULTS_EACH: usize = 5;
 
-/// A run of at most this many worlds shows each of them.
+/// A run of at most this many worlds is printed world by world.
 const MANY: u64 = 20;
 
 #[derive(Debug, Clone, Copy)]
@@ -43,17 +43,17 @@ enum Fault {
     Kill,
     /// SIGSTOP, and SIGCONT some seconds later.
     Pause,
-    /// Nothing comes through.
+    /// The network is cut.
     Cut,
-    /// Messages are lost, come twice, or overtake each other.
+    /// The network loses, repeats or swaps messages.
     Lost,
     Twice,
     Swapped,
     /// The clock is wrong by some minutes, from a restart to the next.
     Skew,
-    /// The server is killed, and comes back.
+    /// The server is killed, and started again.
     KillServer,
-    /// All is killed at once, the server too.
+    /// All processes are killed at once, the server too.
     Reboot,
 }
 
@@ -75,7 +75,7 @@ struct Process {
     name: String,
     nodes: Vec<NodeId>,
     host: Host,
-    /// Whether it is left alone when it has ended.
+    /// Whether it stays down when it has ended.
     held: bool,
     skew_ms: i64,
     ended: Option<Stopwatch>,
@@ -160,7 +160,7 @@ impl World {
         });
     }
 
-    /// Lets time pass; supervisors go on meanwhile.
+    /// Lets time pass; supervisors go on.
     async fn wait(&mut self, seconds: f64) {
         let since = Stopwatch::start();
         while since.seconds() < seconds {
@@ -275,7 +275,7 @@ impl Cluster for World {
     }
 }
 
-/// What a world came to: what was violated, the faults, and a digest of all that was seen.
+/// The outcome of a world: violations, faults, and a digest of its history.
 struct Outcome {
     wrong: Vec<String>,
     faults: Vec<String>,
@@ -348,15 +348,15 @@ fn live(seed: u64, nodes: usize, faults: usize) -> Outcome {
     world.unwrap()
 }
 
-/// Of all that was seen, in its order. Without a key of its own this hasher is the same in all processes.
+/// The hash of a history. This hasher has no random key, so it is the same in all processes.
 fn digest(history: &History) -> u64 {
     let mut hasher = DefaultHasher::new();
     format!("{history:?}").hash(&mut hasher);
     hasher.finish()
 }
 
-/// Runs `LACUNA_SIMULATE_SEEDS` worlds on all cores. `make simulate FROM=7 SEEDS=1` runs that of seed
-/// 7 again.
+/// Runs `LACUNA_SIMULATE_SEEDS` worlds on all cores. `make simulate FROM=7 SEEDS=1` runs the world
+/// of seed 7 again.
 #[test]
 fn in_virtual_time_invariants_hold_after_every_fault() {
     let first = number("LACUNA_SIMULATE_FROM", 1);

@@ -1,5 +1,5 @@
-//! The main scheduler, as it would speak: it gives nodes to batch jobs and takes them back, at
-//! random, and says so with acknowledgement.
+//! A simulated main scheduler: it gives nodes to batch jobs and takes them back, at random, and
+//! publishes each change until it is acknowledged.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 
 use super::history::{HistoryWriter, Observation};
 
-/// A node that is wanted, or was taken, must be free after so many seconds, whatever fails
-/// meanwhile. Faults last for less than half of it.
+/// A node that is wanted, or was taken, must be free after these seconds, whatever fails meanwhile.
+/// Faults last for less than half of it.
 pub(super) const DEADLINE_S: f64 = 25.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,20 +30,20 @@ pub(super) enum State {
 #[derive(Debug, Clone, Copy)]
 struct Node {
     state: State,
-    /// When it changes next at the earliest, on the observer's clock.
+    /// The earliest time of its next change, on the observer's clock.
     next: f64,
 }
 
 #[derive(Default)]
 struct Shared {
     nodes: BTreeMap<String, Node>,
-    /// Whether nothing new is to be said.
+    /// Whether no new change may begin.
     paused: bool,
     said: u64,
     repeated: u64,
 }
 
-/// Goes on until it is dropped.
+/// Runs until it is dropped.
 pub(super) struct Workload {
     shared: Arc<Mutex<Shared>>,
     turn: Arc<Turn<()>>,
@@ -58,7 +58,7 @@ struct Voice {
 }
 
 impl Voice {
-    /// Says it until it is acknowledged. The id makes a repetition known as such.
+    /// Publishes an event until it is acknowledged. Its id marks a repetition.
     async fn say(&self, kind: &str, node: &str, extra: &str) {
         let at = wall().unix_ms();
         let (s, ms) = (at / 1000, at % 1000);
@@ -137,7 +137,7 @@ impl Workload {
         }
     }
 
-    /// Says nothing new for a while. When this returns, all that was begun has been said.
+    /// Begins no new change. When this returns, all begun changes are published.
     pub(super) async fn pause(&self, paused: bool) {
         self.shared.lock().unwrap().paused = paused;
         let limit = Duration::from_secs(20);
@@ -147,11 +147,11 @@ impl Workload {
     pub(super) fn states(&self) -> BTreeMap<String, State> {
         let shared = self.shared.lock().unwrap();
         let of = |(name, node): (&String, &Node)| (name.clone(), node.state);
-        // A wanted node is in use for the main scheduler's purposes, as control sees it too.
+        // A wanted node counts as used by the main scheduler, as in control.
         shared.nodes.iter().map(of).collect()
     }
 
-    /// Takes a node that is idle, and gives one back that a batch job has had for long enough.
+    /// Takes an idle node, and gives one back that a batch job has had for long enough.
     pub(super) async fn probe(&self) {
         let changes = {
             let mut shared = self.shared.lock().unwrap();
@@ -184,7 +184,7 @@ impl Workload {
         }
     }
 
-    /// Says again how every node is.
+    /// Publishes the state of every node again.
     pub(super) async fn repeat(&self) {
         let states = self.states();
         self.shared.lock().unwrap().repeated += 1;
@@ -197,7 +197,7 @@ impl Workload {
         let _ = tokio::time::timeout(Duration::from_secs(5), all).await;
     }
 
-    /// Events said so far, and how often all nodes were said again.
+    /// Events published so far, and how often the states of all nodes were repeated.
     pub(super) fn said(&self) -> (u64, u64) {
         let shared = self.shared.lock().unwrap();
         (shared.said, shared.repeated)
@@ -223,7 +223,8 @@ async fn go_on(voice: Voice, shared: Arc<Mutex<Shared>>, turn: Arc<Turn<()>>, mu
             let next = match node.state {
                 _ if paused || now < node.next => None,
                 State::Idle if dice < 0.5 => Some((State::Wanted, now + stay / 3.0)),
-                // A batch job begins, and lasts until it is known whether the node was free.
+                // A batch job begins, and lasts until the checker can tell whether the node was
+                // free.
                 State::Idle | State::Wanted => Some((State::Busy, now + DEADLINE_S + 3.0)),
                 State::Busy => Some((State::Idle, now + 3.0 * stay)),
             };
@@ -235,7 +236,7 @@ async fn go_on(voice: Voice, shared: Arc<Mutex<Shared>>, turn: Arc<Turn<()>>, mu
         };
         if let Some((name, state)) = change {
             if state == State::Busy {
-                // Taken without a word: from now on it must be given back just as fast.
+                // Taken without notice: from now on the agent has the same time to give it back.
                 let due = voice.writer.now() + DEADLINE_S;
                 voice.state(&name, state).await;
                 voice.writer.note(Observation::Wanted(name, due));
