@@ -1,4 +1,4 @@
-//! Who may do what, with a real nats-server and the keys that `lacuna keys` makes.
+//! Permissions, with a real nats-server and the keys that `lacuna keys` makes.
 
 mod commands;
 mod connections;

@@ -13,7 +13,7 @@ use lacuna_wire::{Message, address, codec};
 
 use fleet::{Fleet, SERVICES, trainer};
 
-/// How long a trainer of a second's work may take, with a service that starts meanwhile.
+/// The limit of a trainer with a second's work while a service starts.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test]

@@ -1,11 +1,11 @@
-//! How tests are left out, and what `make test` says of it in the end.
+//! Tests that did not run, and the list of them that `make test` prints.
 
 use lacuna_testkit::Need;
 
 use super::shape::promised;
 use crate::support;
 
-/// What `make test` prints of tests that were left out for want of data.
+/// The list that `make test` prints for tests that lacked data.
 fn said(tests: &[(String, String)]) -> String {
     let lines = tests.iter().map(|(file, test)| {
         format!("test\tdata\t{file}\tmodule::{test}\tit is not there\tLACUNA_DATA=FOLDER\n")
@@ -32,7 +32,7 @@ fn tests_that_did_not_run_are_counted_and_promises_without_a_test_are_named() {
     assert!(!one.contains("Promise"), "{one}");
     let whole = said(longest);
     assert_eq!(whole.matches("has no test that ran").count(), 1, "{whole}");
-    // Each is one line, however often it was said.
+    // A test has one line, however often the list names it.
     let all = promises.concat();
     assert_eq!(said(&all), said(&[&all[..], &all[..]].concat()));
     let none = said(&all).matches("has no test that ran").count();
@@ -86,7 +86,7 @@ fn a_promise_of_which_no_test_ran_is_a_failure_if_nothing_explains_it() {
     );
 }
 
-/// A test that returns by itself when something is missing is not missed.
+/// A test that returns by itself when something is missing would look as if it had passed.
 #[test]
 fn no_test_leaves_itself_out_by_hand() {
     let own = [
@@ -119,7 +119,7 @@ fn what_ci_requires_are_needs_that_tests_have() {
             words.next().filter(|w| ["require", "offer"].contains(w))?;
             words.next()
         })
-        // What `offer` itself passes on.
+        // The argument that `offer` passes on.
         .filter(|name| !name.starts_with('"'))
         .collect();
     for need in ["data", "torch", "docker", "chromium", "prometheus"] {
