@@ -61,7 +61,7 @@ def arguments() -> argparse.Namespace:
 def try_attack(binary: Path, name: str) -> dict:
     """One attack on a cluster of its own."""
     from attacks import ATTACKS
-    from cluster import Broken, Cluster, judge
+    from cluster import Broken, Cluster, violations
 
     this, begun = ATTACKS[name], time.monotonic()
 
@@ -77,7 +77,7 @@ def try_attack(binary: Path, name: str) -> dict:
             faults, node = this.run(cluster)
             if this.early:
                 cluster.train(needed=0)
-            more, took = judge(cluster, this.owners, node)
+            more, took = violations(cluster, this.owners, node)
             faults += more
     except Broken as error:
         return result("not run", [str(error)])

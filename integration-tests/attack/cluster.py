@@ -297,7 +297,7 @@ class Cluster:
             return 0.0
 
 
-def judge(c: Cluster, owners: int = 1, node: str | None = None) -> tuple[list[str], float | None]:
+def violations(c: Cluster, owners: int = 1, node: str | None = None) -> tuple[list[str], float | None]:
     """What an attack has achieved, and how long a node took to come back."""
     if not until(c.trainers, 30, 0.5):
         return [*c.health(), *c.deaths()[:4], "control answers no request"], None

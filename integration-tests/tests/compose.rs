@@ -44,7 +44,7 @@ fn lacuna_runs_in_containers() {
     a_trainer_uses_a_hole_and_is_done(&stack);
     the_operators_page_opens_only_with_its_token(&stack);
     every_service_comes_back(&stack);
-    who_leads_is_followed(&stack);
+    a_stopped_leader_is_followed(&stack);
     let left = stack.down();
     assert_eq!(left, [""; 0], "left behind");
 }
@@ -262,7 +262,7 @@ fn every_service_comes_back(stack: &Stack) {
 }
 
 /// Of two instances exactly one leads; when its container is stopped, the other does.
-fn who_leads_is_followed(stack: &Stack) {
+fn a_stopped_leader_is_followed(stack: &Stack) {
     let leaders = |service: &str| {
         let query =
             format!(r#"lacuna_leader{{service="{service}"}} == 1 and on (instance) up == 1"#);

@@ -61,7 +61,7 @@ async fn a_record_of_another_version_stops_control_with_the_remedy_and_is_kept()
 }
 
 #[tokio::test]
-async fn what_a_newer_release_says_is_refused_with_the_remedy_and_does_no_harm() {
+async fn messages_of_a_newer_release_are_refused_with_the_remedy_and_do_no_harm() {
     let mut fleet = Fleet::new().await;
     let mut letters = fleet
         .bus

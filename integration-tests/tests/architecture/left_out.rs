@@ -44,7 +44,7 @@ fn tests_that_did_not_run_are_counted_and_promises_without_a_test_are_named() {
 fn a_promise_of_which_no_test_ran_is_a_failure_if_nothing_explains_it() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).display().to_string();
-    let judged = |ran: &[(String, String)], skipped: &str| {
+    let checked = |ran: &[(String, String)], skipped: &str| {
         let mut log = String::new();
         for (n, (file, test)) in ran.iter().enumerate() {
             let program = at(&format!("all-{n}"));
@@ -58,7 +58,7 @@ fn a_promise_of_which_no_test_ran_is_a_failure_if_nothing_explains_it() {
     };
     let promises = promised();
     let all = promises.concat();
-    let said = judged(&all, "");
+    let said = checked(&all, "");
     assert!(
         said.ok && !said.stdout.contains("NONE RAN"),
         "{}",
@@ -69,7 +69,7 @@ fn a_promise_of_which_no_test_ran_is_a_failure_if_nothing_explains_it() {
         .into_iter()
         .filter(|test| !gone.contains(test))
         .collect();
-    let said = judged(&rest, "");
+    let said = checked(&rest, "");
     assert!(!said.ok, "{}", said.stdout);
     assert_eq!(
         said.stdout.matches("nothing explains it").count(),
@@ -78,7 +78,7 @@ fn a_promise_of_which_no_test_ran_is_a_failure_if_nothing_explains_it() {
         said.stdout
     );
     let line = |(file, test): &(String, String)| format!("test\tdata\t{file}\tm::{test}\tx\ty\n");
-    let said = judged(&rest, &gone.iter().map(line).collect::<String>());
+    let said = checked(&rest, &gone.iter().map(line).collect::<String>());
     assert!(
         said.ok && said.stdout.contains("NONE RAN, for want of data"),
         "{}",
@@ -110,7 +110,7 @@ fn no_test_leaves_itself_out_by_hand() {
 }
 
 #[test]
-fn what_ci_requires_are_needs_that_tests_have() {
+fn ci_requires_only_known_needs() {
     let script = support::read(".ci/run");
     let required: Vec<&str> = script
         .lines()

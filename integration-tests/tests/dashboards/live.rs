@@ -89,8 +89,8 @@ fn lab(args: &[&str]) {
     );
 }
 
-/// Starts a cluster that plays a generated machine at 300 times its speed, and writes the targets of
-/// its services for Prometheus.
+/// Starts a cluster that plays a generated machine at 300 times its speed, and writes the targets
+/// of its services for Prometheus.
 fn start(dir: &Path, machine: &str, id: &str, nodes: usize) -> Up {
     let data = dir.join(id);
     let log = File::create(dir.join(format!("{id}.log"))).unwrap();
@@ -252,7 +252,7 @@ fn a_real_prometheus_answers_every_query_from_two_clusters_under_load() {
     }
     the_variable_offers_both_clusters(&prometheus);
     every_panel_is_answered(&prometheus);
-    nobody_is_shown_nothing(&prometheus);
+    an_unknown_cluster_has_no_answers(&prometheus);
     a_cluster_is_shown_by_itself(&prometheus);
     every_alert_is_judged(&prometheus);
     // Beta ends, and an alert names beta alone.
@@ -311,7 +311,7 @@ fn every_panel_is_answered(prometheus: &Prometheus) {
 }
 
 /// A query without the cluster's label would have an answer for a cluster that does not exist.
-fn nobody_is_shown_nothing(prometheus: &Prometheus) {
+fn an_unknown_cluster_has_no_answers(prometheus: &Prometheus) {
     for query in queries().iter().filter(|q| q.title != OF_ALL) {
         let answer = query.answer(prometheus, "no-such-cluster").len();
         let counts = usize::from(query.expression.ends_with("or vector(0)"));
@@ -334,13 +334,13 @@ fn a_cluster_is_shown_by_itself(prometheus: &Prometheus) {
 
 fn every_alert_is_judged(prometheus: &Prometheus) {
     let groups = prometheus.ask("rules", &[]).unwrap();
-    let judged: Vec<&Value> = list(&groups, "groups")
+    let evaluated: Vec<&Value> = list(&groups, "groups")
         .iter()
         .flat_map(|g| list(g, "rules"))
         .collect();
     let rules = alerts::read();
-    assert_eq!(judged.len(), rules.len());
-    for rule in judged {
+    assert_eq!(evaluated.len(), rules.len());
+    for rule in evaluated {
         assert_eq!(rule["health"], "ok", "{rule}");
     }
     // An alert whose metric no service exports would stay silent forever.

@@ -27,7 +27,8 @@ pub(super) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts Prometheus in a folder, with the configuration of `deploy` and targets in `<dir>/targets`.
+    /// Starts Prometheus in a folder, with the configuration of `deploy` and targets in
+    /// `<dir>/targets`.
     ///
     /// # Errors
     /// If no Prometheus is installed.

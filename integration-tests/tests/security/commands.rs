@@ -1,4 +1,4 @@
-//! Commands that are stale or forged: a node obeys none of them.
+//! Stale and forged commands: a node obeys none of them.
 
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
@@ -54,7 +54,7 @@ impl Agent {
             control,
         };
         until("the agent is ready", || agent.log().contains("ready")).await;
-        // What was kept before it listened it takes for old. It speaks when it listens.
+        // The agent takes kept commands for old. Its first report shows that it listens.
         let limit = std::time::Duration::from_secs(60);
         let said = tokio::time::timeout(limit, statuses.next()).await;
         said.unwrap().unwrap();
@@ -150,7 +150,7 @@ async fn a_number_that_was_obeyed_already_is_not_obeyed_again() {
     let agent = Agent::start().await;
     agent.command(10, 5, run(1)).await;
     until("the run is obeyed", || agent.commands("run") == 1).await;
-    // An older number of the same epoch, and the same number with another word.
+    // An older number of the same epoch, and the same number with another content.
     agent.command(10, 4, release()).await;
     until("the older number is refused", || {
         agent.commands("refused") == 1
@@ -171,7 +171,7 @@ async fn a_number_that_was_obeyed_already_is_not_obeyed_again() {
 }
 
 #[tokio::test]
-async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
+async fn without_the_key_of_control_no_sender_commands_a_node() {
     let agent = Agent::start().await;
     let node = NodeId::new("n1").unwrap();
     let subject = address::command(&agent.server.id, &node);
@@ -179,7 +179,7 @@ async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
         let name = "lacuna_bus_dead_letters_total{service=\"agent\"}";
         count(&agent.metrics(), name)
     };
-    // All that control may say, this one may say, too: the agent has not heard of its key.
+    // This user has the permissions of control, and a key that the agent does not know.
     let add = [
         "add-user",
         "thief",
@@ -217,8 +217,8 @@ async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
         .bus
         .store_raw(subject.as_str(), &headers, forged.clone());
     stored.await.unwrap().wait().await.unwrap();
-    until("what nobody has signed is refused", || refused() == 2).await;
-    // A renewal, which would keep a lease for ever.
+    until("an unsigned command is refused", || refused() == 2).await;
+    // A renewal, which would keep a lease forever.
     let renewal = Renewal {
         lead: u64::MAX,
         number: 1,
@@ -231,7 +231,8 @@ async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
     assert!(log.contains("its signature is not control's"), "{log}");
     assert!(log.contains("it has no signature of control"), "{log}");
 
-    // Control's own is obeyed, live and from the stream, and its signature is good for no other.
+    // Control's own command is obeyed, live and from the stream. Its signature fits no other
+    // command.
     agent.command(10, 1, run(1)).await;
     until("the true one is obeyed", || agent.commands("run") == 1).await;
     let stream = agent
@@ -268,7 +269,7 @@ async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
 }
 
 #[tokio::test]
-async fn who_trains_with_a_program_is_believed_of_control_alone() {
+async fn only_control_names_the_members_of_a_program() {
     let agent = Agent::start().await;
     let add = [
         "add-user",
@@ -302,7 +303,7 @@ async fn who_trains_with_a_program_is_believed_of_control_alone() {
         run: RunId(run),
         nodes: vec![NodeId::new(node).unwrap()],
     };
-    // Of a later run: whoever believed it would wait for ever.
+    // Of a later incarnation: an agent that believed it would wait forever.
     let forged = members(9, "n9");
     thief.bus.store(&subject, &forged, "").await.unwrap();
     let own = members(7, "n1");
@@ -361,7 +362,7 @@ async fn a_command_from_one_who_may_not_never_reaches_the_node() {
         "{error}"
     );
     assert_eq!(planner.denied(), 1);
-    // What may be said after it is heard: the forged one was not before it.
+    // A permitted message after it is heard, so the forged one did not arrive.
     agent.command(10, 1, run(1)).await;
     until("the true one is obeyed", || agent.commands("run") == 1).await;
     assert_eq!(agent.commands("refused"), 0);
@@ -402,7 +403,7 @@ async fn the_key_of_a_node_speaks_of_no_other_node() {
         .publish(&subject, &status("n1"), "")
         .await
         .unwrap();
-    // All that is heard is of n1, and the other word is a dead letter, counted.
+    // Only messages of n1 are heard; the other one is a counted dead letter.
     let mut from_thief = false;
     while !from_thief {
         let received = heard.next().await.unwrap();

@@ -1,4 +1,4 @@
-//! Who gets in at all, and whom a client trusts.
+//! Connections: the keys that the server accepts, and the servers that a client trusts.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use lacuna_wire::msg::Settled;
 
 use super::keyed_server::{KeyedServer, lacuna, until};
 
-/// Writes an identity that is like another one but for what `change` does.
+/// Writes a copy of an identity, changed by `change`.
 fn forged(from: &Path, to: &Path, change: impl FnOnce(&mut Identity)) -> PathBuf {
     let mut identity = Identity::load(from).unwrap();
     change(&mut identity);
@@ -102,7 +102,7 @@ async fn people_hear_what_agents_and_services_say() {
 }
 
 #[tokio::test]
-async fn without_a_key_nobody_gets_in() {
+async fn without_a_key_no_client_connects() {
     let server = KeyedServer::start().await;
     let ca = server.keys_dir().join("ca/ca.pem");
     let url = format!("nats://127.0.0.1:{}", server.port());
@@ -114,7 +114,7 @@ async fn without_a_key_nobody_gets_in() {
 }
 
 #[tokio::test]
-async fn who_does_not_encrypt_is_not_heard() {
+async fn a_client_without_tls_is_not_heard() {
     let server = KeyedServer::start().await;
     let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     stream
@@ -145,7 +145,7 @@ async fn a_server_that_the_authority_does_not_vouch_for_is_not_trusted() {
 }
 
 #[tokio::test]
-async fn who_connects_exports_how_long_the_certificate_holds() {
+async fn a_client_exports_how_long_the_certificate_holds() {
     let server = KeyedServer::start().await;
     for name in ["control", "agent"] {
         let seconds = server
@@ -214,7 +214,7 @@ async fn clusters_do_not_hear_each_other() {
     let streams = |bus: &lacuna_runtime::Bus| bus.nats().unwrap().jetstream.clone();
     streams(&theirs).get_stream("lac_other_plan").await.unwrap();
     assert!(streams(&main.bus).get_stream("lac_main_plan").await.is_ok());
-    // Subscribed to the same word in both, each hears its own.
+    // With the same subject in both, each hears its own messages.
     let renewal = address::renewals(&server.id);
     let error = theirs
         .nats()

@@ -1,4 +1,4 @@
-//! What each role must not do: the server refuses it, logs it, and the process counts it.
+//! Forbidden acts of each role: the server refuses and logs them, and the process counts them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use lacuna_wire::msg::{PilotsRequest, Reply, Request};
 
 use super::keyed_server::{KeyedServer, Link, until};
 
-/// An act: a word on a subject, or an ear at one. `C` stands for `lacuna.v1.main`.
+/// An act: a publication on a subject, or a subscription. `C` is short for `lacuna.v1.main`.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Say(&'static str),
@@ -19,7 +19,7 @@ enum Act {
 
 use Act::{Hear, Say};
 
-/// Who must not do what.
+/// The forbidden acts of each role.
 const TABLE: &[(&str, &[Act])] = &[
     (
         "planner",
@@ -220,8 +220,8 @@ async fn server() -> KeyedServer {
     server
 }
 
-/// Tries it; gives what it did. Before it speaks it hears itself ask for an answer there: that must
-/// not count as a request.
+/// Tries an act; returns the outcome. The subscription for its own answer comes first, and must not
+/// count as a request.
 async fn attempt(link: &Link, act: Act) -> String {
     let client = &link.bus.nats().unwrap().client;
     let full = |subject: &str| match subject.strip_prefix("C.") {
@@ -241,7 +241,7 @@ async fn attempt(link: &Link, act: Act) -> String {
         }
         Hear(subject) => {
             let subject = full(subject);
-            // Held until the server has judged it, then dropped.
+            // Held until the server has decided, then dropped.
             let heard = client.subscribe(subject.clone()).await.unwrap();
             client.flush().await.unwrap();
             drop(heard);
@@ -253,9 +253,9 @@ async fn attempt(link: &Link, act: Act) -> String {
 }
 
 #[tokio::test]
-async fn what_a_role_must_not_do_is_refused_logged_and_counted() {
+async fn forbidden_acts_of_a_role_are_refused_logged_and_counted() {
     let server = server().await;
-    // It makes the streams, for which the others wait.
+    // Control makes the streams, for which the others wait.
     let control = server.connect("control").await;
     for (user, acts) in TABLE {
         let link = if *user == "control" {
@@ -292,7 +292,7 @@ async fn what_a_role_must_not_do_is_refused_logged_and_counted() {
 }
 
 #[tokio::test]
-async fn who_waits_for_what_is_refused_learns_so_at_once() {
+async fn a_refused_request_fails_at_once() {
     let server = server().await;
     let control = server.connect("control").await;
     let ann = server.connect("ann").await;
@@ -301,7 +301,7 @@ async fn who_waits_for_what_is_refused_learns_so_at_once() {
         let text = error.to_string();
         assert!(text.contains("ann") && text.contains("identity"), "{text}");
     };
-    // Far longer than a test may take: no answer would show.
+    // Far longer than a test may take, so a missing answer would show.
     let limit = Duration::from_secs(3600);
     let other = address::requests_of(&server.id, "bob");
     let asked = ann.bus.request::<_, Reply>(&other, &Request::Totals, limit);
@@ -322,11 +322,11 @@ async fn who_waits_for_what_is_refused_learns_so_at_once() {
     drop(control);
 }
 
-/// What a command line has refused.
+/// The refusals of a command line.
 const REFUSED: &str = "lacuna_bus_dead_letters_total{service=\"cli\"}";
 
 #[tokio::test]
-async fn an_answer_stays_in_the_account_of_who_asked_and_is_no_word_there() {
+async fn an_answer_stays_in_the_account_of_its_request_and_is_no_message_there() {
     let server = server().await;
     let control = server.connect("control").await;
     let ann = server.connect("ann").await;
@@ -374,7 +374,7 @@ async fn an_answer_stays_in_the_account_of_who_asked_and_is_no_word_there() {
         trainers: Vec::new(),
     };
     control.bus.respond(&request, &answer).await.unwrap();
-    // It has come to those of Ann's account, who refuse it, and to nobody else.
+    // Only clients of Ann's account get it, and they refuse it.
     tokio::select! {
         word = understood.next() => panic!("{word:?}"),
         () = until("it is refused", || watch.count(REFUSED) > 0) => {}

@@ -1,6 +1,5 @@
-//! A JetStream request names the subject of its answer. What people and agents ask for stays in
-//! their account; who has a service's key can have messages stored on any subject, and no service
-//! stops because of that.
+//! A JetStream request names the subject of its answer. Answers to people and agents stay in their
+//! account. The key of a service can have messages stored on any subject; no service stops by it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +21,7 @@ const ROUNDS: usize = 25;
 const PAUSE: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn answers_sent_to_what_services_live_by_stop_nobody() {
+async fn answers_sent_to_subjects_of_services_stop_no_service() {
     let dir = tempfile::Builder::new()
         .prefix("lacuna-replies-")
         .tempdir()
@@ -67,7 +66,7 @@ async fn answers_sent_to_what_services_live_by_stop_nobody() {
         tokio::time::sleep(PAUSE).await;
     }
 
-    // It has come to them, and was refused.
+    // The services got it and refused it.
     let control = get(&up.addresses()["control"], "/metrics").unwrap();
     assert!(
         count(
@@ -75,7 +74,7 @@ async fn answers_sent_to_what_services_live_by_stop_nobody() {
             "lacuna_bus_dead_letters_total{service=\"control\"}"
         ) > 0
     );
-    // What the operator wants is kept, what a batch job wants it gets, and training goes on.
+    // Controls are kept, a batch job gets its node, and training goes on.
     up.lacuna(&["pause", "--reason", "to see whether it holds"])
         .unwrap();
     up.lacuna(&["resume"]).unwrap();
@@ -84,7 +83,7 @@ async fn answers_sent_to_what_services_live_by_stop_nobody() {
     until("the trainer has ended", || phase(&up, "t").contains("done")).await;
     up.nothing_was_refused();
     up.stop();
-    // Nothing of it stands in the way of a start.
+    // Services start all the same.
     let up = Up::start(&data, &[], &[]).await;
     assert!(phase(&up, "t").contains("done"));
     up.nothing_was_refused();
@@ -135,7 +134,7 @@ fn targets(id: &ClusterId) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
+async fn requests_of_people_and_agents_reach_no_stream_and_no_service() {
     let server = KeyedServer::start().await;
     let main = ["--cluster", "main"];
     for (name, role) in [
@@ -150,13 +149,13 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
     let agent = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];
     server.keys(&[&agent[..], &main].concat()).await;
     let control = server.connect("control").await;
-    // Something to read in each stream, from who may write there.
+    // A message in each stream, from a user that may write there.
     for service in ["control", "ingest", "forecast", "planner"] {
         let link = server.connect(service).await;
         let identity = Identity::load(&server.identity(service)).unwrap();
         for subject in identity.access(&server.id).publish {
             let kept = subject.starts_with("lacuna.") || subject.starts_with("$KV.");
-            // What control tells all, and nobody keeps, is no matter here.
+            // Control's broadcasts are not kept, and do not matter here.
             if kept {
                 let subject = subject.replace(['*', '>'], "n1");
                 let said = link.bus.nats().unwrap().client.publish(subject, "x".into());
@@ -184,7 +183,7 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
     }
     control.bus.nats().unwrap().client.flush().await.unwrap();
     tokio::time::sleep(PAUSE).await;
-    // Who shares an account with those who ask. The time is told, and may be asked for by all.
+    // The users of the same account. All of them may read the clock.
     let tick = Clock {
         now: Timestamp::from_unix(1),
         pace: Pace::Real,
@@ -217,7 +216,7 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         let may = may.access(&server.id).publish;
         let (mut asked, mut answered) = (0, 0);
         for read in may.iter().filter(|s| s.starts_with("$JS.API.DIRECT.GET.")) {
-            // Of a stream any message, of a subject the newest.
+            // Any message of a stream, the newest of a subject.
             let any = !read.contains(".lacuna.") && !read.contains(".$KV.");
             let body = if any {
                 r#"{"seq":1,"next_by_subj":">"}"#
@@ -245,7 +244,7 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         assert!(word.is_none(), "{word:?}");
     }
     assert_eq!(streams(&control, &server.id).await, before);
-    // What has come to those of the same account they have not taken for a word.
+    // Clients of the same account took none of it for a message.
     for words in &mut ticks {
         assert!(words.next().now_or_never().is_none());
     }
@@ -256,7 +255,7 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         assert!(link.count(&refused) > 0, "{service}");
     }
 
-    // From a service's account it is stored: what is looked for here can be seen.
+    // From a service's account it is stored: so the check would find it.
     let trainers = address::trainers(&server.id);
     let read = format!(
         "$JS.API.DIRECT.GET.{}.{trainers}",
