@@ -1,6 +1,6 @@
-"""A Slurm cluster in containers with Lacuna beside it: made, started, used, taken down.
+"""A Slurm cluster in containers with Lacuna beside it: made, started, used, removed.
 
-Runs on this machine. What it needs is Docker with compose, and Lacuna's binaries.
+Runs on this machine. It needs Docker with compose, and Lacuna's binaries.
 """
 
 import json
@@ -20,7 +20,7 @@ UP_LIMIT = 120.0
 
 
 class ClusterError(Exception):
-    """Why the cluster does not stand, and the exit code that says of what kind it is."""
+    """The cluster cannot run: the reason, and its exit code."""
 
     def __init__(self, code: int, text: str):
         super().__init__(text)
@@ -46,7 +46,7 @@ def run(*command: str, check: bool = True, limit: float = 60.0, **more) -> subpr
 
 
 def need_docker() -> None:
-    """Says 69 where no engine answers."""
+    """Raises with exit code 69 where no engine answers."""
     if shutil.which("docker") is None:
         raise ClusterError(69, "docker is not installed: apt-get install docker.io docker-compose")
     if run("docker", "info", check=False).returncode != 0:
@@ -58,11 +58,11 @@ def compose_command() -> list[str]:
         return ["docker", "compose"]
     if shutil.which("docker-compose"):
         return ["docker-compose"]
-    raise ClusterError(69, "neither 'docker compose' nor docker-compose is there: apt-get install docker-compose")
+    raise ClusterError(69, "neither 'docker compose' nor docker-compose is installed: apt-get install docker-compose")
 
 
 def base_image() -> str:
-    """The base image, which is pulled, or made where no registry can be reached."""
+    """The base image: pulled, or made where no registry can be reached."""
     release = "bookworm"
     with open("/etc/os-release", encoding="utf-8") as file:
         facts = dict(line.rstrip().split("=", 1) for line in file if "=" in line)
@@ -78,8 +78,8 @@ def base_image() -> str:
 
 
 class Cluster:
-    """One cluster in containers. What it needs of the repository is copied, so that a build that
-    goes on beside it changes nothing."""
+    """One cluster in containers. It works on copies of the repository's files, so a later build
+    changes nothing."""
 
     def __init__(self, layout: Layout):
         self.layout = layout
@@ -99,7 +99,7 @@ class Cluster:
 
     @staticmethod
     def build(base: str, name: str, file: str) -> None:
-        # From standard input: the image needs no file of ours.
+        # From standard input, since the image needs no file of the repository.
         build = ["docker", "build", "-q", "--build-arg", f"BASE_IMAGE={base}", "-t", name, "-"]
         run(*build, limit=900, input=(HERE / file).read_text())
 
@@ -140,11 +140,11 @@ class Cluster:
         run(*compose_command(), "-p", self.layout.project, "-f", file, *arguments, limit=limit)
 
     def up(self) -> float:
-        """Everything until Slurm says that all nodes are idle; the seconds that starting took."""
+        """Starts the cluster and waits until all nodes are idle; returns the seconds from the start."""
         need_docker()
         if not os.environ.get("LACUNA_SKIP_CARGO"):
             run("deploy/setup/setup.sh", "nats", cwd=ROOT, limit=300)
-            # As `make test` builds it: programs alone have other features, and are compiled again.
+            # As `make test` builds it: programs alone have other features, and would be compiled again.
             build = ["cargo", "build", "--release", "--locked", "--workspace", "--bins", "--tests"]
             subprocess.run(build, cwd=ROOT, check=True)
         self.image()
@@ -191,7 +191,7 @@ class Cluster:
             self.docker_exec(container, *command)
 
     def pause(self, node: str) -> None:
-        """Stops everything on a node, without a word to anybody."""
+        """Freezes all processes of a node, without notice."""
         run("docker", "pause", self.layout.container(node))
 
     def unpause(self) -> None:
@@ -200,7 +200,7 @@ class Cluster:
             run("docker", "unpause", container, check=False)
 
     def hooks(self, wanted: bool) -> None:
-        """Runs, or no longer runs, prolog and epilog on all nodes from now on."""
+        """Switches prolog and epilog on or off on all nodes."""
         conf = replace(self.layout, hooks=wanted).slurm_conf()
         (self.layout.state / "etc/slurm.conf").write_text(conf)
         self.ctl("scontrol", "reconfigure")
@@ -232,9 +232,9 @@ class Cluster:
 
 
 def load(project: str | None = None) -> Cluster:
-    """The cluster that stands."""
+    """The running cluster."""
     layout = Layout() if project is None else Layout(project=project)
     try:
         return Cluster(Layout(**json.loads((layout.state / "layout.json").read_text())))
     except FileNotFoundError:
-        raise ClusterError(1, "no cluster stands: make slurm-up") from None
+        raise ClusterError(1, "no cluster runs: make slurm-up") from None

@@ -2,20 +2,19 @@
 """The Slurm test cluster: brings a cluster up in containers, and down again.
 
   clusterctl.py up [--nodes 4]     make the image, start, wait until every node is idle
-  clusterctl.py down               stop, and forget everything
-  clusterctl.py status             what Slurm and Lacuna's services say
+  clusterctl.py down               stop, and remove everything
+  clusterctl.py status             the state of Slurm and of Lacuna's services
   clusterctl.py measure [...]      measure the delay of batch jobs (arguments of measure.py)
   clusterctl.py harm               measure batch jobs and training with pilots on the nodes
   clusterctl.py hooks              measure prolog and epilog with good and bad buses
   clusterctl.py scale              pilots on all nodes, many wanted at once (up --nodes 256 first)
   clusterctl.py exec CMD...        run a command beside the controller
 
-Lacuna is taken from target/release and .cache/bin. LACUNA_SKIP_CARGO=1 takes it as it is there,
-without a build. LACUNA_SLURM_PROJECT, LACUNA_SLURM_SUBNET and LACUNA_BASE_IMAGE name another
+Lacuna is taken from target/release and .cache/bin. LACUNA_SKIP_CARGO=1 takes it without a build. LACUNA_SLURM_PROJECT, LACUNA_SLURM_SUBNET and LACUNA_BASE_IMAGE name another
 project, network and base image.
 
-Exit codes: 0 done, 1 it does not work, 69 something is not installed or not running, 75 this
-place cannot give what the images need.
+Exit codes: 0 done, 1 it does not work, 69 something is not installed or not running, 75 a base
+image is not available or containers cannot run.
 """
 
 import argparse
@@ -43,9 +42,9 @@ def main() -> int:
     up.add_argument("--kill-wait", type=int, default=5, help="seconds from SIGTERM to SIGKILL (5)")
     up.add_argument("--accounting", action="store_true", help="with slurmdbd, slurmrestd and preemption by QOS")
     up.add_argument("--no-hooks", action="store_true", help="without prolog and epilog")
-    actions.add_parser("image", help="make the image alone, which needs nothing of ours")
+    actions.add_parser("image", help="make the image alone")
     actions.add_parser("down", help="stop it")
-    actions.add_parser("status", help="what Slurm and Lacuna's services say")
+    actions.add_parser("status", help="the state of Slurm and of Lacuna's services")
     costs = actions.add_parser("hooks", help="measure prolog and epilog with good and bad buses")
     costs.add_argument("--repeats", type=int, default=10, help="measurements of each (10)")
     costs.add_argument("--json", action="store_true", help="one JSON value instead of the table")

@@ -9,14 +9,14 @@ import time
 from cluster import Cluster, ClusterError
 
 PILOT = "lacuna"
-# To whom pilots may belong instead, and batch jobs.
+# Another user for pilots, and the user of batch jobs.
 TRAIN, BATCH = "train", "alice"
 # The services of services.sh that belong to Lacuna itself.
 SERVICES = ["ingest", "forecast", "planner", "control"]
 
 
 def until(what: str, limit: float, condition, every: float = 0.1):
-    """The first true value of a condition; what it said last goes into the error."""
+    """The first true value of a condition; the error has the last value."""
     end = time.monotonic() + limit
     while True:
         value = condition()
@@ -46,14 +46,14 @@ class Lacuna:
         self.services("stop")
 
     def restart(self, name: str) -> None:
-        """One service anew, with the configuration as it is now."""
+        """Restarts a service with the present configuration."""
         self.services("stop", name)
         self.cluster.ctl("truncate", "-s", "0", f"/var/log/lacuna/{name}.log", user=PILOT)
         self.services("start", name)
         until("control answers", 30, lambda: self.ask("nodes", check=False) is not None)
 
     def log(self, name: str) -> str:
-        """What a service has said since it was last started."""
+        """The log of a service since its last start."""
         return self.read(f"/var/log/lacuna/{name}.log")
 
     def metric(self, series: str, port: int = 9474) -> float:
@@ -117,7 +117,7 @@ class Lacuna:
         return set(self.cluster.ctl("squeue", "-h", "-p", "filler", "-t", "all", "-o", "%i").stdout.split())
 
     def steps(self, trainer: str) -> list[dict]:
-        """What rank 0 of programs/counted.py wrote down, in the order of time."""
+        """The log of rank 0 of programs/counted.py, in the order of time."""
         lines = self.read(f"/shared/{trainer}/steps.jsonl").splitlines()
         names = ["step", "loss", "run", "world", "t"]
         # A node's end may cut a line short.
@@ -137,7 +137,7 @@ class Lacuna:
     # --- begin and end
 
     def fresh(self) -> None:
-        """Empty books, no job, idle nodes, all services running."""
+        """Empty state, no job, idle nodes, all services running."""
         self.tidy()
         self.cluster.everywhere("bash", "-c", "rm -rf /var/lib/lacuna/* /small/*")
         self.cluster.ctl("bash", "-c", "rm -rf /shared/*")
@@ -154,15 +154,15 @@ class Lacuna:
         if drained:
             self.cluster.ctl("scontrol", "update", f"nodename={','.join(drained)}", "state=resume")
         self.cluster.wait_idle(60)
-        # What a failed test has left must not fail the next.
+        # The rest of a failed test must not fail the next.
         for container in self.cluster.layout.containers[1:]:
             kill = f"kill -9 $(ps -o pid= -u {PILOT},{TRAIN})"
             self.cluster.docker_exec(container, "bash", "-c", kill, check=False)
 
-    # --- pilots, which come by themselves while there is work
+    # --- pilots, which control starts while there is work
 
     def pilots_off(self) -> None:
-        """No pilot, and none that comes: control is stopped until pilots_on."""
+        """Ends all pilots, and stops control until pilots_on."""
         self.services("stop", "control")
         self.cluster.ctl("scancel", "-p", "filler")
         until("no pilot is left", 30, lambda: not self.pilots())

@@ -1,4 +1,4 @@
-"""What the test cluster consists of: names, addresses, slurm.conf and the compose file.
+"""The parts of the test cluster: names, addresses, slurm.conf and the compose file.
 
 Plain functions from a number of nodes to text; nothing here starts anything.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# More containers than that take longer to start than they are worth; one container holds all.
+# Above this number one container has all nodes, since more containers start too slowly.
 MOST_CONTAINERS = 64
 FIRST_PORT = 20001
 ACCOUNTING = """AccountingStorageType=accounting_storage/slurmdbd

@@ -1,6 +1,6 @@
-"""256 nodes: pilots on all idle ones, 200 wanted at once, and what it asks of slurmctld.
+"""256 nodes: pilots on all idle ones, 200 wanted at once, and the requests to slurmctld.
 
-Runs on this machine against a cluster that stands, of any size; trainers are simulated, everything
+Runs on this machine against a running cluster of any size; trainers are simulated, everything
 else is real. Polling goes at its default pace, two commands each ten seconds. On a few cores the starting of hundreds of processes is most of every figure, so the
 same batch job is measured without pilots too.
 """
@@ -27,22 +27,21 @@ rescale = { up = "0s", down = "0s" }
 
 
 def ask_as_at_a_centre(cluster: Cluster) -> None:
-    """The default pace of polling, in place of the test cluster's hurry."""
+    """The default pace of polling, in place of the test cluster's fast one."""
     file = cluster.layout.state / "conf/lacuna.toml"
     text = re.sub(r"\[ingest\.slurm\.polling\].*?(?=\n\[)", "", file.read_text(), flags=re.DOTALL)
     file.write_text(text)
 
 
 def requests(cluster: Cluster) -> int:
-    """RPCs that slurmctld has had from the pilots' user, by its own count. One command is one to
-    three of them."""
+    """RPCs of the pilots' user to slurmctld, by its own count. One command makes one to three."""
     said = cluster.ctl("sdiag").stdout
     found = re.search(rf"^\s*{PILOT}\s*\(\s*\d+\)\s*count:(\d+)", said, re.MULTILINE)
     return int(found.group(1)) if found else 0
 
 
 class Scale:
-    """One walk through it; figures in seconds."""
+    """One measurement; figures in seconds."""
 
     def __init__(self, cluster: Cluster, wanted: int):
         self.cluster, self.lacuna, self.wanted = cluster, Lacuna(cluster), wanted
@@ -75,7 +74,7 @@ class Scale:
         again = time.monotonic()
         until("all nodes train again", 240, lambda: len(lacuna.leased("wide")) == self.nodes, every=0.5)
         figures["again_s"] = time.monotonic() - again
-        # A minute of calm, for what it costs to stand by; then all of it.
+        # A quiet minute for the requests of idle pilots, then the batch job.
         calm, begun = requests(self.cluster), time.monotonic()
         time.sleep(60)
         figures["requests_per_minute_calm"] = (requests(self.cluster) - calm) * 60 / (time.monotonic() - begun)

@@ -2,7 +2,7 @@
 
 The parameter `used` has one number per sample, a gradient of minus one part of the batch for each
 sample of a step, and the batch as its learning rate: a step adds exactly one for each sample that
-it used. Whatever happens to the members, the count is part of what they agree on.
+it used. The count is part of the state on which members agree, whatever happens to them.
 
 Rank 0 appends a line for each step to `<checkpoint folder>/steps.jsonl`:
 [steps done, loss, run, world size, unix time], and writes `result.json` at the end of all work.

@@ -1,5 +1,5 @@
-"""With slurmdbd and preemption by QOS: what `lacuna check slurm --snippet` prints is what such a
-site needs; and slurmrestd is as good a source as `squeue` and `sinfo`."""
+"""With slurmdbd and preemption by QOS: the snippet of `lacuna check slurm` is sufficient for such a
+site, and slurmrestd is as good a source as `squeue` and `sinfo`."""
 
 import json
 import shlex
@@ -8,17 +8,17 @@ from lacuna_beside import PILOT, until
 from slurm_conf import changed
 from tests.common import WithLacuna
 
-# What the site's QOS, account and partition for pilots will be called.
+# Names of the site's QOS, account and partition for pilots.
 NAMES = ["--partition", "filler", "--qos", "holes", "--account", "lacuna"]
 INGEST = 9471
 REST = "/shared/slurmrestd.sock"
-# Slurm waits for what ignores SIGTERM five seconds; an undisturbed preemption takes tenths of one.
+# Slurm waits five seconds for a program that ignores SIGTERM; an undisturbed preemption takes tenths of one.
 MOST = 2.0
 
 
 class Accounting(WithLacuna):
     def check(self) -> dict[str, str]:
-        """The worst verdict on each condition of the living cluster."""
+        """The worst verdict on each condition of the live cluster."""
         said = self.cluster.ctl("lacuna", "check", "slurm", *NAMES, "--json", user=PILOT, check=False)
         order = ["ok", "unknown", "warning", "fatal"]
         worst: dict[str, str] = {}
@@ -28,7 +28,7 @@ class Accounting(WithLacuna):
         return worst
 
     def apply_snippet(self) -> None:
-        """Does what the snippet says, as an administrator would."""
+        """Applies the snippet, as an administrator would."""
         text = self.cluster.ctl("lacuna", "check", "slurm", *NAMES, "--snippet", user=PILOT).stdout
         conf = self.cluster.layout.state / "etc/slurm.conf"
         conf.write_text(changed(conf.read_text(), text))
@@ -36,12 +36,12 @@ class Accounting(WithLacuna):
             if line.startswith("sacctmgr "):
                 words = shlex.split(line.replace("user USER", f"user {PILOT}"))
                 said = self.cluster.ctl(words[0], "-i", *words[1:], check=False)
-                # A repetition changes nothing, and says so.
+                # A repetition changes nothing, and reports this.
                 self.assertTrue(said.returncode == 0 or "Nothing" in said.stdout + said.stderr, f"{line}: {said}")
         self.cluster.ctl("scontrol", "reconfigure")
 
     def prepared(self) -> None:
-        """The site as the snippet wants it, and control that submits as it says."""
+        """A site with the snippet applied, and control with its settings."""
         self.apply_snippet()
         self.configure(('partition = "filler"\nagent_config', 'partition = "filler"\nqos = "holes"\naccount = "lacuna"\nagent_config'))
         self.lacuna.restart("control")
@@ -94,6 +94,6 @@ class Accounting(WithLacuna):
         self.assertEqual(self.lacuna.metric("lacuna_ingest_scheduler_stale", INGEST), 0.0)
 
     def answers(self, standing: str, nodes: int) -> None:
-        """The scheduler's newest answer says so of so many nodes."""
+        """Waits until the scheduler's newest answer has this number of nodes in a state."""
         series = f'lacuna_ingest_scheduler_nodes{{standing="{standing}"}}'
         until(f"{nodes} nodes: {standing}", 15, lambda: self.lacuna.metric(series, INGEST) == nodes)

@@ -27,7 +27,7 @@ class AnotherUser(WithLacuna):
         self.cluster.ctl("srun", "-Q", "-w", "n02", "-p", "batch", "sleep", "1", user="alice")
         until("it trains on all nodes again", 60, lambda: self.lacuna.leased("theirs") == self.names)
         self.assertEqual(len(set(pilots) & set(self.lacuna.pilots())), 3)
-        # And cancelled by the same way.
+        # And cancelled through sudo too.
         self.cluster.ctl("lacuna", "pilots", "stop", user="lacuna")
         until("no pilot is left", 30, lambda: not self.lacuna.pilots())
         self.lacuna.ask("cancel", "theirs")

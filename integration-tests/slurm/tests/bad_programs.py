@@ -1,5 +1,5 @@
-"""Programs that do what programs should not do, on real nodes: each is named, none holds a
-batch job up or stays behind."""
+"""Misbehaving programs on real nodes: control names each, and none delays a batch job or stays
+behind."""
 
 import json
 import time
@@ -58,7 +58,7 @@ class BadPrograms(WithLacuna):
         self.nothing_is_left()
 
     def given_up(self, name: str, words: str) -> None:
-        """The trainer is given up, with what its program has said or not said as the reason."""
+        """The trainer is given up, with the output of its program as the reason."""
         until("it is given up", 120, lambda: self.lacuna.trainer(name)["phase"] == "failed", every=0.5)
         self.assertIn(words, self.lacuna.trainer(name)["reason"])
         self.nothing_is_left()
@@ -93,7 +93,7 @@ class BadPrograms(WithLacuna):
         until("it runs everywhere", 30, lambda: self.lacuna.leased("hidden") == self.names)
         until("it hides everywhere", 10, lambda: self.sleeping() == 3 * len(self.names))
         self.assertLess(self.batch_seconds(), MOST)
-        # Where the batch job was nothing is left, whatever still starts there.
+        # On the batch job's node nothing is left, whatever still starts there.
         self.lacuna.pilots_off()
         until("no process is left", 5, lambda: self.sleeping() == 0)
         self.lacuna.pilots_on()

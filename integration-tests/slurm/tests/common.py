@@ -1,4 +1,4 @@
-"""What the tests share: the cluster, and Lacuna beside it begun anew."""
+"""Shared by the tests: the cluster, and Lacuna beside it with empty state."""
 
 import unittest
 
@@ -21,7 +21,7 @@ def cluster() -> Cluster:
 
 
 class WithLacuna(unittest.TestCase):
-    """Each test begins with empty books, no pilots and idle nodes, and ends the same way."""
+    """Each test begins with empty state, no pilots and idle nodes, and ends the same way."""
 
     def setUp(self) -> None:
         self.cluster = cluster()
@@ -34,7 +34,7 @@ class WithLacuna(unittest.TestCase):
         return set(self.cluster.layout.node_names)
 
     def configure(self, *changes: tuple[str, str]) -> None:
-        """Replaces text of lacuna.toml until the test ends; who reads it must be started again."""
+        """Replaces text of lacuna.toml until the test ends; its readers must be restarted."""
         file = self.cluster.layout.state / "conf/lacuna.toml"
         text = file.read_text()
         self.addCleanup(file.write_text, text)
@@ -44,7 +44,7 @@ class WithLacuna(unittest.TestCase):
         file.write_text(text)
 
     def partition(self, change: str, back: str | None = None) -> None:
-        """Changes the pilots' partition in the living Slurm; `back` undoes it when the test ends."""
+        """Changes the pilots' partition in the live Slurm; `back` undoes it when the test ends."""
         if back:
             self.addCleanup(self.cluster.ctl, "scontrol", "update", "PartitionName=filler", back)
         self.cluster.ctl("scontrol", "update", "PartitionName=filler", change)
@@ -72,7 +72,7 @@ class WithLacuna(unittest.TestCase):
             ahead = after["step"] - before["step"]
             if ahead == 1:
                 continue
-            # The member that wrote it may have died before the others knew.
+            # The member that logged it may have died before the others got the step.
             self.assertGreater(after["run"], before["run"], f"{before} {after}")
             self.assertIn(ahead, (0, 2), f"a step was lost: {before} {after}")
             again += 1

@@ -1,4 +1,4 @@
-"""Prolog and epilog: they tell, and they never fail nor hold a job up."""
+"""Prolog and epilog: they publish, and they never fail or delay a job."""
 
 import json
 import unittest

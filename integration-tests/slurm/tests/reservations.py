@@ -35,8 +35,8 @@ class Reservations(WithLacuna):
         self.configure(('rest = "3s"', 'rest = "3s"\nstray_after = "3s"'))
         self.lacuna.restart("control")
         self.train("under")
-        # Slurm makes no reservation on nodes with jobs, whatever these are, unless it is told to,
-        # and then leaves the jobs where they are.
+        # Without `ignore_jobs` Slurm makes no reservation on nodes with jobs. With it the jobs stay
+        # where they are.
         words = ["starttime=now", "duration=5", "nodes=n02", "users=root", "reservationname=r"]
         said = self.cluster.ctl("scontrol", "create", "reservation", *words, check=False)
         self.assertIn("Requested nodes are busy", said.stderr + said.stdout)

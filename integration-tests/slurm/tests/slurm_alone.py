@@ -1,4 +1,4 @@
-"""The cluster alone: what the figures of all else rest on."""
+"""Slurm alone, the base of all other figures."""
 
 import unittest
 

@@ -42,7 +42,7 @@ class Training(WithLacuna):
         self.assertGreaterEqual(self.lacuna.trainer("fifty")["preemptions"], 50)
         steps = self.steps_hold("fifty")
         print(f"    longest stall {self.longest(steps):.2f} s")
-        # Control counts the last step before the program has written down what came of it.
+        # Control counts the last step before the program has written its result.
         file = "/shared/fifty/result.json"
         result = json.loads(until("the result is written", 30, lambda: self.lacuna.read(file)))
         self.assertEqual(result["steps"], 6400)
