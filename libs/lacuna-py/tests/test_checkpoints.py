@@ -1,4 +1,4 @@
-"""Checkpoints: complete or not there, the newest good one wins, a full disk stops nobody."""
+"""Checkpoints: complete or not there, the newest good one wins, a full disk stops no training."""
 
 import json
 import logging
