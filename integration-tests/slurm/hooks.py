@@ -1,6 +1,6 @@
-"""What prolog and epilog of deploy/slurm cost a batch job, with a good bus and with bad ones.
+"""The cost of prolog and epilog of deploy/slurm for a batch job, with a good bus and with bad ones.
 
-Runs on this machine against a cluster that stands: the nodes' hook.conf is rewritten, so that the
+Runs on this machine against a running cluster: the nodes' hook.conf is rewritten, so that the
 publisher meets each kind of bus.
 """
 
@@ -54,8 +54,8 @@ def floats(text: str) -> list[float]:
 
 
 def meet(cluster: Cluster, bus: str) -> tuple[subprocess.Popen, str] | None:
-    """Lets the nodes' hooks meet this bus. What plays it, if it is a bad one, and its number
-    beside the controller."""
+    """Points the nodes' hooks at this bus. Returns the process of a bad bus, and its pid beside the
+    controller."""
     port = BUSES[bus]
     cluster.hooks(port is not None)
     if port is None:

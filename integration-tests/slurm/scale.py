@@ -81,7 +81,7 @@ class Scale:
         figures["requests"] = requests(self.cluster) - before
         figures["minutes"] = (time.monotonic() - started) / 60
         lacuna.ask("cancel", "wide")
-        until("no lease stands", 60, lambda: not any(r["trainer"] for r in lacuna.nodes().values()))
+        until("no lease is left", 60, lambda: not any(r["trainer"] for r in lacuna.nodes().values()))
         lacuna.pilots_off()
         self.cluster.wait_idle(120)
         figures["agents_left"] = len(self.cluster.ctl("pgrep", "-x", "lacuna-agent", check=False).stdout.split())

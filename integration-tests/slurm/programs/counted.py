@@ -58,7 +58,7 @@ def main() -> None:
                 if not os.path.exists(options.hurry):
                     time.sleep(options.seconds)
                 if run.step(loss) and run.rank == 0:
-                    # torchrun starts a program anew for each run, which the environment names.
+                    # torchrun restarts a program for each incarnation, which the environment names.
                     number = run.run_id or int(os.environ.get("LACUNA_RUN", "0"))
                     line = [run.steps_done, run.loss, number, run.world_size, time.time()]
                     log.write(json.dumps(line) + "\n")

@@ -81,7 +81,7 @@ class WithLacuna(unittest.TestCase):
 
     def nothing_is_left(self) -> None:
         """No lease, no pilot, no process of a user on any node, all nodes idle."""
-        until("no lease stands", 30, lambda: not any(r["trainer"] for r in self.lacuna.nodes().values()))
+        until("no lease is left", 30, lambda: not any(r["trainer"] for r in self.lacuna.nodes().values()))
         self.lacuna.pilots_off()
         self.cluster.wait_idle(30)
         until("no process is left", 10, lambda: not self.lacuna.left_behind())

@@ -33,10 +33,10 @@ class Hooks(unittest.TestCase):
         )
         cluster().ctl("bash", "-c", script, user="lacuna")
         events = [json.loads(line)["event"] for line in lacuna.read("/shared/events").splitlines()]
-        told = [(e["type"], e["node"]) for e in events if e["type"] in ("node.busy", "node.idle")]
+        published = [(e["type"], e["node"]) for e in events if e["type"] in ("node.busy", "node.idle")]
         for node in ("n01", "n02"):
-            self.assertEqual([kind for kind, n in told if n == node], ["node.busy", "node.idle"], told)
-        self.assertNotIn("n03", [n for _, n in told], "a pilot's job was told of")
+            self.assertEqual([kind for kind, n in published if n == node], ["node.busy", "node.idle"], published)
+        self.assertNotIn("n03", [n for _, n in published], "a pilot's job was published")
 
     def test_an_event_outlives_a_bus_that_starts_late(self):
         lacuna = Lacuna(cluster())

@@ -22,7 +22,7 @@ while (walk.nextNode()) {
       [left, top] = [Math.max(left, frame.left), Math.max(top, frame.top + (of.closest('th') ? 0 : head))];
       [right, bottom] = [Math.min(right, frame.right), Math.min(bottom, frame.bottom)];
     } else if (right > innerWidth + 1 || left < -1) {
-      wrong.push(`stands out of the page: ${text.data.trim().slice(0, 40)}`);
+      wrong.push(`is outside of the page: ${text.data.trim().slice(0, 40)}`);
     }
     if (right - left > 1 && bottom - top > 1) boxes.push({ left, top, right, bottom, text: text.data.trim().slice(0, 40), of });
   }

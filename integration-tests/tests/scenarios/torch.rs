@@ -1,4 +1,4 @@
-//! Real training by PyTorch on nodes that come and go: by `regroup`, in the living process, and
+//! Real training by PyTorch on nodes that come and go: by `regroup`, in the running process, and
 //! by `torchrun`, from checkpoints. The program's own state counts how often each sample was
 //! used. Needs a Python with torch: `LACUNA_PYTHON`, `python3` or `/usr/bin/python3`.
 
