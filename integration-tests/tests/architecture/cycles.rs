@@ -261,7 +261,7 @@ fn paths_of_tokens(tokens: &str) -> Vec<Vec<String>> {
     let tokens = tokens.replace(" ::", "::").replace(":: ", "::");
     let in_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let mut paths = Vec::new();
-    for piece in tokens.split(|c| !in_path(c)) {
+    for piece in tokens.split(|c: char| !in_path(c)) {
         let segments = piece.split("::").map(str::to_owned);
         let segments: Vec<String> = segments.filter(|s| !s.is_empty()).collect();
         if segments.len() > 1 && !piece.starts_with(':') {
