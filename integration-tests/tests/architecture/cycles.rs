@@ -1,7 +1,7 @@
 //! No files of a crate import each other, directly or by way of others. A module and its
 //! submodules may.
 //!
-//! An edge leads from the file that names a path to the file that defines what the path names.
+//! An edge leads from the file that names a path to the file that defines the path's target.
 //! Paths are those of `use` and all others of two or more segments, also in a macro's arguments.
 //! A re-export (`pub use child::X` in a parent, a glob) is followed to the file that defines `X`.
 //! Test code has no edges. Edges between a module and a module within it are left out.
@@ -36,7 +36,7 @@ struct Module {
     paths: Vec<Vec<String>>,
 }
 
-/// What a path leads to.
+/// The target of a path.
 enum Target {
     Module(Place),
     /// An item of this module.
@@ -66,7 +66,7 @@ impl Tree {
         Self { modules }
     }
 
-    /// What a path leads to that the module `from` names; nothing if another crate has it.
+    /// The target of a path in the module `from`; nothing if another crate has it.
     fn resolve(&self, from: &[String], path: &[String], depth: usize) -> Option<Target> {
         let (first, rest) = path.split_first()?;
         let mut at = match first.as_str() {
@@ -92,7 +92,7 @@ impl Tree {
         Some(at)
     }
 
-    /// What a module knows by a name. The last name of a path is an item rather than a module.
+    /// The target of a name in a module. The last name of a path is an item rather than a module.
     fn inside(&self, place: &[String], name: &str, is_last: bool, depth: usize) -> Option<Target> {
         let module = self.modules.get(place)?;
         let depth = depth.checked_sub(1)?;
@@ -137,7 +137,7 @@ impl Tree {
         homes
     }
 
-    /// Which file imports which other, and what. Without edges between a module and its own.
+    /// All imports between files, without those between a module and a module within it.
     fn edges(&self) -> Edges {
         let homes = self.homes();
         let mut edges = Edges::new();
@@ -160,7 +160,7 @@ impl Tree {
     }
 }
 
-/// From a file to a file: the names.
+/// Imported names, by importing and defining file.
 type Edges = BTreeMap<(String, String), BTreeSet<String>>;
 
 /// Fills the modules of a tree from the syntax of its files.
@@ -243,7 +243,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether these attributes keep an item out of what is shipped.
+/// Whether these attributes mark test code.
 fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("cfg") => {

@@ -2,7 +2,7 @@
 
 The parameter ``used`` has one number per sample. Its gradient is minus one part of the batch for
 each sample of the batch, and its learning rate is the batch, so a step adds exactly one for each
-sample that the step used. Whatever happens to the members, the counts are part of the state.
+sample that the step used. The counts are part of the state, whatever happens to the members.
 """
 
 import argparse

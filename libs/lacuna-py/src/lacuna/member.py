@@ -33,7 +33,7 @@ DOUBLINGS = 3
 #: The longest timeout of a group, seconds.
 LONGEST_TIMEOUT = 600.0
 
-#: What a member shows the others; see :meth:`lacuna.run.Elastic._card`.
+#: A member's card for the others; see :meth:`lacuna.run.Elastic._card`.
 Card = dict[str, Any]
 
 
