@@ -73,7 +73,7 @@ class Accounting(WithLacuna):
 
     def test_2_slurmrestd_is_a_source(self):
         self.prepared()
-        # Without privileges slurmrestd cannot leave name spaces.
+        # slurmrestd without privileges cannot unshare name spaces, so it must not try.
         alone = "SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files"
         serve = f"rm -f {REST}; {alone} slurmrestd -a rest_auth/local unix:{REST} >/shared/slurmrestd.log 2>&1 & echo $!"
         pid = self.cluster.ctl("bash", "-c", serve, user=PILOT).stdout.strip()
