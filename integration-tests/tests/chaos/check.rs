@@ -304,7 +304,7 @@ impl Checker {
     /// incarnation before its end may be missing, and reports that the server may have lost. An
     /// incarnation whose end was not heard has no least: it may have ended long before the next one
     /// that was heard began, and work after its end does not count.
-    fn standing(&self, trainer: &str) -> (f64, f64) {
+    fn bounds(&self, trainer: &str) -> (f64, f64) {
         let (mut least, mut most) = (0.0, 0.0);
         for (run, reports) in self.reports.get(trainer).into_iter().flatten() {
             let next = (trainer.to_owned(), run + 1)..=(trainer.to_owned(), u64::MAX);
@@ -334,7 +334,7 @@ impl Checker {
     /// All violations left, with those that only the whole history shows.
     pub(super) fn end(mut self) -> Vec<String> {
         for (trainer, (_, samples)) in self.counts.clone() {
-            let (least, most) = self.standing(&trainer);
+            let (least, most) = self.bounds(&trainer);
             if samples > most * (1.0 + 1e-9) + 1e-6 {
                 self.found.push(format!(
                     "{trainer}: {samples} samples counted, {most} reported"
