@@ -10,11 +10,12 @@
   clusterctl.py scale              pilots on all nodes, many wanted at once (up --nodes 256 first)
   clusterctl.py exec CMD...        run a command beside the controller
 
-Lacuna is taken from target/release and .cache/bin. LACUNA_SKIP_CARGO=1 takes it without a build. LACUNA_SLURM_PROJECT, LACUNA_SLURM_SUBNET and LACUNA_BASE_IMAGE name another
-project, network and base image.
+Lacuna is taken from target/release and .cache/bin. LACUNA_SKIP_CARGO=1 takes it without a build.
+LACUNA_SLURM_PROJECT, LACUNA_SLURM_SUBNET and LACUNA_BASE_IMAGE name another project, network and
+base image.
 
-Exit codes: 0 done, 1 it does not work, 69 something is not installed or not running, 75 a base
-image is not available or containers cannot run.
+Exit codes: 0 done, 1 it does not work, 69 something is not installed or not running, 75 no base
+image is available or containers cannot run.
 """
 
 import argparse
