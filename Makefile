@@ -1,4 +1,4 @@
-# What can be done with Lacuna's sources. `make help` lists it.
+# The commands for Lacuna's sources. `make help` lists them.
 #
 # One profile, release, for binaries, tests, lints and benchmarks, and always the whole
 # workspace: so HiGHS, which takes minutes, is compiled once. `make verify` counts.
@@ -16,7 +16,7 @@ ARGS ?=
 export LACUNA_NATS_SERVER ?= $(CURDIR)/.cache/bin/nats-server
 
 .PHONY: help
-help: ## list what can be done
+help: ## list these commands
 	@echo "Lacuna: trains neural networks in the holes of a supercomputer's schedule"
 	@echo
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14 | sed 's/^/  make /'
@@ -24,7 +24,7 @@ help: ## list what can be done
 	@echo "ARGS=... passes arguments on, as in: make demo ARGS='--wall 60s'"
 
 .PHONY: setup
-setup: ## install what is missing: packages (root or sudo), toolchain, nats-server
+setup: ## install missing parts: packages (root or sudo), toolchain, nats-server
 	@deploy/setup/setup.sh
 
 .PHONY: build
@@ -40,10 +40,10 @@ replay: setup build ## the same machine in virtual time, without NATS; needs LAC
 	@deploy/setup/replay.sh $(ARGS)
 
 .PHONY: test
-test: setup ## all tests, and which did not run; LACUNA_REQUIRE=torch,docker,... fails without these
+test: setup ## all tests, and those that did not run; LACUNA_REQUIRE=torch,docker,... fails without these
 	@# Everything at once: alone, the programs would be built with other features than beside tests.
 	$(CARGO) build --release --locked --workspace --bins --tests
-	@# What ran and what did not is told at the end, also when a test has failed. Promises are judged
+	@# The tests that did not run are listed at the end, also after a failure. Promises are checked
 	@# where all tests were asked for and none has failed.
 	@kept=$$(mktemp -d); trap 'rm -rf "$$kept"' EXIT; code=0; ran=; \
 	export LACUNA_SKIPPED="$${LACUNA_SKIPPED:-$$kept/skipped}"; touch "$$LACUNA_SKIPPED"; \
@@ -61,27 +61,27 @@ FAULTS ?= 70
 SEED ?= 1,2,3
 
 .PHONY: chaos
-chaos: setup ## faults on purpose, judged (some eight minutes); FAULTS=70 SEED=1,2,3 JSON=FILE
+chaos: setup ## fault injection, checked (some eight minutes); FAULTS=70 SEED=1,2,3 JSON=FILE
 	$(CARGO) build --release --locked --workspace --bins --tests
 	LACUNA_CHAOS_FAULTS=$(FAULTS) LACUNA_CHAOS_SEED=$(SEED) LACUNA_CHAOS_JSON=$(abspath $(JSON)) \
 		$(CARGO) test --release --locked --workspace --test all -- --ignored --nocapture \
-		chaos::whatever_fails $(ARGS)
+		chaos::invariants_hold_after_every_fault $(ARGS)
 
 SEEDS ?= 1000
 FROM ?= 1
 
 .PHONY: simulate
-simulate: setup ## the whole loop in virtual time, faults from a seed, judged; SEEDS=1000 FROM=1
+simulate: setup ## the whole loop in virtual time, faults from a seed, checked; SEEDS=1000 FROM=1
 	$(CARGO) build --release --locked --workspace --bins --tests
 	LACUNA_SIMULATE_SEEDS=$(SEEDS) LACUNA_SIMULATE_FROM=$(FROM) \
 		$(CARGO) test --release --locked --workspace --test all -- --nocapture \
 		chaos::virtual_world::in_virtual_time $(ARGS)
 
-# What the attacks speak NATS with, beside the tree's own Python: nothing is installed elsewhere.
+# The NATS client of the attacks. Nothing is installed outside this folder.
 ATTACK_PY := .cache/attack-py
 
 .PHONY: attack
-attack: setup build ## attacks on a whole secure cluster, judged; ARGS=--short, ARGS='--before FILE', ARGS=--help
+attack: setup build ## attacks on a whole secure cluster, checked; ARGS=--short, ARGS='--before FILE', ARGS=--help
 	@[ $(ATTACK_PY)/.done -nt integration-tests/attack/requirements.txt ] || \
 		{ python3 -m pip install --quiet --disable-pip-version-check --upgrade --target $(ATTACK_PY) \
 			-r integration-tests/attack/requirements.txt && touch $(ATTACK_PY)/.done; }
@@ -117,7 +117,7 @@ deny: ## licences, sources and advisories of all dependencies (in full if cargo-
 	@deploy/setup/deny.sh
 
 .PHONY: sbom
-sbom: ## what the programs are made of, as CycloneDX in target/sbom
+sbom: ## the parts of all programs, as CycloneDX in target/sbom
 	@deploy/setup/sbom.sh
 
 .PHONY: bench
@@ -145,15 +145,15 @@ WHAT ?= measure hooks harm
 
 .PHONY: slurm-up
 slurm-up: ## a real Slurm cluster in containers, Lacuna's binaries beside it (Docker); NODES=4
-	@integration-tests/slurm/bed.py up --nodes $(NODES) $(ARGS)
+	@integration-tests/slurm/clusterctl.py up --nodes $(NODES) $(ARGS)
 
 .PHONY: slurm-down
 slurm-down: ## stop the Slurm cluster and forget it
-	@integration-tests/slurm/bed.py down
+	@integration-tests/slurm/clusterctl.py down
 
 .PHONY: slurm-measure
-slurm-measure: ## what pilots cost batch jobs and batch jobs cost training, on slurm-up's cluster
-	@for what in $(WHAT); do echo "== $$what"; integration-tests/slurm/bed.py $$what $(ARGS); done
+slurm-measure: ## the delay of batch jobs by pilots and the stall of training, on slurm-up's cluster
+	@for what in $(WHAT); do echo "== $$what"; integration-tests/slurm/clusterctl.py $$what $(ARGS); done
 
 .PHONY: test-slurm
 test-slurm: ## end-to-end tests on a real Slurm cluster; SKIPPED where Docker cannot run

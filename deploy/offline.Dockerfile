@@ -1,5 +1,5 @@
 # A stand-in for Prometheus's public image, for places without a container registry: Debian's
-# package on the base image. deploy/up.sh uses it when the public image cannot be had.
+# package on the base image. deploy/up.sh uses it when the public image is not available.
 ARG BASE_IMAGE=debian:bookworm-slim
 
 FROM ${BASE_IMAGE} AS prometheus

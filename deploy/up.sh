@@ -7,13 +7,13 @@
 #   up.sh logs [SERVICE]    follow the logs
 #   up.sh keys COMMAND ...  `lacuna keys` on the keys of this composition, then have the bus read them:
 #                           up.sh keys add-user ann --role researcher; up.sh keys list
-#   up.sh token             print the token of the page
+#   up.sh token             print the token of the operator's page
 #   up.sh base-image        make the base image with debootstrap (root; no registry needed)
 #
-# What to bring up, by environment:
-#   COMPOSE_PROFILES    core,monitoring by default; core,monitoring,demo to see something happen;
+# Settings by environment:
+#   COMPOSE_PROFILES    core,monitoring by default; core,monitoring,demo has a generated machine;
 #                       slurm,monitoring beside a Slurm (deploy/compose.yaml lists all)
-#   LACUNA_INSTANCES    so many of ingest, forecast, planner and control: one of each leads (1)
+#   LACUNA_INSTANCES    instances of ingest, forecast, planner and control: one of each leads (1)
 #   COMPOSE_PROJECT_NAME, LACUNA_CLUSTER
 #                       names of the composition (lacuna) and of the cluster (main)
 #   LACUNA_NATS_BIND    the address of this machine at which the bus is published (127.0.0.1)
@@ -74,7 +74,7 @@ need_docker() {
     docker info >/dev/null 2>&1 || die 69 "no Docker engine answers: start dockerd, or join the group docker"
 }
 
-# Whether an image is here or can be had.
+# Whether an image is here or can be pulled.
 obtain() { docker image inspect "$1" >/dev/null 2>&1 || docker pull -q "$1" >/dev/null 2>&1; }
 
 # Debian's release of this machine: binaries built here need its C library or a newer one.
@@ -91,8 +91,8 @@ base_image() {
     name=$(base_name)
     release=$(codename)
     command -v debootstrap >/dev/null 2>&1 \
-        || die 75 "$name cannot be had, and debootstrap is missing: apt-get install debootstrap"
-    [ "$(id -u)" -eq 0 ] || die 75 "$name cannot be had, and debootstrap needs root"
+        || die 75 "$name is not available, and debootstrap is missing: apt-get install debootstrap"
+    [ "$(id -u)" -eq 0 ] || die 75 "$name is not available, and debootstrap needs root"
     say "making $name with debootstrap (half a minute)"
     tree=$(mktemp -d)
     # shellcheck disable=SC2064
@@ -149,7 +149,7 @@ images() {
         say "making $LACUNA_SLURM_IMAGE: the same with Slurm's commands"
         docker build --quiet --build-arg "LACUNA_IMAGE=$LACUNA_IMAGE" -f deploy/slurm.Dockerfile \
             -t "$LACUNA_SLURM_IMAGE" target/deploy >/dev/null \
-            || die 75 "Slurm's commands cannot be had"
+            || die 75 "Slurm's commands are not available"
     fi
 }
 
@@ -158,15 +158,15 @@ prometheus_image() {
     local public=prom/prometheus:v3.5.0
     if [ -z "${LACUNA_PROMETHEUS_IMAGE:-}" ] && ! obtain "$public"; then
         export LACUNA_PROMETHEUS_IMAGE=lacuna-prometheus:local
-        say "$public cannot be had here: using Debian's prometheus"
+        say "$public is not available here: using Debian's prometheus"
         build -f deploy/offline.Dockerfile --target prometheus -t "$LACUNA_PROMETHEUS_IMAGE" target/deploy \
-            || die 75 "Debian's prometheus cannot be had either"
+            || die 75 "Debian's prometheus is not available either"
     fi
 }
 
-# Runs the image's own command line as root, without network, on the folder of keys: files that
-# containers read must belong to their users, whoever brings them up. It is seen as /keys, and by its
-# own name for what is printed.
+# Runs the image's own command line as root, without network, on the folder of keys. Root is needed
+# since the files that containers read belong to the containers' users. The folder is mounted as
+# /keys, and under its own name, which the command prints.
 on_keys() {
     docker run --rm --network none --read-only --user 0:0 --cap-drop ALL --cap-add CHOWN \
         --cap-add DAC_OVERRIDE --cap-add FOWNER -v "$keys:/keys" -v "$keys:$keys" "$LACUNA_IMAGE" "$@"
@@ -174,9 +174,9 @@ on_keys() {
 
 secret() { [ -s "$1" ] || (umask 077 && head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$1"); }
 
-# Gives what `lacuna keys` has made, and so belongs to root, to whom it is for: identities of
-# services to their containers' users, what the bus reads to the bus, all else to whoever calls.
-# Services' identities of the cluster that is named change hands whoever has them now.
+# Gives the files that `lacuna keys` has made as root to their users: identities of services to
+# their containers' users, the server's files to the bus, all others to the caller. Services'
+# identities of the named cluster change their owner in any case.
 own_keys() {
     local machine=10001:10001
     wants slurm && machine=$LACUNA_SLURM_UID:$LACUNA_SLURM_GID
@@ -193,8 +193,8 @@ own_keys() {
         _ "$(id -u):$(id -g)" "$machine" "${1:-}"
 }
 
-# `lacuna keys init` for this cluster, under the names by which the bus is reached. An address that
-# identities name stays until another is given.
+# `lacuna keys init` for this cluster, with the names by which clients reach the bus. Identities keep
+# their address until another is given.
 init_keys() {
     local host port=${LACUNA_NATS_PORT:-4222} args=() url=()
     # A port that the engine chooses changes with each start: identities name the usual one.
@@ -209,7 +209,7 @@ init_keys() {
         "${args[@]}" "${url[@]}" "$@"
 }
 
-# One key for each service and each part of the demonstration; what is there stays.
+# One key for each service and each part of the demonstration; existing keys stay.
 make_keys() {
     mkdir -p "$keys" "$LACUNA_TARGETS"
     chmod 700 "$keys"
@@ -256,13 +256,13 @@ on_own_keys() {
     [ "$code" = 0 ] || exit "$code"
     case "$command" in list | -*) return 0 ;; esac
     if reload_bus; then
-        say "the bus has been told to read it" >&2
+        say "the bus reads it now" >&2
     else
         say "the bus does not run, and reads it when it starts" >&2
     fi
 }
 
-# What Prometheus is to scrape: every container of this composition that has metrics.
+# Prometheus's targets: every container of this composition that has metrics.
 write_targets() {
     local container service name file=$LACUNA_TARGETS/$COMPOSE_PROJECT_NAME.yml
     : >"$file.new"
@@ -286,7 +286,7 @@ wait_healthy() {
             read -r health restarts name < <(docker inspect -f \
                 '{{if .State.Health}}{{.State.Health.Status}}{{else if .State.Running}}healthy{{else}}ended{{end}} {{.RestartCount}} {{.Name}}' "$container")
             [ "$health" = healthy ] || bad+=" ${name#/}"
-            # What has died so often will not live if we wait.
+            # A container that has died this often will not come up by waiting.
             [ "$restarts" -lt 5 ] || hopeless=yes
         done
         [ -n "$bad" ] || return 0
@@ -308,7 +308,7 @@ up() {
         if obtain "${LACUNA_GRAFANA_IMAGE:-grafana/grafana:12.1.0}"; then
             export COMPOSE_PROFILES=$COMPOSE_PROFILES,grafana
         else
-            say "Grafana's image cannot be had here: Grafana is left out (grafana/ holds its dashboards)"
+            say "Grafana's image is not available here: Grafana is left out (grafana/ holds its dashboards)"
         fi
     fi
     make_keys
@@ -334,7 +334,7 @@ up() {
 }
 
 down() {
-    # Every profile, or what only some of them start would stay.
+    # Every profile, since containers of other profiles would stay.
     export COMPOSE_PROFILES=core,cluster,slurm,monitoring,grafana,demo
     rm -f "$LACUNA_TARGETS/$COMPOSE_PROJECT_NAME.yml"
     local ended=
@@ -344,7 +344,7 @@ down() {
         sleep 2
     done
     if [ "${1:-}" = --volumes ]; then
-        # What compose did not come to; the containers are gone.
+        # Networks and volumes that compose has left; the containers are gone.
         docker volume ls -q --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME" | xargs -r docker volume rm >/dev/null
         if [ "$bus_of" = "$COMPOSE_PROJECT_NAME" ] && [ -d "$keys" ]; then
             on_keys find /keys -mindepth 1 -delete

@@ -4,8 +4,8 @@
     integration-tests/first_frame.py HEAD
     integration-tests/first_frame.py v0.1.0 HEAD --rounds 3 --jobs 2
 
-Each round takes each commit once, in turn, so that a slow hour concerns all. Downloads are cached:
-crates are fetched before, and nats-server is that of `.cache/bin`. Everything else is made anew,
+Each round takes each commit once, in turn, so that a slow hour affects all. Downloads are cached:
+crates are fetched before, and nats-server is that of `.cache/bin`. Everything else is built again,
 HiGHS too, without ccache. A first frame is the first line in which the demonstration shows its pool.
 Prints a table in Markdown: seconds of set-up and build, of the programs' start, to the first frame
 (median of the rounds), and the sizes of `lacuna` as built and stripped.
@@ -123,7 +123,7 @@ def main():
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("commits", nargs="+", metavar="COMMIT", help="what to compare")
+    options.add_argument("commits", nargs="+", metavar="COMMIT", help="commits to compare")
     options.add_argument("--rounds", type=int, default=3, help="times that each is built [3]")
     options.add_argument("--jobs", type=int, help="compilers at a time [as many as cores]")
     options.add_argument("--json", action="store_true", help="all rounds, as JSON")

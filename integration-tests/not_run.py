@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Which tests did not run, and for want of what: `not_run.py LIST`, at the end of `make test`.
+"""Lists tests that did not run, with the missing need: `not_run.py LIST`, at the end of `make test`.
 
-LIST is the file that LACUNA_SKIPPED named while they ran: a line for each test that was left out, of
-six fields between tabs, as libs/skip writes them: `test`, or `part` if the rest of it ran, or `again`
-if it failed and was tried once more; what was missing; file; test; what exactly was missing; the
-remedy. The table of promises in README.md says which promise had no test at all then.
+LIST is the file that LACUNA_SKIPPED named during the tests. libs/skip writes a line of six fields
+between tabs for each test that was left out: `test`, or `part` if the rest of it ran, or `again` if
+it failed and was tried once more; the missing need; file; test; the detail; the remedy. By the table
+of promises in README.md the command names each promise without a test that ran.
 
-`not_run.py --ran LOG LIST` also reads what `cargo test` printed, of all tests, and counts for each
-promise which of its tests ran. It fails if none did and nothing that is missing explains it.
+`not_run.py --ran LOG LIST` also reads the output of `cargo test` for all tests, and counts for each
+promise the tests that ran. It fails if none did and no missing need explains it.
 """
 
 import argparse
@@ -78,8 +78,8 @@ def promises(readme: str) -> list[tuple[str, str, set[tuple[str, str]]]]:
 
 
 def ran(log: str) -> set[tuple[str, str]]:
-    """(file, function) of each Rust test that ran, by what cargo printed: which program, then its
-    tests. What files a program is made of stands beside it."""
+    """(file, function) of each Rust test that ran, by cargo's output: a program, then its tests. The
+    file beside a program lists its sources."""
     sources, found = [], set()
     for line in re.sub(r"\x1b\[[0-9;]*m", "", log).splitlines():
         if program := re.match(r"\s*Running .*\((.+)\)$", line):
@@ -88,7 +88,7 @@ def ran(log: str) -> set[tuple[str, str]]:
             sources = [word for word in text.partition("\n")[0].split() if word.endswith(".rs")]
         elif test := re.match(r"test (\S+)(?: - should panic)? \.\.\. (?!ignored)", line):
             *modules, function = test[1].split("::")
-            # A module `tests` stands in the file that it tests.
+            # A module `tests` is in the file that it tests.
             of = [name for name in modules if name != "tests"]
             for file in sources if of else sources[:1]:
                 parts = [p for p in Path(file).with_suffix("").parts if p not in ("mod", "main")]
@@ -114,7 +114,7 @@ def kept(lines: list[Line], done: set[tuple[str, str]], readme: str) -> tuple[li
 
 
 def report(lines: list[Line], readme: str) -> str:
-    """What to print at the end of all tests."""
+    """The text at the end of all tests."""
     whole = [line for line in lines if line.which == "test"]
     gone = {(line.file, line.test) for line in whole}
     parts = [line for line in lines if line.which == "part" and (line.file, line.test) not in gone]
@@ -138,7 +138,7 @@ def report(lines: list[Line], readme: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="which tests did not run, and for want of what")
     parser.add_argument("list", help="the file that LACUNA_SKIPPED named")
-    parser.add_argument("--ran", metavar="LOG", help="what cargo test printed, of all tests")
+    parser.add_argument("--ran", metavar="LOG", help="the output of cargo test for all tests")
     args = parser.parse_args()
     readme = Path(__file__).with_name("README.md").read_text(encoding="utf-8")
     lines, well = read(args.list), True

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `make demo`: set up, build, run the demonstration, and say where the time went.
+# `make demo`: sets up, builds, runs the demonstration, and prints the seconds of each step.
 # Arguments go to `lacuna demo`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

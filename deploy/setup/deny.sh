@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # `make deny`: licences, sources, bans and advisories of every dependency, by deny.toml.
 #
-#   deny.sh             what cargo-deny can check here; without it, the licences by our own test
+#   deny.sh             check with cargo-deny; without it, the licences alone by our own test
 #   deny.sh --install   install cargo-deny first if it is missing (compiles for some minutes)
-#   deny.sh --only-install   no more than that
+#   deny.sh --only-install   install it and stop
 #
 # Advisories need the RustSec database, which cargo-deny fetches by git: where it cannot be
 # reached this says so and checks the rest.
@@ -13,7 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 version=0.20.2
 if [[ "${1:-}" = --*install ]] && ! cargo deny --version >/dev/null 2>&1; then
     echo "deny: installing cargo-deny $version (some minutes)"
-    # Checked once and thrown away: not worth to be optimised. One core, as others build beside it.
+    # Used once, so it is not optimised. One core, since other builds run beside it.
     cargo install cargo-deny --version "$version" --locked --quiet --debug --jobs 1
 fi
 [ "${1:-}" != --only-install ] || exit 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make replay`: replays a machine in virtual time. With arguments they go to `lacuna replay`;
-# without, the recorded machine under LACUNA_DATA, or else a generated one.
+# `make replay`: replays a machine in virtual time. Arguments go to `lacuna replay`. Without
+# arguments it replays the recorded machine under LACUNA_DATA, or else a generated one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 lacuna=target/release/lacuna

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make sbom`: what each of Lacuna's programs is made of, as CycloneDX 1.5 JSON in target/sbom: every
-# crate with version, licence and checksum, by Cargo.lock, the crates that only building needs too.
+# `make sbom`: the parts of each of Lacuna's programs, as CycloneDX 1.5 JSON in target/sbom: every
+# crate of Cargo.lock with version, licence and checksum, those for building alone too.
 # cargo-cyclonedx makes them; it is installed if it is missing (compiles for a minute).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -21,7 +21,7 @@ mkdir -p target/sbom
 for file in "$copy"/lacuna/services/*/sbom.json; do
     name=$(basename "$(dirname "$file")")
     [ "$name" = cli ] && name=lacuna || name=lacuna-$name
-    # Paths of the copy are no part of what is described.
+    # Paths of the copy are removed.
     sed "s#$copy/lacuna#.#g" "$file" >"target/sbom/$name.cdx.json"
     echo "sbom: target/sbom/$name.cdx.json ($(grep -c '"purl"' "target/sbom/$name.cdx.json") components)"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what Lacuna's build and demonstration need and this machine lacks. Safe to repeat:
-# what is there already is left alone, and a second run takes no time.
+# Installs the packages and programs that Lacuna's build and demonstration need. Safe to repeat: it
+# changes nothing that is installed, and a second run takes no time.
 #
 #   deploy/setup/setup.sh            packages, the Rust toolchain, nats-server
 #   deploy/setup/setup.sh packages   only the packages

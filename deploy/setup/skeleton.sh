@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # skeleton.sh DIR: writes the workspace to DIR with its manifests and with empty sources, so
-# that an image layer with all dependencies stands until a manifest changes.
+# that an image layer with all dependencies is kept until a manifest changes.
 set -euo pipefail
 out=$1
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

@@ -3,19 +3,18 @@
 #
 #   publish.sh node.busy|node.idle
 #
-# The job must not notice: this hands the event to a process of its own and exits 0, whatever the
-# bus does. That process tries until `timeout` seconds have passed, then gives up; Lacuna's poller
-# finds out what was lost. No Slurm command is called, and nothing is needed but bash and
-# coreutils' `timeout`.
+# The job must not notice. So this script starts a process that delivers the event, and exits 0,
+# whatever the bus does. The process gives up after `timeout` seconds; Lacuna's poller finds lost
+# changes. The script calls no Slurm command, and needs only bash and coreutils' `timeout`.
 #
 # Settings are `name=value` lines of /etc/lacuna/hook.conf, or of the file that LACUNA_HOOK_CONF
 # names (hook.conf.example lists them). Without a file nothing is published.
 
-# No `set -e` here, on purpose: there is no error that a job should hear of.
+# No `set -e` here: no error may reach the job.
 kind=${1:-}
 conf=${LACUNA_HOOK_CONF:-/etc/lacuna/hook.conf}
 
-# What may stand in the file, with its defaults.
+# The settings of the file, with their defaults.
 nats=
 cluster=main
 partition=filler
@@ -68,12 +67,12 @@ send() {
     while IFS= read -r line <&3; do
         case "${line%$'\r'}" in
             PING) printf 'PONG\r\n' >&3 ;;
-            # JetStream's acknowledgement names the stream; an error of its does not.
+            # JetStream's acknowledgement names the stream; its errors do not.
             MSG\ *)
                 size=${line%$'\r'}
                 IFS= read -r -N "${size##* }" line <&3 || return 1
                 case "$line" in *'"stream"'*) return 0 ;; *) say "refused: $line"; return 1 ;; esac ;;
-            # Nobody keeps this subject (yet).
+            # No stream keeps this subject (yet).
             HMSG\ *) return 1 ;;
             -ERR*) say "$line"; return 1 ;;
         esac
@@ -89,7 +88,7 @@ deliver() {
     id="$job.$node.$kind.$at"
     while :; do
         for server in ${nats//,/ }; do
-            # In a process of its own, which takes the connection with it.
+            # In a process of its own, whose end closes the connection.
             if (send "${server#nats://}" "$subject" "$id" "$body"); then
                 say "published $kind of $node for job $job"
                 return 0
@@ -100,7 +99,7 @@ deliver() {
     done
 }
 
-# The second call: the process of its own, under `timeout`.
+# The second call: the detached process, under `timeout`.
 if [ "$kind" = --deliver ]; then
     kind=$2
     read_settings && deliver "$3" "$4" "$5"
@@ -109,7 +108,7 @@ fi
 
 node=${SLURMD_NODENAME:-}
 case "$kind" in node.busy | node.idle) ;; *) exit 0 ;; esac
-# A name that would need quoting is none.
+# A name that would need quoting is invalid.
 case "$node" in '' | *[!A-Za-z0-9._-]*) exit 0 ;; esac
 read_settings || exit 0
 # Lacuna knows about its own pilots.

@@ -3,9 +3,9 @@
 
 Each attack gets a cluster of its own (`lacuna up --secure` in a temporary folder, on the loopback
 interface) with four nodes, on which an honest user trains. An attack succeeds if that user has less
-than the share of one among the owners, stands still or gets no answer; if a node that a batch job
-takes is not free of programs within 8 s; if a service dies, or is not well; or if it achieves what
-its description names. Then the exit code is 1. Nothing is left running.
+than the share of one among the owners, makes no progress or gets no answer; if a node that a batch job
+takes is not free of programs within 8 s; if a service dies, or is not well; or if it achieves the
+fault that its description names. Then the exit code is 1. Nothing is left running.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 EXAMPLES = """examples:
-  make attack                                         all of it, on what `make build` has built
+  make attack                                         all of it, on the programs of `make build`
   make attack ARGS=--short                            the quickest ones
   make attack ARGS='--only answers --only misfits'
   make attack ARGS='--before ../old/target/release/lacuna --json attacks.json'
@@ -61,7 +61,7 @@ def arguments() -> argparse.Namespace:
 def try_attack(binary: Path, name: str) -> dict:
     """One attack on a cluster of its own."""
     from attacks import ATTACKS
-    from cluster import Broken, Cluster, judge
+    from cluster import Broken, Cluster, violations
 
     this, begun = ATTACKS[name], time.monotonic()
 
@@ -77,7 +77,7 @@ def try_attack(binary: Path, name: str) -> dict:
             faults, node = this.run(cluster)
             if this.early:
                 cluster.train(needed=0)
-            more, took = judge(cluster, this.owners, node)
+            more, took = violations(cluster, this.owners, node)
             faults += more
     except Broken as error:
         return result("not run", [str(error)])
@@ -95,7 +95,7 @@ def cell(result: dict) -> str:
 
 def main() -> int:
     args = arguments()
-    # Whoever ends it ends its clusters, too.
+    # A signal to this process ends its clusters, too.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda *_: sys.exit(130))
     try:

@@ -1,4 +1,4 @@
-"""The attacks: what each does to a cluster, and what it may not achieve beside what is always judged."""
+"""The attacks: the acts of each, and the faults that it must not achieve beside those checked always."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ TRIED += [f"{BASE}.run.honest"]
 @dataclass
 class Attack:
     """One attack. `early`: it begins before the honest user does. `owners`: among how many users nodes
-    are then shared. `run` returns what it has achieved, and the node that is to be asked back."""
+    are then shared. `run` returns the achieved faults, and the node that is to be asked back."""
 
     run: Callable[[Cluster], tuple[list[str], str | None]]
     what: str
@@ -43,7 +43,7 @@ ATTACKS: dict[str, Attack] = {}
 
 
 def attack(name: str, **more):
-    """Registers an attack: it returns what it has achieved, and the node that is to be asked back."""
+    """Registers an attack: it returns the achieved faults, and the node that is to be asked back."""
 
     def register(run):
         ATTACKS[name] = Attack(run, " ".join((run.__doc__ or "").split()), **more)
@@ -76,7 +76,7 @@ async def leave(client) -> None:
 
 @attack("answers", short=True)
 def answers(c: Cluster):
-    """All that people and agents may read, with the answer sent to what services live by."""
+    """All that people and agents may read, with the answer sent to the subjects of services."""
 
     async def run() -> None:
         clients = [(key, await key.connect(c.url)) for key in map(c.key, c.everybody())]
@@ -128,7 +128,7 @@ def obeyed(c: Cluster, proof: str) -> list[str]:
 @attack("relayed-command", short=True)
 def relayed(c: Cluster):
     """A forged command, said by an agent of another node as progress and in all other ways that its key
-    allows, and relayed to a node by whoever may read it."""
+    allows, and relayed to a node by each user that may read it."""
 
     async def run() -> None:
         head, payload = await forged(c, "relayed")
@@ -159,8 +159,8 @@ def relayed(c: Cluster):
 
 @attack("service-command")
 def service_command(c: Cluster):
-    """The same by the keys of planner, forecast and ingest, which may make consumers: these bring what
-    stands in a stream to any subject."""
+    """The same by the keys of planner, forecast and ingest, which may make consumers: these copy
+    messages of a stream to any subject."""
 
     async def run() -> None:
         head, payload = await forged(c, "pushed")
@@ -208,27 +208,27 @@ def service_command(c: Cluster):
 
 @attack("foreign-progress", short=True)
 def foreign_progress(c: Cluster):
-    """The key of another node's agent speaks of the honest user's trainer: samples that nobody trained, and
+    """The key of another node's agent speaks of the honest user's trainer: untrained samples, and
     a checkpoint."""
 
     spoken = [f"{BASE}.progress.honest", *(f"{BASE}.progress.{node}.honest" for node in NODES)]
 
     def change(key, value):
-        # As much as the trainer's curve has room for: what nobody can believe is refused anyway.
+        # At most the rate of the trainer's curve, since control refuses more anyway.
         return value * 3 if key == "samples" else {"checkpoint": "/evil"}.get(key, value)
 
     async def run() -> None:
         obs, agent = c.key("obs"), c.key("agent-n9")
         reader, client = await obs.connect(c.url), await agent.connect(c.url)
         subjects = [s for s in spoken if await newest(reader, "lac_main_progress", s)]
-        for told in range(10):
+        for number in range(10):
             for heard in subjects:
                 if not (found := await newest(reader, "lac_main_progress", heard)):
                     continue
                 head, payload = found[0], rewrite(msgpack.unpackb(found[1]), change)
                 patterns = [s for s in agent.publish if ".progress." in s]
                 for subject in {heard, *(concrete(p, "honest") for p in patterns)}:
-                    head["ce-id"] = f"foreign-{told}"
+                    head["ce-id"] = f"foreign-{number}"
                     await say(client, subject, msgpack.packb(payload), headers=head)
             await asyncio.sleep(1)
         await leave(client)
@@ -241,7 +241,7 @@ def foreign_progress(c: Cluster):
     # The program says 50 samples/s.
     more = (honest.get("samples") or 0) - before - 80 * (time.monotonic() - begun)
     if more > 0:
-        faults.append(f"{more:.0f} samples are counted that nobody has trained")
+        faults.append(f"{more:.0f} untrained samples are counted")
     if honest.get("checkpoint") == "/evil":
         faults.append("the honest trainer is to go on from the attacker's checkpoint")
     return faults, None
@@ -325,7 +325,7 @@ def consumers(c: Cluster):
                 create = f"$JS.API.CONSUMER.CREATE.lac_main_{stream}"
                 for way in (create, f"{create}.c{number}"):
                     await say(client, way, asked, reply=inbox(client))
-                # What one hears and does not read.
+                # Messages that the client receives and does not read.
                 for subject in key.subscribe[:1]:
                     await client.subscribe(concrete(subject, "many"))
             await leave(client)
@@ -494,7 +494,7 @@ def still_open(c: Cluster) -> list[str]:
 
 @attack("quarantine", owners=2)
 def quarantine(c: Cluster):
-    """For 25 s trainers whose programs fail at once, by ten: nodes on which programs fail are left alone."""
+    """For 25 s trainers whose programs fail at once, by ten: failures close nodes."""
     end, batch = time.monotonic() + 25, 0
     while time.monotonic() < end:
         batch += 1
@@ -506,7 +506,7 @@ def quarantine(c: Cluster):
 
 @attack("selfish", owners=2)
 def selfish(c: Cluster):
-    """The greatest worth, weight and priority that a submission can claim."""
+    """The greatest value, weight and priority that a submission can claim."""
     claims = ['maximise = "1000000 * n"\nweight = 1e9\npriority = 2147483647\n', 'maximise = "1000000 * n"\n']
     for number, claim in enumerate(claims):
         c.submit(c.program("honest", f"selfish-{number}", more=claim))
@@ -549,7 +549,7 @@ def names(c: Cluster):
     faults = ["an operator's terminal is commanded"] if "\x1b]0" in shown or "\x1b[31mred" in shown else []
     owned = [t for t in c.trainers().values() if t["owner"] == "ann" and t["trainer"] != "honest"]
     if owned:
-        faults.append("a trainer stands in another's name")
+        faults.append("a trainer has another user's name")
     return faults, None
 
 
@@ -614,7 +614,7 @@ def events_names(c: Cluster):
 
 @attack("server-killed")
 def server_killed(c: Cluster):
-    """nats-server is killed during a flood of an agent's words, and started again by `lacuna up`."""
+    """nats-server is killed during a flood of an agent's reports, and started again by `lacuna up`."""
     over = threading.Event()
 
     async def flood() -> None:

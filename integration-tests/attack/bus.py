@@ -1,4 +1,4 @@
-"""The bus as an attacker sees it: NATS with the key of a user, without Lacuna's own code."""
+"""The bus for an attacker: NATS with the key of a user, without Lacuna's own code."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 
 class Key:
-    """An identity file of `lacuna keys`, and what the accounts let its user do."""
+    """An identity file of `lacuna keys`, and the permissions of its user."""
 
     def __init__(self, keys: Path, name: str):
         self.name = name

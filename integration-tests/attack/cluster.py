@@ -49,7 +49,7 @@ rescale = { up = "500ms", down = "500ms" }
 
 
 class Broken(Exception):
-    """The cluster does not come to train before any attack has begun."""
+    """The cluster does not train before the attack begins."""
 
 
 def until(what, seconds: float, step: float = 0.1):
@@ -147,7 +147,7 @@ class Cluster:
                 except subprocess.TimeoutExpired:
                     child.kill()
                     child.wait()
-        # What an attack has left, or has kept from ending.
+        # Processes that an attack has left.
         end = time.monotonic() + 10
         while (left := marked(self.mark)) and time.monotonic() < end:
             for pid in left:
@@ -172,12 +172,12 @@ class Cluster:
         return Key(self.keys, name)
 
     def everybody(self) -> list[str]:
-        """All who have a key, but the services with state of their own."""
+        """All users with a key, without the services that have state of their own."""
         names = sorted(f.stem for f in (self.keys / "main").glob("*.toml"))
         return [name for name in names if name not in SERVICES]
 
     def lacuna(self, *words: str, user: str = "boss", limit: float = 60) -> tuple[int, str]:
-        """Runs a command in somebody's name: its exit code, and all that it said."""
+        """Runs a command as a user: its exit code, and all its output."""
         command = [self.binary, *words]
         if words[0] != "keys":
             command += ["--identity", self.keys / "main" / f"{user}.toml"]
@@ -231,7 +231,7 @@ class Cluster:
             raise Broken(f"events cannot be published: {said[-300:]}")
 
     def train(self, needed: int = 4) -> None:
-        """The honest user trains, on all nodes if nobody else is there."""
+        """The honest user trains, on all nodes if no other user trains."""
         code, said = self.submit(self.program("honest", "honest"), user="ann")
         if code:
             raise Broken(f"the honest user cannot submit: {said[-300:]}")
@@ -239,7 +239,7 @@ class Cluster:
             raise Broken(f"the honest user does not train: {self.lacuna('trainers')[1][-500:]}")
 
     def hostile(self, kind: str, more: str = "") -> str:
-        """A hostile program runs; the node where it does."""
+        """Runs a hostile program; returns its node."""
         code, said = self.submit(self.program(kind, kind, high=2, more=more))
         if code:
             raise Broken(f"a researcher cannot submit: {said[-300:]}")
@@ -255,14 +255,14 @@ class Cluster:
         return {pid: line for pid, line in found.items() if f"@{node}" in line or f"/{node}/" in line}
 
     def give_back(self, node: str, limit: float = 30) -> float | None:
-        """A batch job takes a node: seconds until nothing of Lacuna's runs there, if that comes to pass."""
+        """A batch job takes a node: seconds until nothing of Lacuna runs there, if ever."""
         code, said = self.event("node.busy", node)
         begun = time.monotonic()
         gone = code == 0 and until(lambda: not self.left(node), limit, 0.02)
         return time.monotonic() - begun if gone else None
 
     def health(self) -> list[str]:
-        """What does not live: services that do not answer or say that they are not well."""
+        """Services that do not answer or report a failed check."""
         faults = []
         for name, address in self.file()["http"].items():
             try:
@@ -283,13 +283,13 @@ class Cluster:
         return [line.split(";")[0] for line in said if " died" in line and not line.startswith("nats died")]
 
     def metrics(self, service: str) -> str:
-        """What a service exports."""
+        """The metrics of a service."""
         address = self.file()["http"][service]
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=5) as answer:
             return answer.read().decode()
 
     def memory(self, service: str) -> float:
-        """Most resident memory that a service has had, MB."""
+        """The peak resident memory of a service, MB."""
         try:
             text = Path(f"/proc/{self.file()['children'][service]}/status").read_text()
             return int(text.split("VmHWM:")[1].split()[0]) / 1024
@@ -297,15 +297,15 @@ class Cluster:
             return 0.0
 
 
-def judge(c: Cluster, owners: int = 1, node: str | None = None) -> tuple[list[str], float | None]:
-    """What an attack has achieved, and how long a node took to come back."""
+def violations(c: Cluster, owners: int = 1, node: str | None = None) -> tuple[list[str], float | None]:
+    """The faults that an attack achieved, and the seconds until its node was given back."""
     if not until(c.trainers, 30, 0.5):
         return [*c.health(), *c.deaths()[:4], "control answers no request"], None
     faults, share = [], len(NODES) // owners
     seen: list[int] = []
 
     def kept() -> bool:
-        """The honest user's share, for ten looks without a break."""
+        """Whether the honest user has its share in ten polls in a row."""
         seen.append(len(c.nodes_of("honest")))
         return len(seen) >= 10 and min(seen[-10:]) >= share
 
@@ -317,7 +317,7 @@ def judge(c: Cluster, owners: int = 1, node: str | None = None) -> tuple[list[st
         faults.append(f"the honest user has {min(seen[-10:])} of {len(NODES)} nodes, {share} are due")
     before = c.samples()
     if not until(lambda: c.samples() > before, 20, 0.5):
-        faults.append("the honest user's training stands still")
+        faults.append("the honest user's training makes no progress")
     if not node:
         node = next(iter(c.nodes_of("honest")), NODES[0])
         if not c.left(node):

@@ -2,7 +2,7 @@
 """The programs that trainers of the harness run: `programs.py KIND MARK`.
 
 `honest` reports what it has trained and leaves at SIGTERM; all others are hostile. Each carries its
-mark and node in its command line, by which the harness finds whatever is left of it. All of them
+mark and node in its command line, by which the harness finds its remains. All of them
 end by themselves after LIFE seconds.
 """
 
@@ -37,7 +37,7 @@ def stay() -> None:
 
 
 def stubborn() -> None:
-    """Does not heed SIGTERM."""
+    """Ignores SIGTERM."""
 
 
 def fifo() -> None:
@@ -60,7 +60,7 @@ def links() -> None:
 
 
 def reports() -> None:
-    """As many reports as it can say in twenty seconds."""
+    """As many reports as it can write in twenty seconds."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     end, samples = time.time() + 20, 0
     with open(os.environ["LACUNA_PROGRESS_FILE"], "a") as file:
@@ -90,12 +90,12 @@ def hide() -> None:
 
 
 def escape() -> None:
-    """Leaves its group, session and parent, and heeds no SIGTERM."""
+    """Leaves its group, session and parent, and ignores SIGTERM."""
     hide()
 
 
 def parent() -> None:
-    """Kills its guard, behind what it has hidden."""
+    """Kills its guard after hiding a process."""
     hide()
     time.sleep(0.5)
     os.kill(os.getppid(), signal.SIGKILL)
@@ -107,7 +107,7 @@ def stop() -> None:
 
 
 def output() -> None:
-    """Two hundred MB of output, with words that command terminals."""
+    """Two hundred MB of output, with escapes that command terminals."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     line = b"\x1b]0;owned\x07\x1b[2J" + b"x" * 65000 + b"\n"
     for _ in range(3000):

@@ -1,4 +1,4 @@
-"""Release under attack: how soon a pilot that is asked to go is gone, with all that its program was."""
+"""Release under attack: the seconds until a pilot and its program are gone after SIGTERM."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ LIMIT = 25
 
 
 class Ear:
-    """Hears, as an observer, what agents measure themselves: `gave_back_in`, milliseconds."""
+    """Reads, as an observer, the agents' own figure: `gave_back_in`, milliseconds."""
 
     def __init__(self, cluster: Cluster):
         self.cluster, self.heard = cluster, []
@@ -43,7 +43,7 @@ class Ear:
 
 def once(c: Cluster, kind: str, number: int) -> tuple[float, float | None]:
     """Seconds from SIGTERM to the pilot until it and all of its program are gone, and its own figure."""
-    # Each on a node of its own: control may yet wait for the last one, or doubt it.
+    # Each on its own node, since control may still wait for the last one.
     name, node = f"{kind}-{number}", f"n{number + 100}"
     c.config.with_suffix(".pilot.toml").write_text(c.config.read_text().replace('nodes = ["nobody"]', ""))
     log = open(c.folder / "pilot.log", "ab")

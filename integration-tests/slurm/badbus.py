@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Something that is not a bus, where hooks expect one: `badbus.py MODE PORT`.
+"""A bad bus for the hooks: `badbus.py MODE PORT`.
 
-  hang     a connection is never established: the kernel drops what asks for one
-  silent   a connection is accepted, and nothing is ever said
+  hang     a connection is never established: the kernel drops its packets
+  silent   a connection is accepted, and no byte is ever sent
   garbage  bytes without sense and without end
-  slow     a bus that takes five seconds for its first word, and says nothing after it
+  slow     the first line comes after five seconds, and nothing after it
 """
 
 import os
@@ -34,7 +34,7 @@ def main() -> None:
     listener = socket.create_server(("0.0.0.0", port), backlog=0 if mode == "hang" else 64)
     held = []
     if mode == "hang":
-        # As many connections that nobody accepts as the queue takes: the next gets no answer.
+        # Unaccepted connections fill the queue, so the next one gets no answer.
         for _ in range(4):
             client = socket.socket()
             client.setblocking(False)

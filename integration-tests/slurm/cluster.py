@@ -1,6 +1,6 @@
-"""A Slurm cluster in containers with Lacuna beside it: made, started, used, taken down.
+"""A Slurm cluster in containers with Lacuna beside it: made, started, used, removed.
 
-Runs on this machine. What it needs is Docker with compose, and Lacuna's binaries.
+Runs on this machine. It needs Docker with compose, and Lacuna's binaries.
 """
 
 import json
@@ -19,8 +19,8 @@ SERVICES = ["ingest", "forecast", "planner", "control", "agent"]
 UP_LIMIT = 120.0
 
 
-class BedError(Exception):
-    """Why the bed does not stand, and the exit code that says of what kind it is."""
+class ClusterError(Exception):
+    """The cluster cannot run: the reason, and its exit code."""
 
     def __init__(self, code: int, text: str):
         super().__init__(text)
@@ -36,21 +36,21 @@ def run(*command: str, check: bool = True, limit: float = 60.0, **more) -> subpr
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, **more)
     except FileNotFoundError:
-        raise BedError(69, f"{command[0]} is not installed") from None
+        raise ClusterError(69, f"{command[0]} is not installed") from None
     except subprocess.TimeoutExpired:
-        raise BedError(1, f"no end after {limit:.0f} s: {' '.join(command)}") from None
+        raise ClusterError(1, f"no end after {limit:.0f} s: {' '.join(command)}") from None
     if check and done.returncode != 0:
         tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
-        raise BedError(1, f"{' '.join(command[:4])} ... failed ({done.returncode}): {tail}")
+        raise ClusterError(1, f"{' '.join(command[:4])} ... failed ({done.returncode}): {tail}")
     return done
 
 
 def need_docker() -> None:
-    """Says 69 where no engine answers."""
+    """Raises with exit code 69 where no engine answers."""
     if shutil.which("docker") is None:
-        raise BedError(69, "docker is not installed: apt-get install docker.io docker-compose")
+        raise ClusterError(69, "docker is not installed: apt-get install docker.io docker-compose")
     if run("docker", "info", check=False).returncode != 0:
-        raise BedError(69, "no Docker engine answers: start dockerd, or join the group docker")
+        raise ClusterError(69, "no Docker engine answers: start dockerd, or join the group docker")
 
 
 def compose_command() -> list[str]:
@@ -58,11 +58,11 @@ def compose_command() -> list[str]:
         return ["docker", "compose"]
     if shutil.which("docker-compose"):
         return ["docker-compose"]
-    raise BedError(69, "neither 'docker compose' nor docker-compose is there: apt-get install docker-compose")
+    raise ClusterError(69, "neither 'docker compose' nor docker-compose is installed: apt-get install docker-compose")
 
 
 def base_image() -> str:
-    """The base image, which is pulled, or made where no registry can be reached."""
+    """The base image: pulled, or made where no registry can be reached."""
     release = "bookworm"
     with open("/etc/os-release", encoding="utf-8") as file:
         facts = dict(line.rstrip().split("=", 1) for line in file if "=" in line)
@@ -73,13 +73,13 @@ def base_image() -> str:
     if not here and run("docker", "pull", "-q", name, check=False, limit=300).returncode != 0:
         made = run(str(ROOT / "deploy/up.sh"), "base-image", check=False, limit=300)
         if made.returncode != 0:
-            raise BedError(made.returncode, made.stderr.strip())
+            raise ClusterError(made.returncode, made.stderr.strip())
     return name
 
 
-class Bed:
-    """One cluster in containers. What it needs of the repository is copied, so that a build that
-    goes on beside it changes nothing."""
+class Cluster:
+    """One cluster in containers. It works on copies of the repository's files, so a later build
+    changes nothing."""
 
     def __init__(self, layout: Layout):
         self.layout = layout
@@ -95,11 +95,11 @@ class Bed:
         if time.monotonic() - started > 5:
             say(f"image {self.layout.runs} made in {time.monotonic() - started:.0f} s")
         if run("docker", "run", "--rm", "--network", "none", self.layout.runs, "true", check=False).returncode != 0:
-            raise BedError(75, "the Docker engine cannot run a container")
+            raise ClusterError(75, "the Docker engine cannot run a container")
 
     @staticmethod
     def build(base: str, name: str, file: str) -> None:
-        # From standard input: the image needs no file of ours.
+        # From standard input, since the image needs no file of the repository.
         build = ["docker", "build", "-q", "--build-arg", f"BASE_IMAGE={base}", "-t", name, "-"]
         run(*build, limit=900, input=(HERE / file).read_text())
 
@@ -132,7 +132,7 @@ class Bed:
     @staticmethod
     def copy(source, to) -> None:
         if not source.is_file():
-            raise BedError(69, f"{source.relative_to(ROOT)} is missing: make build (and deploy/setup/setup.sh nats)")
+            raise ClusterError(69, f"{source.relative_to(ROOT)} is missing: make build (and deploy/setup/setup.sh nats)")
         shutil.copy2(source, to)
 
     def compose(self, *arguments: str, limit: float = 180.0) -> None:
@@ -140,11 +140,11 @@ class Bed:
         run(*compose_command(), "-p", self.layout.project, "-f", file, *arguments, limit=limit)
 
     def up(self) -> float:
-        """Everything until Slurm says that all nodes are idle; the seconds that starting took."""
+        """Starts the cluster and waits until all nodes are idle; returns the seconds from the start."""
         need_docker()
         if not os.environ.get("LACUNA_SKIP_CARGO"):
             run("deploy/setup/setup.sh", "nats", cwd=ROOT, limit=300)
-            # As `make test` builds it: programs alone have other features, and are compiled again.
+            # As `make test` builds it: programs alone have other features, and would be compiled again.
             build = ["cargo", "build", "--release", "--locked", "--workspace", "--bins", "--tests"]
             subprocess.run(build, cwd=ROOT, check=True)
         self.image()
@@ -191,7 +191,7 @@ class Bed:
             self.docker_exec(container, *command)
 
     def pause(self, node: str) -> None:
-        """Stops everything on a node, without a word to anybody."""
+        """Freezes all processes of a node, without notice."""
         run("docker", "pause", self.layout.container(node))
 
     def unpause(self) -> None:
@@ -200,7 +200,7 @@ class Bed:
             run("docker", "unpause", container, check=False)
 
     def hooks(self, wanted: bool) -> None:
-        """Runs, or no longer runs, prolog and epilog on all nodes from now on."""
+        """Switches prolog and epilog on or off on all nodes."""
         conf = replace(self.layout, hooks=wanted).slurm_conf()
         (self.layout.state / "etc/slurm.conf").write_text(conf)
         self.ctl("scontrol", "reconfigure")
@@ -215,7 +215,7 @@ class Bed:
         end = time.monotonic() + limit
         while not self.states():
             if time.monotonic() > end:
-                raise BedError(1, f"slurmctld does not answer within {limit:.0f} s")
+                raise ClusterError(1, f"slurmctld does not answer within {limit:.0f} s")
             time.sleep(0.25)
 
     def wait_idle(self, limit: float) -> None:
@@ -227,14 +227,14 @@ class Bed:
                 return
             if time.monotonic() > end:
                 counts = {state: list(states.values()).count(state) for state in set(states.values())}
-                raise BedError(1, f"not all of {self.layout.nodes} nodes are idle after {limit:.0f} s: {counts}")
+                raise ClusterError(1, f"not all of {self.layout.nodes} nodes are idle after {limit:.0f} s: {counts}")
             time.sleep(0.25)
 
 
-def load(project: str | None = None) -> Bed:
-    """The bed that stands."""
+def load(project: str | None = None) -> Cluster:
+    """The running cluster."""
     layout = Layout() if project is None else Layout(project=project)
     try:
-        return Bed(Layout(**json.loads((layout.state / "layout.json").read_text())))
+        return Cluster(Layout(**json.loads((layout.state / "layout.json").read_text())))
     except FileNotFoundError:
-        raise BedError(1, "no bed stands: make slurm-up") from None
+        raise ClusterError(1, "no cluster runs: make slurm-up") from None

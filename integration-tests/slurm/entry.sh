@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What runs in a container of the test bed, under tini.
+# The program of a container of the test cluster, under tini.
 #
 #   entry.sh controller   munged and slurmctld, which is started again when it ends
 #   entry.sh accounting   the controller with a database and slurmdbd, an account and a user
@@ -11,7 +11,7 @@ setpriv --reuid=munge --regid=munge --init-groups munged
 
 controller() {
     install -d -o slurm -g slurm /var/lib/slurm/ctld
-    # Tests kill it; it comes back, as a service manager would bring it.
+    # Tests kill it; the loop starts it again, as a service manager does.
     while :; do
         setpriv --reuid=slurm --regid=slurm --init-groups slurmctld -D >>/var/log/slurm/slurmctld.out 2>&1 || true
         sleep 0.5
@@ -37,7 +37,7 @@ case "$1" in
     node) exec slurmd -D -N "$(hostname)" >>/var/log/slurm/slurmd.out 2>&1 ;;
     single)
         controller &
-        # slurmd asks nobody for its configuration: all may start at once, a few at a time.
+        # slurmd reads its configuration from a file, so several may start at once.
         scontrol show hostnames "$(sed -n 's/^NodeName=\([^ ]*\).*/\1/p' /etc/slurm/slurm.conf)" \
             | xargs -P 8 -n 1 slurmd -N >>/var/log/slurm/slurmd.out 2>&1
         wait

@@ -1,17 +1,17 @@
-"""What Lacuna costs users of the cluster, and what the cluster's users cost training.
+"""The delay of batch jobs by Lacuna, and the stall of training by batch jobs.
 
-Runs on this machine against a bed that stands. A trainer (programs/counted.py) trains on every
-node; then, again and again, something happens: a batch job takes a node or two, a node's processes
-are killed, a node is paused. Measured are the batch job's `srun` from outside, beside the same srun
-on a cluster without pilots, and the stall: the time without a completed step, by what rank 0 wrote
-down. Blocks with and without pilots take turns.
+Runs on this machine against a running cluster. A trainer (programs/counted.py) trains on every node.
+Then, again and again, a batch job takes a node or two, a node's processes are killed, or a node is
+paused. The command measures the batch job's `srun` from outside, beside the same srun on a cluster
+without pilots. It measures the stall as well: the time without a completed step, by the log of rank
+0. Blocks with and without pilots take turns.
 
-Beside what is measured from outside stands what Lacuna says itself in the same run: its metric of
-harm, and what the prologs tell of the jobs' beginnings. A batch job waits for the last of its nodes,
-so that the longest counts. Slurm's own part is measured without Lacuna: the same srun behind a step
-that ends at SIGTERM at once, on quiet nodes and on nodes as busy as by training. Lacuna's metric ends
-before the agent's process, whose own end is measured too. What these do not make up is called not
-explained. Where the metric and the outside cannot both be right, the command fails.
+Lacuna's own figures of the same run are shown beside them: its metric of harm, and the starts of
+jobs by the prologs. A batch job waits for the last of its nodes, so the longest time counts.
+Slurm's own part is measured without Lacuna: the same srun behind a step that ends at SIGTERM at
+once, on quiet nodes and on nodes as busy as in training. Lacuna's metric ends before the agent's
+process, whose end is measured too. The rest of the delay is called not explained. Where the metric
+and the outside cannot both be right, the command fails.
 """
 
 import json
@@ -20,13 +20,13 @@ import time
 from collections import defaultdict
 
 import parts
-from cluster import Bed, BedError, say
+from cluster import Cluster, ClusterError, say
 from lacuna_beside import PILOT, Lacuna, until
 from stats import seconds, summary, table
 from trainers import counted
 
-SRUN = "import sys; sys.path.insert(0, '/bed'); import slurm; print(slurm.srun_seconds(int(sys.argv[1])))"
-# What happens to training, in the order of the table.
+SRUN = "import sys; sys.path.insert(0, '/test-cluster'); import slurm; print(slurm.srun_seconds(int(sys.argv[1])))"
+# The events, in the order of the table.
 EVENTS = {
     "batch-1": "a batch job takes one node",
     "batch-2": "a batch job takes two nodes",
@@ -34,14 +34,14 @@ EVENTS = {
     "kill-all": "SIGKILL of program and agent",
     "pause": "a node is paused",
 }
-# One step of the trainer, seconds: what no stall can be below.
+# One step of the trainer, seconds: the least stall.
 STEP = 0.05
-# What control says of each node that a pilot has given back, with the very figure of its metric.
+# Control's log line of each node that a pilot gave back, with the figure of its metric.
 GIVEN_BACK = re.compile(r'node given back to the main scheduler.* cause="preempted" harm=([0-9.]+)(ms|s)\b')
 # The trainer's program alone, outside of Slurm and Lacuna, in a folder of a node's own.
 ALONE = """rm -rf {folder}; mkdir {folder}; cd {folder}
-setsid python3 /bed/programs/counted.py --seconds {step} >alone.log 2>&1 </dev/null & echo $! >pid"""
-# Ends an agent as Slurm does, and says how long its process lived on. Children of an agent that bear
+setsid python3 /test-cluster/programs/counted.py --seconds {step} >alone.log 2>&1 </dev/null & echo $! >pid"""
+# Ends an agent as Slurm does, and prints how long its process lived on. Children of an agent with
 # its name guard its programs.
 ENDS = """
 import os, signal, time
@@ -64,35 +64,35 @@ print(time.monotonic() - started)
 
 
 class Measurement:
-    """One launcher on one bed."""
+    """One launcher on one cluster."""
 
-    def __init__(self, bed: Bed, launcher: str):
-        self.bed, self.lacuna, self.launcher = bed, Lacuna(bed), launcher
-        self.nodes = set(bed.layout.node_names)
+    def __init__(self, cluster: Cluster, launcher: str):
+        self.cluster, self.lacuna, self.launcher = cluster, Lacuna(cluster), launcher
+        self.nodes = set(cluster.layout.node_names)
         self.samples: dict[int, parts.Samples] = defaultdict(parts.Samples)
         self.stalls: dict[str, list[dict]] = {}
 
     def srun(self, width: int) -> float:
-        return float(self.bed.ctl("python3", "-c", SRUN, str(width), limit=120).stdout)
+        return float(self.cluster.ctl("python3", "-c", SRUN, str(width), limit=120).stdout)
 
     def said(self) -> dict[str, float]:
-        """What Lacuna's metrics have summed up so far."""
+        """The sums of Lacuna's metrics so far."""
         names = [f"lacuna_control_harm_seconds_{what}{{cause=\"preempted\"}}" for what in ("sum", "count")]
         names += [f"lacuna_control_handover_seconds_{what}" for what in ("sum", "count")]
         return dict(zip(("harm", "nodes", "handover", "jobs"), map(self.lacuna.metric, names)))
 
     def given_back(self) -> list[float]:
-        """What control's log says of each node that a batch job was given, in the order of time."""
+        """Control's log lines of nodes that a batch job got, in the order of time."""
         lines = GIVEN_BACK.findall(self.lacuna.log("control"))
         return [float(number) / (1000 if unit == "ms" else 1) for number, unit in lines]
 
     def compare(self, width: int, delay: float, before: dict[str, float], lines: int) -> None:
-        """What Lacuna says of the one srun since then. The job waits for its last node: the metric
-        knows the sum of them, the log each. A prolog that a poll has overtaken tells nothing."""
+        """Lacuna's figures of the one srun since then. The job waits for its last node: the metric
+        has the sum over nodes, the log each node. A prolog after a poll reports nothing."""
         since = lambda: {key: value - before[key] for key, value in self.said().items()}  # noqa: E731
         until("Lacuna says how long its nodes took", 10, lambda: since()["nodes"] >= width)
         try:
-            until("prologs have told", 10, lambda: since()["jobs"] >= 1)
+            until("prologs have reported", 10, lambda: since()["jobs"] >= 1)
         except AssertionError:
             pass
         seen, nodes = since(), self.given_back()[lines:]
@@ -100,9 +100,9 @@ class Measurement:
         rounding = sum(0.0011 if harm < 1 else 0.051 for harm in nodes)
         if len(nodes) != seen["nodes"] or abs(sum(nodes) - seen["harm"]) > rounding:
             metric = f"{seen['harm']:.3f} s of {seen['nodes']:.0f} nodes"
-            raise BedError(1, f"control's log says {nodes} s of harm, its metric {metric}")
+            raise ClusterError(1, f"control's log says {nodes} s of harm, its metric {metric}")
         if len(nodes) == width:
-            self.samples[width].told.append((delay, max(nodes)))
+            self.samples[width].reported.append((delay, max(nodes)))
         else:
             say(f"{len(nodes)} nodes were given back for a job of {width}: not counted")
         if seen["jobs"] == 1:
@@ -112,37 +112,37 @@ class Measurement:
         """How long an agent's process lives on after the last moment of its metric."""
         self.whole()
         lines = len(self.given_back())
-        where = self.bed.layout.container(self.bed.layout.node_names[-1 - turn % len(self.nodes)])
-        took = float(self.bed.docker_exec(where, "python3", "-c", ENDS).stdout)
+        where = self.cluster.layout.container(self.cluster.layout.node_names[-1 - turn % len(self.nodes)])
+        took = float(self.cluster.docker_exec(where, "python3", "-c", ENDS).stdout)
         until("Lacuna says how long the node took", 10, lambda: len(self.given_back()) > lines)
         for width in widths:
             self.samples[width].ends.append(took - self.given_back()[lines])
 
     def load(self, wanted: bool) -> None:
         """The trainer's program on every node, alone: nodes as busy as by training."""
-        for node in self.bed.layout.node_names:
-            where, folder = self.bed.layout.container(node), f"/tmp/alone.{node}"
+        for node in self.cluster.layout.node_names:
+            where, folder = self.cluster.layout.container(node), f"/tmp/alone.{node}"
             script = ALONE.format(folder=folder, step=STEP) if wanted else f"kill -9 $(cat {folder}/pid); rm -rf {folder}"
-            self.bed.docker_exec(where, "bash", "-c", script, user=PILOT)
+            self.cluster.docker_exec(where, "bash", "-c", script, user=PILOT)
         if wanted:
-            for node in self.bed.layout.node_names:
+            for node in self.cluster.layout.node_names:
                 steps = f"test $(wc -l </tmp/alone.{node}/steps.jsonl) -ge 20"
                 look = ("bash", "-c", steps)
-                where = self.bed.layout.container(node)
-                until("it trains alone", 60, lambda: self.bed.docker_exec(where, *look, check=False).returncode == 0)
+                where = self.cluster.layout.container(node)
+                until("it trains alone", 60, lambda: self.cluster.docker_exec(where, *look, check=False).returncode == 0)
 
     def without_lacuna(self, conditions: str, widths: list[int], repeats: int) -> dict[tuple[str, int], list[float]]:
-        """Delays behind other jobs than pilots, by measure.py."""
+        """Delays behind jobs other than pilots, by measure.py."""
         arguments = ["--conditions", conditions, "--widths", ",".join(map(str, widths)), "--repeats", str(repeats)]
-        out = self.bed.ctl("python3", "/bed/measure.py", "--json", "--quiet", *arguments, limit=600).stdout
+        out = self.cluster.ctl("python3", "/test-cluster/measure.py", "--json", "--quiet", *arguments, limit=600).stdout
         return {(row["condition"], row["nodes"]): row["values"] for row in json.loads(out)["rows"]}
 
     def behind_others(self, widths: list[int], repeats: int) -> None:
-        """The same srun behind jobs that end at SIGTERM at once: what Slurm itself adds."""
+        """The same srun behind jobs that end at SIGTERM at once: Slurm's own part."""
         if not widths or not repeats:
             return
         self.lacuna.pilots_off()
-        self.bed.wait_idle(60)
+        self.cluster.wait_idle(60)
         quiet = self.without_lacuna("none,dies", widths, repeats)
         self.load(True)
         try:
@@ -170,39 +170,39 @@ class Measurement:
         self.lacuna.pilots_off()
         for _ in range(repeats):
             for width in widths:
-                self.bed.wait_idle(60)
+                self.cluster.wait_idle(60)
                 self.samples[width].without.append(self.srun(width))
         self.lacuna.pilots_on()
 
     def patience(self) -> None:
-        """Lets control forgive failures: here programs are killed on purpose, again and again."""
-        file = self.bed.layout.state / "conf/lacuna.toml"
+        """Lets control forget failures, since programs are killed here again and again."""
+        file = self.cluster.layout.state / "conf/lacuna.toml"
         text = file.read_text()
         if "max_failures" not in text:
             file.write_text(text.replace("[control]\n", '[control]\nmax_failures = 1000\nretry_after = "500ms"\n'))
 
     def happen(self, event: str, turn: int) -> None:
-        """Lets one thing happen to a cluster that trains on all nodes, and looks what became of it."""
+        """Lets one event happen to a cluster that trains on all nodes, and measures its effect."""
         self.whole()
         run, started = self.tail(1)[0]["run"], time.time()
-        # Each node in its turn: who fails thrice in a row is left alone.
-        victim = self.bed.layout.node_names[-1 - turn % len(self.nodes)]
+        # Each node in its turn, since three failures in a row close a node.
+        victim = self.cluster.layout.node_names[-1 - turn % len(self.nodes)]
         if event.startswith("batch"):
             width = int(event[-1])
             said, lines = self.said(), len(self.given_back())
             delay = self.srun(width)
             self.samples[width].behind_pilots.append(delay)
         elif event.startswith("kill"):
-            # With the agent, nobody is left on the node who could say anything.
+            # Without its agent the node reports nothing.
             chosen = "ps -o pid= -u lacuna" if event == "kill-all" else "ps -u lacuna -o pid=,comm= | awk '$2 ~ /^python3/ {print $1}'"
-            where = self.bed.layout.container(victim)
-            self.bed.docker_exec(where, "bash", "-c", f"kill -9 $({chosen})", check=False)
+            where = self.cluster.layout.container(victim)
+            self.cluster.docker_exec(where, "bash", "-c", f"kill -9 $({chosen})", check=False)
         else:
-            self.bed.pause(victim)
+            self.cluster.pause(victim)
         try:
             until("training goes on in another run", 120, lambda: self.tail(1)[0]["run"] > run)
         finally:
-            self.bed.unpause()
+            self.cluster.unpause()
         time.sleep(0.5)
         self.note(event, started, grown=False)
         if event.startswith("batch"):
@@ -212,8 +212,8 @@ class Measurement:
 
     def note(self, event: str, since: float, grown: bool) -> None:
         """The longest time without a step at a change to more members, or to as many or fewer, and
-        the steps that were done twice over it, or that a dying rank 0 did not come to write down.
-        Where programs start so slowly that the lost node is back before they run, nobody joins."""
+        the steps that were done twice over it, or that a dying rank 0 did not log.
+        Where programs start so slowly that the lost node is back before they run, no member joins."""
         steps = [s for s in self.lacuna.steps("measured") if s["t"] > since - 5]
         changes = [
             (before, after)
@@ -236,7 +236,7 @@ class Measurement:
         try:
             for block in range(blocks):
                 share = repeats // blocks + (block < repeats % blocks)
-                # New books: what was killed on purpose is not held against nodes for ever.
+                # New records, since control would close nodes after these killed programs.
                 self.lacuna.fresh()
                 self.lacuna.submit(counted("measured", launcher=self.launcher, seconds=STEP))
                 self.without(widths, share)
@@ -259,7 +259,7 @@ class Measurement:
                     added = parts.differences(values, one.without)["median"]
                     row |= {"added": added, "ratio": row["median"] / delays[-1]["median"]}
                 delays.append(row)
-            if one.told:
+            if one.reported:
                 wrong = parts.disagreement(one)
                 harm.append({"launcher": self.launcher, "nodes": width, "parts": parts.parts(one), "wrong": wrong})
         for event, seen in self.stalls.items():
@@ -307,18 +307,18 @@ def show(results: list[dict]) -> str:
     )
 
 
-def command(bed: Bed, launchers: list[str], events: list[str], repeats: int, as_json: bool) -> int:
-    """`bed.py harm`."""
+def command(cluster: Cluster, launchers: list[str], events: list[str], repeats: int, as_json: bool) -> int:
+    """`clusterctl.py harm`."""
     unknown = [event for event in events if event not in EVENTS]
     if unknown:
-        raise BedError(64, f"no event {unknown[0]!r}: expected some of {', '.join(EVENTS)}")
+        raise ClusterError(64, f"no event {unknown[0]!r}: expected some of {', '.join(EVENTS)}")
     results = []
     for launcher in launchers:
-        one = Measurement(bed, launcher)
+        one = Measurement(cluster, launcher)
         one.take(events, repeats)
         results.append(one.rows())
     print(json.dumps(results) if as_json else show(results))
     wrong = [f"{row['launcher']} -N{row['nodes']}: {row['wrong']}" for r in results for row in r["harm"] if row["wrong"]]
     if wrong:
-        raise BedError(1, "\n".join(wrong))
+        raise ClusterError(1, "\n".join(wrong))
     return 0

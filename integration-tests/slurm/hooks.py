@@ -1,13 +1,13 @@
-"""What prolog and epilog of deploy/slurm cost a batch job, with a good bus and with bad ones.
+"""The cost of prolog and epilog of deploy/slurm for a batch job, with a good bus and with bad ones.
 
-Runs on this machine against a bed that stands: the nodes' hook.conf is rewritten, so that the
+Runs on this machine against a running cluster: the nodes' hook.conf is rewritten, so that the
 publisher meets each kind of bus.
 """
 
 import json
 import subprocess
 
-from cluster import Bed, BedError, say
+from cluster import Cluster, ClusterError, say
 from stats import seconds, summary, table
 
 PORT = 4333
@@ -41,7 +41,7 @@ for _ in range(int(sys.argv[1])):
 """
 SRUN = r"""
 import sys
-sys.path.insert(0, "/bed")
+sys.path.insert(0, "/test-cluster")
 import slurm
 for _ in range(int(sys.argv[1])):
     slurm.all_idle()
@@ -53,55 +53,55 @@ def floats(text: str) -> list[float]:
     return [float(line) for line in text.split()]
 
 
-def meet(bed: Bed, bus: str) -> tuple[subprocess.Popen, str] | None:
-    """Lets the nodes' hooks meet this bus. What plays it, if it is a bad one, and its number
-    beside the controller."""
+def meet(cluster: Cluster, bus: str) -> tuple[subprocess.Popen, str] | None:
+    """Points the nodes' hooks at this bus. Returns the process of a bad bus, and its pid beside the
+    controller."""
     port = BUSES[bus]
-    bed.hooks(port is not None)
+    cluster.hooks(port is not None)
     if port is None:
         return None
-    (bed.layout.state / "conf/hook.conf").write_text(f"nats={bed.layout.address(0)}:{port}\n")
+    (cluster.layout.state / "conf/hook.conf").write_text(f"nats={cluster.layout.address(0)}:{port}\n")
     if bus in ("good", "refused"):
         return None
-    container = bed.layout.container("ctl")
+    container = cluster.layout.container("ctl")
     player = subprocess.Popen(
-        ["docker", "exec", container, "python3", "/bed/badbus.py", bus, str(port)], stdout=subprocess.PIPE, text=True
+        ["docker", "exec", container, "python3", "/test-cluster/badbus.py", bus, str(port)], stdout=subprocess.PIPE, text=True
     )
     said = player.stdout.readline()
     if not said.startswith(bus):
-        raise BedError(1, f"the bus that is to be {bus} did not start")
+        raise ClusterError(1, f"the bus that is to be {bus} did not start")
     return player, said.split()[-1]
 
 
-def measure(bed: Bed, repeats: int) -> list[dict]:
+def measure(cluster: Cluster, repeats: int) -> list[dict]:
     """For each bus: seconds of the prolog alone, and of a batch job's srun."""
-    node = bed.layout.node(1)
+    node = cluster.layout.node(1)
     rows = []
-    good = (bed.layout.state / "conf/hook.conf").read_text()
+    good = (cluster.layout.state / "conf/hook.conf").read_text()
     try:
         for bus in BUSES:
-            player = meet(bed, bus)
+            player = meet(cluster, bus)
             try:
                 alone = ""
                 if BUSES[bus] is not None:
-                    where = bed.layout.container(node)
-                    alone = bed.docker_exec(where, "python3", "-c", PROLOG % node, str(repeats), limit=300).stdout
-                srun = bed.ctl("python3", "-c", SRUN, str(repeats), limit=300).stdout
+                    where = cluster.layout.container(node)
+                    alone = cluster.docker_exec(where, "python3", "-c", PROLOG % node, str(repeats), limit=300).stdout
+                srun = cluster.ctl("python3", "-c", SRUN, str(repeats), limit=300).stdout
             finally:
                 if player:
-                    bed.ctl("kill", player[1], check=False)
+                    cluster.ctl("kill", player[1], check=False)
                     player[0].wait()
             rows.append(
                 {
                     "bus": bus,
                     "prolog": summary(floats(alone)) if alone else None,
                     "srun": summary(floats(srun)),
-                    "drained": sorted(n for n, s in bed.states().items() if s != "idle"),
+                    "drained": sorted(n for n, s in cluster.states().items() if s != "idle"),
                 }
             )
     finally:
-        (bed.layout.state / "conf/hook.conf").write_text(good)
-        bed.hooks(bed.layout.hooks)
+        (cluster.layout.state / "conf/hook.conf").write_text(good)
+        cluster.hooks(cluster.layout.hooks)
     return rows
 
 
@@ -118,9 +118,9 @@ def show(rows: list[dict]) -> str:
     return table(head, lines)
 
 
-def command(bed: Bed, repeats: int, as_json: bool) -> int:
-    """`bed.py hooks`."""
-    rows = measure(bed, repeats)
+def command(cluster: Cluster, repeats: int, as_json: bool) -> int:
+    """`clusterctl.py hooks`."""
+    rows = measure(cluster, repeats)
     print(json.dumps({"rows": rows}) if as_json else show(rows))
     drained = sorted({node for row in rows for node in row["drained"]})
     if drained:

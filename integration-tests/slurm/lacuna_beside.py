@@ -1,4 +1,4 @@
-"""Lacuna on the test bed, seen from this machine: its services, its command line, its pilots.
+"""Lacuna on the test cluster, seen from this machine: its services, its command line, its pilots.
 
 Tests speak to it as users and operators do: through `lacuna`, Slurm's commands and signals.
 """
@@ -6,17 +6,17 @@ Tests speak to it as users and operators do: through `lacuna`, Slurm's commands 
 import json
 import time
 
-from cluster import Bed, BedError
+from cluster import Cluster, ClusterError
 
 PILOT = "lacuna"
-# To whom pilots may belong instead, and batch jobs.
+# Another user for pilots, and the user of batch jobs.
 TRAIN, BATCH = "train", "alice"
 # The services of services.sh that belong to Lacuna itself.
 SERVICES = ["ingest", "forecast", "planner", "control"]
 
 
 def until(what: str, limit: float, condition, every: float = 0.1):
-    """The first true value of a condition; what it said last goes into the error."""
+    """The first true value of a condition; the error has the last value."""
     end = time.monotonic() + limit
     while True:
         value = condition()
@@ -28,14 +28,14 @@ def until(what: str, limit: float, condition, every: float = 0.1):
 
 
 class Lacuna:
-    """The services beside the controller of a bed."""
+    """The services beside the controller of a cluster."""
 
-    def __init__(self, bed: Bed):
-        self.bed = bed
+    def __init__(self, cluster: Cluster):
+        self.cluster = cluster
 
     def services(self, *arguments: str) -> str:
         """`services.sh`, as the user to whom pilots belong."""
-        return self.bed.ctl("/bed/services.sh", *arguments, user=PILOT).stdout
+        return self.cluster.ctl("/test-cluster/services.sh", *arguments, user=PILOT).stdout
 
     def start(self) -> None:
         """All services, until control answers."""
@@ -46,20 +46,20 @@ class Lacuna:
         self.services("stop")
 
     def restart(self, name: str) -> None:
-        """One service anew, with the configuration as it is now."""
+        """Restarts a service with the present configuration."""
         self.services("stop", name)
-        self.bed.ctl("truncate", "-s", "0", f"/var/log/lacuna/{name}.log", user=PILOT)
+        self.cluster.ctl("truncate", "-s", "0", f"/var/log/lacuna/{name}.log", user=PILOT)
         self.services("start", name)
         until("control answers", 30, lambda: self.ask("nodes", check=False) is not None)
 
     def log(self, name: str) -> str:
-        """What a service has said since it was last started."""
+        """The log of a service since its last start."""
         return self.read(f"/var/log/lacuna/{name}.log")
 
     def metric(self, series: str, port: int = 9474) -> float:
         """A figure that a service (control, unless another port is given) exports; 0 without it."""
         script = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:{port}/metrics').read().decode())"
-        lines = self.bed.ctl("python3", "-c", script, check=False).stdout.splitlines()
+        lines = self.cluster.ctl("python3", "-c", script, check=False).stdout.splitlines()
         return next((float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{series} ")), 0.0)
 
     def pid(self, name: str) -> int:
@@ -67,14 +67,14 @@ class Lacuna:
 
     def ask(self, *arguments: str, check: bool = True):
         """The JSON value that `lacuna ARGUMENTS --json` prints."""
-        said = self.bed.ctl("lacuna", *arguments, "--json", user=PILOT, check=False, limit=30)
+        said = self.cluster.ctl("lacuna", *arguments, "--json", user=PILOT, check=False, limit=30)
         try:
             value = json.loads(said.stdout)
         except json.JSONDecodeError:
             value = {"error": said.stdout + said.stderr}
         if "error" in value:
             if check:
-                raise BedError(1, f"lacuna {' '.join(arguments)}: {value['error']}")
+                raise ClusterError(1, f"lacuna {' '.join(arguments)}: {value['error']}")
             return None
         return value
 
@@ -85,11 +85,11 @@ class Lacuna:
 
     def write(self, path: str, text: str) -> None:
         """A file beside the controller, owned by the pilots' user."""
-        self.bed.ctl("bash", "-c", 'cat >"$0"', path, user=PILOT, input=text, interactive=True)
+        self.cluster.ctl("bash", "-c", 'cat >"$0"', path, user=PILOT, input=text, interactive=True)
 
     def read(self, path: str) -> str:
         """A file beside the controller; empty if it is not there."""
-        return self.bed.ctl("cat", path, check=False).stdout
+        return self.cluster.ctl("cat", path, check=False).stdout
 
     def nodes(self) -> dict[str, dict]:
         return {row["node"]: row for row in self.ask("nodes")["nodes"]}
@@ -108,16 +108,16 @@ class Lacuna:
 
     def pilots(self) -> dict[str, tuple[str, str]]:
         """Jobs of the filler partition: id to state and node."""
-        said = self.bed.ctl("squeue", "-h", "-p", "filler", "-o", "%i|%T|%N").stdout
+        said = self.cluster.ctl("squeue", "-h", "-p", "filler", "-o", "%i|%T|%N").stdout
         rows = [line.split("|") for line in said.splitlines()]
         return {row[0]: (row[1], row[2]) for row in rows}
 
     def submitted_jobs(self) -> set[str]:
         """Every job of the filler partition that Slurm remembers, those that are over too."""
-        return set(self.bed.ctl("squeue", "-h", "-p", "filler", "-t", "all", "-o", "%i").stdout.split())
+        return set(self.cluster.ctl("squeue", "-h", "-p", "filler", "-t", "all", "-o", "%i").stdout.split())
 
     def steps(self, trainer: str) -> list[dict]:
-        """What rank 0 of programs/counted.py wrote down, in the order of time."""
+        """The log of rank 0 of programs/counted.py, in the order of time."""
         lines = self.read(f"/shared/{trainer}/steps.jsonl").splitlines()
         names = ["step", "loss", "run", "world", "t"]
         # A node's end may cut a line short.
@@ -127,44 +127,44 @@ class Lacuna:
     def left_behind(self) -> list[str]:
         """Processes of users on the nodes. Beside the controller the services live."""
         found = []
-        for container in self.bed.layout.containers:
+        for container in self.cluster.layout.containers:
             if container.endswith("-ctl"):
                 continue
-            said = self.bed.docker_exec(container, "ps", "-eo", "user:16,pid,args", "--no-headers").stdout
+            said = self.cluster.docker_exec(container, "ps", "-eo", "user:16,pid,args", "--no-headers").stdout
             found += [f"{container}: {line}" for line in said.splitlines() if line.split()[0] in (PILOT, TRAIN, BATCH)]
         return found
 
     # --- begin and end
 
     def fresh(self) -> None:
-        """Empty books, no job, idle nodes, all services running."""
+        """Empty state, no job, idle nodes, all services running."""
         self.tidy()
-        self.bed.everywhere("bash", "-c", "rm -rf /var/lib/lacuna/* /small/*")
-        self.bed.ctl("bash", "-c", "rm -rf /shared/*")
+        self.cluster.everywhere("bash", "-c", "rm -rf /var/lib/lacuna/* /small/*")
+        self.cluster.ctl("bash", "-c", "rm -rf /shared/*")
         self.start()
 
     def tidy(self) -> None:
         """Ends all services and all jobs, whatever state they are in."""
-        self.bed.unpause()
+        self.cluster.unpause()
         self.stop()
         for user in (PILOT, TRAIN, BATCH):
-            self.bed.ctl("scancel", "-u", user, check=False)
+            self.cluster.ctl("scancel", "-u", user, check=False)
         # A slurmctld that was killed finds jobs that it has forgotten, and drains their nodes.
-        drained = [node for node, state in self.bed.states().items() if state.startswith("drain")]
+        drained = [node for node, state in self.cluster.states().items() if state.startswith("drain")]
         if drained:
-            self.bed.ctl("scontrol", "update", f"nodename={','.join(drained)}", "state=resume")
-        self.bed.wait_idle(60)
-        # What a failed test has left must not fail the next.
-        for container in self.bed.layout.containers[1:]:
+            self.cluster.ctl("scontrol", "update", f"nodename={','.join(drained)}", "state=resume")
+        self.cluster.wait_idle(60)
+        # The rest of a failed test must not fail the next.
+        for container in self.cluster.layout.containers[1:]:
             kill = f"kill -9 $(ps -o pid= -u {PILOT},{TRAIN})"
-            self.bed.docker_exec(container, "bash", "-c", kill, check=False)
+            self.cluster.docker_exec(container, "bash", "-c", kill, check=False)
 
-    # --- pilots, which come by themselves while there is work
+    # --- pilots, which control starts while there is work
 
     def pilots_off(self) -> None:
-        """No pilot, and none that comes: control is stopped until pilots_on."""
+        """Ends all pilots, and stops control until pilots_on."""
         self.services("stop", "control")
-        self.bed.ctl("scancel", "-p", "filler")
+        self.cluster.ctl("scancel", "-p", "filler")
         until("no pilot is left", 30, lambda: not self.pilots())
 
     def pilots_on(self) -> None:

@@ -1,4 +1,4 @@
-"""What the test bed consists of: names, addresses, slurm.conf and the compose file.
+"""The parts of the test cluster: names, addresses, slurm.conf and the compose file.
 
 Plain functions from a number of nodes to text; nothing here starts anything.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-# More containers than that take longer to start than they are worth; one container holds all.
+# Above this number one container has all nodes, since more containers start too slowly.
 MOST_CONTAINERS = 64
 FIRST_PORT = 20001
 ACCOUNTING = """AccountingStorageType=accounting_storage/slurmdbd
@@ -106,7 +106,7 @@ class Layout:
             f"{self.state}/bin:/opt/lacuna/bin:ro",
             f"{self.state}/py:/opt/lacuna/py:ro",
             f"{self.state}/hooks:/opt/lacuna/hooks:ro",
-            f"{HERE}:/bed:ro",
+            f"{HERE}:/test-cluster:ro",
             "shared:/shared",
         ]
         roles = {"ctl": (0, ["single" if self.single else "controller"])}
@@ -119,7 +119,7 @@ class Layout:
                 "image": self.runs,
                 "container_name": f"{self.project}-{name}",
                 "hostname": name,
-                "command": ["/bed/entry.sh", *role],
+                "command": ["/test-cluster/entry.sh", *role],
                 "volumes": volumes,
                 # A small disk of each node's own, for programs that fill it.
                 "tmpfs": ["/small:size=4m,mode=1777"],

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What a batch job waits for fillers on its nodes: the delay of `srun -N1 -p batch true`.
+"""The delay of a batch job by fillers on its nodes: `srun -N1 -p batch true`.
 
-Runs beside the controller of the test bed (`make slurm-measure`). Every node has a filler before
-each srun, so that it must end one. Conditions take turns, so that what else goes on on the machine
+Runs beside the controller of the test cluster (`make slurm-measure`). Every node has a filler before
+each srun, so that it must end one. Conditions take turns, so that other load on the machine
 meets all alike. Medians with quartiles; the ratio is to the same srun on an empty cluster.
 """
 
@@ -16,7 +16,7 @@ import time
 import slurm
 from stats import seconds, summary, table
 
-# What a filler does from its start to its end; each says that it is there by a file.
+# The program of a filler from its start to its end; each writes a file when it runs.
 FILLERS = {
     "dies": "exec sleep 600",
     "cleans-1s": "trap 'sleep 1; exit 0' TERM; sleep 600 & wait",
@@ -31,8 +31,8 @@ TEXTS = {
 
 
 def script(action: str) -> str:
-    """A batch script that runs a filler as a step, as pilots run: only a step's tasks hear of a
-    coming end in every case."""
+    """A batch script that runs a filler as a step, as pilots run: only a step's tasks always get
+    SIGTERM."""
     step = f"touch /shared/ready.$SLURM_JOB_ID; {action}"
     return "#!/bin/bash\nexec srun -Q --mpi=none bash -c '" + step.replace("'", "'\\''") + "'\n"
 
@@ -49,12 +49,12 @@ def fill(action: str, nodes: int) -> None:
     slurm.until(
         "every filler says that it runs", 30, lambda: all(os.path.exists(f"/shared/ready.{i}") for i in ids)
     )
-    # Its step is there; give bash the moment that it needs to set its trap.
+    # The step runs; bash needs a moment to set its trap.
     time.sleep(0.1)
 
 
 def clear() -> None:
-    """No job of ours left, all nodes idle. What ignores SIGTERM is killed."""
+    """Ends all fillers and waits for idle nodes. A filler that ignores SIGTERM is killed."""
     slurm.call("scancel", "-s", "KILL", "-u", slurm.PILOT, user=slurm.PILOT, check=False)
     slurm.call("scancel", "-u", slurm.PILOT, user=slurm.PILOT, check=False)
     slurm.all_idle()
@@ -69,7 +69,7 @@ def once(condition: str, width: int, nodes: int) -> float:
     return took
 
 
-def measure(conditions: list[str], widths: list[int], repeats: int, slow: int, told) -> list[dict]:
+def measure(conditions: list[str], widths: list[int], repeats: int, slow: int, report) -> list[dict]:
     """All conditions in turn; those of which one measurement takes seconds, `slow` times."""
     nodes = len(slurm.states())
     clear()
@@ -79,7 +79,7 @@ def measure(conditions: list[str], widths: list[int], repeats: int, slow: int, t
             if condition == "ignores" and turn >= slow:
                 continue
             values.append(once(condition, width, nodes))
-            told(condition, width, values[-1])
+            report(condition, width, values[-1])
     rows = []
     for (condition, width), values in taken.items():
         row = {"condition": condition, "nodes": width, **summary(values), "values": values}
@@ -123,11 +123,11 @@ def main() -> int:
     if unknown or args.repeats < 1:
         parser.error(f"unknown condition {unknown}" if unknown else "at least one repeat")
 
-    def told(condition: str, width: int, took: float) -> None:
+    def report(condition: str, width: int, took: float) -> None:
         if not args.quiet:
             print(f"  {condition} -N{width}: {took:.3f} s", file=sys.stderr, flush=True)
 
-    rows = measure(conditions, [int(w) for w in args.widths.split(",")], args.repeats, args.slow, told)
+    rows = measure(conditions, [int(w) for w in args.widths.split(",")], args.repeats, args.slow, report)
     print(json.dumps({"nodes": len(slurm.states()), "rows": rows}) if args.json else show(rows))
     return 0
 

@@ -1,4 +1,4 @@
-"""What the delay that pilots add to a batch job consists of: Lacuna's own metric beside the outside.
+"""The parts of the delay that pilots add to a batch job: Lacuna's metric beside the outside.
 
 Plain functions of measured seconds. Of every part a median with quartiles: a difference of two
 samples that were not taken in pairs is the summary of all differences between them.
@@ -16,11 +16,11 @@ class Samples:
     # The same srun with and without pilots.
     without: list[float] = field(default_factory=list)
     behind_pilots: list[float] = field(default_factory=list)
-    # Of those behind pilots whose nodes all told: the delay, and what Lacuna's metric says.
-    told: list[tuple[float, float]] = field(default_factory=list)
+    # Where all prologs behind pilots reported: the delay, and Lacuna's metric.
+    reported: list[tuple[float, float]] = field(default_factory=list)
     # How long an agent's process lived on after the last moment of its metric.
     ends: list[float] = field(default_factory=list)
-    # What prologs say: from the signal to the beginning of the job.
+    # By the prologs: from the signal to the start of the job.
     handovers: list[float] = field(default_factory=list)
     # Without Lacuna: no job in the way, a job that ends at once, the same on loaded nodes.
     empty: list[float] = field(default_factory=list)
@@ -36,12 +36,12 @@ def differences(values: list[float], base: list[float]) -> dict:
 def parts(one: Samples) -> dict[str, dict]:
     """Name of each part to its figures."""
     after = summary(one.ends)
-    rest = [delay - harm - after["median"] for delay, harm in one.told]
+    rest = [delay - harm - after["median"] for delay, harm in one.reported]
     found = {
         "srun without pilots": summary(one.without),
         "srun behind pilots": summary(one.behind_pilots),
         "added": differences(one.behind_pilots, one.without),
-        "of it: Lacuna's metric, last node": summary([harm for _, harm in one.told]),
+        "of it: Lacuna's metric, last node": summary([harm for _, harm in one.reported]),
         "of it: end of the agent's process": after,
     }
     if one.dies:
@@ -56,13 +56,13 @@ def parts(one: Samples) -> dict[str, dict]:
 
 
 def disagreement(one: Samples) -> str | None:
-    """Why metric and outside cannot both be right: a job cannot have waited longer for Lacuna than
-    it was delayed. Within the quartiles of the delays they may differ by chance."""
-    left = differences([delay - harm for delay, harm in one.told], one.without)
+    """The contradictions of metric and outside: a job cannot have waited longer for Lacuna than it
+    was delayed. Within the quartiles of the delays they may differ by chance."""
+    left = differences([delay - harm for delay, harm in one.reported], one.without)
     if left["q3"] >= 0:
         return None
-    added = differences([delay for delay, _ in one.told], one.without)
-    harm = summary([harm for _, harm in one.told])
+    added = differences([delay for delay, _ in one.reported], one.without)
+    harm = summary([harm for _, harm in one.reported])
     return (
         f"Lacuna's metric of harm cannot be right: it says {figures(harm)} s (median, quartiles), "
         f"but srun waited only {figures(added)} s longer than without pilots"

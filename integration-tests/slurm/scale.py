@@ -1,6 +1,6 @@
-"""256 nodes: pilots on all idle ones, 200 wanted at once, and what it asks of slurmctld.
+"""256 nodes: pilots on all idle ones, 200 wanted at once, and the requests to slurmctld.
 
-Runs on this machine against a bed that stands, of any size; trainers are simulated, everything
+Runs on this machine against a running cluster of any size; trainers are simulated, everything
 else is real. Polling goes at its default pace, two commands each ten seconds. On a few cores the starting of hundreds of processes is most of every figure, so the
 same batch job is measured without pilots too.
 """
@@ -9,7 +9,7 @@ import json
 import re
 import time
 
-from cluster import Bed
+from cluster import Cluster
 from harm import SRUN
 from lacuna_beside import PILOT, Lacuna, until
 from stats import table
@@ -26,44 +26,43 @@ rescale = { up = "0s", down = "0s" }
 """
 
 
-def ask_as_at_a_centre(bed: Bed) -> None:
-    """The default pace of polling, in place of the test bed's hurry."""
-    file = bed.layout.state / "conf/lacuna.toml"
+def ask_as_at_a_centre(cluster: Cluster) -> None:
+    """The default pace of polling, in place of the test cluster's fast one."""
+    file = cluster.layout.state / "conf/lacuna.toml"
     text = re.sub(r"\[ingest\.slurm\.polling\].*?(?=\n\[)", "", file.read_text(), flags=re.DOTALL)
     file.write_text(text)
 
 
-def requests(bed: Bed) -> int:
-    """RPCs that slurmctld has had from the pilots' user, by its own count. One command is one to
-    three of them."""
-    said = bed.ctl("sdiag").stdout
+def requests(cluster: Cluster) -> int:
+    """RPCs of the pilots' user to slurmctld, by its own count. One command makes one to three."""
+    said = cluster.ctl("sdiag").stdout
     found = re.search(rf"^\s*{PILOT}\s*\(\s*\d+\)\s*count:(\d+)", said, re.MULTILINE)
     return int(found.group(1)) if found else 0
 
 
 class Scale:
-    """One walk through it; figures in seconds."""
+    """One measurement; figures in seconds."""
 
-    def __init__(self, bed: Bed, wanted: int):
-        self.bed, self.lacuna, self.wanted = bed, Lacuna(bed), wanted
-        self.nodes = bed.layout.nodes
+    def __init__(self, cluster: Cluster, wanted: int):
+        self.cluster, self.lacuna, self.wanted = cluster, Lacuna(cluster), wanted
+        self.nodes = cluster.layout.nodes
         self.figures: dict[str, float] = {}
 
     def srun(self) -> float:
-        return float(self.bed.ctl("python3", "-c", SRUN, str(self.wanted), limit=300).stdout)
+        return float(self.cluster.ctl("python3", "-c", SRUN, str(self.wanted), limit=300).stdout)
 
     def running(self) -> int:
         return sum(state == "RUNNING" for state, _ in self.lacuna.pilots().values())
 
     def walk(self) -> None:
         lacuna, figures = self.lacuna, self.figures
-        ask_as_at_a_centre(self.bed)
+        ask_as_at_a_centre(self.cluster)
         lacuna.tidy()
         figures["batch_without_s"] = self.srun()
-        self.bed.wait_idle(120)
+        self.cluster.wait_idle(120)
         lacuna.fresh()
         text = SIMULATED.replace("@NODES", str(self.nodes)).replace("@RATE", str(10.0 * self.nodes))
-        started, before = time.monotonic(), requests(self.bed)
+        started, before = time.monotonic(), requests(self.cluster)
         lacuna.submit(text)
         until("pilots run on all nodes", 180, lambda: self.running() == self.nodes, every=0.5)
         figures["pilots_s"] = time.monotonic() - started
@@ -75,22 +74,22 @@ class Scale:
         again = time.monotonic()
         until("all nodes train again", 240, lambda: len(lacuna.leased("wide")) == self.nodes, every=0.5)
         figures["again_s"] = time.monotonic() - again
-        # A minute of calm, for what it costs to stand by; then all of it.
-        calm, begun = requests(self.bed), time.monotonic()
+        # A quiet minute for the requests of idle pilots, then the batch job.
+        calm, begun = requests(self.cluster), time.monotonic()
         time.sleep(60)
-        figures["requests_per_minute_calm"] = (requests(self.bed) - calm) * 60 / (time.monotonic() - begun)
-        figures["requests"] = requests(self.bed) - before
+        figures["requests_per_minute_calm"] = (requests(self.cluster) - calm) * 60 / (time.monotonic() - begun)
+        figures["requests"] = requests(self.cluster) - before
         figures["minutes"] = (time.monotonic() - started) / 60
         lacuna.ask("cancel", "wide")
-        until("no lease stands", 60, lambda: not any(r["trainer"] for r in lacuna.nodes().values()))
+        until("no lease is left", 60, lambda: not any(r["trainer"] for r in lacuna.nodes().values()))
         lacuna.pilots_off()
-        self.bed.wait_idle(120)
-        figures["agents_left"] = len(self.bed.ctl("pgrep", "-x", "lacuna-agent", check=False).stdout.split())
+        self.cluster.wait_idle(120)
+        figures["agents_left"] = len(self.cluster.ctl("pgrep", "-x", "lacuna-agent", check=False).stdout.split())
 
 
-def command(bed: Bed, wanted: int, as_json: bool) -> int:
-    """`bed.py scale`."""
-    one = Scale(bed, min(wanted, bed.layout.nodes))
+def command(cluster: Cluster, wanted: int, as_json: bool) -> int:
+    """`clusterctl.py scale`."""
+    one = Scale(cluster, min(wanted, cluster.layout.nodes))
     try:
         one.walk()
     finally:

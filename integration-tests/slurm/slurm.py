@@ -1,4 +1,4 @@
-"""Slurm as the test bed's programs see it, beside the controller: its commands, bounded in time.
+"""Slurm as the test cluster's programs see it, beside the controller: its commands, bounded in time.
 
 Standard library alone. Runs as root in the controller's container, and calls Slurm as the user
 to whom the job belongs.
@@ -7,12 +7,12 @@ to whom the job belongs.
 import subprocess
 import time
 
-# To whom pilots belong, and to whom batch jobs; made in the Dockerfile.
+# The users of pilots and of batch jobs, made in the Dockerfile.
 PILOT, BATCH = "lacuna", "alice"
 
 
 class SlurmError(Exception):
-    """A command of Slurm failed, or something did not happen in time."""
+    """A command of Slurm failed, or a condition did not hold in time."""
 
 
 def call(*command: str, user: str = BATCH, limit: float = 60.0, check: bool = True, **more) -> str:
@@ -44,7 +44,7 @@ def states() -> dict[str, str]:
 
 
 def all_idle(limit: float = 60.0) -> None:
-    """Waits until no node has a job, nor the rest of one."""
+    """Waits until no node has a job or a completing one."""
     until("all nodes idle", limit, lambda: set(states().values()) == {"idle"})
 
 

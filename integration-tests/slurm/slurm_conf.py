@@ -1,10 +1,9 @@
-"""slurm.conf as text, changed as an administrator would by what `lacuna check slurm --snippet`
-prints."""
+"""slurm.conf as text, with the changes that `lacuna check slurm --snippet` prints."""
 
 
 def changed(conf: str, snippet: str) -> str:
-    """`conf` with the snippet's lines in place of its own of the same name, and with what its
-    comments say of other partitions ("# in the line of NAME: ...")."""
+    """`conf` with the snippet's lines in place of its own of the same name, and with the changes of
+    other partitions that its comments give ("# in the line of NAME: ...")."""
     lines = conf.splitlines()
     for line in snippet.split("\n# once, as an administrator")[0].splitlines():
         if line.startswith("# in the line of "):
@@ -16,7 +15,7 @@ def changed(conf: str, snippet: str) -> str:
 
 
 def of(line: str) -> str:
-    """What a line is of: a partition, or a setting of the cluster."""
+    """The key of a line: a partition, or a setting of the cluster."""
     first = (line.split() or [""])[0]
     return first if first.startswith("PartitionName=") else first.split("=")[0]
 

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 """End-to-end tests on a real Slurm cluster in containers: `make test-slurm`.
 
-Brings a cluster of its own up (project `lacuna-slurm-test`), runs the tests, takes it down again,
-also when one fails. Where no Docker engine answers, or it cannot run containers, it prints SKIPPED
-and why, and ends with 0; with 1 if LACUNA_REQUIRE names docker. Arguments name tests, as in
+Starts a cluster of its own (project `lacuna-slurm-test`), runs the tests and removes it, also when
+one fails. Where no Docker engine answers, or it cannot run containers, it prints SKIPPED with the
+reason, and ends with 0; with 1 if LACUNA_REQUIRE names docker. Arguments name tests, as in
 
   make test-slurm ARGS='tests.training.Training.test_fifty_preemptions'
   make test-slurm ARGS='--within 600 --again'
 
 LACUNA_SLURM_ACCOUNTING=1 runs tests.accounting, on a cluster with slurmdbd, slurmrestd and
-preemption by QOS. LACUNA_SLURM_STANDING=1 uses the cluster that stands (of `make slurm-up`), and leaves it standing.
+preemption by QOS. LACUNA_SLURM_STANDING=1 uses the running cluster of `make
+slurm-up`, and leaves it running.
 """
 
 import argparse
@@ -26,16 +27,16 @@ if not STANDING:
     os.environ.setdefault("LACUNA_SLURM_PROJECT", "lacuna-slurm-test")
     os.environ.setdefault("LACUNA_SLURM_SUBNET", "172.31.248.0/22")
 
-from cluster import Bed, BedError, load, need_docker  # noqa: E402
+from cluster import Cluster, ClusterError, load, need_docker  # noqa: E402
 from layout import Layout  # noqa: E402
 from tests import common  # noqa: E402
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from not_run import left_out, note  # noqa: E402
 
-# Nothing here waits for ever, all the less the whole: seconds for all tests together.
+# The limit of all tests together, seconds.
 MOST = 1800
-# Tests that take minutes and begin only while there is so much time, seconds, and what all others take at most.
+# Tests that take minutes, with the seconds that each needs to begin, and the most for any other.
 SLOW = {"tests.training.Training.test_fifty_preemptions": 480.0}
 OTHERS = 240
 
@@ -44,9 +45,9 @@ def too_long(*_) -> None:
     raise KeyboardInterrupt("the tests do not end in their time")
 
 
-# Something is not there, or cannot be had here; everything else is a failure.
+# Exit codes for a missing program or image; all others are failures.
 NOT_HERE = (69, 75)
-# What runs first where time is short.
+# The tests that run first where time is short.
 CORE = ["tests.slurm_alone", "tests.training.Training.test_training_goes_on_while_batch_jobs_take_nodes"]
 MODULES = [
     "tests.slurm_alone",
@@ -65,7 +66,7 @@ if ACCOUNTING:
 
 
 class InTime(unittest.TestSuite):
-    """Tests, of which those that do not fit into the time are left out by name."""
+    """A suite that leaves out the tests that do not fit into the time, and names them."""
 
     def __init__(self, tests, end: float):
         super().__init__(tests)
@@ -109,7 +110,7 @@ def run(tests: list[unittest.TestCase], again: bool, end: float) -> int:
     if suite.left:
         print(f"NOT RUN, for want of time: {len(suite.left)} tests", *suite.left, sep="\n    ", flush=True)
     failed = [getattr(test, "test_case", test) for test, _ in done.failures + done.errors]
-    # What could not be loaded, or has ended all, is no matter of chance.
+    # A test that cannot be loaded, or the end of the whole run, gets no second chance.
     if not again or not failed or any(test not in tests for test in failed):
         return 0 if done.wasSuccessful() else 1
     names = sorted({test.id() for test in failed})
@@ -124,8 +125,8 @@ def run(tests: list[unittest.TestCase], again: bool, end: float) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description="end-to-end tests on a real Slurm cluster in containers")
     parser.add_argument("names", nargs="*", help="modules or tests (all)")
-    parser.add_argument("--within", type=float, metavar="SECONDS", help="begin no test later (a slow one earlier), and tell which are left")
-    parser.add_argument("--again", action="store_true", help="run tests that fail once more, and tell which")
+    parser.add_argument("--within", type=float, metavar="SECONDS", help="begin no test later (a slow one earlier), and name those that are left")
+    parser.add_argument("--again", action="store_true", help="run tests that fail once more, and name them")
     args = parser.parse_args()
     within = math.inf if args.within is None else args.within
     end = time.monotonic() + within
@@ -134,34 +135,34 @@ def main() -> int:
         need_docker()
         if within <= 0:
             return run(tests, False, end)
-        bed = load() if STANDING else Bed(Layout(nodes=4, accounting=ACCOUNTING))
+        cluster = load() if STANDING else Cluster(Layout(nodes=4, accounting=ACCOUNTING))
         if not STANDING:
-            bring_up(bed, args.again)
-    except BedError as error:
+            bring_up(cluster, args.again)
+    except ClusterError as error:
         if error.code in NOT_HERE:
             return left_out("docker", "test-slurm", str(error), "an engine that runs containers")
         print(f"test-slurm: {error}", file=sys.stderr)
         return 1
-    common.use(bed)
+    common.use(cluster)
     signal.signal(signal.SIGALRM, too_long)
     signal.alarm(int(min(MOST, max(end - time.monotonic(), 0) + OTHERS)))
     try:
         return run(tests, args.again, end)
     finally:
         if not STANDING:
-            bed.down()
+            cluster.down()
 
 
-def bring_up(bed: Bed, again: bool) -> None:
-    """Brings the cluster up, if need be by a second try if that is wanted."""
+def bring_up(cluster: Cluster, again: bool) -> None:
+    """Starts the cluster, with a second attempt if `again`."""
     try:
-        bed.up()
-    except BedError as error:
+        cluster.up()
+    except ClusterError as error:
         if not again or error.code in NOT_HERE:
             raise
         print(f"test-slurm: {error}; once more", file=sys.stderr, flush=True)
         note("again", "docker", "test-slurm", "the cluster did not come up", "look at it")
-        bed.up()
+        cluster.up()
 
 
 if __name__ == "__main__":

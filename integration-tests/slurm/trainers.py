@@ -21,7 +21,7 @@ rescale = { up = "500ms", down = "500ms" }
 def counted(name: str, launcher: str = "regroup", samples: float = 1e9, seconds: float = 0.05) -> str:
     """The trainer's file. `seconds` is how long a step takes at least, until /shared/NAME.hurry is
     there."""
-    words = ["/bed/programs/counted.py", "--seconds", str(seconds), "--hurry", f"/shared/{name}.hurry"]
+    words = ["/test-cluster/programs/counted.py", "--seconds", str(seconds), "--hurry", f"/shared/{name}.hurry"]
     program = "python3"
     if launcher == "torchrun":
         program, words = words[0], words[1:]

@@ -1,5 +1,5 @@
-//! The integration tests, in one binary. Each module is one subject; the README beside this
-//! folder says which promise each test guards.
+//! The integration tests, in one binary, with a module for each subject. The README beside this
+//! folder lists the promises and the tests that guard them.
 
 #[cfg(test)]
 mod architecture;

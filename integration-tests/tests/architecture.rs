@@ -1,6 +1,9 @@
-//! The house keeps its plan: which crate may know which, how files look, what licences come in.
+//! The structure of the workspace: dependencies between crates, import cycles, licences, files,
+//! documents, and the words that they use.
 
 mod arrows;
+mod cycles;
+mod language;
 mod left_out;
 mod licences;
 mod metadata;

@@ -1,4 +1,4 @@
-//! Faults on purpose: every fault for every service while the main scheduler goes on, with a judge
+//! Fault injection: every fault for every service while the main scheduler goes on, with a checker
 //! over the recorded history. `make chaos` is the long form.
 
 mod bad_histories;
@@ -20,8 +20,8 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use check::Judge;
-use cluster::{Cluster, close_books, converge};
+use check::Checker;
+use cluster::{Cluster, converge, record_counts};
 use faults::{Fault, Target, inject, matrix};
 use table::{Outcome, Table};
 use world::World;
@@ -34,7 +34,7 @@ fn number(name: &str, default: u64) -> u64 {
     text.and_then(|t| t.parse().ok()).unwrap_or(default)
 }
 
-/// Injects the faults one after the other, with the whole of it judged after each.
+/// Injects the faults one after the other, and checks the history after each.
 async fn run(
     nodes: usize,
     seed: u64,
@@ -50,16 +50,16 @@ async fn run(
     let mut table = Table::new(seed);
     let list = choose(all);
     let count = list.len();
-    let mut judge = Judge::default();
+    let mut checker = Checker::default();
     for (n, (fault, target)) in list.into_iter().enumerate() {
         let since = Stopwatch::start();
         inject(&mut world, fault, target, &mut rng).await;
         let lasted = since.seconds();
-        // Only this loses what was acknowledged.
+        // Only this fault loses acknowledged messages.
         let forgetful = matches!(fault, Fault::Emptied);
         let settled = converge(&mut world, LIMIT_S, forgetful).await;
-        judge.read(&world.recorder.pen.since(judge.read));
-        let mut wrong = judge.found();
+        checker.read(&world.recorder.writer.since(checker.read));
+        let mut wrong = checker.found();
         if let Err(why) = &settled {
             wrong.push(format!("not in order after {LIMIT_S} s: {why}"));
         }
@@ -85,10 +85,10 @@ async fn run(
             println!("{}", world.logs());
         }
     }
-    close_books(world.eyes()).await;
-    judge.read(&world.recorder.pen.since(judge.read));
-    table.history = judge.read;
-    table.late = judge.end();
+    record_counts(world.view()).await;
+    checker.read(&world.recorder.writer.since(checker.read));
+    table.history = checker.read;
+    table.late = checker.end();
     table.late.extend(world.panics());
     for process in &world.processes {
         println!("{} ended: {:?}", process.name, process.ends);
@@ -96,7 +96,7 @@ async fn run(
     let (said, repeated) = world.workload.said();
     table.events = said;
     table.seconds = whole.seconds();
-    println!("{said} changes by the workload, all nodes said again {repeated} times");
+    println!("{said} changes by the workload, all nodes published again {repeated} times");
     if !table.sound() {
         println!("{}", world.logs());
     }
@@ -105,7 +105,7 @@ async fn run(
 
 /// A few of the faults: those that hit each service once, and the server.
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_few_faults_all_is_kept_and_in_order() {
+async fn invariants_hold_after_a_few_faults() {
     let seed = number("LACUNA_CHAOS_SEED", 6);
     let table = run(16, seed, |_| {
         vec![
@@ -116,8 +116,8 @@ async fn after_a_few_faults_all_is_kept_and_in_order() {
             (Fault::TwoAtOnce, "control"),
             (Fault::Swapped, "agent"),
             (Fault::Kill, "nats"),
-            // An agent that has started since, a server that counts anew, and a control that knows
-            // only what that has kept.
+            // A new agent, a server that counts from 0 again, and a control that knows only what
+            // that server keeps.
             (Fault::Kill, "agent"),
             (Fault::Emptied, "nats"),
             (Fault::Kill, "control"),
@@ -131,7 +131,7 @@ async fn after_a_few_faults_all_is_kept_and_in_order() {
 /// The long form: `make chaos`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes some eight minutes: make chaos"]
-async fn whatever_fails_all_is_kept_and_in_order_again() {
+async fn invariants_hold_after_every_fault() {
     let seeds = std::env::var("LACUNA_CHAOS_SEED").unwrap_or("1".to_owned());
     let count = usize::try_from(number("LACUNA_CHAOS_FAULTS", 70)).unwrap();
     let worlds = seeds.split(',').map(|seed| {

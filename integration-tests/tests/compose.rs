@@ -1,7 +1,7 @@
 //! `deploy/compose.yaml` is really brought up: images of the binaries that were just built, the
 //! bus, every service in its own container, Prometheus. It needs a Docker engine and compose,
 //! and for the base image a registry or debootstrap; where these lack it is left out.
-//! Grafana's image is used where it can be had; its files are checked in `dashboards` anyway.
+//! Grafana's image is used where it is available; `dashboards` checks its files anyway.
 
 mod http;
 mod stack;
@@ -16,7 +16,7 @@ use lacuna_testkit::or_skip;
 
 use crate::support;
 
-/// What `make up` starts, and how many of each here.
+/// The services of `make up`, and the instances of each here.
 const SERVICES: [(&str, usize); 6] = [
     ("ingest", 2),
     ("forecast", 2),
@@ -26,11 +26,11 @@ const SERVICES: [(&str, usize); 6] = [
     ("demo-agent", 1),
 ];
 
-/// Of these one instance leads.
+/// The services of which one instance leads.
 const LED: [&str; 4] = ["ingest", "forecast", "planner", "control"];
 
-/// A trainer with an end that it reaches in seconds on four nodes, and worth more to the planner than
-/// those of the demonstration.
+/// A trainer with an end that it reaches in seconds on four nodes, and worth more to the planner
+/// than those of the demonstration.
 const TRAINER: &str = r#"{"name":"compose-1","submit":0,"min_nodes":1,"max_nodes":8,"rescale_up_s":0,"rescale_down_s":0,"samples":4000000,"nodes":[1,8],"samples_per_s":[100000,800000]}"#;
 
 #[test]
@@ -42,14 +42,14 @@ fn lacuna_runs_in_containers() {
     expressions_are_promql(&stack);
     the_demonstration_is_harvested(&stack);
     a_trainer_uses_a_hole_and_is_done(&stack);
-    the_page_shows_it_to_whom_it_may(&stack);
+    the_operators_page_opens_only_with_its_token(&stack);
     every_service_comes_back(&stack);
-    who_leads_is_followed(&stack);
+    a_stopped_leader_is_followed(&stack);
     let left = stack.down();
     assert_eq!(left, [""; 0], "left behind");
 }
 
-/// As little as possible is allowed, whatever the images say.
+/// Containers have as few rights as possible, whatever the images say.
 fn containers_are_confined(stack: &Stack) {
     let others = ["nats", "prometheus", "demo-machine", "demo-researcher"];
     for name in SERVICES.iter().map(|(name, _)| *name).chain(others) {
@@ -88,7 +88,7 @@ fn is_confined(name: &str, container: &Value) {
     );
 }
 
-/// No secret stands in what the engine shows of a container, and each container has its own alone.
+/// The engine shows no secret of a container, and each container has only its own.
 fn secrets_are_files_of_their_own(stack: &Stack) {
     let mut seeds = Vec::new();
     for (name, _) in SERVICES {
@@ -129,7 +129,7 @@ fn prometheus_sees_every_service(stack: &Stack) {
     assert!(rules.contains("LacunaServiceDown"), "{rules}");
 }
 
-/// The machine and the researchers that are played are harvested, and Prometheus knows it.
+/// Simulated trainers harvest the generated machine, and Prometheus shows it.
 fn the_demonstration_is_harvested(stack: &Stack) {
     let harvested = || {
         let found = stack.query("sum(lacuna_control_harvested_node_seconds_total)")?;
@@ -175,7 +175,7 @@ fn expressions_are_promql(stack: &Stack) {
 }
 
 /// The whole loop through the containers: nodes become idle, a trainer gets some and does its
-/// work; who may not submit is refused.
+/// work; a user without the right to submit is refused.
 fn a_trainer_uses_a_hole_and_is_done(stack: &Stack) {
     for node in ["c1", "c2", "c3", "c4"] {
         stack.lacuna(&["events", "publish", "node.idle", node]);
@@ -195,8 +195,8 @@ fn a_trainer_uses_a_hole_and_is_done(stack: &Stack) {
     });
 }
 
-/// The operator's page is there for who has its token, and its figures are those of the cluster.
-fn the_page_shows_it_to_whom_it_may(stack: &Stack) {
+/// The operator's page opens with its token, and shows the figures of the cluster.
+fn the_operators_page_opens_only_with_its_token(stack: &Stack) {
     let port = stack.port("gateway", 9480);
     let refused = http::get(port, "/past").unwrap_err();
     assert!(refused.contains("401"), "{refused}");
@@ -215,7 +215,7 @@ fn the_page_shows_it_to_whom_it_may(stack: &Stack) {
     });
 }
 
-/// Whether a container is healthy, by the engine.
+/// Whether the engine calls a container healthy.
 fn inspect(stack: &Stack, id: &str, format: &str) -> String {
     let state = stack.docker(&["inspect", "-f", format, id]);
     state.trim().to_owned()
@@ -229,7 +229,7 @@ fn every_service_comes_back(stack: &Stack) {
         .flat_map(|name| stack.containers(name).into_iter().map(move |id| (name, id)))
         .collect();
     for (name, id) in &all {
-        // By its process: a `docker kill` would count as the operator's wish.
+        // By its process, since the restart policy ignores a `docker kill`.
         let before = inspect(stack, id, "{{.State.Pid}} {{.RestartCount}}");
         let (pid, restarts) = before.split_once(' ').unwrap();
         stack.kill(pid);
@@ -254,7 +254,7 @@ fn every_service_comes_back(stack: &Stack) {
             .collect();
         ill.is_empty().then_some(()).ok_or(ill.join(", "))
     });
-    // What was counted before is still known.
+    // Earlier counts are still known.
     let trainers = stack.lacuna_json(&["trainers", "--all"]);
     let all = trainers["trainers"].as_array().cloned().unwrap_or_default();
     let ours = all.iter().find(|t| t["trainer"] == "compose-1");
@@ -262,7 +262,7 @@ fn every_service_comes_back(stack: &Stack) {
 }
 
 /// Of two instances exactly one leads; when its container is stopped, the other does.
-fn who_leads_is_followed(stack: &Stack) {
+fn a_stopped_leader_is_followed(stack: &Stack) {
     let leaders = |service: &str| {
         let query =
             format!(r#"lacuna_leader{{service="{service}"}} == 1 and on (instance) up == 1"#);

@@ -1,5 +1,5 @@
-//! The Grafana files are sound; every metric that they and the alert rules name is one that a
-//! service really exports; a real Prometheus answers every query from a running Lacuna; every
+//! The Grafana files are sound; a service exports every metric that they and the alert
+//! rules name; a real Prometheus answers every query from a running Lacuna; every
 //! alert fires when it should and has its page.
 
 mod alerts;

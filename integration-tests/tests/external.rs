@@ -1,5 +1,5 @@
-//! The examples of `deploy/external.md`, as they stand there: run against a real nats-server and
-//! ingest, and judged by what ingest makes of them; and the hook of `deploy/security.md`.
+//! The examples of `deploy/external.md`, run against a real nats-server and ingest and checked by
+//! ingest's events; and the hook of `deploy/security.md`.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use lacuna_runtime::{Follow, Start};
 use lacuna_testkit::{Missing, Need, or_skip};
 use lacuna_wire::{address, external, schema};
 
-use crate::security::bed::Bed;
+use crate::security::keyed_server::KeyedServer;
 use crate::support;
 use crate::upgrade::fleet::Fleet;
 
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// The version that the examples are tested with.
 const NATS_PY: &str = "nats-py==2.16.0";
-/// What nats-py needs for keys.
+/// The package that nats-py needs for keys.
 const NKEYS: &str = "nkeys==0.2.1";
 
 fn example(name: &str) -> PathBuf {
@@ -44,7 +44,7 @@ fn said(output: &Output) -> String {
     format!("{}{err}", String::from_utf8_lossy(&output.stdout))
 }
 
-/// A folder with nats-py in it, if there is one, or a package can be fetched.
+/// Makes nats-py available in a folder, if it is installed or can be fetched.
 fn nats_py(into: &std::path::Path) -> Result<PathBuf, Missing> {
     let has = |path: &std::path::Path| {
         let mut python = Command::new("python3");
@@ -94,7 +94,7 @@ async fn the_python_example_publishes_what_counts_once() {
         python.args(args).env("PYTHONPATH", &packages);
         python.output().unwrap()
     };
-    // The stream is made when ingest is ready; until then nothing acknowledges.
+    // Ingest makes the stream; until then no acknowledgement comes.
     let first = publish(&["node.idle", "a01", "b.2", "--patience", "30"]);
     assert!(first.status.success(), "{}", said(&first));
     for args in [
@@ -115,12 +115,12 @@ async fn the_python_example_publishes_what_counts_once() {
         });
     }
     assert_eq!(seen, ["idle a01", "idle b.2", "busy a01", "wanted b.2"]);
-    let nobody = publish(&["node.idle", "a01", "--nats", "nats://127.0.0.1:1"]);
-    assert!(!nobody.status.success());
+    let unheard = publish(&["node.idle", "a01", "--nats", "nats://127.0.0.1:1"]);
+    assert!(!unheard.status.success());
     assert!(
-        said(&nobody).contains("no nats-server answers"),
+        said(&unheard).contains("no nats-server answers"),
         "{}",
-        said(&nobody)
+        said(&unheard)
     );
 }
 
@@ -128,8 +128,8 @@ async fn the_python_example_publishes_what_counts_once() {
 async fn the_python_example_publishes_with_the_identity_of_an_external_scheduler() {
     let dir = tempfile::tempdir().unwrap();
     let packages = or_skip!(nats_py(dir.path()));
-    let bed = Bed::start().await;
-    bed.keys(&[
+    let server = KeyedServer::start().await;
+    server.keys(&[
         "add-user",
         "site.7",
         "--cluster",
@@ -138,8 +138,8 @@ async fn the_python_example_publishes_with_the_identity_of_an_external_scheduler
         "events",
     ])
     .await;
-    // The streams are made by who may.
-    let control = bed.connect("control").await;
+    // Control may make the streams.
+    let control = server.connect("control").await;
     let publish = |identity: PathBuf| {
         let mut python = Command::new("python3");
         python
@@ -150,15 +150,15 @@ async fn the_python_example_publishes_with_the_identity_of_an_external_scheduler
             .env("PYTHONPATH", &packages);
         python.output().unwrap()
     };
-    let done = publish(bed.identity("site.7"));
+    let done = publish(server.identity("site.7"));
     assert!(done.status.success(), "{}", said(&done));
     assert!(
         said(&done).contains("node.busy of a01 kept as 1"),
         "{}",
         said(&done)
     );
-    // The gateway may look, and say nothing.
-    let refused = publish(bed.identity("gateway"));
+    // The gateway may read, and not publish.
+    let refused = publish(server.identity("gateway"));
     assert!(!refused.status.success(), "{}", said(&refused));
     drop(control);
 }
@@ -188,7 +188,7 @@ async fn the_hook_of_slurm_publishes_what_ingest_reads() {
     );
 }
 
-/// The lines of `deploy/security.md` for a prolog, as they stand there but for where things lie.
+/// The lines of `deploy/security.md` for a prolog, with other paths.
 fn prolog(program: &str, identity: &str) -> String {
     let guide = support::read("deploy/security.md");
     let lines = guide
@@ -212,27 +212,27 @@ fn prolog(program: &str, identity: &str) -> String {
 
 #[tokio::test]
 async fn the_prolog_with_keys_publishes_without_any_environment() {
-    let bed = Bed::start().await;
-    bed.keys(&["add-user", "slurm", "--cluster", "main", "--role", "events"])
+    let server = KeyedServer::start().await;
+    server.keys(&["add-user", "slurm", "--cluster", "main", "--role", "events"])
         .await;
-    // The streams are made by who may.
-    let control = bed.connect("control").await;
-    let identity = bed.identity("slurm").display().to_string();
+    // Control may make the streams.
+    let control = server.connect("control").await;
+    let identity = server.identity("slurm").display().to_string();
     let lines = prolog(&support::lacuna(), &identity);
-    // Pilots are Lacuna's own, and said by nobody.
+    // No event is published about pilots, which are Lacuna's own.
     for (partition, node) in [("filler", "own"), ("batch", "a01.x")] {
         let mut shell = Command::new("/bin/sh");
-        // Without any PATH a shell would take one of its own.
+        // Without PATH a shell would take its own default.
         shell.args(["-c", &lines]).env_clear().env("PATH", "");
         shell.env("SLURM_JOB_PARTITION", partition);
         let ran = shell.env("SLURMD_NODENAME", node).output().unwrap();
         assert!(ran.status.success(), "{}", said(&ran));
     }
-    let ingest = bed.connect("ingest").await;
-    let incoming = address::incoming(&bed.id);
+    let ingest = server.connect("ingest").await;
+    let incoming = address::incoming(&server.id);
     let mut queue = ingest.bus.queue(&incoming).await.unwrap();
     let delivery = tokio::time::timeout(LIMIT * 2, queue.next()).await;
-    let delivery = delivery.unwrap_or_else(|_| panic!("no event came\n{}", bed.log()));
+    let delivery = delivery.unwrap_or_else(|_| panic!("no event came\n{}", server.log()));
     let delivery = delivery.unwrap();
     let event = external::read(delivery.headers(), delivery.payload()).unwrap();
     assert!(

@@ -1,5 +1,5 @@
-//! A short form of `lacuna-lab bench bus`: that every event arrives. How fast is not asked: that is up to
-//! the machine and to what else runs on it.
+//! A short form of `lacuna-lab bench bus`: every event arrives. How fast is not asked: that is
+//! up to the machine and to what else runs on it.
 
 use std::process::Command;
 

@@ -1,9 +1,9 @@
-//! Who may do what, with a real nats-server and the keys that `lacuna keys` makes.
+//! Permissions, with a real nats-server and the keys that `lacuna keys` makes.
 
-pub(crate) mod bed;
 mod commands;
 mod connections;
 mod forbidden;
+pub(crate) mod keyed_server;
 mod replies;
 mod secrets;
 mod synced;

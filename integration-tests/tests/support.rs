@@ -1,4 +1,4 @@
-//! What several subjects need: where things are, and outputs of programs.
+//! Shared by several modules: paths of the workspace, and outputs of programs.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ pub(crate) fn root() -> PathBuf {
         .to_path_buf()
 }
 
-/// The command `lacuna`, which lies beside the test's own folder.
+/// The path of the command `lacuna`, beside the test's own folder.
 pub(crate) fn lacuna() -> String {
     lacuna_testkit::program("lacuna").display().to_string()
 }
@@ -52,8 +52,8 @@ pub(crate) fn files(under: &str, extension: &str) -> Vec<String> {
     names
 }
 
-/// What a finished program said, and whether it was content.
-pub(crate) struct Said {
+/// The output of a finished program, and whether it succeeded.
+pub(crate) struct Output {
     pub(crate) ok: bool,
     /// The exit code; -1 if a signal ended it.
     pub(crate) code: i32,
@@ -62,13 +62,13 @@ pub(crate) struct Said {
 }
 
 /// Runs a program in the workspace's root and waits for it.
-pub(crate) fn run(program: &str, args: &[&str], env: &[(&str, &str)]) -> std::io::Result<Said> {
+pub(crate) fn run(program: &str, args: &[&str], env: &[(&str, &str)]) -> std::io::Result<Output> {
     let output = Command::new(program)
         .args(args)
         .envs(env.iter().copied())
         .current_dir(root())
         .output()?;
-    Ok(Said {
+    Ok(Output {
         ok: output.status.success(),
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -76,7 +76,7 @@ pub(crate) fn run(program: &str, args: &[&str], env: &[(&str, &str)]) -> std::io
     })
 }
 
-/// Asks an address by HTTP.
+/// Gets a path over HTTP; nothing if no answer comes.
 pub(crate) fn get(at: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(at).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;

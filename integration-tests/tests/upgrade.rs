@@ -1,6 +1,6 @@
-//! An upgrade, service by service, and what other versions have kept or say: nothing is lost, and what
-//! cannot be read is refused with the remedy and stays as it is. All services are of this build, since
-//! there has been no release before it; messages of other versions are made here.
+//! An upgrade, service by service, and what other versions have kept or say: nothing is lost, and
+//! what cannot be read is refused with the remedy and stays as it is. All services are of this
+//! build, since there has been no release before it; messages of other versions are made here.
 
 pub(crate) mod fleet;
 
@@ -13,7 +13,7 @@ use lacuna_wire::{Message, address, codec};
 
 use fleet::{Fleet, SERVICES, trainer};
 
-/// How long a trainer of a second's work may take, with a service that starts meanwhile.
+/// The limit of a trainer with a second's work while a service starts.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn a_record_of_another_version_stops_control_with_the_remedy_and_is_kept()
 }
 
 #[tokio::test]
-async fn what_a_newer_release_says_is_refused_with_the_remedy_and_does_no_harm() {
+async fn messages_of_a_newer_release_are_refused_with_the_remedy_and_do_no_harm() {
     let mut fleet = Fleet::new().await;
     let mut letters = fleet
         .bus

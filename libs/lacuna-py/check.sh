@@ -2,9 +2,9 @@
 # Tests the Python package: `libs/lacuna-py/check.sh [pytest arguments]`.
 #
 # PYTHON chooses the interpreter (default: the system's, which has the system's PyTorch). Nothing
-# is written into the tree. Tests that fail are run once more, and it is said which: they have real
-# time limits, and a machine may be busy. Where it cannot run, it says SKIPPED with the reason and exits 0; with 1
-# if LACUNA_REQUIRE names torch.
+# is written into the tree. Failed tests run once more and are listed, since they have real time
+# limits, and a machine may be busy. Without PyTorch it prints SKIPPED with the reason and exits 0;
+# with 1 if LACUNA_REQUIRE names torch.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-}
@@ -42,7 +42,7 @@ cache=$(mktemp -d) || exit 1
 trap 'rm -rf "$cache"' EXIT
 code=0
 "$python" -m pytest -q -o "cache_dir=$cache" "$@" || code=$?
-# 1 is a test that has failed; all else is no matter of chance.
+# Exit code 1 is a failed test; others get no second chance.
 [ "$code" -eq 1 ] || exit "$code"
 "$python" -c '
 import json, sys

@@ -8,7 +8,7 @@
         add-user DIR slurm --role events` makes the file; pip install nkeys, Python 3.11 or newer)
 
 Exit code 0 once JetStream has acknowledged every event: then it outlives crashes of the server and
-of Lacuna. An event that is sent again with the same id counts once, so repeat until that is so.
+of Lacuna. An event that is sent again with the same id counts once, so repeat it until then.
 """
 
 import argparse
@@ -80,18 +80,18 @@ async def run(args: argparse.Namespace) -> None:
         with open(args.identity, "rb") as file:
             identity = tomllib.load(file)
         url, cluster = url or identity["url"], cluster or identity["cluster"]
-        # Acknowledgements come to an inbox, and nobody hears any but his own.
+        # Acknowledgements come to an inbox. A user may read only his own.
         options["inbox_prefix"] = f"_INBOX_{token(identity['user'])}".encode()
         options["nkeys_seed_str"] = identity["seed"]
         options["tls"] = ssl.create_default_context(cadata=identity["ca"])
     url, cluster = url or "nats://127.0.0.1:4222", cluster or "main"
 
-    async def told(error: Exception) -> None:
+    async def on_error(error: Exception) -> None:
         print(f"bus: {error or type(error).__name__}", file=sys.stderr)
 
     try:
         client = await nats.connect(
-            url, max_reconnect_attempts=3, error_cb=told, **options
+            url, max_reconnect_attempts=3, error_cb=on_error, **options
         )
     except (nats.errors.Error, OSError) as error:
         raise SystemExit(f"no nats-server answers at {url}: {error}") from None
@@ -100,7 +100,7 @@ async def run(args: argparse.Namespace) -> None:
     mode = structured if args.structured else binary
     now, until = time.time(), time.monotonic() + args.patience
     for node in args.nodes:
-        # The moment at which it happened, not that at which it is sent: order is by it.
+        # The time at which it happened, not at which it is sent: events are ordered by it.
         event = {"type": args.type, "node": node, "time": args.time or now}
         if args.deadline:
             event["deadline"] = args.deadline

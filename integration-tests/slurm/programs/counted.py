@@ -2,7 +2,7 @@
 
 The parameter `used` has one number per sample, a gradient of minus one part of the batch for each
 sample of a step, and the batch as its learning rate: a step adds exactly one for each sample that
-it used. Whatever happens to the members, the count is part of what they agree on.
+it used. The count is part of the state on which members agree, whatever happens to them.
 
 Rank 0 appends a line for each step to `<checkpoint folder>/steps.jsonl`:
 [steps done, loss, run, world size, unix time], and writes `result.json` at the end of all work.
@@ -58,7 +58,7 @@ def main() -> None:
                 if not os.path.exists(options.hurry):
                     time.sleep(options.seconds)
                 if run.step(loss) and run.rank == 0:
-                    # torchrun starts a program anew for each run, which the environment names.
+                    # torchrun restarts a program for each incarnation, which the environment names.
                     number = run.run_id or int(os.environ.get("LACUNA_RUN", "0"))
                     line = [run.steps_done, run.loss, number, run.world_size, time.time()]
                     log.write(json.dumps(line) + "\n")

@@ -1,1 +1,1 @@
-"""Tests that run against one bed; test.py brings it up."""
+"""Tests that run against one cluster; test.py brings it up."""

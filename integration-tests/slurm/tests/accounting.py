@@ -1,5 +1,5 @@
-"""With slurmdbd and preemption by QOS: what `lacuna check slurm --snippet` prints is what such a
-site needs; and slurmrestd is as good a source as `squeue` and `sinfo`."""
+"""With slurmdbd and preemption by QOS: the snippet of `lacuna check slurm` is sufficient for such a
+site, and slurmrestd is as good a source as `squeue` and `sinfo`."""
 
 import json
 import shlex
@@ -8,18 +8,18 @@ from lacuna_beside import PILOT, until
 from slurm_conf import changed
 from tests.common import WithLacuna
 
-# What the site's QOS, account and partition for pilots will be called.
+# Names of the site's QOS, account and partition for pilots.
 NAMES = ["--partition", "filler", "--qos", "holes", "--account", "lacuna"]
 INGEST = 9471
 REST = "/shared/slurmrestd.sock"
-# Slurm waits for what ignores SIGTERM five seconds; an undisturbed preemption takes tenths of one.
+# Slurm waits five seconds for a program that ignores SIGTERM; an undisturbed preemption takes tenths of one.
 MOST = 2.0
 
 
 class Accounting(WithLacuna):
     def check(self) -> dict[str, str]:
-        """The worst verdict on each condition of the living cluster."""
-        said = self.bed.ctl("lacuna", "check", "slurm", *NAMES, "--json", user=PILOT, check=False)
+        """The worst verdict on each condition of the live cluster."""
+        said = self.cluster.ctl("lacuna", "check", "slurm", *NAMES, "--json", user=PILOT, check=False)
         order = ["ok", "unknown", "warning", "fatal"]
         worst: dict[str, str] = {}
         for each in json.loads(said.stdout)["findings"]:
@@ -28,20 +28,20 @@ class Accounting(WithLacuna):
         return worst
 
     def apply_snippet(self) -> None:
-        """Does what the snippet says, as an administrator would."""
-        text = self.bed.ctl("lacuna", "check", "slurm", *NAMES, "--snippet", user=PILOT).stdout
-        conf = self.bed.layout.state / "etc/slurm.conf"
+        """Applies the snippet, as an administrator would."""
+        text = self.cluster.ctl("lacuna", "check", "slurm", *NAMES, "--snippet", user=PILOT).stdout
+        conf = self.cluster.layout.state / "etc/slurm.conf"
         conf.write_text(changed(conf.read_text(), text))
         for line in text.splitlines():
             if line.startswith("sacctmgr "):
                 words = shlex.split(line.replace("user USER", f"user {PILOT}"))
-                said = self.bed.ctl(words[0], "-i", *words[1:], check=False)
-                # A repetition changes nothing, and says so.
+                said = self.cluster.ctl(words[0], "-i", *words[1:], check=False)
+                # A repetition changes nothing, and reports this.
                 self.assertTrue(said.returncode == 0 or "Nothing" in said.stdout + said.stderr, f"{line}: {said}")
-        self.bed.ctl("scontrol", "reconfigure")
+        self.cluster.ctl("scontrol", "reconfigure")
 
     def prepared(self) -> None:
-        """The site as the snippet wants it, and control that submits as it says."""
+        """A site with the snippet applied, and control with its settings."""
         self.apply_snippet()
         self.configure(('partition = "filler"\nagent_config', 'partition = "filler"\nqos = "holes"\naccount = "lacuna"\nagent_config'))
         self.lacuna.restart("control")
@@ -56,7 +56,7 @@ class Accounting(WithLacuna):
         until("it trains on all nodes again", 60, lambda: self.lacuna.leased(name) == self.names)
         ended = pilots - set(self.lacuna.pilots())
         self.assertEqual(len(ended), 1)
-        said = self.bed.ctl("squeue", "-h", "-t", "all", "-j", ended.pop(), "-o", "%T|%q|%a").stdout.strip()
+        said = self.cluster.ctl("squeue", "-h", "-t", "all", "-j", ended.pop(), "-o", "%T|%q|%a").stdout.strip()
         self.assertEqual(said, "PREEMPTED|holes|lacuna")
         self.lacuna.ask("cancel", name)
         self.nothing_is_left()
@@ -73,11 +73,11 @@ class Accounting(WithLacuna):
 
     def test_2_slurmrestd_is_a_source(self):
         self.prepared()
-        # Who has no privileges must not be asked to leave name spaces.
+        # slurmrestd without privileges cannot unshare name spaces, so it must not try.
         alone = "SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files"
         serve = f"rm -f {REST}; {alone} slurmrestd -a rest_auth/local unix:{REST} >/shared/slurmrestd.log 2>&1 & echo $!"
-        pid = self.bed.ctl("bash", "-c", serve, user=PILOT).stdout.strip()
-        self.addCleanup(self.bed.ctl, "kill", pid, check=False)
+        pid = self.cluster.ctl("bash", "-c", serve, user=PILOT).stdout.strip()
+        self.addCleanup(self.cluster.ctl, "kill", pid, check=False)
         ask = ["curl", "-sS", "--fail", "--unix-socket", REST]
         lines = [
             f"{name} = {json.dumps([*ask, f'http://localhost/slurm/v0.0.38/{what}'])}\n"
@@ -88,12 +88,12 @@ class Accounting(WithLacuna):
         self.answers("hole", 4)
         self.preempted("byrest")
         # A job of others is one in JSON as well; and nothing has been refused all the while.
-        self.bed.ctl("bash", "-c", "srun -Q -w n02 -p batch sleep 4 &", user="alice")
+        self.cluster.ctl("bash", "-c", "srun -Q -w n02 -p batch sleep 4 &", user="alice")
         self.answers("taken", 1)
         self.answers("hole", 4)
         self.assertEqual(self.lacuna.metric("lacuna_ingest_scheduler_stale", INGEST), 0.0)
 
     def answers(self, standing: str, nodes: int) -> None:
-        """The scheduler's newest answer says so of so many nodes."""
+        """Waits until the scheduler's newest answer has this number of nodes in a state."""
         series = f'lacuna_ingest_scheduler_nodes{{standing="{standing}"}}'
         until(f"{nodes} nodes: {standing}", 15, lambda: self.lacuna.metric(series, INGEST) == nodes)

@@ -24,14 +24,14 @@ class AnotherUser(WithLacuna):
         pilots = self.lacuna.pilots()
         # Adopted after a restart, since they are found by name and comment, of whichever user.
         self.lacuna.restart("control")
-        self.bed.ctl("srun", "-Q", "-w", "n02", "-p", "batch", "sleep", "1", user="alice")
+        self.cluster.ctl("srun", "-Q", "-w", "n02", "-p", "batch", "sleep", "1", user="alice")
         until("it trains on all nodes again", 60, lambda: self.lacuna.leased("theirs") == self.names)
         self.assertEqual(len(set(pilots) & set(self.lacuna.pilots())), 3)
-        # And cancelled by the same way.
-        self.bed.ctl("lacuna", "pilots", "stop", user="lacuna")
+        # And cancelled through sudo too.
+        self.cluster.ctl("lacuna", "pilots", "stop", user="lacuna")
         until("no pilot is left", 30, lambda: not self.lacuna.pilots())
         self.lacuna.ask("cancel", "theirs")
         self.nothing_is_left()
 
     def users(self) -> set[str]:
-        return set(self.bed.ctl("squeue", "-h", "-p", "filler", "-o", "%u").stdout.split())
+        return set(self.cluster.ctl("squeue", "-h", "-p", "filler", "-o", "%u").stdout.split())

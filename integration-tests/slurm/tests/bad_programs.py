@@ -1,5 +1,5 @@
-"""Programs that do what programs should not do, on real nodes: each is named, none holds a
-batch job up or stays behind."""
+"""Misbehaving programs on real nodes: control names each, and none delays a batch job or stays
+behind."""
 
 import json
 import time
@@ -58,7 +58,7 @@ class BadPrograms(WithLacuna):
         self.nothing_is_left()
 
     def given_up(self, name: str, words: str) -> None:
-        """The trainer is given up, with what its program has said or not said as the reason."""
+        """The trainer is given up, with the output of its program as the reason."""
         until("it is given up", 120, lambda: self.lacuna.trainer(name)["phase"] == "failed", every=0.5)
         self.assertIn(words, self.lacuna.trainer(name)["reason"])
         self.nothing_is_left()
@@ -72,7 +72,7 @@ class BadPrograms(WithLacuna):
         text = counted("roomless").replace("--hurry", "--samples=1500000\", \"--every=5\", \"--hurry")
         self.lacuna.submit(text.replace('"/shared/roomless"\nsamples', '"/small/roomless"\nsamples'))
         until("it trains", 90, lambda: self.lacuna.trainer("roomless")["samples"] > 32 * 20)
-        said = self.bed.ctl("lacuna", "logs", "roomless", user="lacuna").stdout
+        said = self.cluster.ctl("lacuna", "logs", "roomless", user="lacuna").stdout
         self.assertIn("No space left on device", said)
         before = self.lacuna.trainer("roomless")["samples"]
         self.assertLess(self.batch_seconds(), MOST)
@@ -93,7 +93,7 @@ class BadPrograms(WithLacuna):
         until("it runs everywhere", 30, lambda: self.lacuna.leased("hidden") == self.names)
         until("it hides everywhere", 10, lambda: self.sleeping() == 3 * len(self.names))
         self.assertLess(self.batch_seconds(), MOST)
-        # Where the batch job was nothing is left, whatever still starts there.
+        # On the batch job's node nothing is left, whatever still starts there.
         self.lacuna.pilots_off()
         until("no process is left", 5, lambda: self.sleeping() == 0)
         self.lacuna.pilots_on()

@@ -1,41 +1,41 @@
-"""What the tests share: the bed, and Lacuna beside it begun anew."""
+"""Shared by the tests: the cluster, and Lacuna beside it with empty state."""
 
 import unittest
 
-from cluster import Bed
+from cluster import Cluster
 from lacuna_beside import Lacuna, until
 from trainers import counted
 
-_bed: Bed | None = None
+_cluster: Cluster | None = None
 
 
-def use(bed: Bed) -> None:
-    """The bed on which all tests run."""
-    global _bed
-    _bed = bed
+def use(cluster: Cluster) -> None:
+    """The cluster on which all tests run."""
+    global _cluster
+    _cluster = cluster
 
 
-def bed() -> Bed:
-    assert _bed is not None, "test.py brings the bed up"
-    return _bed
+def cluster() -> Cluster:
+    assert _cluster is not None, "test.py brings the cluster up"
+    return _cluster
 
 
 class WithLacuna(unittest.TestCase):
-    """Each test begins with empty books, no pilots and idle nodes, and ends the same way."""
+    """Each test begins with empty state, no pilots and idle nodes, and ends the same way."""
 
     def setUp(self) -> None:
-        self.bed = bed()
-        self.lacuna = Lacuna(self.bed)
+        self.cluster = cluster()
+        self.lacuna = Lacuna(self.cluster)
         self.lacuna.fresh()
         self.addCleanup(self.lacuna.tidy)
 
     @property
     def names(self) -> set[str]:
-        return set(self.bed.layout.node_names)
+        return set(self.cluster.layout.node_names)
 
     def configure(self, *changes: tuple[str, str]) -> None:
-        """Replaces text of lacuna.toml until the test ends; who reads it must be started again."""
-        file = self.bed.layout.state / "conf/lacuna.toml"
+        """Replaces text of lacuna.toml until the test ends; its readers must be restarted."""
+        file = self.cluster.layout.state / "conf/lacuna.toml"
         text = file.read_text()
         self.addCleanup(file.write_text, text)
         for old, new in changes:
@@ -44,10 +44,10 @@ class WithLacuna(unittest.TestCase):
         file.write_text(text)
 
     def partition(self, change: str, back: str | None = None) -> None:
-        """Changes the pilots' partition in the living Slurm; `back` undoes it when the test ends."""
+        """Changes the pilots' partition in the live Slurm; `back` undoes it when the test ends."""
         if back:
-            self.addCleanup(self.bed.ctl, "scontrol", "update", "PartitionName=filler", back)
-        self.bed.ctl("scontrol", "update", "PartitionName=filler", change)
+            self.addCleanup(self.cluster.ctl, "scontrol", "update", "PartitionName=filler", back)
+        self.cluster.ctl("scontrol", "update", "PartitionName=filler", change)
 
     def submit_one(self, name: str, **more) -> None:
         """A trainer that can use all nodes."""
@@ -61,8 +61,8 @@ class WithLacuna(unittest.TestCase):
 
     def batch_seconds(self) -> float:
         """How long a batch job of one node takes."""
-        script = "import sys; sys.path.insert(0, '/bed'); import slurm; print(slurm.srun_seconds(1))"
-        return float(self.bed.ctl("python3", "-c", script).stdout)
+        script = "import sys; sys.path.insert(0, '/test-cluster'); import slurm; print(slurm.srun_seconds(1))"
+        return float(self.cluster.ctl("python3", "-c", script).stdout)
 
     def steps_hold(self, name: str) -> list[dict]:
         """Steps come one after the other; one may come again after the loss of a member."""
@@ -72,7 +72,7 @@ class WithLacuna(unittest.TestCase):
             ahead = after["step"] - before["step"]
             if ahead == 1:
                 continue
-            # The member that wrote it may have died before the others knew.
+            # The member that logged it may have died before the others got the step.
             self.assertGreater(after["run"], before["run"], f"{before} {after}")
             self.assertIn(ahead, (0, 2), f"a step was lost: {before} {after}")
             again += 1
@@ -81,7 +81,7 @@ class WithLacuna(unittest.TestCase):
 
     def nothing_is_left(self) -> None:
         """No lease, no pilot, no process of a user on any node, all nodes idle."""
-        until("no lease stands", 30, lambda: not any(r["trainer"] for r in self.lacuna.nodes().values()))
+        until("no lease is left", 30, lambda: not any(r["trainer"] for r in self.lacuna.nodes().values()))
         self.lacuna.pilots_off()
-        self.bed.wait_idle(30)
+        self.cluster.wait_idle(30)
         until("no process is left", 10, lambda: not self.lacuna.left_behind())

@@ -1,4 +1,4 @@
-"""A Slurm that takes no pilots, or is not there: named, counted, left in peace, and nothing is
+"""A Slurm that refuses pilots, or is down: control names and counts it, and asks rarely. Nothing is
 doubled when it comes back."""
 
 import time
@@ -9,7 +9,7 @@ from tests.common import WithLacuna
 
 # Of a command that control calls in place of Slurm's.
 WRAPPER = "/shared/wrapped"
-# A failure keeps control waiting for this long, doubled each time: shorter than a centre's.
+# Control waits this long after a failure, doubled each time: shorter than a centre's.
 BACKOFF = 'backoff = "2s"\nbackoff_max = "4s"\ncommand_limit = "3s"\n'
 
 
@@ -30,14 +30,14 @@ class Refusals(WithLacuna):
 
     def wrap(self, text: str) -> str:
         self.lacuna.write(WRAPPER, f"#!/bin/bash\n{text}\n")
-        self.bed.ctl("chmod", "755", WRAPPER)
+        self.cluster.ctl("chmod", "755", WRAPPER)
         return WRAPPER
 
     def refused(self, cause: str) -> float:
         return self.lacuna.metric(f'lacuna_control_pilots_refused_total{{cause="{cause}"}}')
 
     def is_named(self, cause: str, words: str) -> None:
-        """It is counted and said in Slurm's words, and tried again no faster than it may be."""
+        """The refusal is counted, logged in Slurm's words, and tried again no faster than allowed."""
         until(f"it is counted as {cause}", 20, lambda: self.refused(cause) >= 1)
         self.assertIn(words, self.lacuna.log("control"))
         # All four nodes may be asked for at once before the first answer; then one at a time.
@@ -56,7 +56,7 @@ class Refusals(WithLacuna):
         self.nothing_is_left()
 
     def denied(self, wrong: str, right: str, words: str) -> None:
-        """Pilots are forbidden later than control has looked whether they are, and then not."""
+        """Pilots are forbidden after control's check, and later allowed again."""
         before = self.lacuna.submitted_jobs()
         self.control()
         self.partition(wrong, right)

@@ -8,12 +8,12 @@ from tests.common import WithLacuna
 
 class Reservations(WithLacuna):
     def reserve(self, name: str, *words: str) -> None:
-        self.bed.ctl("scontrol", "create", "reservation", f"reservationname={name}", "users=root", *words)
-        self.addCleanup(self.bed.ctl, "scontrol", "delete", f"reservationname={name}", check=False)
+        self.cluster.ctl("scontrol", "create", "reservation", f"reservationname={name}", "users=root", *words)
+        self.addCleanup(self.cluster.ctl, "scontrol", "delete", f"reservationname={name}", check=False)
 
     def on(self, node: str) -> list[str]:
         """States of the pilots that have or want a node."""
-        said = self.bed.ctl("squeue", "-h", "-p", "filler", "-o", "%T|%N|%n").stdout
+        said = self.cluster.ctl("squeue", "-h", "-p", "filler", "-o", "%T|%N|%n").stdout
         rows = [line.split("|") for line in said.splitlines()]
         return [state for state, has, wants in rows if node in (has, wants)]
 
@@ -35,19 +35,19 @@ class Reservations(WithLacuna):
         self.configure(('rest = "3s"', 'rest = "3s"\nstray_after = "3s"'))
         self.lacuna.restart("control")
         self.train("under")
-        # Slurm makes no reservation on nodes with jobs, whatever these are, unless it is told to,
-        # and then leaves the jobs where they are.
+        # Without `ignore_jobs` Slurm makes no reservation on nodes with jobs. With it the jobs stay
+        # where they are.
         words = ["starttime=now", "duration=5", "nodes=n02", "users=root", "reservationname=r"]
-        said = self.bed.ctl("scontrol", "create", "reservation", *words, check=False)
+        said = self.cluster.ctl("scontrol", "create", "reservation", *words, check=False)
         self.assertIn("Requested nodes are busy", said.stderr + said.stdout)
         self.reserve("now", "starttime=now", "duration=5", "nodes=n02", "flags=maint,ignore_jobs")
         started = time.monotonic()
         until("no pilot is there", 15, lambda: not self.on("n02"))
         print(f"\n    given back after {time.monotonic() - started:.1f} s")
-        self.assertEqual(self.bed.states()["n02"], "maint")
+        self.assertEqual(self.cluster.states()["n02"], "maint")
         others = self.names - {"n02"}
         until("the others train on", 10, lambda: self.lacuna.leased("under") == others)
-        self.bed.ctl("scontrol", "delete", "reservationname=now")
+        self.cluster.ctl("scontrol", "delete", "reservationname=now")
         until("it trains there again", 60, lambda: self.lacuna.leased("under") == self.names)
         self.steps_hold("under")
         self.lacuna.ask("cancel", "under")

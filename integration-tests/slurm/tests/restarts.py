@@ -14,15 +14,15 @@ class Restarts(WithLacuna):
         pilots = self.lacuna.pilots()
         kill()
         until("steps go on", 60, lambda: len(self.lacuna.steps(name)) > before + 20)
-        # Long enough for what was killed to be asked again.
+        # Long enough for requests to the restarted service.
         time.sleep(3)
         until("it trains on all nodes", 60, lambda: self.lacuna.leased(name) == self.names)
         after = len(self.lacuna.steps(name))
         until("steps go on still", 60, lambda: len(self.lacuna.steps(name)) > after + 20)
         # Pilots were adopted: neither ended nor doubled.
         self.assertEqual(self.lacuna.pilots(), pilots)
-        # And a batch job is served as ever.
-        self.bed.ctl("srun", "-Q", "-w", "n02", "-p", "batch", "sleep", "1", user="alice")
+        # And a batch job starts as before.
+        self.cluster.ctl("srun", "-Q", "-w", "n02", "-p", "batch", "sleep", "1", user="alice")
         steps = self.steps_hold(name)
         print(f"    longest stall {max(b['t'] - a['t'] for a, b in zip(steps, steps[1:])):.2f} s")
         self.assertIn(3, {s["world"] for s in steps[-20:]})
@@ -30,8 +30,8 @@ class Restarts(WithLacuna):
         self.nothing_is_left()
 
     def end_slurmctld(self, signal: str) -> None:
-        self.bed.ctl("bash", "-c", f"kill -{signal} $(cat /run/slurm/slurmctld.pid)")
-        self.bed.wait_answers(30)
+        self.cluster.ctl("bash", "-c", f"kill -{signal} $(cat /run/slurm/slurmctld.pid)")
+        self.cluster.wait_answers(30)
 
     def test_slurmctld_is_restarted(self):
         self.killed("noslurm", lambda: self.end_slurmctld("TERM"))

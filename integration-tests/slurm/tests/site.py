@@ -1,4 +1,4 @@
-"""What a site asks first: does this Slurm let pilots do no harm, and what would they bring?"""
+"""The first steps of a site: the check of its Slurm, and observation without pilots."""
 
 import json
 import time
@@ -6,15 +6,15 @@ import time
 from lacuna_beside import until
 from tests.common import WithLacuna
 
-# As one waits for control to look around: it keeps what it has observed every ten seconds.
+# Control stores its observations every ten seconds.
 KEPT = 25
 
 
 class Site(WithLacuna):
     def check(self) -> tuple[int, dict]:
-        """Exit code and answer of `lacuna check slurm` against the living cluster."""
+        """Exit code and answer of `lacuna check slurm` against the live cluster."""
         words = ["lacuna", "check", "slurm", "--lacuna-config", "/etc/lacuna/lacuna.toml", "--json"]
-        said = self.bed.ctl(*words, user="lacuna", check=False)
+        said = self.cluster.ctl(*words, user="lacuna", check=False)
         return said.returncode, json.loads(said.stdout)
 
     def fatal(self) -> list[str]:
@@ -65,7 +65,7 @@ class Site(WithLacuna):
         self.submit_one("watched")
         until("a plan would use the nodes", 20, lambda: self.lacuna.metric("lacuna_control_observed_planned_nodes") == 4)
         time.sleep(5)
-        self.bed.ctl("srun", "-Q", "-w", "n01", "-p", "batch", "sleep", "3", user="alice")
+        self.cluster.ctl("srun", "-Q", "-w", "n01", "-p", "batch", "sleep", "3", user="alice")
         until(
             "the report tells of it",
             KEPT,

@@ -17,7 +17,7 @@ class Training(WithLacuna):
         self.train("goeson")
         started = time.time()
         # Two of four nodes, for as long as it takes to see that training goes on beside it.
-        self.bed.ctl("srun", "-Q", "-N2", "-p", "batch", "sleep", "3", user="alice")
+        self.cluster.ctl("srun", "-Q", "-N2", "-p", "batch", "sleep", "3", user="alice")
         steps = self.steps_hold("goeson")
         during = [s for s in steps if started + 1 < s["t"] < started + 3]
         self.assertTrue(during, "no step while the batch job ran")
@@ -36,13 +36,13 @@ class Training(WithLacuna):
             # Always a node that trains; two go on, and the others may be on their way back.
             training = until("three nodes train", 60, lambda: self.three("fifty"))
             node = chance.choice(sorted(training))
-            self.bed.ctl("srun", "-Q", "-w", node, "-p", "batch", "true", user="alice")
+            self.cluster.ctl("srun", "-Q", "-w", node, "-p", "batch", "true", user="alice")
         self.lacuna.write("/shared/fifty.hurry", "")
         until("the trainer is done", 300, lambda: self.lacuna.trainer("fifty")["phase"] == "done", every=1)
         self.assertGreaterEqual(self.lacuna.trainer("fifty")["preemptions"], 50)
         steps = self.steps_hold("fifty")
         print(f"    longest stall {self.longest(steps):.2f} s")
-        # Control counts the last step before the program has written down what came of it.
+        # Control counts the last step before the program has written its result.
         file = "/shared/fifty/result.json"
         result = json.loads(until("the result is written", 30, lambda: self.lacuna.read(file)))
         self.assertEqual(result["steps"], 6400)
@@ -64,9 +64,9 @@ class Training(WithLacuna):
         """The losses are those of the same program, alone and never disturbed."""
         script = (
             f"mkdir -p /shared/alone && LACUNA_CHECKPOINT_DIR=/shared/alone LACUNA_SAMPLES_TOTAL={32 * count} "
-            "python3 /bed/programs/counted.py --seconds 0"
+            "python3 /test-cluster/programs/counted.py --seconds 0"
         )
-        self.bed.ctl("bash", "-c", script, user="lacuna", limit=300)
+        self.cluster.ctl("bash", "-c", script, user="lacuna", limit=300)
         alone = {s["step"]: s["loss"] for s in self.lacuna.steps("alone")}
         worst = max(abs(s["loss"] - alone[s["step"]]) / alone[s["step"]] for s in steps)
         print(f"    losses differ by {worst:.1e} at most from those of a run alone")

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::metadata::Graph;
 
-/// Which of our crates each library may know.
+/// The crates of the workspace that each library may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-model", &[]),
     ("lacuna-milp", &["lacuna-model"]),
@@ -50,7 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What a core never reaches: threads of control, the bus, telemetry and our shell.
+/// Crates that no core reaches: runtimes, the bus, telemetry and the shell.
 const SHELL: &[&str] = &[
     "tokio",
     "async-nats",
@@ -95,12 +95,12 @@ fn cores_never_reach_the_shell() {
 }
 
 #[test]
-fn libraries_know_only_whom_they_may() {
+fn libraries_depend_only_on_allowed_crates() {
     let graph = Graph::get();
     for (name, folder) in graph.members().filter(|(_, f)| f.starts_with("libs/")) {
         let allowed = ALLOWED.iter().find(|(of, _)| *of == name);
         let (_, allowed) = allowed.unwrap_or_else(|| {
-            panic!("{folder} is new: say in this test and in ARCHITECTURE.md whom {name} may know")
+            panic!("{folder} is new: say in this test and in ARCHITECTURE.md which crates {name} may depend on")
         });
         for known in ours(&graph.direct(name)) {
             assert!(
@@ -118,7 +118,7 @@ fn one_crate_alone_knows_highs() {
     assert_eq!(graph.users_of("highs-sys"), BTreeSet::from(["highs"]));
 }
 
-/// Every service reads the whole configuration, and only those that plan link the solver.
+/// Every service reads the whole configuration, and only planning programs link the solver.
 #[test]
 fn the_configuration_brings_no_solver_along() {
     let graph = Graph::get();

@@ -1,11 +1,11 @@
-//! How tests are left out, and what `make test` says of it in the end.
+//! Tests that did not run, and the list of them that `make test` prints.
 
 use lacuna_testkit::Need;
 
 use super::shape::promised;
 use crate::support;
 
-/// What `make test` prints of tests that were left out for want of data.
+/// The list that `make test` prints for tests that lacked data.
 fn said(tests: &[(String, String)]) -> String {
     let lines = tests.iter().map(|(file, test)| {
         format!("test\tdata\t{file}\tmodule::{test}\tit is not there\tLACUNA_DATA=FOLDER\n")
@@ -32,7 +32,7 @@ fn tests_that_did_not_run_are_counted_and_promises_without_a_test_are_named() {
     assert!(!one.contains("Promise"), "{one}");
     let whole = said(longest);
     assert_eq!(whole.matches("has no test that ran").count(), 1, "{whole}");
-    // Each is one line, however often it was said.
+    // A test has one line, however often the list names it.
     let all = promises.concat();
     assert_eq!(said(&all), said(&[&all[..], &all[..]].concat()));
     let none = said(&all).matches("has no test that ran").count();
@@ -44,7 +44,7 @@ fn tests_that_did_not_run_are_counted_and_promises_without_a_test_are_named() {
 fn a_promise_of_which_no_test_ran_is_a_failure_if_nothing_explains_it() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).display().to_string();
-    let judged = |ran: &[(String, String)], skipped: &str| {
+    let checked = |ran: &[(String, String)], skipped: &str| {
         let mut log = String::new();
         for (n, (file, test)) in ran.iter().enumerate() {
             let program = at(&format!("all-{n}"));
@@ -58,7 +58,7 @@ fn a_promise_of_which_no_test_ran_is_a_failure_if_nothing_explains_it() {
     };
     let promises = promised();
     let all = promises.concat();
-    let said = judged(&all, "");
+    let said = checked(&all, "");
     assert!(
         said.ok && !said.stdout.contains("NONE RAN"),
         "{}",
@@ -69,7 +69,7 @@ fn a_promise_of_which_no_test_ran_is_a_failure_if_nothing_explains_it() {
         .into_iter()
         .filter(|test| !gone.contains(test))
         .collect();
-    let said = judged(&rest, "");
+    let said = checked(&rest, "");
     assert!(!said.ok, "{}", said.stdout);
     assert_eq!(
         said.stdout.matches("nothing explains it").count(),
@@ -78,7 +78,7 @@ fn a_promise_of_which_no_test_ran_is_a_failure_if_nothing_explains_it() {
         said.stdout
     );
     let line = |(file, test): &(String, String)| format!("test\tdata\t{file}\tm::{test}\tx\ty\n");
-    let said = judged(&rest, &gone.iter().map(line).collect::<String>());
+    let said = checked(&rest, &gone.iter().map(line).collect::<String>());
     assert!(
         said.ok && said.stdout.contains("NONE RAN, for want of data"),
         "{}",
@@ -86,7 +86,7 @@ fn a_promise_of_which_no_test_ran_is_a_failure_if_nothing_explains_it() {
     );
 }
 
-/// A test that returns by itself when something is missing is not missed.
+/// A test that returns by itself when something is missing would look as if it had passed.
 #[test]
 fn no_test_leaves_itself_out_by_hand() {
     let own = [
@@ -110,7 +110,7 @@ fn no_test_leaves_itself_out_by_hand() {
 }
 
 #[test]
-fn what_ci_requires_are_needs_that_tests_have() {
+fn ci_requires_only_known_needs() {
     let script = support::read(".ci/run");
     let required: Vec<&str> = script
         .lines()
@@ -119,7 +119,7 @@ fn what_ci_requires_are_needs_that_tests_have() {
             words.next().filter(|w| ["require", "offer"].contains(w))?;
             words.next()
         })
-        // What `offer` itself passes on.
+        // The argument that `offer` passes on.
         .filter(|name| !name.starts_with('"'))
         .collect();
     for need in ["data", "torch", "docker", "chromium", "prometheus"] {

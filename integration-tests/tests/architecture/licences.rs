@@ -1,5 +1,5 @@
-//! Every dependency comes under a licence that `deny.toml` allows. `cargo deny` says the same
-//! and more; this needs nothing installed.
+//! Every dependency comes under a licence that `deny.toml` allows. `cargo deny` checks the
+//! same and more; this test needs no further program.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The dependency graph as cargo sees it.
+//! The dependency graph of cargo.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -11,10 +11,10 @@ use crate::support;
 pub(super) struct Graph {
     /// By package id: name, folder relative to the root (workspace members only), licence.
     pub(super) packages: BTreeMap<String, Package>,
-    /// By package id: what its normal and build dependencies are. Development dependencies
-    /// do not reach a user of the crate and are left out.
+    /// By package id: its normal and build dependencies. Development dependencies do not reach a
+    /// user of the crate and are left out.
     arrows: BTreeMap<String, BTreeSet<String>>,
-    /// By package id: what its development dependencies are.
+    /// By package id: its development dependencies.
     dev: BTreeMap<String, BTreeSet<String>>,
 }
 

@@ -1,8 +1,8 @@
-//! Ports: a program that is to listen on a free one takes it itself and says which.
+//! A program that listens on a free port binds it itself and reports its number.
 
 use crate::support;
 
-/// What a source does with listeners on port 0 that it lets go before the port is used.
+/// Listeners on port 0 that a source drops before it uses the port.
 fn let_go(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices("TcpListener::bind(") {
@@ -18,7 +18,7 @@ fn let_go(text: &str) -> Vec<String> {
         });
         let rest = &text[after..];
         let body = &rest[..rest.find("\n}").unwrap_or(rest.len())];
-        // What comes next is the last that the function does.
+        // The next statement is the last of the function.
         let next = body.trim_start_matches(';');
         let ends = [next.find(';'), next.find("\n    }")];
         let last = match ends {

@@ -1,4 +1,4 @@
-//! How the house looks from inside: files, lints, profiles, documents.
+//! Files, lints, profiles, documents and scripts of the workspace.
 
 use crate::support;
 
@@ -31,7 +31,7 @@ fn crate_roots_only_declare() {
     }
 }
 
-/// The agent has rules of its own for the programs of others.
+/// The agent has its own rules for trainers' programs.
 #[test]
 fn process_groups_are_made_and_killed_in_one_place() {
     let own = [

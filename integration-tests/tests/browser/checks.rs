@@ -1,7 +1,7 @@
-//! What is asked of the page itself, as scripts that it runs.
+//! Checks of the page, as scripts that run in it.
 
-/// Runs that lie over each other, are cut, or stand out of the page: a list of complaints. Text that
-/// has scrolled out of its box is not looked at.
+/// Runs that lie over each other, are cut, or stand out of the page: a list of complaints. Text
+/// that has scrolled out of its box is not looked at.
 pub(crate) const LAYOUT: &str = r"
 const wrong = [];
 const page = document.documentElement;
@@ -22,7 +22,7 @@ while (walk.nextNode()) {
       [left, top] = [Math.max(left, frame.left), Math.max(top, frame.top + (of.closest('th') ? 0 : head))];
       [right, bottom] = [Math.min(right, frame.right), Math.min(bottom, frame.bottom)];
     } else if (right > innerWidth + 1 || left < -1) {
-      wrong.push(`stands out of the page: ${text.data.trim().slice(0, 40)}`);
+      wrong.push(`is outside of the page: ${text.data.trim().slice(0, 40)}`);
     }
     if (right - left > 1 && bottom - top > 1) boxes.push({ left, top, right, bottom, text: text.data.trim().slice(0, 40), of });
   }
@@ -49,7 +49,7 @@ for (const canvas of document.querySelectorAll('canvas')) {
 return [boxes.length, wrong.slice(0, 10)];
 ";
 
-/// The least contrast of any text with what is behind it, and which text that is.
+/// The least contrast of a text with its background, and that text.
 pub(crate) const CONTRAST: &str = r"
 const parts = (colour) => (colour.match(/[\d.]+/g) ?? []).map(Number);
 const light = ([r, g, b]) => {
@@ -77,7 +77,7 @@ while (walk.nextNode()) {
 return [least[0], least[1], count, getComputedStyle(document.body).backgroundColor];
 ";
 
-/// Begins to watch frames and long tasks.
+/// Starts to record frames and long tasks.
 pub(crate) const WATCH: &str = r"
 window.seen = { frames: 0, longest: 0, tasks: 0, longestTask: 0 };
 new PerformanceObserver((list) => {
@@ -96,7 +96,7 @@ const frame = (now) => {
 requestAnimationFrame(frame);
 ";
 
-/// What has the focus: its name, and whether that can be seen.
+/// The name of the focused element, and whether the focus is visible.
 pub(crate) const FOCUS: &str = r"
 const at = document.activeElement, style = getComputedStyle(at);
 const name = at.id || at.getAttribute('aria-labelledby') || at.className || at.tagName;

@@ -1,6 +1,6 @@
-//! A Chromium without a window, told what to do by WebDriver (<https://www.w3.org/TR/webdriver2/>):
-//! a process that answers JSON over HTTP. The crates for this depend on one under the MPL, which
-//! `deny.toml` does not allow, and what is needed of them is below.
+//! A headless Chromium, driven by WebDriver (<https://www.w3.org/TR/webdriver2/>): a process that
+//! answers JSON over HTTP. The crates for this depend on one under the MPL, which `deny.toml` does
+//! not allow, so this file has the few commands that the tests need.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use lacuna_testkit::{Missing, Need};
 
-/// Whatever is waited for must come within this.
+/// The limit of each wait.
 const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A browser with one page. It ends with this.
+/// A browser with one page. It ends with this value.
 pub(crate) struct Browser {
     driver: Child,
     port: u16,
@@ -29,10 +29,10 @@ fn installed(program: &str) -> bool {
 }
 
 impl Browser {
-    /// Starts one.
+    /// Starts a browser.
     ///
     /// # Errors
-    /// That there is none.
+    /// If none is installed.
     pub(crate) fn start() -> Result<Self, Missing> {
         let there = installed("chromium") && installed("chromedriver");
         Need::Chromium.given(there, "no Chromium with a driver")?;
@@ -57,7 +57,7 @@ impl Browser {
             "browserName": "chrome",
             "goog:loggingPrefs": { "browser": "ALL" },
             "goog:chromeOptions": { "args": [
-                // The sandbox needs what a container and root do not have.
+                // The sandbox needs rights that a container and root do not have.
                 "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                 "--no-first-run", "--disable-extensions",
             ] },
@@ -72,7 +72,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Asks the driver; an error of its is one of the test.
+    /// Sends the driver a request; its error fails the test.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -174,8 +174,8 @@ impl Browser {
         );
     }
 
-    /// What the page has complained about since it was asked last: violations of the policy and
-    /// errors of scripts are among it.
+    /// The messages of the page since the last call, such as violations of the policy and errors of
+    /// scripts.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let log = self.of_session("/se/log", &json!({ "type": "browser" }));
         let lines = log.as_array().unwrap().iter();
@@ -203,7 +203,7 @@ impl Drop for Browser {
         if !self.session.is_empty() && !std::thread::panicking() {
             self.ask("DELETE", &format!("/session/{}", self.session), &json!({}));
         }
-        // The driver ends its browser when it is told to end.
+        // At its own end the driver ends its browser.
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.driver.id()).unwrap());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.driver.wait();

@@ -1,4 +1,4 @@
-//! What the page looks like: at several sizes, in the light and in the dark.
+//! The layout of the page at several sizes, in light and dark.
 
 use serde_json::Value;
 
@@ -9,12 +9,12 @@ use super::driver::Browser;
 use super::page::{Moment, Page};
 
 const SIZES: [(&str, u32, u32); 3] = [
-    ("desk", 1440, 900),
+    ("desktop", 1440, 900),
     ("tablet", 820, 1180),
     ("phone", 390, 844),
 ];
 
-/// The least contrast that WCAG 2 wants of small text (AA).
+/// The least contrast that WCAG 2 requires of small text (AA).
 const CONTRAST: f64 = 4.5;
 
 fn check(browser: &Browser, what: &str) {
@@ -70,7 +70,7 @@ async fn nothing_overlaps_or_is_cut_at_any_size_in_light_and_dark() {
             "document.getElementById('controls').innerText.includes('{said}')"
         ));
     }
-    // Whoever asks for a node is told all of it.
+    // A node that is asked for shows all its details.
     browser.script("document.getElementById('find').value = 'n00001.hall';");
     browser.script("document.getElementById('find').dispatchEvent(new Event('change'));");
     browser.until("document.getElementById('told').innerText.includes('ends within')");
@@ -84,8 +84,8 @@ async fn nothing_overlaps_or_is_cut_at_any_size_in_light_and_dark() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// The longest frame that is no freeze, milliseconds: twice what was seen with fourteen tasks beside
-/// it on two cores.
+/// The longest frame that is no freeze, milliseconds: twice what was seen with fourteen tasks
+/// beside it on two cores.
 const FREEZE_MS: f64 = 3000.0;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -103,7 +103,7 @@ async fn ten_thousand_nodes_fit_the_page_and_do_not_freeze_it() {
     browser.open(&page.address());
     browser.until("document.getElementById('f-training').textContent === '6,100'");
     browser.until("document.getElementById('gantt-note').textContent.startsWith('9,993 nodes')");
-    // Three looks: another load on this machine may stop anything for a moment, but not always.
+    // Three attempts, since other load on this machine may stop a browser for a moment.
     let mut longest = f64::INFINITY;
     for look in 0..3 {
         browser.script(checks::WATCH);

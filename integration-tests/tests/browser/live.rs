@@ -1,4 +1,4 @@
-//! What happens on the page while it is open, and who may open it.
+//! Changes on the open page, and its access.
 
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ async fn changes_come_without_loading_and_a_lost_gateway_is_said_and_found_again
     browser.until("document.getElementById('state').className === 'lost'");
     browser.until("document.getElementById('state').innerText.includes('does not answer')");
     browser.picture("lost");
-    // What the browser says of refused connections is no fault of the page.
+    // The browser's messages about refused connections are no fault of the page.
     browser.complaints();
     page.go().await;
     page.say(moment(3, 7)).await;
@@ -65,7 +65,7 @@ async fn without_the_token_there_is_no_page_and_with_it_no_complaint() {
     assert_eq!(browser.value("location.search"), "", "it is in the address");
     assert_eq!(browser.value("document.cookie"), "", "a script can read it");
     assert_eq!(browser.complaints(), Vec::<String>::new());
-    // The policy is in force: what it forbids is complained about.
+    // The policy is in force: the browser reports a violation.
     browser.script(
         "const s = document.createElement('script'); s.textContent = 'window.evil = 1'; \
          document.body.append(s);",

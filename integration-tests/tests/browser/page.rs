@@ -1,4 +1,4 @@
-//! The gateway as a process, and a made-up cluster that it shows.
+//! The gateway as a process, and a generated cluster that it shows.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use lacuna_testkit::{TestNats, connect, events, node, pool, record, said_address
 use lacuna_wire::address;
 use lacuna_wire::msg::{Leader, PlanState, PoolState, Totals, TrainersState};
 
-/// A gateway that runs, and the bus on which it hears.
+/// A running gateway and its bus.
 pub(crate) struct Page {
     gateway: Option<Child>,
     at: SocketAddr,
@@ -25,10 +25,10 @@ pub(crate) struct Page {
     _nats: TestNats,
 }
 
-/// A cluster at a moment: so many nodes of the machine idle, of these so many in training.
+/// A cluster at a moment: numbers of nodes, idle nodes and training nodes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
-    /// Grows.
+    /// Counts events of the cluster.
     pub(crate) number: u64,
     pub(crate) idle: usize,
     pub(crate) training: usize,
@@ -48,7 +48,7 @@ fn program() -> PathBuf {
 }
 
 impl Page {
-    /// Starts nats-server and the gateway. With a token, the page asks for it.
+    /// Starts nats-server and the gateway, with or without a token for the page.
     pub(crate) async fn start(token: Option<&str>) -> Self {
         let nats = TestNats::start();
         let folder = tempfile::Builder::new()
@@ -79,7 +79,7 @@ impl Page {
         page
     }
 
-    /// Starts the gateway, at the address that it had if it had one.
+    /// Starts the gateway, at its former address if it had one.
     pub(crate) async fn go(&mut self) {
         let path = self.folder.path().join("gateway.log");
         for _ in 0..300 {
@@ -104,7 +104,7 @@ impl Page {
         panic!("the gateway does not come up: {log}");
     }
 
-    /// Its log has what it says alone, nothing of the one before.
+    /// Its log is empty at its start.
     fn spawn(&mut self, log: &Path) {
         let log = std::fs::File::create(log).unwrap();
         let child = Command::new(program())
@@ -130,7 +130,7 @@ impl Page {
         format!("http://{}/", self.at)
     }
 
-    /// All services tell of a cluster at a moment.
+    /// Publishes the states of all services of a cluster at a moment.
     pub(crate) async fn say(&self, moment: Moment) {
         let names: Vec<String> = (0..moment.idle).map(|i| format!("n{i:05}.hall")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -166,7 +166,7 @@ impl Page {
             .unwrap();
     }
 
-    /// What comes beside: events, nodes given back, totals, controls, who leads.
+    /// Publishes the rest: events, releases, totals, controls, leaders.
     pub(crate) async fn say_the_rest(&self) {
         let (bus, id) = (&self.bus, &self.id);
         for event in events(

@@ -1,11 +1,11 @@
-//! The judge finds what is wrong in a history, and nothing in one that is sound.
+//! The checker finds what is wrong in a history, and nothing in one that is sound.
 
 use super::check::violations;
-use super::history::{History, Said};
+use super::history::{History, Observation};
 
-fn history(said: Vec<Said>) -> History {
-    let number = |(at, mut said): (usize, Said)| {
-        if let Said::Agent { word, .. } | Said::Plan { word, .. } = &mut said {
+fn history(said: Vec<Observation>) -> History {
+    let number = |(at, mut said): (usize, Observation)| {
+        if let Observation::Agent { word, .. } | Observation::Plan { word, .. } = &mut said {
             *word = u64::try_from(at).unwrap() + 1;
         }
         (f64::from(u32::try_from(at).unwrap()), said)
@@ -13,12 +13,12 @@ fn history(said: Vec<Said>) -> History {
     said.into_iter().enumerate().map(number).collect()
 }
 
-fn judged(said: Vec<Said>) -> String {
+fn violations_in(said: Vec<Observation>) -> String {
     violations(&history(said)).join("; ")
 }
 
-fn trains(node: &str, epoch: u64, seq: u64, trainer: &str) -> Said {
-    Said::Agent {
+fn trains(node: &str, epoch: u64, seq: u64, trainer: &str) -> Observation {
+    Observation::Agent {
         agent: "a".to_owned(),
         word: 0,
         node: node.to_owned(),
@@ -28,8 +28,8 @@ fn trains(node: &str, epoch: u64, seq: u64, trainer: &str) -> Said {
     }
 }
 
-fn free(node: &str, epoch: u64, seq: u64) -> Said {
-    Said::Agent {
+fn free(node: &str, epoch: u64, seq: u64) -> Observation {
+    Observation::Agent {
         agent: "a".to_owned(),
         word: 0,
         node: node.to_owned(),
@@ -39,40 +39,40 @@ fn free(node: &str, epoch: u64, seq: u64) -> Said {
     }
 }
 
-fn command(epoch: u64, trainer: &str) -> Said {
-    Said::Command {
+fn command(epoch: u64, trainer: &str) -> Observation {
+    Observation::Command {
         node: "n".to_owned(),
         epoch,
         run: Some((trainer.to_owned(), 1, 0)),
     }
 }
 
-fn plan(generation: u64) -> Said {
-    Said::Plan {
+fn plan(generation: u64) -> Observation {
+    Observation::Plan {
         sender: "p".to_owned(),
         word: 0,
         generation,
     }
 }
 
-fn lease(epoch: u64, trainer: &str) -> Said {
-    Said::Lease {
+fn lease(epoch: u64, trainer: &str) -> Observation {
+    Observation::Lease {
         node: "n".to_owned(),
         epoch,
         trainer: Some(trainer.to_owned()),
     }
 }
 
-fn event(sender: &str, seq: u64, what: &str) -> Said {
-    Said::Event {
+fn event(sender: &str, seq: u64, what: &str) -> Observation {
+    Observation::Event {
         sender: sender.to_owned(),
         seq,
         what: what.to_owned(),
     }
 }
 
-fn book(run: u64, samples: f64) -> Said {
-    Said::Book {
+fn counted(run: u64, samples: f64) -> Observation {
+    Observation::Trainer {
         trainer: "t".to_owned(),
         run,
         samples,
@@ -80,8 +80,8 @@ fn book(run: u64, samples: f64) -> Said {
     }
 }
 
-fn report(run: u64, samples: f64) -> Said {
-    Said::Report {
+fn report(run: u64, samples: f64) -> Observation {
+    Observation::Report {
         trainer: "t".to_owned(),
         run,
         until: 0,
@@ -92,36 +92,36 @@ fn report(run: u64, samples: f64) -> Said {
 #[test]
 fn a_sound_history_is_passed() {
     let said = vec![
-        Said::Idle("n".to_owned()),
+        Observation::Idle("n".to_owned()),
         event("i", 1, "idle n"),
         plan(5),
         lease(10, "t"),
         command(10, "t"),
         trains("n", 10, 1, "t"),
         report(1, 50.0),
-        book(1, 50.0),
-        Said::Wanted("n".to_owned(), 9.0),
+        counted(1, 50.0),
+        Observation::Wanted("n".to_owned(), 9.0),
         free("n", 10, 2),
-        Said::Busy("n".to_owned()),
+        Observation::Busy("n".to_owned()),
         event("i", 2, "busy n"),
-        // Said twice, and by one that was overtaken.
+        // The same event twice, and from a sender that was overtaken.
         event("i", 2, "busy n"),
         event("j", 1_000_002, "snapshot"),
         event("i", 3, "idle m"),
         plan(5),
         plan(6),
-        Said::Idle("n".to_owned()),
+        Observation::Idle("n".to_owned()),
         lease(12, "u"),
         trains("n", 12, 1, "u"),
     ];
-    assert_eq!(judged(said), "");
+    assert_eq!(violations_in(said), "");
 }
 
 #[test]
 fn two_owners_under_one_epoch_are_found() {
-    let twice = judged(vec![command(10, "t"), command(10, "u")]);
+    let twice = violations_in(vec![command(10, "t"), command(10, "u")]);
     assert!(twice.contains("belongs to t and to u"), "{twice}");
-    let other = judged(vec![lease(10, "t"), trains("n", 10, 1, "u")]);
+    let other = violations_in(vec![lease(10, "t"), trains("n", 10, 1, "u")]);
     assert!(other.contains("belongs to t and to u"), "{other}");
 }
 
@@ -129,30 +129,30 @@ fn two_owners_under_one_epoch_are_found() {
 fn a_node_that_is_handed_over_before_it_is_free_is_found() {
     let mut said = vec![lease(10, "t"), trains("n", 10, 1, "t"), lease(12, "u")];
     said.extend((0..8).map(|_| trains("n", 10, 1, "t")));
-    let both = judged(said.clone());
+    let both = violations_in(said.clone());
     assert!(
         both.contains("n trains t, and is u's since 2.0 s"),
         "{both}"
     );
-    // One word that was on its way.
+    // One report that was on its way.
     said.truncate(4);
     said.extend([free("n", 10, 2), trains("n", 12, 1, "u")]);
-    assert_eq!(judged(said), "");
+    assert_eq!(violations_in(said), "");
 }
 
 #[test]
 fn an_older_command_that_was_obeyed_is_found() {
-    let back = judged(vec![trains("n", 12, 1, "t"), trains("n", 10, 1, "u")]);
+    let back = violations_in(vec![trains("n", 12, 1, "t"), trains("n", 10, 1, "u")]);
     assert!(back.contains("older command"), "{back}");
     assert!(back.contains("under epoch 10, after t"), "{back}");
-    let seq = judged(vec![free("n", 12, 4), free("n", 12, 3)]);
+    let seq = violations_in(vec![free("n", 12, 4), free("n", 12, 3)]);
     assert!(seq.contains("older command"), "{seq}");
-    // By another process of the agent, which knows nothing of what the first had obeyed.
+    // By another process of the agent, which does not know the commands that the first obeyed.
     let mut again = trains("n", 10, 1, "u");
-    if let Said::Agent { agent, .. } = &mut again {
+    if let Observation::Agent { agent, .. } = &mut again {
         "b".clone_into(agent);
     }
-    let back = judged(vec![trains("n", 12, 1, "t"), again]);
+    let back = violations_in(vec![trains("n", 12, 1, "t"), again]);
     assert!(back.contains("under epoch 10, after t"), "{back}");
 }
 
@@ -160,48 +160,48 @@ fn an_older_command_that_was_obeyed_is_found() {
 fn a_wanted_node_that_trains_too_long_is_found() {
     let said = vec![
         trains("n", 10, 1, "t"),
-        Said::Wanted("n".to_owned(), 2.5),
+        Observation::Wanted("n".to_owned(), 2.5),
         trains("n", 10, 1, "t"),
         trains("n", 10, 1, "t"),
     ];
-    let late = judged(said);
+    let late = violations_in(said);
     assert!(late.contains("n still trains t, 0.5 s too long"), "{late}");
-    let never = judged(vec![
+    let never = violations_in(vec![
         trains("n", 10, 1, "t"),
-        Said::Wanted("n".to_owned(), 2.5),
-        Said::Busy("n".to_owned()),
+        Observation::Wanted("n".to_owned(), 2.5),
+        Observation::Busy("n".to_owned()),
     ]);
-    assert!(never.contains("never said"), "{never}");
+    assert!(never.contains("never reported"), "{never}");
 }
 
 #[test]
 fn plans_leases_and_events_that_go_back_are_found() {
-    let plans = judged(vec![plan(6), plan(5)]);
+    let plans = violations_in(vec![plan(6), plan(5)]);
     assert!(plans.contains("plan 5 came after plan 6"), "{plans}");
-    let leases = judged(vec![lease(12, "t"), Said::Wiped, lease(11, "t")]);
+    let leases = violations_in(vec![lease(12, "t"), Observation::Emptied, lease(11, "t")]);
     assert!(leases.contains("epoch 11 after 12"), "{leases}");
-    let events = judged(vec![event("i", 5, "idle n"), event("j", 5, "busy m")]);
+    let events = violations_in(vec![event("i", 5, "idle n"), event("j", 5, "busy m")]);
     assert!(events.contains("event 5 is"), "{events}");
-    let begin = judged(vec![event("i", 5, "idle n"), event("j", 4, "busy m")]);
+    let begin = violations_in(vec![event("i", 5, "idle n"), event("j", 4, "busy m")]);
     assert!(begin.contains("begins with event 4 after 5"), "{begin}");
     let said = ["i", "j", "i"].map(|who| who.to_owned());
     let said = (5..).zip(said).map(|(n, who)| event(&who, n, "idle n"));
-    let beaten = judged(said.collect());
+    let beaten = violations_in(said.collect());
     assert!(beaten.contains("sender that was overtaken"), "{beaten}");
 }
 
 #[test]
 fn samples_counted_twice_or_taken_back_are_found() {
-    let twice = judged(vec![report(1, 50.0), report(2, 30.0), book(2, 130.0)]);
-    assert!(twice.contains("130 samples in the books, 80"), "{twice}");
-    let back = judged(vec![report(1, 50.0), book(1, 50.0), book(2, 40.0)]);
+    let twice = violations_in(vec![report(1, 50.0), report(2, 30.0), counted(2, 130.0)]);
+    assert!(twice.contains("130 samples counted, 80"), "{twice}");
+    let back = violations_in(vec![report(1, 50.0), counted(1, 50.0), counted(2, 40.0)]);
     assert!(back.contains("40 samples after 50"), "{back}");
     let lost = [10.0, 20.0, 30.0].map(|samples| report(1, samples));
-    let lost = judged(lost.into_iter().chain([book(1, 10.0)]).collect());
+    let lost = violations_in(lost.into_iter().chain([counted(1, 10.0)]).collect());
     assert!(
-        lost.contains("10 samples in the books, at least 20"),
+        lost.contains("10 samples counted, at least 20"),
         "{lost}"
     );
-    let runs = judged(vec![report(2, 50.0), book(2, 50.0), book(1, 50.0)]);
+    let runs = violations_in(vec![report(2, 50.0), counted(2, 50.0), counted(1, 50.0)]);
     assert!(runs.contains("run 1 after run 2"), "{runs}");
 }

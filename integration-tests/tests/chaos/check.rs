@@ -1,22 +1,22 @@
-//! The judge: a pure function over a history. It knows the promises, and nothing of how they are
-//! kept.
+//! The checker: a pure function over a history. It knows the invariants, and nothing of the code
+//! that keeps them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{History, Said};
+use super::history::{History, Observation};
 
-/// All that was promised and not kept, of a history that has ended.
+/// All violations in a history that has ended.
 pub(super) fn violations(history: &History) -> Vec<String> {
-    let mut judge = Judge::default();
-    judge.read(history);
-    judge.end()
+    let mut checker = Checker::default();
+    checker.read(history);
+    checker.end()
 }
 
-/// Reports heard so shortly before the server was killed may be lost, seconds.
+/// Reports heard less than this before the end of the server may be lost, seconds.
 const AT_RISK_S: f64 = 10.0;
 
-/// A word of an agent may be on its way for so long behind a slow network, and one that was frozen
-/// says its old word once more, seconds.
+/// The longest delay of an agent's report by the network, seconds. An agent that was stopped may
+/// also repeat an old report.
 const ON_ITS_WAY_S: f64 = 3.0;
 
 #[derive(Debug, Clone, Copy)]
@@ -26,55 +26,55 @@ struct Report {
     samples: f64,
 }
 
-/// What is known after having read so much of a history.
+/// Reads a history, in pieces if need be.
 #[derive(Debug, Default)]
-pub(super) struct Judge {
-    /// How much has been read.
+pub(super) struct Checker {
+    /// Observations read so far.
     pub(super) read: usize,
     found: Vec<String>,
-    /// Who was told, or said, to have a node under an epoch.
+    /// The trainer that a command, lease or report gives a node under an epoch.
     owners: BTreeMap<(String, u64), String>,
-    /// The newest epoch under which an agent said that it trains, with the run.
+    /// The newest epoch under which an agent reported training, with the incarnation.
     trained: BTreeMap<String, (u64, String, u64)>,
-    /// The newest command that an agent process said it had obeyed.
+    /// The newest command that an agent process reported as obeyed.
     obeyed: BTreeMap<(String, String), (u64, u64)>,
     /// When a wanted node must be free.
     wanted: BTreeMap<String, f64>,
-    /// What the newest word about a node was: whether it trains.
+    /// Whether a node trains, by the newest report.
     training: BTreeMap<String, bool>,
-    /// Nodes that are in use by a batch job.
+    /// Nodes that a batch job uses.
     busy: BTreeSet<String>,
     generation: u64,
-    /// The newest word of each process.
+    /// The newest message number of each process.
     words: BTreeMap<String, u64>,
     leases: BTreeMap<String, u64>,
-    /// Who holds each node's lease, if anybody, and since when.
+    /// The trainer that holds each node's lease, if any, its epoch, and since when.
     holders: BTreeMap<String, (Option<String>, u64, f64)>,
-    /// Since when an agent has said that it trains somebody else than who holds its node's lease.
+    /// Since when an agent reports another trainer than the holder of its node's lease.
     strays: BTreeMap<String, f64>,
-    /// Numbers of events and what was said under them.
+    /// The sender and content of each event number.
     events: BTreeMap<u64, (String, String)>,
     /// The greatest number of each sender.
     senders: BTreeMap<String, u64>,
-    /// All reports of each run.
+    /// All reports of each incarnation.
     reports: BTreeMap<String, BTreeMap<u64, Vec<Report>>>,
-    /// When each run began: then the one before it ended, and what it did later is not counted.
+    /// The start of each incarnation, which ends the one before: later work of that does not count.
     begun: BTreeMap<(String, u64), i64>,
-    /// When the server may have lost its newest writes.
-    shaken: Vec<f64>,
-    books: BTreeMap<String, (u64, f64)>,
+    /// The times at which the server may have lost its newest writes.
+    at_risk: Vec<f64>,
+    counts: BTreeMap<String, (u64, f64)>,
 }
 
-impl Judge {
-    /// Reads on.
-    pub(super) fn read(&mut self, more: &[(f64, Said)]) {
+impl Checker {
+    /// Reads further observations.
+    pub(super) fn read(&mut self, more: &[(f64, Observation)]) {
         for (at, said) in more {
             self.take(*at, said);
         }
         self.read += more.len();
     }
 
-    /// What was found since the last time.
+    /// The violations found since the last call.
     pub(super) fn found(&mut self) -> Vec<String> {
         std::mem::take(&mut self.found)
     }
@@ -83,20 +83,20 @@ impl Judge {
         self.found.push(format!("at {at:.1} s: {text}"));
     }
 
-    fn take(&mut self, at: f64, said: &Said) {
+    fn take(&mut self, at: f64, said: &Observation) {
         match said {
-            Said::Idle(node) => {
+            Observation::Idle(node) => {
                 self.wanted.remove(node);
                 self.busy.remove(node);
             }
-            Said::Wanted(node, due) => {
+            Observation::Wanted(node, due) => {
                 self.wanted.entry(node.clone()).or_insert(*due);
             }
-            Said::Busy(node) => {
+            Observation::Busy(node) => {
                 self.busy.insert(node.clone());
             }
-            Said::Event { sender, seq, what } => self.event(at, sender, *seq, what),
-            Said::Plan {
+            Observation::Event { sender, seq, what } => self.event(at, sender, *seq, what),
+            Observation::Plan {
                 sender,
                 word,
                 generation,
@@ -107,14 +107,14 @@ impl Judge {
                 }
                 self.generation = newest.max(*generation);
             }
-            Said::Command { node, epoch, run } => {
+            Observation::Command { node, epoch, run } => {
                 if let Some((trainer, run, since)) = run {
                     self.owns(at, node, *epoch, trainer);
                     let key = (trainer.clone(), *run);
                     self.begun.insert(key, *since);
                 }
             }
-            Said::Agent {
+            Observation::Agent {
                 agent,
                 word,
                 node,
@@ -126,7 +126,7 @@ impl Judge {
                     self.agent(at, agent, node, (*epoch, *seq), runs.as_ref());
                 }
             }
-            Said::Lease {
+            Observation::Lease {
                 node,
                 epoch,
                 trainer,
@@ -145,7 +145,7 @@ impl Judge {
                     self.owns(at, node, *epoch, trainer);
                 }
             }
-            Said::Report {
+            Observation::Report {
                 trainer,
                 run,
                 until,
@@ -158,23 +158,23 @@ impl Judge {
                     samples: *samples,
                 });
             }
-            Said::Book {
+            Observation::Trainer {
                 trainer,
                 run,
                 samples,
                 ..
-            } => self.book(at, trainer, *run, *samples),
-            Said::Shaken => self.shaken.push(at),
-            // What the server loses begins anew; numbers must not.
-            Said::Wiped => {
-                self.shaken.push(at);
-                self.books.clear();
+            } => self.counted(at, trainer, *run, *samples),
+            Observation::WritesAtRisk => self.at_risk.push(at),
+            // Counts that the server loses begin at 0; numbers must not go back.
+            Observation::Emptied => {
+                self.at_risk.push(at);
+                self.counts.clear();
             }
         }
     }
 
-    /// Whether this is a newer word of the sender than all that were heard; else the network has
-    /// swapped or repeated them.
+    /// Whether this message is newer than all others of its sender. Else the network has swapped or
+    /// repeated messages.
     fn in_order(&mut self, sender: &str, word: u64) -> bool {
         let newest = self.words.entry(sender.to_owned()).or_default();
         let newer = word > *newest;
@@ -206,7 +206,7 @@ impl Judge {
         let own = self.senders.entry(sender.to_owned()).or_default();
         let later = seq > *own;
         *own = (*own).max(seq);
-        // One that was overtaken may still be heard, but never with the newest number.
+        // A sender that was overtaken may still be heard, but never with the newest number.
         if later && seq > newest && newest > 0 {
             let last = self.events.last_key_value();
             if let Some((_, (who, _))) = last
@@ -265,8 +265,8 @@ impl Judge {
         }
     }
 
-    /// A node must be free before it is somebody else's: an agent that goes on to say that it trains
-    /// another trainer than the one that has held the lease for a while has not been waited for.
+    /// A node must be free before another trainer gets it. An agent that still reports its old
+    /// trainer while another one has held the lease for a while is a violation.
     fn strays(&mut self, at: f64, node: &str, epoch: u64, trainer: &str) {
         let other = self.holders.get(node).and_then(|(holder, newer, since)| {
             let holder = holder.as_ref()?;
@@ -285,9 +285,9 @@ impl Judge {
         }
     }
 
-    fn book(&mut self, at: f64, trainer: &str, run: u64, samples: f64) {
+    fn counted(&mut self, at: f64, trainer: &str, run: u64, samples: f64) {
         let near = |samples: f64| samples * (1.0 + 1e-9) + 1e-6;
-        if let Some((newest, before)) = self.books.get(trainer).copied() {
+        if let Some((newest, before)) = self.counts.get(trainer).copied() {
             if run < newest {
                 let text = format!("{trainer}: run {run} after run {newest}");
                 self.blame(at, text);
@@ -297,14 +297,14 @@ impl Judge {
                 self.blame(at, text);
             }
         }
-        self.books.insert(trainer.to_owned(), (run, samples));
+        self.counts.insert(trainer.to_owned(), (run, samples));
     }
 
-    /// What the books of a trainer must have at least, and at most. Of each run the last report
-    /// before its end may be missing, and what the server may have lost. A run whose end was not heard
-    /// (the server was away, and the next run heard is a later one) has nothing due. It may have
-    /// ended long before that later run began, and work after its end does not count.
-    fn standing(&self, trainer: &str) -> (f64, f64) {
+    /// The least and the most samples that control may count for a trainer. The last report of each
+    /// incarnation before its end may be missing, and reports that the server may have lost. An
+    /// incarnation whose end was not heard has no least: it may have ended long before the next one
+    /// that was heard began, and work after its end does not count.
+    fn bounds(&self, trainer: &str) -> (f64, f64) {
         let (mut least, mut most) = (0.0, 0.0);
         for (run, reports) in self.reports.get(trainer).into_iter().flatten() {
             let next = (trainer.to_owned(), run + 1)..=(trainer.to_owned(), u64::MAX);
@@ -312,8 +312,8 @@ impl Judge {
             let unsaid = following.is_some_and(|((_, later), _)| *later != run + 1);
             let end = following.map(|(_, since)| *since);
             let lost = |heard: f64| {
-                let shaken = |s: &f64| (heard..heard + AT_RISK_S).contains(s);
-                self.shaken.iter().any(shaken)
+                let at_risk = |s: &f64| (heard..heard + AT_RISK_S).contains(s);
+                self.at_risk.iter().any(at_risk)
             };
             let mut due: Vec<f64> = reports
                 .iter()
@@ -324,25 +324,25 @@ impl Judge {
             due.dedup();
             due.pop();
             least += due.pop().unwrap_or_default();
-            // What it reported of the time after its end is in here too: agents whose clock is wrong
-            // date all of it so.
+            // Reports dated after its end are in here too, since a wrong clock dates all of them
+            // so.
             most += reports.iter().map(|r| r.samples).fold(0.0, f64::max);
         }
         (least, most)
     }
 
-    /// What can be judged only when all reports have been heard.
+    /// All violations left, with those that only the whole history shows.
     pub(super) fn end(mut self) -> Vec<String> {
-        for (trainer, (_, samples)) in self.books.clone() {
-            let (least, most) = self.standing(&trainer);
+        for (trainer, (_, samples)) in self.counts.clone() {
+            let (least, most) = self.bounds(&trainer);
             if samples > most * (1.0 + 1e-9) + 1e-6 {
                 self.found.push(format!(
-                    "{trainer}: {samples} samples in the books, {most} reported"
+                    "{trainer}: {samples} samples counted, {most} reported"
                 ));
             }
             if samples < least * (1.0 - 1e-9) - 1e-6 {
                 self.found.push(format!(
-                    "{trainer}: {samples} samples in the books, at least {least} due"
+                    "{trainer}: {samples} samples counted, at least {least} due"
                 ));
             }
         }
@@ -350,7 +350,7 @@ impl Judge {
         for node in late {
             if self.training.get(&node) == Some(&true) && self.busy.contains(&node) {
                 self.found
-                    .push(format!("{node} was wanted, and never said that it is free"));
+                    .push(format!("{node} was wanted, and never reported that it is free"));
             }
         }
         self.found

@@ -1,4 +1,4 @@
-//! A cluster that faults are done to, of processes or simulated: whether all agrees again.
+//! A cluster under faults, of processes or simulated, and whether all its parts agree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,14 +12,14 @@ use lacuna_runtime::{Bus, Config, Stopwatch};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Activity, Reply, Request};
 
-use super::history::{Pen, Said};
+use super::history::{HistoryWriter, Observation};
 use super::workload::{State, Workload};
 
 /// Services of which one instance is active.
 pub(super) const LED: [&str; 4] = ["ingest", "forecast", "planner", "control"];
 pub(super) const TRAINERS: usize = 3;
 
-/// A recovery longer than this, seconds, prints what it waited for.
+/// A recovery longer than this, seconds, prints the reason of its wait.
 const SLOW_S: f64 = 5.0;
 
 /// The settings of all processes of a cluster.
@@ -60,34 +60,34 @@ pub(super) fn trainer(n: usize) -> TrainerSpec {
     }
 }
 
-/// A cluster that faults are done to.
+/// A cluster under faults.
 pub(super) trait Cluster {
-    /// What supervisors do: starts again whatever has ended.
+    /// Restarts ended processes, as supervisors do.
     fn tend(&mut self);
 
-    /// Whether each service is led by an instance that has said so since a moment.
+    /// Whether each service has a leader that has published its lead since a moment.
     async fn led(&self, since: Timestamp) -> Result<(), String>;
 
-    fn eyes(&self) -> Eyes<'_>;
+    fn view(&self) -> View<'_>;
 
-    /// Whether it is printed what a slow recovery waited for.
+    /// Whether a slow recovery prints the reason of its wait.
     fn explains(&self) -> bool {
         true
     }
 }
 
-/// What an observer looks at.
+/// The parts of a cluster that an observer reads.
 #[derive(Clone, Copy)]
-pub(super) struct Eyes<'a> {
+pub(super) struct View<'a> {
     pub(super) bus: &'a Bus,
-    pub(super) pen: &'a Pen,
+    pub(super) writer: &'a HistoryWriter,
     pub(super) workload: &'a Workload,
 }
 
 /// Submits the trainers, and waits until all has settled.
 ///
 /// # Errors
-/// What has not in time.
+/// The part that has not settled in time.
 pub(super) async fn begin(cluster: &mut impl Cluster) -> Result<(), String> {
     let submit = Request::Submit {
         trainers: (0..TRAINERS).map(trainer).collect(),
@@ -95,7 +95,7 @@ pub(super) async fn begin(cluster: &mut impl Cluster) -> Result<(), String> {
     };
     let since = Stopwatch::start();
     loop {
-        match cluster.eyes().ask(&submit).await {
+        match cluster.view().ask(&submit).await {
             // The answer to the first may have been lost.
             Some(Reply::Accepted { .. } | Reply::Refused { .. }) => break,
             other if since.seconds() > 90.0 => return Err(format!("{other:?}")),
@@ -107,22 +107,22 @@ pub(super) async fn begin(cluster: &mut impl Cluster) -> Result<(), String> {
     converge(cluster, 90.0, true).await.map(drop)
 }
 
-/// Waits until control, agents, pool and plan agree with the workload; gives the seconds that it took.
-/// Meanwhile the workload takes one node that trains and gives another back, and changes nothing else.
-/// Each leader has renewed its lead since the start, and each agent has reported: an agreement of
-/// before the fault proves nothing. After a fault that loses events for good (`forgetful`) the
-/// workload publishes the state of all nodes again.
+/// Waits until control, agents, pool and plan agree with the workload; returns the seconds.
+/// Meanwhile the workload takes one node that trains and gives another back, and changes nothing
+/// else. Each leader must have renewed its lead since the start, and each agent must have reported,
+/// since an agreement from before the fault proves nothing. After a fault that loses events for
+/// good (`forgetful`) the workload publishes the state of all nodes again.
 ///
 /// # Errors
-/// What did not agree in time.
+/// The part that did not agree in time.
 pub(super) async fn converge(
     cluster: &mut impl Cluster,
     limit_s: f64,
     forgetful: bool,
 ) -> Result<f64, String> {
     let (since, begun) = (Stopwatch::start(), wall());
-    cluster.eyes().workload.pause(true).await;
-    cluster.eyes().workload.probe().await;
+    cluster.view().workload.pause(true).await;
+    cluster.view().workload.probe().await;
     let mut said = 0.0;
     let mut waited_for = Vec::new();
     let outcome = loop {
@@ -136,14 +136,14 @@ pub(super) async fn converge(
                 }
             }
         }
-        // As an adapter does that looks at the scheduler every few seconds.
+        // As an adapter that polls the scheduler every few seconds.
         if forgetful && since.seconds() - said > 3.0 {
             said = since.seconds();
-            cluster.eyes().workload.repeat().await;
+            cluster.view().workload.repeat().await;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
-    cluster.eyes().workload.pause(false).await;
+    cluster.view().workload.pause(false).await;
     if since.seconds() > SLOW_S && cluster.explains() {
         for (at, why) in waited_for {
             println!("         waited at {at:.1} s: {why}");
@@ -154,26 +154,28 @@ pub(super) async fn converge(
 
 async fn agree(cluster: &impl Cluster, begun: Timestamp, elapsed_s: f64) -> Result<(), String> {
     cluster.led(begun).await?;
-    cluster.eyes().agree(elapsed_s).await
+    cluster.view().agree(elapsed_s).await
 }
 
-/// Writes the books as control has them into the history, for the judge.
-pub(super) async fn close_books(eyes: Eyes<'_>) {
-    eyes.workload.pause(true).await;
-    // What agents report once a second is read by then.
+/// Writes the counts of control into the history, for the checker.
+pub(super) async fn record_counts(view: View<'_>) {
+    view.workload.pause(true).await;
+    // By then control has read the agents' reports, one a second.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let all = Request::Trainers { all: true };
-    let before = eyes.pen.history().len();
-    if let Some(Reply::Trainers { trainers, .. }) = eyes.ask(&all).await {
+    let before = view.writer.history().len();
+    if let Some(Reply::Trainers { trainers, .. }) = view.ask(&all).await {
         // A record that was heard since may be newer than the answer.
-        let meanwhile = eyes.pen.since(before);
+        let meanwhile = view.writer.since(before);
         let heard = |id: &str| {
-            let books = |(_, said): &(f64, Said)| matches!(said, Said::Book { trainer, .. } if trainer == id);
-            meanwhile.iter().any(books)
+            let is_of = |(_, seen): &(f64, Observation)| {
+                matches!(seen, Observation::Trainer { trainer, .. } if trainer == id)
+            };
+            meanwhile.iter().any(is_of)
         };
         let trainers = trainers.into_iter();
         for record in trainers.filter(|record| !heard(record.spec.id.as_str())) {
-            eyes.pen.note(Said::Book {
+            view.writer.note(Observation::Trainer {
                 trainer: record.spec.id.to_string(),
                 run: record.run.0,
                 samples: record.samples(),
@@ -181,11 +183,11 @@ pub(super) async fn close_books(eyes: Eyes<'_>) {
             });
         }
     }
-    // What control has counted is heard here too by then.
+    // By then the recorder has heard control's counts too.
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
-impl Eyes<'_> {
+impl View<'_> {
     pub(super) async fn ask(&self, request: &Request) -> Option<Reply> {
         let subject = address::requests_of(self.bus.cluster(), "tester");
         let limit = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What is done to a running Lacuna on purpose.
+//! Faults that are injected into a running Lacuna.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use super::cluster::{Cluster, LED};
-use super::history::Said;
+use super::history::Observation;
 use super::place::faketime;
 use super::proxy::Weather;
 use super::world::World;
@@ -26,31 +26,31 @@ pub(super) enum Fault {
     Stop,
     /// SIGTERM; started again at once or later.
     Restart,
-    /// Nothing comes through, in both directions or in one.
+    /// The network is cut, in both directions or in one.
     Cut,
     CutTowardsServer,
     CutFromServer,
-    /// Everything is late.
+    /// The network delays everything.
     Delay,
-    /// Whole messages are lost, come twice, or overtake each other.
+    /// The network loses, repeats or swaps whole messages.
     Lost,
     Twice,
     Swapped,
-    /// It reads nothing while it is sent a lot, until the server drops it.
+    /// The process reads nothing while it is sent a lot, until the server drops it.
     Slow,
-    /// A second one takes over while the first still works.
+    /// A second instance takes over while the first still works.
     TwoAtOnce,
     /// The disk is full.
     DiskFull,
-    /// The server comes back with nothing.
+    /// The server starts again with an empty store.
     Emptied,
-    /// Everything is killed at once, the server too.
+    /// All processes are killed at once, the server too.
     Reboot,
     /// The clock is wrong by some minutes.
     Skew,
 }
 
-/// Whom it hits: a service, `agent`, `nats`, or `all`.
+/// The target of a fault: a service, `agent`, `nats`, or `all`.
 pub(super) type Target = &'static str;
 
 /// Every fault with each of its targets.
@@ -74,7 +74,7 @@ pub(super) fn matrix(world: &World) -> Vec<(Fault, Target)> {
         }
     }
     all.extend(LED.map(|service| (Fault::TwoAtOnce, service)));
-    // The others have no subscription that the server would send more than they ask for.
+    // Only control and agents have subscriptions to which the server pushes.
     all.extend([(Fault::Slow, "control"), (Fault::Slow, "agent")]);
     all.extend([
         (Fault::Kill, "nats"),
@@ -100,7 +100,7 @@ pub(super) fn matrix(world: &World) -> Vec<(Fault, Target)> {
     all
 }
 
-/// Does it, and undoes it. The agents' deadlines allow for faults of up to ten seconds.
+/// Injects a fault, and ends it. The agents' deadlines allow for faults of up to ten seconds.
 pub(super) async fn inject(world: &mut World, fault: Fault, target: Target, rng: &mut ChaCha8Rng) {
     match target {
         "nats" => server(world, fault, rng).await,
@@ -112,7 +112,7 @@ pub(super) async fn inject(world: &mut World, fault: Fault, target: Target, rng:
     }
 }
 
-/// The process that leads, or any of the agents.
+/// The leading process, or any of the agents.
 async fn victim(world: &mut World, target: Target, rng: &mut ChaCha8Rng) -> usize {
     if target != "agent" {
         let since = Stopwatch::start();
@@ -134,7 +134,7 @@ async fn victim(world: &mut World, target: Target, rng: &mut ChaCha8Rng) -> usiz
     of.get(rng.random_range(0..of.len())).copied().unwrap()
 }
 
-/// Lets time pass; supervisors go on meanwhile.
+/// Lets time pass; supervisors go on.
 async fn wait(world: &mut World, seconds: f64) {
     let since = Stopwatch::start();
     while since.seconds() < seconds {
@@ -148,7 +148,7 @@ async fn process(world: &mut World, at: usize, fault: Fault, rng: &mut ChaCha8Rn
     let weather = Weather::default();
     let weather = match fault {
         Fault::Kill | Fault::Restart => {
-            // Half of the time the supervisor is faster than whoever stands by.
+            // Half of the time the supervisor is faster than the standby.
             let held = rng.random_bool(0.5);
             world.process(at).held = held;
             if fault == Fault::Kill {
@@ -227,7 +227,7 @@ async fn process(world: &mut World, at: usize, fault: Fault, rng: &mut ChaCha8Rn
     world.process(at).proxy.set(Weather::default());
 }
 
-/// Takes the lead away from a process that knows nothing of it, so that the other one begins while
+/// Takes the leadership from a process without its knowledge, so that the other one begins while
 /// this one still works.
 async fn usurp(world: &World, at: usize) {
     let Some(service) = world.processes.get(at).map(|p| p.service) else {
@@ -241,7 +241,7 @@ async fn usurp(world: &World, at: usize) {
     }
 }
 
-/// Sends more than fits between the server and who does not read.
+/// Sends more than fits into the buffers between the server and a process that does not read.
 async fn flood(world: &World, at: usize) {
     let agent = world
         .processes
@@ -275,18 +275,18 @@ async fn server(world: &mut World, fault: Fault, rng: &mut ChaCha8Rng) {
             return;
         }
         Fault::DiskFull => {
-            world.recorder.pen.note(Said::Shaken);
+            world.recorder.writer.note(Observation::WritesAtRisk);
             world.fill_disk();
             wait(world, seconds).await;
-            world.recorder.pen.note(Said::Shaken);
+            world.recorder.writer.note(Observation::WritesAtRisk);
             world.empty_disk();
-            // It has turned its streams off, and must be started again.
+            // The server has turned its streams off, and must be started again.
             world.nats.stop();
         }
         Fault::Restart => world.nats.stop(),
         _ => {
             world.nats.kill();
-            world.recorder.pen.note(Said::Shaken);
+            world.recorder.writer.note(Observation::WritesAtRisk);
         }
     }
     if fault == Fault::Emptied {
@@ -305,7 +305,7 @@ async fn reboot(world: &mut World) {
         world.process(at).kill();
     }
     world.nats.kill();
-    world.recorder.pen.note(Said::Shaken);
+    world.recorder.writer.note(Observation::WritesAtRisk);
     tokio::time::sleep(Duration::from_secs(1)).await;
     world.nats.restart().unwrap();
     for at in 0..world.processes.len() {

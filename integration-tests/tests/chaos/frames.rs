@@ -1,5 +1,5 @@
-//! Frames of the NATS protocol in a stream of bytes, so that whole messages can be lost, said twice
-//! or swapped while the connection stays sound.
+//! Frames of the NATS protocol in a stream of bytes, so that a proxy can lose, repeat or
+//! swap whole messages while the connection stays sound.
 
 /// One frame, as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(super) struct Frame {
     pub(super) message: bool,
 }
 
-/// Bytes that have come and are not yet whole frames.
+/// Received bytes that are not yet whole frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames(Vec<u8>);
 
@@ -36,7 +36,7 @@ impl Frames {
         Some(Frame { bytes, message })
     }
 
-    /// What is left: part of a frame.
+    /// The rest: part of a frame.
     pub(super) fn rest(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.0)
     }

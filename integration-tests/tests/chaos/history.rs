@@ -1,4 +1,4 @@
-//! What was seen on the bus, in the order in which an observer of its own saw it.
+//! The history of a cluster: observations on the bus, in the order in which one observer saw them.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,43 +8,43 @@ use lacuna_wire::address;
 use lacuna_wire::msg::Action;
 use tokio::task::JoinSet;
 
-/// One thing that was seen.
+/// One observation.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Said {
-    /// The workload: the main scheduler has given the node to nobody.
+pub(super) enum Observation {
+    /// The workload: the node is idle for the main scheduler.
     Idle(String),
     /// The workload: the node is wanted, and must be free at this time of the observer's clock.
     Wanted(String, f64),
     /// The workload: a batch job has the node.
     Busy(String),
-    /// An event in its stream: who said it, its number, and what it says in a few words.
+    /// An event in its stream: its sender, its number, and its content in a few words.
     Event {
         sender: String,
         seq: u64,
         what: String,
     },
-    /// A plan in its stream, and the how-manieth word of its sender it is.
+    /// A plan in its stream, and the sender's message number (`word`).
     Plan {
         sender: String,
         word: u64,
         generation: u64,
     },
-    /// A command on its way to a node: which trainer is to train there, in which run, and since
-    /// when (milliseconds).
+    /// A command on its way to a node: the trainer, its incarnation, and the start of that
+    /// (milliseconds).
     Command {
         node: String,
         epoch: u64,
         run: Option<(String, u64, i64)>,
     },
-    /// A word of the agent process `agent` about a node, and the how-manieth of that process: the
-    /// network may have swapped them.
+    /// A report of the agent process `agent` about a node, and its message number (`word`), since
+    /// the network may have swapped reports.
     Agent {
         agent: String,
         word: u64,
         node: String,
         epoch: u64,
         seq: u64,
-        /// The trainer and its run that trains there.
+        /// The trainer and its incarnation that train there.
         runs: Option<(String, u64)>,
     },
     /// A lease in its bucket.
@@ -53,39 +53,39 @@ pub(super) enum Said {
         epoch: u64,
         trainer: Option<String>,
     },
-    /// A report of the work of a run, up to a moment (milliseconds).
+    /// A report of the work of an incarnation, up to a moment (milliseconds).
     Report {
         trainer: String,
         run: u64,
         until: i64,
         samples: f64,
     },
-    /// The book of a trainer: its run and all its samples.
-    Book {
+    /// Control's count of a trainer: its incarnation and all its samples.
+    Trainer {
         trainer: String,
         run: u64,
         samples: f64,
         nodes: Vec<String>,
     },
     /// The server was killed or full, and may have lost its newest writes.
-    Shaken,
-    /// The server has lost all that it kept.
-    Wiped,
+    WritesAtRisk,
+    /// The server has lost its store.
+    Emptied,
 }
 
-/// With the seconds on the observer's clock.
-pub(super) type History = Vec<(f64, Said)>;
+/// Observations, each with the seconds on the observer's clock.
+pub(super) type History = Vec<(f64, Observation)>;
 
 /// Writes into the history.
 #[derive(Clone)]
-pub(super) struct Pen {
+pub(super) struct HistoryWriter {
     clock: Stopwatch,
     history: Arc<Mutex<History>>,
 }
 
-impl Pen {
-    /// Writes down what was done or heard now.
-    pub(super) fn note(&self, said: Said) {
+impl HistoryWriter {
+    /// Adds an observation of now.
+    pub(super) fn note(&self, said: Observation) {
         let mut history = self.history.lock().unwrap();
         history.push((self.clock.seconds(), said));
     }
@@ -99,7 +99,7 @@ impl Pen {
         self.since(0)
     }
 
-    /// What was written down after the first so many.
+    /// The observations after the first `count`.
     pub(super) fn since(&self, count: usize) -> History {
         let history = self.history.lock().unwrap();
         history.iter().skip(count).cloned().collect()
@@ -108,14 +108,14 @@ impl Pen {
 
 /// Writes the history down until it is dropped.
 pub(super) struct Recorder {
-    pub(super) pen: Pen,
+    pub(super) writer: HistoryWriter,
     tasks: JoinSet<()>,
 }
 
 impl Recorder {
     pub(super) async fn start(bus: &Bus) -> Self {
         let mut recorder = Self {
-            pen: Pen {
+            writer: HistoryWriter {
                 clock: Stopwatch::start(),
                 history: Arc::default(),
             },
@@ -126,7 +126,7 @@ impl Recorder {
             .follow(bus, &address::event(&id), |heard| {
                 let sender = Bus::sender(&heard.envelope).to_owned();
                 let event = heard.message;
-                Some(Said::Event {
+                Some(Observation::Event {
                     sender,
                     seq: event.seq,
                     what: words(&event.kind),
@@ -136,7 +136,7 @@ impl Recorder {
         recorder
             .follow(bus, &address::plan(&id), |heard| {
                 let (sender, word) = word(&heard.envelope.id);
-                Some(Said::Plan {
+                Some(Observation::Plan {
                     sender,
                     word,
                     generation: heard.message.plan.generation.0,
@@ -145,7 +145,7 @@ impl Recorder {
             .await;
         recorder
             .follow(bus, &address::progress_all(&id), |heard| {
-                Some(Said::Report {
+                Some(Observation::Report {
                     trainer: heard.message.trainer.to_string(),
                     run: heard.message.run.0,
                     until: heard.message.at.unix_ms(),
@@ -155,7 +155,7 @@ impl Recorder {
             .await;
         recorder
             .follow(bus, &address::leases_bucket(&id).all(), |heard| {
-                Some(Said::Lease {
+                Some(Observation::Lease {
                     node: lacuna_wire::token::last_name(&heard.subject)?,
                     epoch: heard.sequence,
                     trainer: heard.message.trainer.map(|t| t.to_string()),
@@ -165,7 +165,7 @@ impl Recorder {
         recorder
             .follow(bus, &address::trainers_bucket(&id).all(), |heard| {
                 let record = heard.message;
-                Some(Said::Book {
+                Some(Observation::Trainer {
                     trainer: record.spec.id.to_string(),
                     run: record.run.0,
                     samples: record.samples(),
@@ -173,11 +173,11 @@ impl Recorder {
                 })
             })
             .await;
-        // Core subscriptions: what the streams may lose or replace is seen all the same.
+        // Core subscriptions see messages too that a stream loses or replaces.
         recorder
             .hear(bus, &address::commands(&id), |heard| {
                 let command = heard.message;
-                Some(Said::Command {
+                Some(Observation::Command {
                     node: command.node.to_string(),
                     epoch: command.epoch.0,
                     run: match command.action {
@@ -193,7 +193,7 @@ impl Recorder {
             .hear(bus, &address::agents(&id), |heard| {
                 let (agent, word) = word(&heard.envelope.id);
                 let status = heard.message;
-                Some(Said::Agent {
+                Some(Observation::Agent {
                     agent,
                     word,
                     node: status.node.to_string(),
@@ -213,14 +213,14 @@ impl Recorder {
         &mut self,
         bus: &Bus,
         subject: &lacuna_wire::Subject<M>,
-        read: fn(Received<M>) -> Option<Said>,
+        read: fn(Received<M>) -> Option<Observation>,
     ) {
         let mut messages = bus.follow(subject, Start::All).await.unwrap();
-        let pen = self.pen.clone();
+        let writer = self.writer.clone();
         self.tasks.spawn(async move {
             while let Ok(heard) = messages.next().await {
                 if let Some(said) = read(heard) {
-                    pen.note(said);
+                    writer.note(said);
                 }
             }
         });
@@ -230,23 +230,23 @@ impl Recorder {
         &mut self,
         bus: &Bus,
         subject: &lacuna_wire::Subject<M>,
-        read: fn(Received<M>) -> Option<Said>,
+        read: fn(Received<M>) -> Option<Observation>,
     ) {
         let mut messages = bus.subscribe(subject).await.unwrap();
-        let pen = self.pen.clone();
+        let writer = self.writer.clone();
         self.tasks.spawn(async move {
             loop {
                 let heard: Result<_, BusError> = messages.next().await;
                 let Ok(heard) = heard else { return };
                 if let Some(said) = read(heard) {
-                    pen.note(said);
+                    writer.note(said);
                 }
             }
         });
     }
 }
 
-/// Who said a message, and the how-manieth of theirs it is.
+/// The sender of a message, and its number among that sender's messages.
 fn word(id: &str) -> (String, u64) {
     let (sender, number) = id.rsplit_once('-').unwrap_or((id, "0"));
     (sender.to_owned(), number.parse().unwrap_or_default())

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Where the library that gives a process a wrong clock lies, if it is installed.
+/// The path of libfaketime, which gives a process a wrong clock, if it is installed.
 pub(super) fn faketime() -> Option<PathBuf> {
     let dirs = ["x86_64-linux-gnu", "aarch64-linux-gnu"];
     let at = |dir| format!("/usr/lib/{dir}/faketime/libfaketime.so.1");
@@ -12,7 +12,7 @@ pub(super) fn faketime() -> Option<PathBuf> {
         .find(|p| p.is_file())
 }
 
-/// A folder on a disk of its own that can be filled, where such a one may be mounted.
+/// A folder on a small disk of its own, where a tmpfs may be mounted.
 pub(super) struct SmallDisk {
     pub(super) dir: tempfile::TempDir,
     pub(super) mounted: bool,

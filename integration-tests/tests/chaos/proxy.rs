@@ -1,4 +1,4 @@
-//! A network between one process and nats-server that does what networks do.
+//! A network between one process and nats-server that cuts, delays, loses, repeats and swaps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use tokio::task::JoinSet;
 
 use super::frames::Frames;
 
-/// What the network does.
+/// The state of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Weather {
-    /// Nothing comes through towards the server.
+    /// The way towards the server is cut.
     pub(super) cut_up: bool,
-    /// Nothing comes through from the server.
+    /// The way from the server is cut.
     pub(super) cut_down: bool,
-    /// Everything is late by up to so many milliseconds.
+    /// The longest delay, milliseconds.
     pub(super) delay_ms: u64,
-    /// The share of messages that is lost, said twice, and overtaken by the next.
+    /// The share of messages that is lost, sent twice, and overtaken by the next.
     pub(super) lose: f64,
     pub(super) double: f64,
     pub(super) swap: f64,
@@ -53,7 +53,7 @@ impl Proxy {
             while let Ok((near, _)) = listener.accept().await {
                 number += 1;
                 let socket = TcpSocket::new_v4().unwrap();
-                // Small, so that a receiver that stalls is felt by the server.
+                // Small, so that the server notices a receiver that stalls.
                 let _ = socket.set_recv_buffer_size(16 << 10);
                 let seen = seen.clone();
                 ways.spawn(async move {
@@ -65,7 +65,7 @@ impl Proxy {
                     let (near_in, near_out) = near.into_split();
                     let (far_in, far_out) = far.into_split();
                     let rng = |n| ChaCha8Rng::seed_from_u64(seed ^ (number << 8) ^ n);
-                    // One side's end is the other's.
+                    // The end of one side ends the other.
                     tokio::select! {
                         () = carry(near_in, far_out, seen.clone(), true, rng(0)) => {}
                         () = carry(far_in, near_out, seen, false, rng(1)) => {}
@@ -99,7 +99,7 @@ async fn carry(
     loop {
         let now = *weather.borrow_and_update();
         if now.cuts(up) {
-            // As a broken network: what was sent waits, and comes when it is whole again.
+            // As in a broken network, sent bytes wait and arrive after the repair.
             if weather.changed().await.is_err() {
                 return;
             }
@@ -138,7 +138,7 @@ async fn carry(
             let wait = rng.random_range(now.delay_ms / 2..=now.delay_ms);
             tokio::time::sleep(Duration::from_millis(wait)).await;
         }
-        // It may have become worse meanwhile.
+        // The network may have become worse meanwhile.
         while weather.borrow_and_update().cuts(up) {
             if weather.changed().await.is_err() {
                 return;
@@ -150,7 +150,7 @@ async fn carry(
     }
 }
 
-/// What a line through the proxy comes to.
+/// The other end of lines that go through the proxy.
 #[cfg(test)]
 async fn through(weather: Weather, said: &[&str]) -> String {
     let server = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What came of all faults, as a table.
+//! The outcomes of all faults, as a table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::faults::{Fault, Target};
 
-/// What came of one fault.
+/// The outcome of one fault.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Outcome {
     pub(super) seed: u64,
@@ -22,7 +22,7 @@ pub(super) struct Outcome {
 pub(super) struct Table {
     pub(super) seeds: Vec<u64>,
     outcomes: Vec<Outcome>,
-    /// What was found only when all was over.
+    /// Violations that only the whole history shows.
     pub(super) late: Vec<String>,
     /// Changes by the workload.
     pub(super) events: u64,
@@ -45,7 +45,7 @@ impl Table {
         }
     }
 
-    /// What came of several seeds, as one.
+    /// The tables of several seeds as one.
     pub(super) fn joined(tables: Vec<Self>) -> Self {
         let mut all = Self::default();
         for table in tables {
@@ -79,7 +79,7 @@ impl Table {
         }
         let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
         let mut text = format!(
-            "seeds {}: {} faults, {} changes by the workload, {} messages judged, {:.0} s\n\n\
+            "seeds {}: {} faults, {} changes by the workload, {} messages checked, {:.0} s\n\n\
              | fault | hits |{} violations | median | worst |\n|---|---|{}---|---|---|\n",
             seeds.join(", "),
             self.outcomes.len(),
@@ -109,7 +109,7 @@ impl Table {
         text
     }
 
-    /// One row: seconds by seed, or how often if that was many times.
+    /// One row: seconds by seed, or the count if there are many.
     fn line(&self, text: &mut String, fault: &str, target: &str, outcomes: &[&Outcome]) {
         let cells = self.seeds.iter().map(|seed| {
             let times: Vec<String> = outcomes

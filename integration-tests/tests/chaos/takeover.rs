@@ -1,4 +1,4 @@
-//! Two of each service: one works, the other stands by and takes over.
+//! Two of each service: one leads, the other is a standby and takes over.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use lacuna_wire::{Message, Subject, address};
 use nix::sys::signal::Signal;
 
 use super::check::violations;
-use super::cluster::{Cluster, LED, close_books, converge};
+use super::cluster::{Cluster, LED, converge, record_counts};
 use super::world::World;
 
-/// Waits for work of another instance than this one. Gives the seconds since `since`.
+/// Waits for work of another instance than this one. Returns the seconds since `since`.
 async fn work_of_another<M: Message + Send + 'static>(
     bus: &Bus,
     subject: Subject<M>,
@@ -36,7 +36,7 @@ async fn work_of_another<M: Message + Send + 'static>(
     }
 }
 
-/// Does something to the active instance; gives after how many seconds another one works.
+/// Sends a signal to the active instance; returns the seconds until another one works.
 async fn takeover(world: &mut World, service: &'static str, signal: Signal) -> f64 {
     let since = Stopwatch::start();
     let at = loop {
@@ -46,7 +46,7 @@ async fn takeover(world: &mut World, service: &'static str, signal: Signal) -> f
         }
         assert!(
             since.seconds() < 30.0,
-            "nobody leads {service}\n{}",
+            "no instance leads {service}\n{}",
             world.logs()
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -97,9 +97,9 @@ async fn takeover(world: &mut World, service: &'static str, signal: Signal) -> f
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_of_each_one_works_and_the_other_takes_over() {
+async fn a_standby_takes_over_from_the_active_instance() {
     let mut world = World::start(12, 3).await;
-    // Both were started at once: one leads, the other is there and waits.
+    // Both were started at once: one leads, the other waits.
     for service in LED {
         let of = world.processes.iter().filter(|p| p.service == service);
         assert!(of.clone().count() == 2 && of.clone().all(|p| p.ends.is_empty()));
@@ -112,7 +112,7 @@ async fn of_two_of_each_one_works_and_the_other_takes_over() {
         for service in LED {
             let took = takeover(&mut world, service, signal).await;
             println!("{service} {what}: another one works after {took:.2} s");
-            // Generous: how fast exactly depends on the machine. The lead lasts 3 s.
+            // Generous, since the time depends on the machine. The lead lasts 3 s.
             assert!(took < 15.0, "{service} {what}: only after {took} s");
             let settled = converge(&mut world, 60.0, false).await;
             assert!(
@@ -122,8 +122,8 @@ async fn of_two_of_each_one_works_and_the_other_takes_over() {
             );
         }
     }
-    close_books(world.eyes()).await;
-    let found = violations(&world.recorder.pen.history());
+    record_counts(world.view()).await;
+    let found = violations(&world.recorder.writer.history());
     assert_eq!(found, Vec::<String>::new(), "{}", world.logs());
     assert_eq!(world.panics(), Vec::<String>::new());
 }

@@ -1,6 +1,6 @@
-//! The same in virtual time: the same services, workload and judge on one thread, over a simulated
-//! server, with faults from a seed. A world of minutes takes seconds, and its seed brings the same
-//! acts again.
+//! Fault injection in virtual time: the same services, workload and checker on one thread, over a
+//! simulated server, with faults from a seed. A world of minutes takes seconds, and its seed runs
+//! the same world again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ use lacuna_wire::address;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::check::Judge;
-use super::cluster::{Cluster, Eyes, LED, begin, close_books, config, converge};
-use super::history::{History, Recorder, Said};
+use super::check::Checker;
+use super::cluster::{Cluster, LED, View, begin, config, converge, record_counts};
+use super::history::{History, Observation, Recorder};
 use super::number;
 use super::workload::Workload;
 
@@ -34,7 +34,7 @@ const NODES: usize = 16;
 /// Faults of a world.
 const FAULTS_EACH: usize = 5;
 
-/// A run of at most this many worlds shows each of them.
+/// A run of at most this many worlds is printed world by world.
 const MANY: u64 = 20;
 
 #[derive(Debug, Clone, Copy)]
@@ -43,17 +43,17 @@ enum Fault {
     Kill,
     /// SIGSTOP, and SIGCONT some seconds later.
     Pause,
-    /// Nothing comes through.
+    /// The network is cut.
     Cut,
-    /// Messages are lost, come twice, or overtake each other.
+    /// The network loses, repeats or swaps messages.
     Lost,
     Twice,
     Swapped,
     /// The clock is wrong by some minutes, from a restart to the next.
     Skew,
-    /// The server is killed, and comes back.
+    /// The server is killed, and started again.
     KillServer,
-    /// All is killed at once, the server too.
+    /// All processes are killed at once, the server too.
     Reboot,
 }
 
@@ -75,7 +75,7 @@ struct Process {
     name: String,
     nodes: Vec<NodeId>,
     host: Host,
-    /// Whether it is left alone when it has ended.
+    /// Whether it stays down when it has ended.
     held: bool,
     skew_ms: i64,
     ended: Option<Stopwatch>,
@@ -105,7 +105,7 @@ impl World {
         let bus = bus.await.unwrap();
         let recorder = Recorder::start(&bus).await;
         let names: Vec<String> = (0..nodes).map(|n| format!("n{n:02}")).collect();
-        let workload = Workload::start(bus.clone(), recorder.pen.clone(), &names, seed);
+        let workload = Workload::start(bus.clone(), recorder.writer.clone(), &names, seed);
         let mut world = Self {
             server,
             processes: Vec::new(),
@@ -160,7 +160,7 @@ impl World {
         });
     }
 
-    /// Lets time pass; supervisors go on meanwhile.
+    /// Lets time pass; supervisors go on.
     async fn wait(&mut self, seconds: f64) {
         let since = Stopwatch::start();
         while since.seconds() < seconds {
@@ -225,7 +225,7 @@ impl World {
                         process.host.kill();
                     }
                 }
-                self.recorder.pen.note(Said::Shaken);
+                self.recorder.writer.note(Observation::WritesAtRisk);
                 self.server.kill();
                 self.wait(lasts).await;
                 self.server.start();
@@ -262,10 +262,10 @@ impl Cluster for World {
         Ok(())
     }
 
-    fn eyes(&self) -> Eyes<'_> {
-        Eyes {
+    fn view(&self) -> View<'_> {
+        View {
             bus: &self.bus,
-            pen: &self.recorder.pen,
+            writer: &self.recorder.writer,
             workload: &self.workload,
         }
     }
@@ -275,7 +275,7 @@ impl Cluster for World {
     }
 }
 
-/// What a world came to: what was violated, the faults, and a digest of all that was seen.
+/// The outcome of a world: violations, faults, and a digest of its history.
 struct Outcome {
     wrong: Vec<String>,
     faults: Vec<String>,
@@ -308,7 +308,7 @@ fn live(seed: u64, nodes: usize, faults: usize) -> Outcome {
         let whole = Stopwatch::start();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut world = World::start(nodes, seed, at).await;
-        let mut judge = Judge::default();
+        let mut checker = Checker::default();
         let mut wrong = Vec::new();
         let mut done = Vec::new();
         if let Err(why) = begin(&mut world).await {
@@ -318,21 +318,21 @@ fn live(seed: u64, nodes: usize, faults: usize) -> Outcome {
             let fault = FAULTS[rng.random_range(0..FAULTS.len())];
             done.push(world.inject(fault, &mut rng).await);
             let settled = converge(&mut world, LIMIT_S, false).await;
-            judge.read(&world.recorder.pen.since(judge.read));
-            wrong.extend(judge.found());
+            checker.read(&world.recorder.writer.since(checker.read));
+            wrong.extend(checker.found());
             if let Err(why) = settled {
                 wrong.push(format!("not in order after {LIMIT_S} s: {why}"));
                 break;
             }
         }
-        close_books(world.eyes()).await;
-        judge.read(&world.recorder.pen.since(judge.read));
-        let seen = judge.read;
-        wrong.extend(judge.end());
+        record_counts(world.view()).await;
+        checker.read(&world.recorder.writer.since(checker.read));
+        let seen = checker.read;
+        wrong.extend(checker.end());
         for process in &world.processes {
             process.host.kill();
         }
-        let history = world.recorder.pen.history();
+        let history = world.recorder.writer.history();
         if let Some(path) = std::env::var_os("LACUNA_CHAOS_HISTORY") {
             let lines = history.iter().map(|said| format!("{said:?}\n"));
             std::fs::write(path, lines.collect::<String>()).unwrap();
@@ -348,17 +348,17 @@ fn live(seed: u64, nodes: usize, faults: usize) -> Outcome {
     world.unwrap()
 }
 
-/// Of all that was seen, in its order. Without a key of its own this hasher is the same in all processes.
+/// The hash of a history. This hasher has no random key, so it is the same in all processes.
 fn digest(history: &History) -> u64 {
     let mut hasher = DefaultHasher::new();
     format!("{history:?}").hash(&mut hasher);
     hasher.finish()
 }
 
-/// Runs `LACUNA_SIMULATE_SEEDS` worlds on all cores. `make simulate FROM=7 SEEDS=1` runs that of seed
-/// 7 again.
+/// Runs `LACUNA_SIMULATE_SEEDS` worlds on all cores. `make simulate FROM=7 SEEDS=1` runs the world
+/// of seed 7 again.
 #[test]
-fn in_virtual_time_whatever_fails_all_is_kept_and_in_order_again() {
+fn in_virtual_time_invariants_hold_after_every_fault() {
     let first = number("LACUNA_SIMULATE_FROM", 1);
     let end = first + number("LACUNA_SIMULATE_SEEDS", 20);
     let (next, bad) = (AtomicU64::new(first), Mutex::new(Vec::new()));

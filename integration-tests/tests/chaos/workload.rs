@@ -1,5 +1,5 @@
-//! The main scheduler, as it would speak: it gives nodes to batch jobs and takes them back, at
-//! random, and says so with acknowledgement.
+//! A simulated main scheduler: it gives nodes to batch jobs and takes them back, at random, and
+//! publishes each change until it is acknowledged.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,10 +13,10 @@ use rand_chacha::ChaCha8Rng;
 use tokio::sync::Mutex as Turn;
 use tokio::task::JoinSet;
 
-use super::history::{Pen, Said};
+use super::history::{HistoryWriter, Observation};
 
-/// A node that is wanted, or was taken, must be free after so many seconds, whatever fails
-/// meanwhile. Faults last for less than half of it.
+/// A node that is wanted, or was taken, must be free after these seconds, whatever fails meanwhile.
+/// Faults last for less than half of it.
 pub(super) const DEADLINE_S: f64 = 25.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,20 +30,20 @@ pub(super) enum State {
 #[derive(Debug, Clone, Copy)]
 struct Node {
     state: State,
-    /// When it changes next at the earliest, on the observer's clock.
+    /// The earliest time of its next change, on the observer's clock.
     next: f64,
 }
 
 #[derive(Default)]
 struct Shared {
     nodes: BTreeMap<String, Node>,
-    /// Whether nothing new is to be said.
+    /// Whether no new change may begin.
     paused: bool,
     said: u64,
     repeated: u64,
 }
 
-/// Goes on until it is dropped.
+/// Runs until it is dropped.
 pub(super) struct Workload {
     shared: Arc<Mutex<Shared>>,
     turn: Arc<Turn<()>>,
@@ -54,11 +54,11 @@ pub(super) struct Workload {
 #[derive(Clone)]
 struct Voice {
     bus: Bus,
-    pen: Pen,
+    writer: HistoryWriter,
 }
 
 impl Voice {
-    /// Says it until it is acknowledged. The id makes a repetition known as such.
+    /// Publishes an event until it is acknowledged. Its id marks a repetition.
     async fn say(&self, kind: &str, node: &str, extra: &str) {
         let at = wall().unix_ms();
         let (s, ms) = (at / 1000, at % 1000);
@@ -91,26 +91,26 @@ impl Voice {
     async fn state(&self, node: &str, state: State) {
         match state {
             State::Idle => {
-                self.pen.note(Said::Idle(node.to_owned()));
+                self.writer.note(Observation::Idle(node.to_owned()));
                 self.say("idle", node, "").await;
             }
             State::Wanted => {
                 let deadline = wall().unix_ms() / 1000 + 25;
                 let extra = format!(r#","deadline":{deadline}"#);
                 self.say("wanted", node, &extra).await;
-                let due = self.pen.now() + DEADLINE_S;
-                self.pen.note(Said::Wanted(node.to_owned(), due));
+                let due = self.writer.now() + DEADLINE_S;
+                self.writer.note(Observation::Wanted(node.to_owned(), due));
             }
             State::Busy => {
                 self.say("busy", node, "").await;
-                self.pen.note(Said::Busy(node.to_owned()));
+                self.writer.note(Observation::Busy(node.to_owned()));
             }
         }
     }
 }
 
 impl Workload {
-    pub(super) fn start(bus: Bus, pen: Pen, names: &[String], seed: u64) -> Self {
+    pub(super) fn start(bus: Bus, writer: HistoryWriter, names: &[String], seed: u64) -> Self {
         let idle = Node {
             state: State::Idle,
             next: 0.0,
@@ -120,7 +120,7 @@ impl Workload {
             ..Shared::default()
         }));
         let turn = Arc::new(Turn::new(()));
-        let voice = Voice { bus, pen };
+        let voice = Voice { bus, writer };
         let mut task = JoinSet::new();
         let rng = ChaCha8Rng::seed_from_u64(seed);
         task.spawn(go_on(
@@ -137,7 +137,7 @@ impl Workload {
         }
     }
 
-    /// Says nothing new for a while. When this returns, all that was begun has been said.
+    /// Begins no new change. When this returns, all begun changes are published.
     pub(super) async fn pause(&self, paused: bool) {
         self.shared.lock().unwrap().paused = paused;
         let limit = Duration::from_secs(20);
@@ -147,15 +147,15 @@ impl Workload {
     pub(super) fn states(&self) -> BTreeMap<String, State> {
         let shared = self.shared.lock().unwrap();
         let of = |(name, node): (&String, &Node)| (name.clone(), node.state);
-        // A wanted node is in use for the main scheduler's purposes, as control sees it too.
+        // A wanted node counts as used by the main scheduler, as in control.
         shared.nodes.iter().map(of).collect()
     }
 
-    /// Takes a node that is idle, and gives one back that a batch job has had for long enough.
+    /// Takes an idle node, and gives one back that a batch job has had for long enough.
     pub(super) async fn probe(&self) {
         let changes = {
             let mut shared = self.shared.lock().unwrap();
-            let now = self.voice.pen.now();
+            let now = self.voice.writer.now();
             let find = |wanted: State| {
                 let mut nodes = shared.nodes.iter();
                 nodes
@@ -176,15 +176,15 @@ impl Workload {
         };
         for (name, state, _) in changes {
             let Some(name) = name else { continue };
-            let due = self.voice.pen.now() + DEADLINE_S;
+            let due = self.voice.writer.now() + DEADLINE_S;
             self.voice.state(&name, state).await;
             if state == State::Busy {
-                self.voice.pen.note(Said::Wanted(name, due));
+                self.voice.writer.note(Observation::Wanted(name, due));
             }
         }
     }
 
-    /// Says again how every node is.
+    /// Publishes the state of every node again.
     pub(super) async fn repeat(&self) {
         let states = self.states();
         self.shared.lock().unwrap().repeated += 1;
@@ -197,7 +197,7 @@ impl Workload {
         let _ = tokio::time::timeout(Duration::from_secs(5), all).await;
     }
 
-    /// Events said so far, and how often all nodes were said again.
+    /// Events published so far, and how often the states of all nodes were repeated.
     pub(super) fn said(&self) -> (u64, u64) {
         let shared = self.shared.lock().unwrap();
         (shared.said, shared.repeated)
@@ -212,7 +212,7 @@ async fn go_on(voice: Voice, shared: Arc<Mutex<Shared>>, turn: Arc<Turn<()>>, mu
     loop {
         tokio::time::sleep(Duration::from_millis(rng.random_range(50..400))).await;
         let turn = turn.lock().await;
-        let now = voice.pen.now();
+        let now = voice.writer.now();
         let change = {
             let mut shared = shared.lock().unwrap();
             let name = names.get(rng.random_range(0..names.len())).unwrap();
@@ -223,7 +223,8 @@ async fn go_on(voice: Voice, shared: Arc<Mutex<Shared>>, turn: Arc<Turn<()>>, mu
             let next = match node.state {
                 _ if paused || now < node.next => None,
                 State::Idle if dice < 0.5 => Some((State::Wanted, now + stay / 3.0)),
-                // A batch job begins, and lasts until it is known whether the node was free.
+                // A batch job begins, and lasts until the checker can tell whether the node was
+                // free.
                 State::Idle | State::Wanted => Some((State::Busy, now + DEADLINE_S + 3.0)),
                 State::Busy => Some((State::Idle, now + 3.0 * stay)),
             };
@@ -235,10 +236,10 @@ async fn go_on(voice: Voice, shared: Arc<Mutex<Shared>>, turn: Arc<Turn<()>>, mu
         };
         if let Some((name, state)) = change {
             if state == State::Busy {
-                // Taken without a word: from now on it must be given back just as fast.
-                let due = voice.pen.now() + DEADLINE_S;
+                // Taken without notice: from now on the agent has the same time to give it back.
+                let due = voice.writer.now() + DEADLINE_S;
                 voice.state(&name, state).await;
-                voice.pen.note(Said::Wanted(name, due));
+                voice.writer.note(Observation::Wanted(name, due));
             } else {
                 voice.state(&name, state).await;
             }

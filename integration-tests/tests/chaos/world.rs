@@ -15,8 +15,8 @@ use lacuna_wire::address;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::cluster::{Cluster, Eyes, LED, begin, config};
-use super::history::{Recorder, Said};
+use super::cluster::{Cluster, LED, View, begin, config};
+use super::history::{Observation, Recorder};
 use super::place::{SmallDisk, faketime};
 use super::proxy::Proxy;
 use super::workload::Workload;
@@ -26,14 +26,14 @@ pub(super) struct Process {
     pub(super) service: &'static str,
     pub(super) name: String,
     pub(super) proxy: Proxy,
-    /// Whether it is left alone when it has ended.
+    /// Whether it stays down when it has ended.
     pub(super) held: bool,
-    /// Seconds by which its clock is wrong.
+    /// The error of its clock, seconds.
     pub(super) skew: i64,
     pub(super) ends: BTreeMap<String, u32>,
-    /// Where it listens, also when it starts again; 0 until it has said it.
+    /// The port on which it listens, also after a restart; 0 until its log names it.
     port: u16,
-    /// Where it listened until another program had taken that, while it was dead.
+    /// Its former port, which another program took while it was dead.
     taken: u16,
     nodes: Vec<String>,
     child: Option<Child>,
@@ -76,7 +76,7 @@ fn binary(service: &str) -> PathBuf {
 }
 
 impl World {
-    /// Starts everything, with so many nodes, all idle; waits until all has settled.
+    /// Starts all processes, with `nodes` idle nodes; waits until all has settled.
     pub(super) async fn start(nodes: usize, seed: u64) -> Self {
         let disk = SmallDisk::new();
         let dir = disk.dir.path().to_owned();
@@ -106,7 +106,7 @@ impl World {
             .unwrap();
         let recorder = Recorder::start(&bus).await;
         let names: Vec<String> = (0..nodes).map(|n| format!("n{n:02}")).collect();
-        let workload = Workload::start(bus.clone(), recorder.pen.clone(), &names, seed);
+        let workload = Workload::start(bus.clone(), recorder.writer.clone(), &names, seed);
         let mut world = Self {
             processes: Vec::new(),
             nats,
@@ -144,7 +144,7 @@ impl World {
         world
     }
 
-    /// Whether disks can be filled here.
+    /// Whether a disk can be filled here.
     pub(super) fn disk_can_be_filled(&self) -> bool {
         self.disk.mounted
     }
@@ -167,10 +167,10 @@ impl World {
         let _ = std::fs::remove_file(self.filler());
     }
 
-    /// Deletes what nats-server has kept; only while it does not run.
+    /// Deletes nats-server's store; only while it does not run.
     pub(super) fn wipe(&self) {
         let _ = std::fs::remove_dir_all(self.disk.dir.path().join("nats/jetstream"));
-        self.recorder.pen.note(Said::Wiped);
+        self.recorder.writer.note(Observation::Emptied);
     }
 
     pub(super) fn process(&mut self, at: usize) -> &mut Process {
@@ -214,13 +214,13 @@ impl World {
         self.disk.dir.path().join(format!("{name}.log"))
     }
 
-    /// The process that leads a service, by its word on the bus.
+    /// The process that leads a service, by its record on the bus.
     pub(super) async fn active(&self, service: &str) -> Option<usize> {
         self.leads(service, None).await
     }
 
-    /// The same, if it has said so after a moment (of this machine's clock): a dead one's last
-    /// word stands on the bus.
+    /// The same, if its record is newer than a moment of this machine's clock, since the record of
+    /// a dead process stays on the bus.
     async fn leads(&self, service: &str, after: Option<Timestamp>) -> Option<usize> {
         let lead = self.bus.last(&address::leader(&self.id, service)).await;
         let lead = lead.ok()??;
@@ -233,7 +233,7 @@ impl World {
         (!lead.resigned).then_some(at)
     }
 
-    /// Lines of logs that no fault excuses.
+    /// Panics in logs, which no fault excuses.
     pub(super) fn panics(&self) -> Vec<String> {
         let mut found = Vec::new();
         for process in &self.processes {
@@ -301,10 +301,10 @@ impl Cluster for World {
         Ok(())
     }
 
-    fn eyes(&self) -> Eyes<'_> {
-        Eyes {
+    fn view(&self) -> View<'_> {
+        View {
             bus: &self.bus,
-            pen: &self.recorder.pen,
+            writer: &self.recorder.writer,
             workload: &self.workload,
         }
     }

@@ -10,25 +10,25 @@ use lacuna_testkit::{Missing, Need};
 use super::http;
 use crate::support;
 
-/// Nothing here may hang a test run: images, start and the wait for health together.
+/// The limit of images, start and the wait for health together, so that no test run hangs.
 const LIMIT_S: &str = "420";
 
-/// How `deploy/up.sh` ends where images or containers cannot be had.
+/// The exit code of `deploy/up.sh` where images or containers are not available.
 const CANNOT_HERE: i32 = 75;
 
 pub(super) struct Stack {
     project: String,
     env: Vec<(String, String)>,
-    /// Where keys and scrape targets are.
+    /// The folder of keys and scrape targets.
     state: tempfile::TempDir,
 }
 
 impl Stack {
-    /// Brings it up.
+    /// Starts the composition.
     ///
     /// # Errors
-    /// Why Docker cannot run it here. A composition that does not start where Docker can run
-    /// is no reason to leave the test out: that panics.
+    /// The reason why Docker cannot run it here. Where Docker runs, a composition that does not
+    /// start is a failure, and panics.
     pub(super) fn up() -> Result<Self, Missing> {
         match support::run("docker", &["info"], &[]) {
             Ok(said) => Need::Docker.given(
@@ -79,7 +79,7 @@ impl Stack {
         Ok(stack)
     }
 
-    fn run(&self, program: &str, args: &[&str]) -> support::Said {
+    fn run(&self, program: &str, args: &[&str]) -> support::Output {
         let env: Vec<(&str, &str)> = self
             .env
             .iter()
@@ -88,7 +88,7 @@ impl Stack {
         support::run(program, args, &env).unwrap_or_else(|e| panic!("{program}: {e}"))
     }
 
-    /// What a docker command prints.
+    /// The output of a docker command.
     pub(super) fn docker(&self, args: &[&str]) -> String {
         let said = self.run("docker", args);
         assert!(said.ok, "docker {args:?}: {}\n{}", said.stderr, said.stdout);
@@ -119,8 +119,8 @@ impl Stack {
         keys.join("main").join(name)
     }
 
-    /// Runs the command line on this machine, as somebody.
-    pub(super) fn lacuna_as(&self, user: &str, args: &[&str]) -> support::Said {
+    /// Runs the command line on this machine as a user.
+    pub(super) fn lacuna_as(&self, user: &str, args: &[&str]) -> support::Output {
         let program = support::root().join("target/release/lacuna");
         let identity = self.key(&format!("{user}.toml"));
         let identity = identity.to_string_lossy();
@@ -136,7 +136,7 @@ impl Stack {
         said.stdout
     }
 
-    /// The one JSON value that a command of it prints.
+    /// The JSON value that a command of `lacuna` prints.
     pub(super) fn lacuna_json(&self, args: &[&str]) -> Value {
         let text = self.lacuna(&[args, &["--json"]].concat());
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("lacuna {args:?}: {e}: {text}"))
@@ -175,7 +175,7 @@ impl Stack {
 }
 
 impl Stack {
-    /// Takes it down, and says what is left of it: containers, volumes, networks, keys.
+    /// Stops the composition; returns its remains: containers, volumes, networks, keys.
     pub(super) fn down(&self) -> Vec<String> {
         let said = self.run("timeout", &["120", "deploy/up.sh", "down", "--volumes"]);
         assert!(said.ok, "not taken down: {}", said.stderr);

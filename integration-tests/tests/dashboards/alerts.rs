@@ -1,4 +1,4 @@
-//! The alert rules: Prometheus's own tool reads them, and each fires when it should and not else.
+//! The alert rules: Prometheus's own tool reads them, and each fires when it should, and only then.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) struct Alert {
     runbook: String,
 }
 
-/// All rules, read from their lines: each key stands on a line of its own.
+/// All rules, read from their lines, since each key has a line of its own.
 pub(super) fn read() -> Vec<Alert> {
     let mut alerts: Vec<Alert> = Vec::new();
     for line in support::read(RULES).lines().map(str::trim_start) {

@@ -1,11 +1,11 @@
-//! What the services export, by the golden expositions that their own tests keep, in files or
-//! inside their sources.
+//! The metrics of the services, by the golden expositions that their tests keep in files or inside
+//! their sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support;
 
-/// Every metric by name, with the labels that it was seen with.
+/// Every metric by name, with its labels.
 pub(super) struct Exported {
     pub(super) labels: BTreeMap<String, BTreeSet<String>>,
     /// Services whose golden exposition exists.
@@ -31,7 +31,7 @@ impl Exported {
                 }
             }
         }
-        // What the runtime alone exports, whose values are no golden ones.
+        // Metrics of the runtime, whose values are not golden.
         for source in ["process", "leader", "http", "bus/certificate"] {
             let source = support::read(&format!("libs/runtime/src/{source}.rs"));
             let literals = source.split('"').skip(1).step_by(2);
@@ -39,7 +39,7 @@ impl Exported {
                 all.labels.entry(name.to_owned()).or_default();
             }
         }
-        // Prometheus adds these by itself.
+        // Prometheus adds these labels.
         for (name, labels) in [
             ("up", [].as_slice()),
             ("scrape_duration_seconds", &[]),
@@ -83,7 +83,7 @@ fn is_metric(text: &str) -> bool {
     (text.starts_with("process_") || text.starts_with("lacuna_")) && text.chars().all(is_name)
 }
 
-/// What a PromQL expression asks for: metrics, and the labels that it selects or groups by.
+/// The metrics of a PromQL expression, and the labels that it selects or groups by.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Asked {
     pub(super) metrics: BTreeSet<String>,
@@ -124,7 +124,7 @@ pub(super) fn asked(expression: &str) -> Asked {
                 after.is_some_and(|a| a.starts_with('('))
             });
             if LISTS.contains(&name) {
-                // `group_left` may stand without a list.
+                // `group_left` may have no list.
                 rest = behind;
                 if let Some(list) = behind.strip_prefix('(') {
                     let list = &list[..list.find(')').unwrap_or(list.len())];

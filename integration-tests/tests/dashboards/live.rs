@@ -21,7 +21,7 @@ use crate::support;
 /// The clusters and their sizes.
 const CLUSTERS: [(&str, usize); 2] = [("alpha", 96), ("beta", 40)];
 
-/// What may be empty here, and why. `*` is every panel of a dashboard.
+/// Panels that may be empty here, with the reason. `*` is every panel of a dashboard.
 const MAY_BE_EMPTY: [(&str, &str, &str); 7] = [
     (
         "pilots.json",
@@ -89,8 +89,8 @@ fn lab(args: &[&str]) {
     );
 }
 
-/// Starts a cluster that plays a made-up machine 300 times as fast as it would be, and writes
-/// where Prometheus finds its services.
+/// Starts a cluster that plays a generated machine at 300 times its speed, and writes the targets
+/// of its services for Prometheus.
 fn start(dir: &Path, machine: &str, id: &str, nodes: usize) -> Up {
     let data = dir.join(id);
     let log = File::create(dir.join(format!("{id}.log"))).unwrap();
@@ -139,13 +139,13 @@ fn submit(dir: &Path, id: &str) {
     let args = ["submit", "--data-dir", &data, &path];
     eventually("trainers are queued", || {
         let said = support::run(&support::lacuna(), &args, &[]).map_err(|e| e.to_string())?;
-        // A busy machine may have taken them without having said so in time.
+        // A busy machine may have accepted them and answered too late.
         let there = said.ok || said.stderr.contains("L0008");
         there.then_some(()).ok_or(said.stderr)
     });
 }
 
-/// Tries until it works; for as long as even a machine with much else to do may need.
+/// Tries until it works, long enough for a busy machine.
 fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Result<T, String>) -> T {
     let mut last = String::new();
     for _ in 0..240 {
@@ -168,7 +168,7 @@ struct Query {
 }
 
 impl Query {
-    /// With what Grafana puts in for its variables.
+    /// The query with Grafana's values for its variables.
     fn of(&self, cluster: &str) -> String {
         self.expression
             .replace("$cluster", cluster)
@@ -252,10 +252,10 @@ fn a_real_prometheus_answers_every_query_from_two_clusters_under_load() {
     }
     the_variable_offers_both_clusters(&prometheus);
     every_panel_is_answered(&prometheus);
-    nobody_is_shown_nothing(&prometheus);
+    an_unknown_cluster_has_no_answers(&prometheus);
     a_cluster_is_shown_by_itself(&prometheus);
     every_alert_is_judged(&prometheus);
-    // Beta ends, and an alert says so of beta alone.
+    // Beta ends, and an alert names beta alone.
     clusters.pop();
     eventually("an alert says that beta is down", || {
         let alerts =
@@ -310,12 +310,12 @@ fn every_panel_is_answered(prometheus: &Prometheus) {
     println!("{asked} queries of panels were answered");
 }
 
-/// A query that forgets the cluster would give an answer for one that does not exist.
-fn nobody_is_shown_nothing(prometheus: &Prometheus) {
+/// A query without the cluster's label would have an answer for a cluster that does not exist.
+fn an_unknown_cluster_has_no_answers(prometheus: &Prometheus) {
     for query in queries().iter().filter(|q| q.title != OF_ALL) {
-        let answer = query.answer(prometheus, "nobody").len();
+        let answer = query.answer(prometheus, "no-such-cluster").len();
         let counts = usize::from(query.expression.ends_with("or vector(0)"));
-        assert_eq!(answer, counts, "{}", query.of("nobody"));
+        assert_eq!(answer, counts, "{}", query.of("no-such-cluster"));
     }
 }
 
@@ -334,16 +334,16 @@ fn a_cluster_is_shown_by_itself(prometheus: &Prometheus) {
 
 fn every_alert_is_judged(prometheus: &Prometheus) {
     let groups = prometheus.ask("rules", &[]).unwrap();
-    let judged: Vec<&Value> = list(&groups, "groups")
+    let evaluated: Vec<&Value> = list(&groups, "groups")
         .iter()
         .flat_map(|g| list(g, "rules"))
         .collect();
     let rules = alerts::read();
-    assert_eq!(judged.len(), rules.len());
-    for rule in judged {
+    assert_eq!(evaluated.len(), rules.len());
+    for rule in evaluated {
         assert_eq!(rule["health"], "ok", "{rule}");
     }
-    // An alert whose metric nobody exports is silent for ever.
+    // An alert whose metric no service exports would stay silent forever.
     for rule in rules {
         for metric in asked(&rule.expression).metrics {
             if ABSENT.iter().any(|m| metric.starts_with(m)) {

@@ -1,4 +1,4 @@
-//! Whoever is woken finds the page that says what to do.
+//! Each alert has a page with its remedy.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::support;
 
 const RUNBOOKS: &str = "deploy/runbooks.md";
 
-/// What every page of an alert says.
+/// The parts of every page of an alert.
 const PARTS: [&str; 5] = [
     "**Means:**",
     "**Noticed:**",
@@ -37,7 +37,7 @@ fn every_alert_has_its_page_and_every_page_its_alert() {
     let titles: Vec<&str> = pages.iter().map(|(title, _)| title.as_str()).collect();
     let alerts = alerts::read();
     let names: Vec<&str> = alerts.iter().map(|a| a.name.as_str()).collect();
-    // In the same order, so that whoever adds an alert sees where its page belongs.
+    // In the same order, so that the place of a new page is clear.
     assert_eq!(titles, names);
     for (title, text) in &pages {
         let places: Vec<Option<usize>> = PARTS.iter().map(|part| text.find(part)).collect();
@@ -46,7 +46,7 @@ fn every_alert_has_its_page_and_every_page_its_alert() {
     }
 }
 
-/// Names of metrics, settings of the configuration and commands that the pages give exist.
+/// Metrics, settings and commands that the pages name exist.
 #[test]
 fn runbooks_name_what_exists() {
     let document = support::read(RUNBOOKS);
@@ -74,7 +74,7 @@ fn runbooks_name_what_exists() {
     }
 }
 
-/// At three in the morning nobody looks for a document.
+/// At three in the morning a command is faster to find than a document.
 #[test]
 fn the_command_prints_the_page_of_an_alert() {
     let program = support::lacuna();

@@ -1,4 +1,4 @@
-//! The dashboards ask only for what is there, and of the chosen cluster alone.
+//! Panels query existing metrics, and only of the chosen cluster.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ fn panels_ask_only_for_metrics_that_exist() {
     assert!(count >= 100, "only {count} queries found");
 }
 
-/// With two clusters in one Prometheus, a query that forgets the label adds them up in silence.
+/// With two clusters in one Prometheus, a query without the label adds them up unnoticed.
 #[test]
 fn panels_ask_for_the_chosen_cluster_alone() {
     for (file, dashboard) in dashboards() {
@@ -99,7 +99,7 @@ fn panels_ask_for_the_chosen_cluster_alone() {
     assert_eq!(without_cluster(text), ["lacuna_a", "lacuna_b"]);
 }
 
-/// Metrics of an expression that are somewhere asked for without the label of the cluster.
+/// Metrics of an expression that are selected somewhere without the label of the cluster.
 fn without_cluster(expression: &str) -> Vec<String> {
     let ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
     let names = asked(expression).metrics.into_iter();

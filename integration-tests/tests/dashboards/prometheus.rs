@@ -13,7 +13,7 @@ use lacuna_testkit::{Missing, Need};
 
 use crate::support;
 
-/// What is shortened for a test: how often is scraped and judged.
+/// Shorter intervals of scrapes and of rule evaluation, for a test.
 const FASTER: [(&str, &str); 3] = [
     ("scrape_interval: 5s", "scrape_interval: 1s"),
     ("scrape_timeout: 4s", "scrape_timeout: 1s"),
@@ -27,10 +27,11 @@ pub(super) struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts it in a folder, with the configuration of `deploy` and targets in `<dir>/targets`.
+    /// Starts Prometheus in a folder, with the configuration of `deploy` and targets in
+    /// `<dir>/targets`.
     ///
     /// # Errors
-    /// That no Prometheus is installed.
+    /// If no Prometheus is installed.
     pub(super) fn start(dir: &Path) -> Result<Self, Missing> {
         let mut text = support::read("deploy/prometheus.yml");
         let targets = dir.join("targets").display().to_string();
@@ -43,7 +44,7 @@ impl Prometheus {
             assert!(text.contains(from), "deploy/prometheus.yml has no {from}");
             text = text.replace(from, to);
         }
-        // It watches the folder, so that must be there first.
+        // Prometheus watches the folder, so it must exist first.
         std::fs::create_dir_all(&targets).unwrap();
         let config = dir.join("prometheus.yml");
         std::fs::write(&config, text).unwrap();
@@ -74,7 +75,7 @@ impl Prometheus {
         panic!("prometheus does not say its port within a minute");
     }
 
-    /// Asks the HTTP interface; its data, or its error.
+    /// Sends a request to the HTTP interface; returns its data or its error.
     pub(super) fn ask(&self, path: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
         let pairs: Vec<String> = parameters
             .iter()
@@ -89,13 +90,13 @@ impl Prometheus {
         }
     }
 
-    /// What an expression gives now.
+    /// The value of an expression now.
     pub(super) fn query(&self, expression: &str) -> Result<Vec<Value>, String> {
         let data = self.ask("query", &[("query", expression)])?;
         Ok(data["result"].as_array().cloned().unwrap_or_default())
     }
 
-    /// What an expression gave over the last minutes, every two seconds.
+    /// The values of an expression over the last minutes, every two seconds.
     pub(super) fn query_range(&self, expression: &str) -> Result<Vec<Value>, String> {
         let now = lacuna_runtime::clock::wall().unix_seconds();
         let (start, end) = (format!("{:.3}", now - 300.0), format!("{now:.3}"));
@@ -132,7 +133,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// The port that it listens on, by its log. It names the one that was asked for before, 0.
+/// The port on which it listens, by its log, which also has the requested port 0.
 fn said_port(log: &str) -> Option<u16> {
     let (whole, _) = log.rsplit_once('\n')?;
     whole.lines().find_map(|line| {
@@ -142,7 +143,7 @@ fn said_port(log: &str) -> Option<u16> {
     })
 }
 
-/// Whether an answer holds any number at all.
+/// Whether an answer has a number.
 pub(super) fn has_a_number(result: &[Value]) -> bool {
     let finite = |sample: &Value| {
         let number = sample[1].as_str().and_then(|n| n.parse::<f64>().ok());

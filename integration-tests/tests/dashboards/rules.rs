@@ -1,4 +1,4 @@
-//! Grafana's rules of dashboards, as far as files can break them, and those of this house.
+//! Grafana's rules of dashboards, as far as files can break them, and this project's rules.
 
 use std::collections::BTreeSet;
 
@@ -163,7 +163,7 @@ fn each_dashboard_lets_the_data_source_and_the_cluster_be_chosen() {
         assert_eq!(cluster["type"], "query", "{file}");
         assert_eq!(cluster["datasource"]["uid"], BY_VARIABLE, "{file}");
         assert_eq!(cluster["query"]["query"], cluster["definition"], "{file}");
-        // One cluster at a time: sums over several would be nobody's figures.
+        // One cluster at a time: sums over several mean nothing.
         assert_eq!(cluster["multi"], false, "{file}");
         assert_eq!(cluster["includeAll"], false, "{file}");
     }

@@ -116,19 +116,19 @@ async fn kill_9_of_each_service_in_turn_and_of_nats() {
     println!("killed nats-server at {:.0} samples", before.samples);
     work_goes_on(&mut cluster, before.samples, "nats-server").await;
 
-    // The books are asked after the reports were counted: control has read all but the newest.
-    let standings: Vec<_> = (0..5).map(|n| monitor.standing(&trainer(n).id)).collect();
-    let books = cluster.trainers().await;
-    let seen = monitor.judge(&books);
+    // The records come after the reports: control has read all but the newest.
+    let all_bounds: Vec<_> = (0..5).map(|n| monitor.bounds(&trainer(n).id)).collect();
+    let records = cluster.trainers().await;
+    let seen = monitor.check(&records);
     println!("{} plans, {} commands", seen.plans, seen.commands);
     let counted = |n: u32| {
         let id = trainer(n).id;
-        let record = books.iter().find(|r| r.spec.id == id);
+        let record = records.iter().find(|r| r.spec.id == id);
         record.map_or(0.0, |r| r.samples())
     };
-    let pairs: Vec<_> = (0..).map(counted).zip(standings).collect();
-    for (counted, standing) in &pairs {
-        println!("{counted:.0} samples in the books, {standing:.0?} by the reports");
+    let pairs: Vec<_> = (0..).map(counted).zip(all_bounds).collect();
+    for (counted, bounds) in &pairs {
+        println!("{counted:.0} samples counted, {bounds:.0?} by the reports");
     }
     assert_eq!(seen.violations, Vec::<String>::new(), "{}", cluster.logs());
     assert!(
@@ -136,25 +136,24 @@ async fn kill_9_of_each_service_in_turn_and_of_nats() {
         "only {} commands: nothing was tested",
         seen.commands
     );
-    // Few reports may be missing in all, and of each run at most the last: see `Standing::least`.
-    let due: f64 = pairs.iter().map(|(_, standing)| standing.due).sum();
+    // Few reports may be missing, and of each incarnation at most the last: see `Bounds::least`.
+    let due: f64 = pairs.iter().map(|(_, bounds)| bounds.due).sum();
     let counted: f64 = pairs.iter().map(|(counted, _)| counted).sum();
     assert!(
         counted > 0.95 * due,
-        "{counted} samples in the books, {due} by the reports\n{}",
+        "{counted} samples counted, {due} by the reports\n{}",
         cluster.logs()
     );
-    for (counted, standing) in pairs {
+    for (counted, bounds) in pairs {
         assert!(
-            counted >= standing.least * (1.0 - 1e-9),
-            "{counted} samples in the books, {standing:?} by the reports\n{}",
+            counted >= bounds.least * (1.0 - 1e-9),
+            "{counted} samples counted, {bounds:?} by the reports\n{}",
             cluster.logs()
         );
     }
 }
 
-/// Waits until the books show more work than before: a fresh report after the fault, and then
-/// twice as many again.
+/// Waits until control counts more work than before: two steps of new reports after the fault.
 async fn work_goes_on(cluster: &mut Cluster, before: f64, after_what: &str) {
     let mut best = before;
     for round in 0..2 {

@@ -17,7 +17,7 @@ use lacuna_wire::msg::{Clock, Reply, Request, Totals};
 
 use crate::support::{count, get};
 
-/// In the order in which they are started; the events come last.
+/// The services in the order of their start; the source of events comes last.
 pub(crate) const SERVICES: [&str; 5] = ["control", "agent", "planner", "forecast", "ingest"];
 
 /// A nats-server, services, and a connection to ask them.
@@ -31,7 +31,7 @@ pub(crate) struct Cluster {
     dir: tempfile::TempDir,
 }
 
-/// Where the binaries of the services lie: beside the test's own.
+/// The folder of the services' binaries, beside the test's own.
 fn binary(service: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let dir = own.parent().and_then(Path::parent).unwrap();
@@ -130,7 +130,7 @@ impl Cluster {
         child.wait().unwrap();
     }
 
-    /// Asks control, again and again until it answers or a minute has passed.
+    /// Sends control a request until it answers or a minute has passed.
     pub(crate) async fn ask(&self, request: &Request) -> Reply {
         let mut last = String::new();
         for _ in 0..120 {
@@ -181,7 +181,7 @@ impl Cluster {
         }
     }
 
-    /// The newest tick, if there is one.
+    /// The newest clock message, if there is one.
     pub(crate) async fn clock(&self) -> Option<Clock> {
         self.bus
             .last(&address::clock(&self.id))
@@ -191,7 +191,7 @@ impl Cluster {
             .map(|found| found.message)
     }
 
-    /// Waits until the recording has ended.
+    /// Waits until the trace has ended.
     pub(crate) async fn ended(&mut self, limit: Duration) {
         let arrived = tokio::time::timeout(limit, async {
             loop {
@@ -204,14 +204,14 @@ impl Cluster {
         .await;
         if arrived.is_err() {
             panic!(
-                "the recording has not ended within {limit:?}; the clock stands at {:?}\n{}",
+                "the trace has not ended within {limit:?}; the clock is at {:?}\n{}",
                 self.clock().await,
                 self.logs()
             );
         }
     }
 
-    /// Where agents keep the output of programs.
+    /// The folder in which agents keep the output of programs.
     pub(crate) fn work_dir(&self) -> PathBuf {
         self.dir.path().join("work")
     }

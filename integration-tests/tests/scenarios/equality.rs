@@ -28,13 +28,13 @@ use lacuna_wire::{Envelope, Message, address, codec};
 
 use super::cluster::{Cluster, SERVICES};
 
-/// What may differ, relatively: the order of additions.
+/// The relative tolerance, for the order of additions.
 const ROUNDING: f64 = 1e-6;
 
-/// Which trainer each node trains.
+/// The trainer of each node.
 type Plan = BTreeMap<NodeId, TrainerId>;
 
-/// A recording and trainers on it.
+/// A trace and trainers on it.
 struct Case {
     holes: Vec<HoleRecord>,
     planned: Vec<PlannedStart>,
@@ -45,10 +45,10 @@ struct Case {
     objective: &'static str,
 }
 
-/// What came of it one way.
+/// The outcome of one of the two ways.
 struct Outcome {
-    /// What stands after each moment. Control's state may be heard after its answer, so there
-    /// may be several; the plan is one of them.
+    /// The plans after each step. Control's state may be heard after its answer, so there may be
+    /// several; the plan is one of them.
     plans: Vec<(Timestamp, Vec<Plan>)>,
     samples: f64,
     rescale_cost: f64,
@@ -133,7 +133,7 @@ impl Case {
         let dir = tempfile::tempdir().unwrap();
         let mut config = Config::default();
         config.ingest.recording = Some(self.files(dir.path()));
-        // Snapshots overtake events, which tell more.
+        // Snapshots overtake events, which have more detail.
         config.ingest.snapshot_every = Span::from_ms(200);
         config.planner.policy = self.policy;
         config.planner.objective = self.objective.to_owned();
@@ -156,7 +156,7 @@ impl Case {
             }
             cluster.start(service);
         }
-        // Plans are heard as they are carried out; the end of the recording ends that.
+        // Plans are heard when control applies them, until the end of the trace.
         {
             let ended = cluster.ended(Duration::from_secs(900));
             tokio::pin!(ended);
@@ -181,7 +181,7 @@ impl Case {
         }
     }
 
-    /// Demands that both ways agree, and that there was something to agree on.
+    /// Requires that both ways agree, and that they made plans at all.
     async fn check(&self) {
         let replayed = self.by_replay();
         let served = self.by_services().await;
@@ -251,7 +251,7 @@ fn differs(a: &Plan, b: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Plans as control carries them out: the trainers' newest state when a step is settled.
+/// Plans as control applies them: the trainers' newest state when a step is settled.
 struct Plans {
     trainers: String,
     answers: String,
@@ -260,7 +260,7 @@ struct Plans {
     present: Plan,
     settled: Vec<(Timestamp, Vec<Plan>)>,
     /// Whether the newest answer ends a step.
-    stands: bool,
+    is_settled: bool,
 }
 
 impl Plans {
@@ -272,7 +272,7 @@ impl Plans {
             now: Timestamp::default(),
             present: Plan::new(),
             settled: Vec::new(),
-            stands: false,
+            is_settled: false,
         }
     }
 
@@ -288,7 +288,7 @@ impl Plans {
                     .map(move |node| (node.clone(), id.clone()))
             });
             self.present = nodes.collect();
-            if self.stands
+            if self.is_settled
                 && let Some((_, plans)) = self.settled.last_mut()
             {
                 plans.push(self.present.clone());
@@ -297,8 +297,8 @@ impl Plans {
             self.now = read::<Clock>(message).now;
         } else if subject == self.answers {
             let answer: Settled = read(message);
-            self.stands = answer.complete;
-            // An answer that comes again is of a step that is known.
+            self.is_settled = answer.complete;
+            // A repeated answer is of a known step.
             if answer.complete && answer.step as usize > self.settled.len() {
                 self.settled.push((self.now, vec![self.present.clone()]));
             }
@@ -316,7 +316,7 @@ fn read<M: Message>(message: &async_nats::Message) -> M {
     codec::decode(&envelope, &message.payload).unwrap()
 }
 
-/// Trainers that differ in all that decisions look at, all there at `at`.
+/// Trainers that differ in everything that decisions depend on, all submitted at `at`.
 fn unlike(at: Timestamp) -> Vec<TrainerSpec> {
     let trainer = |number: u32| {
         let scale = f64::from(number % 5 + 1);
@@ -346,7 +346,7 @@ fn unlike(at: Timestamp) -> Vec<TrainerSpec> {
     (0..24).map(trainer).collect()
 }
 
-/// A day of a machine that does not exist, by the default policy.
+/// A day of a generated machine, with the default policy.
 fn generated(objective: &'static str) -> Case {
     let seed = 7;
     println!("seed {seed}");
@@ -363,7 +363,7 @@ fn generated(objective: &'static str) -> Case {
     }
 }
 
-/// The one that both have unless told otherwise.
+/// The default of both.
 fn default_policy() -> Policy {
     let both = (Settings::default().policy, Config::default().planner.policy);
     assert_eq!(both, (Policy::Auto, Policy::Auto));
@@ -390,7 +390,7 @@ async fn services_and_replay_make_the_same_plans_by_fairness_between_owners() {
     generated("fair").check().await;
 }
 
-/// As the default does while no forecast says which holes end together.
+/// The policy that the default takes while no forecast says which holes end together.
 #[tokio::test(flavor = "multi_thread")]
 async fn services_and_replay_make_the_same_plans_without_forecasts() {
     let case = Case {

@@ -1,5 +1,5 @@
-//! An observer on the bus: it keeps what agents were told and what they reported, and judges
-//! control's books by it.
+//! An observer on the bus: it records commands to agents and their reports, and checks control's
+//! counts by them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,14 +9,14 @@ use lacuna_runtime::{Bus, Start};
 use lacuna_wire::address;
 use lacuna_wire::msg::Action;
 
-/// What has been seen so far.
+/// Observations so far.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Who was ordered to run on a node under an epoch.
+    /// The trainer that a command gives a node under an epoch.
     owners: BTreeMap<(NodeId, Epoch), TrainerId>,
-    /// The reports of each run by their moment, in samples.
+    /// The reports of each incarnation by their time, in samples.
     reports: BTreeMap<(TrainerId, RunId), BTreeMap<Timestamp, f64>>,
-    /// When each run began: then the one before it ended, and what it did later is not counted.
+    /// The start of each incarnation, which ends the one before: later work of that does not count.
     begun: BTreeMap<(TrainerId, RunId), Timestamp>,
     generation: Generation,
     pub(crate) plans: u64,
@@ -85,26 +85,25 @@ impl Monitor {
         Self { seen, tasks }
     }
 
-    /// Judges control's books by what was seen.
-    pub(crate) fn judge(mut self, books: &[TrainerRecord]) -> Seen {
+    /// Checks control's records by the observations.
+    pub(crate) fn check(mut self, records: &[TrainerRecord]) -> Seen {
         self.tasks.abort_all();
         let mut seen = std::mem::take(&mut *self.seen.lock().unwrap());
         let mut holders: BTreeMap<&NodeId, &TrainerId> = BTreeMap::new();
-        for record in books {
+        for record in records {
             let id = &record.spec.id;
             for node in &record.nodes {
                 if let Some(other) = holders.insert(node, id) {
                     seen.violations
-                        .push(format!("{node} is in the books of {other} and of {id}"));
+                        .push(format!("{node} is counted for {other} and for {id}"));
                 }
             }
-            let reported = seen.standing(id).most;
-            // What is in the books must have been reported. The last report of a run may come
-            // after the run was closed, so that it is late and not counted: then the books
-            // have less, never more.
+            let reported = seen.bounds(id).most;
+            // Counted samples must have been reported. The last report of an incarnation may come
+            // after its end, too late to count: then control counts less, never more.
             if record.samples() > reported * (1.0 + 1e-9) + 1e-6 {
                 seen.violations.push(format!(
-                    "{id}: {} samples in the books, {reported} reported",
+                    "{id}: {} samples counted, {reported} reported",
                     record.samples()
                 ));
             }
@@ -112,19 +111,19 @@ impl Monitor {
         seen
     }
 
-    /// What the books of a trainer must have by what was seen so far.
-    pub(crate) fn standing(&self, trainer: &TrainerId) -> Standing {
-        self.seen.lock().unwrap().standing(trainer)
+    /// The samples that control must count for a trainer by the observations so far.
+    pub(crate) fn bounds(&self, trainer: &TrainerId) -> Bounds {
+        self.seen.lock().unwrap().bounds(trainer)
     }
 }
 
-/// What the books of a trainer must have, in samples.
+/// The samples that control must count for a trainer.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Standing {
-    /// All reports but the last of each run: a run is closed, or control is killed, before its
-    /// last report is read, so that at most one report interval's work of it is missing.
+pub(crate) struct Bounds {
+    /// All reports but the last of each incarnation, whose end, or the end of control, may come
+    /// before control reads it. So at most the work of one report interval is missing.
     pub(crate) least: f64,
-    /// All reports of moments before their run's end.
+    /// All reports of times before their incarnation's end.
     pub(crate) due: f64,
     /// All reports, whenever made.
     pub(crate) most: f64,
@@ -132,14 +131,14 @@ pub(crate) struct Standing {
 }
 
 impl Seen {
-    fn standing(&self, trainer: &TrainerId) -> Standing {
+    fn bounds(&self, trainer: &TrainerId) -> Bounds {
         let all = (trainer.clone(), RunId(0))..=(trainer.clone(), RunId(u64::MAX));
-        let mut standing = Standing::default();
+        let mut bounds = Bounds::default();
         for ((_, run), reports) in self.reports.range(all) {
             let next = (trainer.clone(), RunId(run.0 + 1));
             let last = (trainer.clone(), RunId(u64::MAX));
-            // A run that was never commanded, since the trainer had no nodes, began no later
-            // than the next that was.
+            // An incarnation without a command, since the trainer had no nodes, began no later than
+            // the next one with a command.
             let end = self.begun.range(next..=last).next().map(|(_, at)| *at);
             let mut due: Vec<f64> = reports
                 .iter()
@@ -147,12 +146,12 @@ impl Seen {
                 .map(|(_, samples)| *samples)
                 .collect();
             due.sort_by(f64::total_cmp);
-            standing.due += due.pop().unwrap_or_default();
-            standing.least += due.pop().unwrap_or_default();
-            standing.most += reports.values().copied().fold(0.0, f64::max);
-            standing.runs += 1;
+            bounds.due += due.pop().unwrap_or_default();
+            bounds.least += due.pop().unwrap_or_default();
+            bounds.most += reports.values().copied().fold(0.0, f64::max);
+            bounds.runs += 1;
         }
-        standing
+        bounds
     }
 
     fn owns(&mut self, node: NodeId, epoch: Epoch, trainer: &TrainerId) {

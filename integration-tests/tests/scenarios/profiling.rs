@@ -45,7 +45,7 @@ async fn cluster(store: &Store, nodes: u32) -> Cluster {
 }
 
 fn network(python: &str, name: &str, nodes: (u32, u32)) -> TrainerSpec {
-    // Much to compute a step, so that processes are worth something beside each other.
+    // A step with much to compute, so that more processes are faster.
     let own = ["--epochs", "100000", "--batch", "256", "--size", "64"];
     let script = package().join("examples/cnn_images.py");
     let args = std::iter::once(script.display().to_string());
@@ -123,7 +123,7 @@ async fn the_curve_of_a_real_network_is_measured_while_it_trains() {
     let python = or_skip!(python());
     let table = std::env::var("LACUNA_PROFILE_TABLE").ok();
     let seconds = table.and_then(|text| text.parse::<f64>().ok());
-    // Two sizes show the way; four processes are for who wants the table.
+    // Two sizes suffice for the test; the table takes four processes.
     let nodes = if seconds.is_some() { NODES } else { 2 };
     let store = Store::start(&python);
     let cluster = cluster(&store, nodes).await;
@@ -151,7 +151,7 @@ async fn the_curve_of_a_real_network_is_measured_while_it_trains() {
     }
 }
 
-/// Measures each count for so long, and prints what the online measurement said.
+/// Measures each count for some seconds, and prints the online measurement beside it.
 async fn compare(cluster: &Cluster, python: &str, online: &TrainerRecord, seconds: f64) {
     println!("nodes   curve  online  spread  times  alone  spread  times  error");
     let mut spent = 0.0;

@@ -87,7 +87,7 @@ fn config() -> Config {
     config
 }
 
-/// What a scheduler's own program publishes: JSON, with the id that makes it unique.
+/// An event of a scheduler's own program: JSON, with a unique id.
 pub(crate) async fn publish(cluster: &Cluster, number: u32, kind: &str, node: &str) {
     let subject = address::incoming_from(&cluster.id, "scheduler");
     let text = format!(r#"{{"type": "{kind}", "node": "{node}"}}"#);
@@ -110,7 +110,7 @@ async fn record(cluster: &Cluster) -> TrainerRecord {
     all.into_iter().find(|r| r.spec.id == id()).unwrap()
 }
 
-/// Asks until the record is as wanted.
+/// Polls a trainer's record until a condition holds.
 async fn wait(
     cluster: &Cluster,
     what: &str,
@@ -128,7 +128,7 @@ async fn wait(
     panic!("not {what}: {seen:?}\n{output}\n{}", cluster.logs());
 }
 
-/// What the trainer has printed, as `lacuna logs` asks for it.
+/// The output of the trainer, as `lacuna logs` shows it.
 async fn output(cluster: &Cluster) -> String {
     let ask = Request::Logs {
         trainer: id(),
@@ -191,7 +191,7 @@ async fn a_program_trains_in_holes_loses_a_node_and_ends_with_every_sample_count
     assert!(said.contains("rank 0 of 2"), "{said}");
     assert!(!left_behind(dir.path()).is_empty());
 
-    // The scheduler takes the node of rank 0. Said twice, it is one event.
+    // The scheduler takes the node of rank 0. Published twice, it is one event.
     let before = record(&cluster).await;
     publish(&cluster, 3, "node.busy", "n1.example").await;
     publish(&cluster, 3, "node.busy", "n1.example").await;
@@ -211,7 +211,7 @@ async fn a_program_trains_in_holes_loses_a_node_and_ends_with_every_sample_count
 
     let end = wait(&cluster, "done", |r| r.phase == Phase::Done).await;
     assert!(end.reason.contains("exit code 0"), "{}", end.reason);
-    // The last report may arrive after the exit was told.
+    // The last report may arrive after the exit.
     let end = wait(&cluster, "counted", |r| r.samples() >= GOAL).await;
     assert_eq!(end.samples(), GOAL);
     assert_eq!((end.failures, end.nodes.len()), (0, 0));
@@ -241,7 +241,7 @@ async fn a_killed_agent_leaves_no_program_and_its_successor_goes_on() {
     assert_eq!(end.failures, 0, "{end:?}");
     tokio::time::sleep(Duration::from_secs(1)).await;
     let end = record(&cluster).await;
-    // What was done since the last report is lost to the books, and nothing is doubled.
+    // Work since the last report is not counted, and no work is counted twice.
     let lost = GOAL - end.samples();
     assert!(
         (0.0..=100.0).contains(&lost),

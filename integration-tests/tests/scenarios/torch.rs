@@ -1,4 +1,4 @@
-//! Real training by PyTorch on nodes that come and go: by `regroup`, in the living process, and
+//! Real training by PyTorch on nodes that come and go: by `regroup`, in the running process, and
 //! by `torchrun`, from checkpoints. The program's own state counts how often each sample was
 //! used. Needs a Python with torch: `LACUNA_PYTHON`, `python3` or `/usr/bin/python3`.
 
@@ -104,7 +104,7 @@ impl Training {
         config.control.store = Some(store.address.clone());
         config.agent.report_every = Span::from_ms(500);
         config.agent.grace = Span::from_secs(5);
-        // Whoever hangs is found by the others: the rest takes longer than the test waits.
+        // The other members find one that hangs: other ways take longer than the test waits.
         config.agent.hang_after = Span::from_secs(600);
         config.control.silent_after = Span::from_secs(300);
         config.agent.torchrun = [python, "-m", "torch.distributed.run"]
@@ -161,7 +161,7 @@ impl Training {
         );
     }
 
-    /// Trains on so many nodes, and has done something there.
+    /// Waits until it trains on `nodes` nodes and has done a step there.
     async fn trains_on(&self, nodes: usize) -> TrainerRecord {
         let what = format!("training on {nodes} nodes");
         self.wait(&what, |r| r.nodes.len() == nodes && r.samples_run >= 64.0)
@@ -186,7 +186,7 @@ impl Training {
         assert!(found > 0, "no program on {node}");
     }
 
-    /// What the programs have printed.
+    /// The output of the programs.
     fn said(&self) -> String {
         let work = self.cluster.work_dir();
         let mut all = String::new();
@@ -302,7 +302,7 @@ async fn training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample
     training.signal_program("n2", Signal::SIGKILL);
     training.wait("a failure", |r| r.failures == 1).await;
     training.trains_on(2).await;
-    // A program hangs: the other says that their group broke, and goes on without it.
+    // A program hangs: the other reports that the group broke, and goes on without it.
     training.signal_program("n3", Signal::SIGSTOP);
     training.wait("a loss", |r| r.preemptions == 2).await;
     training.trains_on(2).await;
@@ -326,7 +326,7 @@ async fn torchrun_goes_on_from_its_checkpoint_on_whatever_nodes_are_left() {
     let record = training.trains_on(1).await;
     assert_eq!((record.preemptions, record.failures), (1, 0));
     let end = training.ends().await;
-    // What was done between the last report of a checkpoint and the kill counts as done again.
+    // Steps between the last reported checkpoint and the kill count as repeated.
     let goal = (SAMPLES * epochs) as f64;
     let missing = goal - end.samples();
     let most = (3 * 8 * BATCH) as f64;

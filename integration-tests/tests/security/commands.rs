@@ -1,4 +1,4 @@
-//! Commands that are stale or forged: a node obeys none of them.
+//! Stale and forged commands: a node obeys none of them.
 
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
@@ -11,37 +11,37 @@ use lacuna_runtime::Identity;
 use lacuna_wire::address;
 use lacuna_wire::msg::Renewal;
 
-use super::bed::{Bed, Link, program, until};
+use super::keyed_server::{KeyedServer, Link, program, until};
 use crate::support::{count, get};
 
 /// The agent of node `n1`, with a key of its own, as a process.
 struct Agent {
     child: Child,
-    bed: Bed,
+    server: KeyedServer,
     control: Link,
 }
 
 impl Agent {
     async fn start() -> Self {
-        let bed = Bed::start().await;
+        let server = KeyedServer::start().await;
         let add = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];
-        bed.keys(&[&add[..], &["--cluster", "main"]].concat()).await;
-        let control = bed.connect("control").await;
+        server.keys(&[&add[..], &["--cluster", "main"]].concat()).await;
+        let control = server.connect("control").await;
         let mut statuses = control
             .bus
-            .subscribe(&address::agents(&bed.id))
+            .subscribe(&address::agents(&server.id))
             .await
             .unwrap();
-        let log = File::create(bed.dir.path().join("agent.log")).unwrap();
-        let config = bed.dir.path().join("agent.toml");
-        let work = bed.dir.path().join("work");
+        let log = File::create(server.dir.path().join("agent.log")).unwrap();
+        let config = server.dir.path().join("agent.toml");
+        let work = server.dir.path().join("work");
         std::fs::write(&config, format!("[agent]\nwork_dir = {work:?}\n")).unwrap();
         let child = Command::new(program("lacuna-agent"))
             .env_remove("LACUNA_IDENTITY")
             .arg("--config")
             .arg(&config)
             .arg("--identity")
-            .arg(bed.identity("agent-n1"))
+            .arg(server.identity("agent-n1"))
             .args(["--node", "n1", "--listen", "127.0.0.1:0"])
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -50,11 +50,11 @@ impl Agent {
             .unwrap();
         let agent = Self {
             child,
-            bed,
+            server,
             control,
         };
         until("the agent is ready", || agent.log().contains("ready")).await;
-        // What was kept before it listened it takes for old. It speaks when it listens.
+        // The agent takes kept commands for old. Its first report shows that it listens.
         let limit = std::time::Duration::from_secs(60);
         let said = tokio::time::timeout(limit, statuses.next()).await;
         said.unwrap().unwrap();
@@ -62,7 +62,7 @@ impl Agent {
     }
 
     fn log(&self) -> String {
-        std::fs::read_to_string(self.bed.dir.path().join("agent.log")).unwrap_or_default()
+        std::fs::read_to_string(self.server.dir.path().join("agent.log")).unwrap_or_default()
     }
 
     fn metrics(&self) -> String {
@@ -86,7 +86,7 @@ impl Agent {
             seq,
             action,
         };
-        let subject = address::command(&self.bed.id, &node);
+        let subject = address::command(&self.server.id, &node);
         self.control.bus.store(&subject, &order, "").await.unwrap();
     }
 }
@@ -150,7 +150,7 @@ async fn a_number_that_was_obeyed_already_is_not_obeyed_again() {
     let agent = Agent::start().await;
     agent.command(10, 5, run(1)).await;
     until("the run is obeyed", || agent.commands("run") == 1).await;
-    // An older number of the same epoch, and the same number with another word.
+    // An older number of the same epoch, and the same number with another content.
     agent.command(10, 4, release()).await;
     until("the older number is refused", || {
         agent.commands("refused") == 1
@@ -171,15 +171,15 @@ async fn a_number_that_was_obeyed_already_is_not_obeyed_again() {
 }
 
 #[tokio::test]
-async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
+async fn without_the_key_of_control_no_sender_commands_a_node() {
     let agent = Agent::start().await;
     let node = NodeId::new("n1").unwrap();
-    let subject = address::command(&agent.bed.id, &node);
+    let subject = address::command(&agent.server.id, &node);
     let refused = || {
         let name = "lacuna_bus_dead_letters_total{service=\"agent\"}";
         count(&agent.metrics(), name)
     };
-    // All that control may say, this one may say, too: the agent has not heard of its key.
+    // This user has the permissions of control, and a key that the agent does not know.
     let add = [
         "add-user",
         "thief",
@@ -188,9 +188,9 @@ async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
         "--cluster",
         "main",
     ];
-    agent.bed.keys(&add).await;
-    let settings = agent.bed.settings(agent.bed.identity("thief"));
-    let thief = agent.bed.open(&settings, "control").await.unwrap();
+    agent.server.keys(&add).await;
+    let settings = agent.server.settings(agent.server.identity("thief"));
+    let thief = agent.server.open(&settings, "control").await.unwrap();
     let order = |epoch| Order {
         node: node.clone(),
         epoch: Epoch(epoch),
@@ -217,21 +217,22 @@ async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
         .bus
         .store_raw(subject.as_str(), &headers, forged.clone());
     stored.await.unwrap().wait().await.unwrap();
-    until("what nobody has signed is refused", || refused() == 2).await;
-    // A renewal, which would keep a lease for ever.
+    until("an unsigned command is refused", || refused() == 2).await;
+    // A renewal, which would keep a lease forever.
     let renewal = Renewal {
         lead: u64::MAX,
         number: 1,
         leases: Vec::new(),
     };
-    let of = address::renewal(&agent.bed.id, address::shard(&node));
+    let of = address::renewal(&agent.server.id, address::shard(&node));
     thief.bus.publish(&of, &renewal, "").await.unwrap();
     until("the renewal is refused", || refused() == 3).await;
     let log = agent.log();
     assert!(log.contains("its signature is not control's"), "{log}");
     assert!(log.contains("it has no signature of control"), "{log}");
 
-    // Control's own is obeyed, live and from the stream, and its signature is good for no other.
+    // Control's own command is obeyed, live and from the stream. Its signature fits no other
+    // command.
     agent.command(10, 1, run(1)).await;
     until("the true one is obeyed", || agent.commands("run") == 1).await;
     let stream = agent
@@ -268,7 +269,7 @@ async fn who_may_speak_as_control_and_has_not_its_key_commands_no_node() {
 }
 
 #[tokio::test]
-async fn who_trains_with_a_program_is_believed_of_control_alone() {
+async fn only_control_names_the_members_of_a_program() {
     let agent = Agent::start().await;
     let add = [
         "add-user",
@@ -278,13 +279,13 @@ async fn who_trains_with_a_program_is_believed_of_control_alone() {
         "--cluster",
         "main",
     ];
-    agent.bed.keys(&add).await;
-    let settings = agent.bed.settings(agent.bed.identity("thief"));
-    let thief = agent.bed.open(&settings, "control").await.unwrap();
+    agent.server.keys(&add).await;
+    let settings = agent.server.settings(agent.server.identity("thief"));
+    let thief = agent.server.open(&settings, "control").await.unwrap();
     let Action::Run(mut part) = run(7) else {
         panic!("no run");
     };
-    let names = agent.bed.dir.path().join("names");
+    let names = agent.server.dir.path().join("names");
     let script = format!("echo $LACUNA_MEMBERS > {}; sleep 600", names.display());
     part.launch = Launch::Command {
         program: "/bin/sh".to_owned(),
@@ -296,13 +297,13 @@ async fn who_trains_with_a_program_is_believed_of_control_alone() {
         elastic: Elastic::Restart,
     }
     .into();
-    let subject = address::members(&agent.bed.id, &part.trainer);
+    let subject = address::members(&agent.server.id, &part.trainer);
     let members = |run, node: &str| Members {
         trainer: part.trainer.clone(),
         run: RunId(run),
         nodes: vec![NodeId::new(node).unwrap()],
     };
-    // Of a later run: whoever believed it would wait for ever.
+    // Of a later incarnation: an agent that believed it would wait forever.
     let forged = members(9, "n9");
     thief.bus.store(&subject, &forged, "").await.unwrap();
     let own = members(7, "n1");
@@ -324,8 +325,8 @@ async fn who_trains_with_a_program_is_believed_of_control_alone() {
 
 #[tokio::test]
 async fn an_agent_that_does_not_know_control_does_not_start() {
-    let bed = Bed::start().await;
-    let path = bed.identity("agent");
+    let server = KeyedServer::start().await;
+    let path = server.identity("agent");
     let own = Identity::load(&path).unwrap();
     let old = Identity {
         control: Vec::new(),
@@ -347,25 +348,25 @@ async fn an_agent_that_does_not_know_control_does_not_start() {
 #[tokio::test]
 async fn a_command_from_one_who_may_not_never_reaches_the_node() {
     let agent = Agent::start().await;
-    let planner = agent.bed.connect("planner").await;
+    let planner = agent.server.connect("planner").await;
     let order = Order {
         node: NodeId::new("n1").unwrap(),
         epoch: Epoch(u64::MAX / 2),
         seq: 1,
         action: run(1),
     };
-    let subject = address::command(&agent.bed.id, &order.node);
+    let subject = address::command(&agent.server.id, &order.node);
     let error = planner.bus.store(&subject, &order, "").await.unwrap_err();
     assert!(
         matches!(error, lacuna_runtime::BusError::Denied { .. }),
         "{error}"
     );
     assert_eq!(planner.denied(), 1);
-    // What may be said after it is heard: the forged one was not before it.
+    // A permitted message after it is heard, so the forged one did not arrive.
     agent.command(10, 1, run(1)).await;
     until("the true one is obeyed", || agent.commands("run") == 1).await;
     assert_eq!(agent.commands("refused"), 0);
-    let log = agent.bed.log();
+    let log = agent.server.log();
     assert!(log.contains("Publish Violation"), "{log}");
 }
 
@@ -375,10 +376,10 @@ async fn the_key_of_a_node_speaks_of_no_other_node() {
     let mut heard = agent
         .control
         .bus
-        .subscribe(&address::agents(&agent.bed.id))
+        .subscribe(&address::agents(&agent.server.id))
         .await
         .unwrap();
-    let thief = agent.bed.connect("agent-n1").await;
+    let thief = agent.server.connect("agent-n1").await;
     let status = |node: &str| AgentStatus {
         node: NodeId::new(node).unwrap(),
         epoch: Epoch(0),
@@ -391,7 +392,7 @@ async fn the_key_of_a_node_speaks_of_no_other_node() {
         terms: None,
     };
     let own = NodeId::new("n1").unwrap();
-    let subject = address::agent(&agent.bed.id, &own);
+    let subject = address::agent(&agent.server.id, &own);
     thief
         .bus
         .publish(&subject, &status("n2"), "")
@@ -402,7 +403,7 @@ async fn the_key_of_a_node_speaks_of_no_other_node() {
         .publish(&subject, &status("n1"), "")
         .await
         .unwrap();
-    // All that is heard is of n1, and the other word is a dead letter, counted.
+    // Only messages of n1 are heard; the other one is a counted dead letter.
     let mut from_thief = false;
     while !from_thief {
         let received = heard.next().await.unwrap();

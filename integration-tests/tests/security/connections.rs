@@ -1,4 +1,4 @@
-//! Who gets in at all, and whom a client trusts.
+//! Connections: the keys that the server accepts, and the servers that a client trusts.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,9 +12,9 @@ use lacuna_runtime::{BusError, Identity};
 use lacuna_wire::address;
 use lacuna_wire::msg::Settled;
 
-use super::bed::{Bed, lacuna, until};
+use super::keyed_server::{KeyedServer, lacuna, until};
 
-/// Writes an identity that is like another one but for what `change` does.
+/// Writes a copy of an identity, changed by `change`.
 fn forged(from: &Path, to: &Path, change: impl FnOnce(&mut Identity)) -> PathBuf {
     let mut identity = Identity::load(from).unwrap();
     change(&mut identity);
@@ -24,50 +24,50 @@ fn forged(from: &Path, to: &Path, change: impl FnOnce(&mut Identity)) -> PathBuf
 }
 
 /// An identity of other keys.
-fn stranger(bed: &Bed) -> Identity {
-    let dir = bed.dir.path().join("other-keys");
+fn stranger(server: &KeyedServer) -> Identity {
+    let dir = server.dir.path().join("other-keys");
     let text = dir.display().to_string();
     lacuna(&["keys", "init", &text, "--cluster", "main"], &[]).unwrap();
     Identity::load(&dir.join("main/control.toml")).unwrap()
 }
 
-async fn refused(bed: &Bed, identity: PathBuf) -> BusError {
-    let settings = bed.settings(identity);
-    match bed.open(&settings, "control").await {
-        Ok(_) => panic!("it got in\n{}", bed.log()),
+async fn refused(server: &KeyedServer, identity: PathBuf) -> BusError {
+    let settings = server.settings(identity);
+    match server.open(&settings, "control").await {
+        Ok(_) => panic!("it got in\n{}", server.log()),
         Err(error) => error,
     }
 }
 
 #[tokio::test]
 async fn a_wrong_key_is_refused_at_once_with_what_to_do() {
-    let bed = Bed::start().await;
-    let other = stranger(&bed);
-    let path = bed.dir.path().join("forged.toml");
-    let forged = forged(&bed.identity("control"), &path, |own| own.seed = other.seed);
-    let error = refused(&bed, forged).await;
+    let server = KeyedServer::start().await;
+    let other = stranger(&server);
+    let path = server.dir.path().join("forged.toml");
+    let forged = forged(&server.identity("control"), &path, |own| own.seed = other.seed);
+    let error = refused(&server, forged).await;
     assert!(matches!(error, BusError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("lacuna keys"), "{error}");
-    assert!(bed.log().contains("authentication error"), "{}", bed.log());
+    assert!(server.log().contains("authentication error"), "{}", server.log());
 }
 
 #[tokio::test]
 async fn people_hear_what_agents_and_services_say() {
-    let bed = Bed::start().await;
-    bed.keys(&["add-user", "obs", "--role", "observer", "--cluster", "main"])
+    let server = KeyedServer::start().await;
+    server.keys(&["add-user", "obs", "--role", "observer", "--cluster", "main"])
         .await;
-    let control = bed.connect("control").await;
-    let (agent, observer) = (bed.connect("agent").await, bed.connect("obs").await);
-    let gateway = bed.connect("gateway").await;
+    let control = server.connect("control").await;
+    let (agent, observer) = (server.connect("agent").await, server.connect("obs").await);
+    let gateway = server.connect("gateway").await;
     let node = NodeId::new("n1").unwrap();
-    let all = address::progress_all(&bed.id);
+    let all = address::progress_all(&server.id);
     let mut heard = Vec::new();
     for link in [&observer, &gateway] {
         heard.push(link.bus.subscribe(&all).await.unwrap());
     }
     let mut settled = observer
         .bus
-        .subscribe(&address::settled(&bed.id))
+        .subscribe(&address::settled(&server.id))
         .await
         .unwrap();
     let report = Progress {
@@ -84,7 +84,7 @@ async fn people_hear_what_agents_and_services_say() {
         saved: None,
         base: None,
     };
-    let subject = address::progress(&bed.id, &node, &report.trainer);
+    let subject = address::progress(&server.id, &node, &report.trainer);
     agent.bus.store(&subject, &report, "").await.unwrap();
     let limit = Duration::from_secs(20);
     for one in &mut heard {
@@ -95,17 +95,17 @@ async fn people_hear_what_agents_and_services_say() {
         step: 1,
         complete: true,
     };
-    let subject = address::settled(&bed.id);
+    let subject = address::settled(&server.id);
     control.bus.publish(&subject, &done, "").await.unwrap();
     let said = tokio::time::timeout(limit, settled.next()).await;
     assert_eq!(said.unwrap().unwrap().message, done);
 }
 
 #[tokio::test]
-async fn without_a_key_nobody_gets_in() {
-    let bed = Bed::start().await;
-    let ca = bed.keys_dir().join("ca/ca.pem");
-    let url = format!("nats://127.0.0.1:{}", bed.port());
+async fn without_a_key_no_client_connects() {
+    let server = KeyedServer::start().await;
+    let ca = server.keys_dir().join("ca/ca.pem");
+    let url = format!("nats://127.0.0.1:{}", server.port());
     let options = async_nats::ConnectOptions::new().add_root_certificates(ca);
     let error = options.connect(url).await.unwrap_err();
     let kind = error.kind();
@@ -114,9 +114,9 @@ async fn without_a_key_nobody_gets_in() {
 }
 
 #[tokio::test]
-async fn who_does_not_encrypt_is_not_heard() {
-    let bed = Bed::start().await;
-    let mut stream = TcpStream::connect(("127.0.0.1", bed.port())).unwrap();
+async fn a_client_without_tls_is_not_heard() {
+    let server = KeyedServer::start().await;
+    let mut stream = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
@@ -130,25 +130,25 @@ async fn who_does_not_encrypt_is_not_heard() {
     assert!(answer.starts_with("INFO "), "{answer}");
     assert!(!answer.contains("PONG"), "{answer}");
     assert!(!answer.contains("+OK"), "{answer}");
-    until("nats-server logs it", || bed.log().contains("TLS")).await;
+    until("nats-server logs it", || server.log().contains("TLS")).await;
 }
 
 #[tokio::test]
 async fn a_server_that_the_authority_does_not_vouch_for_is_not_trusted() {
-    let bed = Bed::start().await;
-    let other = stranger(&bed);
-    let path = bed.dir.path().join("forged.toml");
-    let forged = forged(&bed.identity("control"), &path, |own| own.ca = other.ca);
-    let error = refused(&bed, forged).await;
+    let server = KeyedServer::start().await;
+    let other = stranger(&server);
+    let path = server.dir.path().join("forged.toml");
+    let forged = forged(&server.identity("control"), &path, |own| own.ca = other.ca);
+    let error = refused(&server, forged).await;
     assert!(matches!(error, BusError::NotTrusted { .. }), "{error}");
     assert!(error.to_string().contains("renew-tls"), "{error}");
 }
 
 #[tokio::test]
-async fn who_connects_exports_how_long_the_certificate_holds() {
-    let bed = Bed::start().await;
+async fn a_client_exports_how_long_the_certificate_holds() {
+    let server = KeyedServer::start().await;
     for name in ["control", "agent"] {
-        let seconds = bed
+        let seconds = server
             .connect(name)
             .await
             .count("lacuna_bus_certificate_seconds");
@@ -160,18 +160,18 @@ async fn who_connects_exports_how_long_the_certificate_holds() {
 
 #[tokio::test]
 async fn an_identity_that_others_can_read_is_not_used() {
-    let bed = Bed::start().await;
-    let path = bed.identity("control");
+    let server = KeyedServer::start().await;
+    let path = server.identity("control");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-    let error = refused(&bed, path).await;
+    let error = refused(&server, path).await;
     assert!(error.to_string().contains("chmod 600"), "{error}");
 }
 
 #[tokio::test]
 async fn a_revoked_key_is_thrown_out_and_stays_out() {
-    let bed = Bed::start().await;
-    let control = bed.connect("control").await;
-    bed.keys(&[
+    let server = KeyedServer::start().await;
+    let control = server.connect("control").await;
+    server.keys(&[
         "add-user",
         "ann",
         "--role",
@@ -180,11 +180,11 @@ async fn a_revoked_key_is_thrown_out_and_stays_out() {
         "main",
     ])
     .await;
-    let ann = bed.connect("ann").await;
-    let copy = bed.dir.path().join("copy.toml");
-    forged(&bed.identity("ann"), &copy, |_| {});
+    let ann = server.connect("ann").await;
+    let copy = server.dir.path().join("copy.toml");
+    forged(&server.identity("ann"), &copy, |_| {});
     let mut link = ann.bus.link();
-    bed.keys(&["revoke", "ann", "--cluster", "main"]).await;
+    server.keys(&["revoke", "ann", "--cluster", "main"]).await;
     let gone = async {
         while link.seen().up {
             link.changed().await;
@@ -193,18 +193,18 @@ async fn a_revoked_key_is_thrown_out_and_stays_out() {
     tokio::time::timeout(Duration::from_secs(60), gone)
         .await
         .unwrap();
-    let settings = bed.settings(copy);
-    let error = bed.open(&settings, "cli").await.err().unwrap();
+    let settings = server.settings(copy);
+    let error = server.open(&settings, "cli").await.err().unwrap();
     assert!(matches!(error, BusError::Refused { .. }), "{error}");
     assert!(control.bus.connected(), "the others stay");
 }
 
 #[tokio::test]
 async fn clusters_do_not_hear_each_other() {
-    let bed = Bed::start().await;
-    let main = bed.connect("control").await;
-    let other = bed.keys_dir().join("other/control.toml");
-    let mut settings = bed.settings(other);
+    let server = KeyedServer::start().await;
+    let main = server.connect("control").await;
+    let other = server.keys_dir().join("other/control.toml");
+    let mut settings = server.settings(other);
     settings.connect_limit = lacuna_model::Span::from_secs(3);
     let (registry, health) = Default::default();
     let id = lacuna_model::ClusterId::new("other").unwrap();
@@ -214,8 +214,8 @@ async fn clusters_do_not_hear_each_other() {
     let streams = |bus: &lacuna_runtime::Bus| bus.nats().unwrap().jetstream.clone();
     streams(&theirs).get_stream("lac_other_plan").await.unwrap();
     assert!(streams(&main.bus).get_stream("lac_main_plan").await.is_ok());
-    // Subscribed to the same word in both, each hears its own.
-    let renewal = address::renewals(&bed.id);
+    // With the same subject in both, each hears its own messages.
+    let renewal = address::renewals(&server.id);
     let error = theirs
         .nats()
         .unwrap()
@@ -233,12 +233,12 @@ async fn clusters_do_not_hear_each_other() {
 
 #[tokio::test]
 async fn a_scheduler_publishes_with_acknowledgement_and_hears_what_came_back() {
-    let bed = Bed::start().await;
-    let control = bed.connect("control").await;
-    bed.keys(&["add-user", "slurm", "--role", "events", "--cluster", "main"])
+    let server = KeyedServer::start().await;
+    let control = server.connect("control").await;
+    server.keys(&["add-user", "slurm", "--role", "events", "--cluster", "main"])
         .await;
-    let slurm = bed.connect("slurm").await;
-    let subject = address::incoming_from(&bed.id, "slurm");
+    let slurm = server.connect("slurm").await;
+    let subject = address::incoming_from(&server.id, "slurm");
     let body = br#"{"type":"node.idle","node":"n1"}"#.to_vec();
     let headers = [("content-type", "application/json"), ("ce-id", "1")];
     for expected in 1..=2 {
@@ -248,15 +248,15 @@ async fn a_scheduler_publishes_with_acknowledgement_and_hears_what_came_back() {
             .await;
         assert_eq!(sent.unwrap().wait().await.unwrap(), expected);
     }
-    let ingest = bed.connect("ingest").await;
-    let mut queue = ingest.bus.queue(&address::incoming(&bed.id)).await.unwrap();
+    let ingest = server.connect("ingest").await;
+    let mut queue = ingest.bus.queue(&address::incoming(&server.id)).await.unwrap();
     for _ in 0..2 {
         let delivery = queue.next().await.unwrap();
         assert_eq!(delivery.payload(), body);
         assert!(delivery.headers().any(|h| h == ("ce-id", "1")));
         queue.done(&delivery);
     }
-    let released = address::released(&bed.id).to_string();
+    let released = address::released(&server.id).to_string();
     let mut heard = slurm
         .bus
         .nats()
@@ -283,6 +283,6 @@ async fn a_scheduler_publishes_with_acknowledgement_and_hears_what_came_back() {
         () = tokio::time::sleep(Duration::from_secs(60)) => panic!("nothing came back"),
     }
     for link in [&slurm, &ingest, &control] {
-        assert_eq!(link.denied(), 0, "{}", bed.log());
+        assert_eq!(link.denied(), 0, "{}", server.log());
     }
 }

@@ -1,4 +1,4 @@
-//! What each role must not do: the server refuses it, logs it, and the process counts it.
+//! Forbidden acts of each role: the server refuses and logs them, and the process counts them.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use lacuna_runtime::{BusError, Start};
 use lacuna_wire::address;
 use lacuna_wire::msg::{PilotsRequest, Reply, Request};
 
-use super::bed::{Bed, Link, until};
+use super::keyed_server::{KeyedServer, Link, until};
 
-/// An act: a word on a subject, or an ear at one. `C` stands for `lacuna.v1.main`.
+/// An act: a publication on a subject, or a subscription. `C` is short for `lacuna.v1.main`.
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Say(&'static str),
@@ -19,7 +19,7 @@ enum Act {
 
 use Act::{Hear, Say};
 
-/// Who must not do what.
+/// The forbidden acts of each role.
 const TABLE: &[(&str, &[Act])] = &[
     (
         "planner",
@@ -201,8 +201,8 @@ const TABLE: &[(&str, &[Act])] = &[
     ),
 ];
 
-async fn bed() -> Bed {
-    let bed = Bed::start().await;
+async fn server() -> KeyedServer {
+    let server = KeyedServer::start().await;
     let main = ["--cluster", "main"];
     let people = [
         ("ann", "researcher"),
@@ -212,16 +212,16 @@ async fn bed() -> Bed {
         ("slurm", "events"),
     ];
     for (name, role) in people {
-        bed.keys(&[&["add-user", name, "--role", role][..], &main].concat())
+        server.keys(&[&["add-user", name, "--role", role][..], &main].concat())
             .await;
     }
     let agent = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];
-    bed.keys(&[&agent[..], &main].concat()).await;
-    bed
+    server.keys(&[&agent[..], &main].concat()).await;
+    server
 }
 
-/// Tries it; gives what it did. Before it speaks it hears itself ask for an answer there: that must
-/// not count as a request.
+/// Tries an act; returns the outcome. The subscription for its own answer comes first, and must not
+/// count as a request.
 async fn attempt(link: &Link, act: Act) -> String {
     let client = &link.bus.nats().unwrap().client;
     let full = |subject: &str| match subject.strip_prefix("C.") {
@@ -241,7 +241,7 @@ async fn attempt(link: &Link, act: Act) -> String {
         }
         Hear(subject) => {
             let subject = full(subject);
-            // Held until the server has judged it, then dropped.
+            // Held until the server has decided, then dropped.
             let heard = client.subscribe(subject.clone()).await.unwrap();
             client.flush().await.unwrap();
             drop(heard);
@@ -253,15 +253,15 @@ async fn attempt(link: &Link, act: Act) -> String {
 }
 
 #[tokio::test]
-async fn what_a_role_must_not_do_is_refused_logged_and_counted() {
-    let bed = bed().await;
-    // It makes the streams, for which the others wait.
-    let control = bed.connect("control").await;
+async fn forbidden_acts_of_a_role_are_refused_logged_and_counted() {
+    let server = server().await;
+    // Control makes the streams, for which the others wait.
+    let control = server.connect("control").await;
     for (user, acts) in TABLE {
         let link = if *user == "control" {
             None
         } else {
-            Some(bed.connect(user).await)
+            Some(server.connect(user).await)
         };
         let link = link.as_ref().unwrap_or(&control);
         for act in *acts {
@@ -273,7 +273,7 @@ async fn what_a_role_must_not_do_is_refused_logged_and_counted() {
             .await;
             let (what, subject) = done.split_once('|').unwrap();
             let logged = || {
-                let log = bed.log();
+                let log = server.log();
                 let mut lines = log.lines();
                 lines.any(|l| l.contains(what) && l.contains(subject))
             };
@@ -292,52 +292,52 @@ async fn what_a_role_must_not_do_is_refused_logged_and_counted() {
 }
 
 #[tokio::test]
-async fn who_waits_for_what_is_refused_learns_so_at_once() {
-    let bed = bed().await;
-    let control = bed.connect("control").await;
-    let ann = bed.connect("ann").await;
+async fn a_refused_request_fails_at_once() {
+    let server = server().await;
+    let control = server.connect("control").await;
+    let ann = server.connect("ann").await;
     let denied = |error: BusError| {
         assert!(matches!(error, BusError::Denied { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains("ann") && text.contains("identity"), "{text}");
     };
-    // Far longer than a test may take: no answer would show.
+    // Far longer than a test may take, so a missing answer would show.
     let limit = Duration::from_secs(3600);
-    let other = address::requests_of(&bed.id, "bob");
+    let other = address::requests_of(&server.id, "bob");
     let asked = ann.bus.request::<_, Reply>(&other, &Request::Totals, limit);
     denied(asked.await.unwrap_err());
-    let pilots = address::pilots_of(&bed.id, "ann");
+    let pilots = address::pilots_of(&server.id, "ann");
     let asked = ann
         .bus
         .request::<_, Reply>(&pilots, &PilotsRequest::Stop, limit);
     denied(asked.await.unwrap_err());
-    let agents = address::agents(&bed.id);
+    let agents = address::agents(&server.id);
     denied(ann.bus.subscribe(&agents).await.unwrap_err());
-    let plan = address::plan(&bed.id);
+    let plan = address::plan(&server.id);
     denied(ann.bus.follow(&plan, Start::Last).await.unwrap_err());
-    let command = address::command(&bed.id, &NodeId::new("n1").unwrap());
+    let command = address::command(&server.id, &NodeId::new("n1").unwrap());
     denied(ann.bus.last(&command).await.unwrap_err());
     let stored = ann.bus.store_raw(plan.as_str(), &[], b"x".to_vec()).await;
     denied(stored.unwrap().wait().await.unwrap_err());
     drop(control);
 }
 
-/// What a command line has refused.
+/// The refusals of a command line.
 const REFUSED: &str = "lacuna_bus_dead_letters_total{service=\"cli\"}";
 
 #[tokio::test]
-async fn an_answer_stays_in_the_account_of_who_asked_and_is_no_word_there() {
-    let bed = bed().await;
-    let control = bed.connect("control").await;
-    let ann = bed.connect("ann").await;
+async fn an_answer_stays_in_the_account_of_its_request_and_is_no_message_there() {
+    let server = server().await;
+    let control = server.connect("control").await;
+    let ann = server.connect("ann").await;
     let mut asked = control
         .bus
-        .subscribe(&address::requests(&bed.id))
+        .subscribe(&address::requests(&server.id))
         .await
         .unwrap();
     // Ann may ask, and names a subject on which only control may speak.
-    let (watch, slurm) = (bed.connect("root").await, bed.connect("slurm").await);
-    let released = address::released(&bed.id);
+    let (watch, slurm) = (server.connect("root").await, server.connect("slurm").await);
+    let released = address::released(&server.id);
     let mut heard = slurm
         .bus
         .nats()
@@ -359,7 +359,7 @@ async fn an_answer_stays_in_the_account_of_who_asked_and_is_no_word_there() {
     ] {
         headers.insert(name, value);
     }
-    let subject = address::requests_of(&bed.id, "ann").to_string();
+    let subject = address::requests_of(&server.id, "ann").to_string();
     let payload = r#"{"ask":"totals"}"#;
     ann.bus
         .nats()
@@ -374,7 +374,7 @@ async fn an_answer_stays_in_the_account_of_who_asked_and_is_no_word_there() {
         trainers: Vec::new(),
     };
     control.bus.respond(&request, &answer).await.unwrap();
-    // It has come to those of Ann's account, who refuse it, and to nobody else.
+    // Only clients of Ann's account get it, and they refuse it.
     tokio::select! {
         word = understood.next() => panic!("{word:?}"),
         () = until("it is refused", || watch.count(REFUSED) > 0) => {}

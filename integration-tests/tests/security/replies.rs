@@ -1,6 +1,5 @@
-//! A JetStream request names the subject of its answer. What people and agents ask for stays in
-//! their account; who has a service's key can have messages stored on any subject, and no service
-//! stops because of that.
+//! A JetStream request names the subject of its answer. Answers to people and agents stay in their
+//! account. The key of a service can have messages stored on any subject; no service stops by it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use lacuna_runtime::{Bus, Health, Identity};
 use lacuna_wire::msg::{Clock, Pace};
 use lacuna_wire::{access, address};
 
-use super::bed::{Bed, Link, until};
+use super::keyed_server::{KeyedServer, Link, until};
 use super::whole::{Up, phase};
 use crate::support::{count, get};
 
@@ -22,7 +21,7 @@ const ROUNDS: usize = 25;
 const PAUSE: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn answers_sent_to_what_services_live_by_stop_nobody() {
+async fn answers_sent_to_subjects_of_services_stop_no_service() {
     let dir = tempfile::Builder::new()
         .prefix("lacuna-replies-")
         .tempdir()
@@ -67,7 +66,7 @@ async fn answers_sent_to_what_services_live_by_stop_nobody() {
         tokio::time::sleep(PAUSE).await;
     }
 
-    // It has come to them, and was refused.
+    // The services got it and refused it.
     let control = get(&up.addresses()["control"], "/metrics").unwrap();
     assert!(
         count(
@@ -75,7 +74,7 @@ async fn answers_sent_to_what_services_live_by_stop_nobody() {
             "lacuna_bus_dead_letters_total{service=\"control\"}"
         ) > 0
     );
-    // What the operator wants is kept, what a batch job wants it gets, and training goes on.
+    // Controls are kept, a batch job gets its node, and training goes on.
     up.lacuna(&["pause", "--reason", "to see whether it holds"])
         .unwrap();
     up.lacuna(&["resume"]).unwrap();
@@ -84,7 +83,7 @@ async fn answers_sent_to_what_services_live_by_stop_nobody() {
     until("the trainer has ended", || phase(&up, "t").contains("done")).await;
     up.nothing_was_refused();
     up.stop();
-    // Nothing of it stands in the way of a start.
+    // Services start all the same.
     let up = Up::start(&data, &[], &[]).await;
     assert!(phase(&up, "t").contains("done"));
     up.nothing_was_refused();
@@ -135,8 +134,8 @@ fn targets(id: &ClusterId) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
-    let bed = Bed::start().await;
+async fn requests_of_people_and_agents_reach_no_stream_and_no_service() {
+    let server = KeyedServer::start().await;
     let main = ["--cluster", "main"];
     for (name, role) in [
         ("ann", "researcher"),
@@ -144,19 +143,19 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         ("watcher", "observer"),
         ("slurm", "events"),
     ] {
-        bed.keys(&[&["add-user", name, "--role", role][..], &main].concat())
+        server.keys(&[&["add-user", name, "--role", role][..], &main].concat())
             .await;
     }
     let agent = ["add-user", "agent-n1", "--role", "agent", "--node", "n1"];
-    bed.keys(&[&agent[..], &main].concat()).await;
-    let control = bed.connect("control").await;
-    // Something to read in each stream, from who may write there.
+    server.keys(&[&agent[..], &main].concat()).await;
+    let control = server.connect("control").await;
+    // A message in each stream, from a user that may write there.
     for service in ["control", "ingest", "forecast", "planner"] {
-        let link = bed.connect(service).await;
-        let identity = Identity::load(&bed.identity(service)).unwrap();
-        for subject in identity.access(&bed.id).publish {
+        let link = server.connect(service).await;
+        let identity = Identity::load(&server.identity(service)).unwrap();
+        for subject in identity.access(&server.id).publish {
             let kept = subject.starts_with("lacuna.") || subject.starts_with("$KV.");
-            // What control tells all, and nobody keeps, is no matter here.
+            // Control's broadcasts are not kept, and do not matter here.
             if kept {
                 let subject = subject.replace(['*', '>'], "n1");
                 let said = link.bus.nats().unwrap().client.publish(subject, "x".into());
@@ -167,9 +166,9 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
     }
     let mut heard = Vec::new();
     for subject in [
-        address::requests(&bed.id).to_string(),
-        address::pilots(&bed.id).to_string(),
-        address::agents(&bed.id).to_string(),
+        address::requests(&server.id).to_string(),
+        address::pilots(&server.id).to_string(),
+        address::agents(&server.id).to_string(),
     ] {
         heard.push(
             control
@@ -184,7 +183,7 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
     }
     control.bus.nats().unwrap().client.flush().await.unwrap();
     tokio::time::sleep(PAUSE).await;
-    // Who shares an account with those who ask. The time is told, and may be asked for by all.
+    // The users of the same account. All of them may read the clock.
     let tick = Clock {
         now: Timestamp::from_unix(1),
         pace: Pace::Real,
@@ -194,30 +193,30 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         ended: false,
         recording: String::new(),
     };
-    let (clock, renewals) = (address::clock(&bed.id), address::renewals(&bed.id));
-    let ingest = bed.connect("ingest").await;
+    let (clock, renewals) = (address::clock(&server.id), address::renewals(&server.id));
+    let ingest = server.connect("ingest").await;
     ingest.bus.store(&clock, &tick, "").await.unwrap();
-    let (page, nodes) = (bed.connect("gateway").await, bed.connect("agent").await);
+    let (page, nodes) = (server.connect("gateway").await, server.connect("agent").await);
     let mut ticks = [
         page.bus.subscribe(&clock).await.unwrap(),
         nodes.bus.subscribe(&clock).await.unwrap(),
     ];
     let mut renewals = nodes.bus.subscribe(&renewals).await.unwrap();
-    let commands = address::commands(&bed.id);
+    let commands = address::commands(&server.id);
     let mut commands = nodes.bus.subscribe(&commands).await.unwrap();
-    let before = streams(&control, &bed.id).await;
+    let before = streams(&control, &server.id).await;
 
-    let targets = targets(&bed.id);
+    let targets = targets(&server.id);
     for user in [
         "ann", "root", "watcher", "slurm", "agent-n1", "agent", "gateway",
     ] {
-        let link = bed.connect(user).await;
+        let link = server.connect(user).await;
         let client = &link.bus.nats().unwrap().client;
-        let may = Identity::load(&bed.identity(user)).unwrap();
-        let may = may.access(&bed.id).publish;
+        let may = Identity::load(&server.identity(user)).unwrap();
+        let may = may.access(&server.id).publish;
         let (mut asked, mut answered) = (0, 0);
         for read in may.iter().filter(|s| s.starts_with("$JS.API.DIRECT.GET.")) {
-            // Of a stream any message, of a subject the newest.
+            // Any message of a stream, the newest of a subject.
             let any = !read.contains(".lacuna.") && !read.contains(".$KV.");
             let body = if any {
                 r#"{"seq":1,"next_by_subj":">"}"#
@@ -244,8 +243,8 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         let word = words.next().now_or_never();
         assert!(word.is_none(), "{word:?}");
     }
-    assert_eq!(streams(&control, &bed.id).await, before);
-    // What has come to those of the same account they have not taken for a word.
+    assert_eq!(streams(&control, &server.id).await, before);
+    // Clients of the same account took none of it for a message.
     for words in &mut ticks {
         assert!(words.next().now_or_never().is_none());
     }
@@ -256,17 +255,17 @@ async fn what_people_and_agents_ask_for_reaches_no_stream_and_no_service() {
         assert!(link.count(&refused) > 0, "{service}");
     }
 
-    // From a service's account it is stored: what is looked for here can be seen.
-    let trainers = address::trainers(&bed.id);
+    // From a service's account it is stored: so the check would find it.
+    let trainers = address::trainers(&server.id);
     let read = format!(
         "$JS.API.DIRECT.GET.{}.{trainers}",
         trainers.stream().unwrap()
     );
-    let target = address::controls(&bed.id).to_string();
+    let target = address::controls(&server.id).to_string();
     let client = &control.bus.nats().unwrap().client;
     let sent = client.publish_with_reply(read, target, "".into());
     sent.await.unwrap();
     client.flush().await.unwrap();
     tokio::time::sleep(PAUSE).await;
-    assert_ne!(streams(&control, &bed.id).await, before);
+    assert_ne!(streams(&control, &server.id).await, before);
 }

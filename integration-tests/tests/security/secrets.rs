@@ -12,7 +12,7 @@ use lacuna_runtime::nats_server::{NatsServer, find};
 use lacuna_runtime::{Bus, Health, Identity, Start};
 use lacuna_wire::address;
 
-use super::bed::{program, until};
+use super::keyed_server::{program, until};
 use super::whole::Up;
 use crate::support::get;
 
@@ -22,7 +22,7 @@ const SERVICES: [&str; 6] = [
     "ingest", "forecast", "planner", "control", "agent", "gateway",
 ];
 
-/// Finds none of the secrets.
+/// Checks that a text has none of the secrets.
 fn clean(place: &str, text: &str, secrets: &BTreeMap<String, String>) {
     assert!(!text.is_empty(), "{place} is empty: nothing was looked at");
     for (name, secret) in secrets {
@@ -65,8 +65,7 @@ async fn no_secret_of_a_secure_cluster_is_written_anywhere() {
         let body = text.lines().nth(1).unwrap().to_owned();
         secrets.insert(name.to_owned(), body);
     }
-    // Some life: an event, a page with a token and one without, and a letter that is not
-    // understood.
+    // Some activity: an event, the page with and without a token, and an unreadable message.
     up.lacuna(&["events", "publish", "node.idle", "n1"])
         .unwrap();
     let page = up.file()["page"].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! What `lacuna up` has acknowledged is on the disk.
+//! Acknowledged events of `lacuna up` are on the disk.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -7,13 +7,13 @@ use std::process::Command;
 use lacuna_runtime::nats_server::find;
 use lacuna_testkit::{Need, or_skip};
 
-use super::bed::until;
+use super::keyed_server::until;
 use super::whole::Up;
 
 /// Events, each acknowledged before the next.
 const EVENTS: usize = 20;
 
-/// nats-server, with its calls of fsync written down.
+/// nats-server, with a record of its fsync calls.
 fn watched(dir: &Path, calls: &Path) -> String {
     let script = dir.join("nats-server");
     let text = format!(

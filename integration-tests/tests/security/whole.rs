@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::bed::{lacuna, program, until};
+use super::keyed_server::{lacuna, program, until};
 use crate::support::{count, get};
 
 /// A running `lacuna up --secure`.
@@ -51,7 +51,7 @@ impl Up {
         up
     }
 
-    /// What up.json says.
+    /// The content of up.json.
     pub(crate) fn file(&self) -> Value {
         let text = std::fs::read_to_string(self.dir.join("up.json")).unwrap();
         serde_json::from_str(&text).unwrap()
@@ -62,13 +62,13 @@ impl Up {
         serde_json::from_value(self.file()["http"].clone()).unwrap()
     }
 
-    /// Runs a command against it, as the operator.
+    /// Runs a command against it as the operator.
     pub(crate) fn lacuna(&self, args: &[&str]) -> Result<String, String> {
         let dir = self.dir.display().to_string();
         lacuna(args, &[("LACUNA_DATA_DIR", dir.as_str())])
     }
 
-    /// Makes four nodes idle, and submits trainer `t` with so many samples.
+    /// Makes four nodes idle, and submits trainer `t` with this work in samples.
     pub(crate) fn train(&self, samples: u32) {
         let file = self.dir.join("t.toml");
         let text = format!(
@@ -84,13 +84,13 @@ impl Up {
             .unwrap();
     }
 
-    /// What a service, or nats, has logged.
+    /// The log of a service or of nats-server.
     pub(crate) fn log(&self, name: &str) -> String {
         let path = self.dir.join("logs").join(format!("{name}.log"));
         std::fs::read_to_string(path).unwrap_or_default()
     }
 
-    /// Asks it to end, and waits.
+    /// Sends SIGTERM, and waits for the end.
     pub(crate) fn stop(mut self) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
         kill(pid, Signal::SIGTERM).unwrap();
@@ -103,7 +103,7 @@ impl Up {
         log.write_all(b"ended by the test\n").unwrap();
     }
 
-    /// Nobody was refused anything, and nobody died.
+    /// Checks that no request was refused and no service died.
     pub(crate) fn nothing_was_refused(&self) {
         for (name, at) in self.addresses() {
             let metrics = get(&at, "/metrics").unwrap_or_default();
@@ -134,7 +134,7 @@ pub(crate) fn phase(up: &Up, trainer: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_trainer_trains_to_its_end_with_keys_and_nobody_is_refused() {
+async fn a_trainer_trains_to_its_end_with_keys_and_no_request_is_refused() {
     let dir = tempfile::Builder::new()
         .prefix("lacuna-secure-")
         .tempdir()
@@ -143,7 +143,7 @@ async fn a_trainer_trains_to_its_end_with_keys_and_nobody_is_refused() {
     let up = Up::start(&data, &[], &[]).await;
     up.train(600);
     until("the trainer has ended", || phase(&up, "t").contains("done")).await;
-    // All that people look at.
+    // All views for people.
     for look in [
         &["nodes"][..],
         &["plan"],
@@ -160,11 +160,11 @@ async fn a_trainer_trains_to_its_end_with_keys_and_nobody_is_refused() {
     let page = page.trim_start_matches("http://").trim_end_matches('/');
     assert!(get(page, "/").unwrap_or_default().contains("Lacuna"));
     up.stop();
-    // With the same keys, and what the streams still hold.
+    // With the same keys and streams.
     let up = Up::start(&data, &[], &[]).await;
     assert!(phase(&up, "t").contains("done"));
     up.nothing_was_refused();
-    // A person without a key of these does not get in.
+    // A person without one of these keys cannot connect.
     let nats = up.file()["nats"].as_str().unwrap().to_owned();
     let refused = lacuna(
         &["trainers", "--nats", &nats, "--cluster", "main"],

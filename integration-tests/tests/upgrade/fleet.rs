@@ -18,7 +18,7 @@ use lacuna_testkit::{TestNats, connect};
 use lacuna_wire::msg::{Reply, Request};
 use lacuna_wire::{Message, address};
 
-/// In the order in which an upgrade takes them: who writes what others read comes last.
+/// Services in the order of an upgrade: the writer of a message comes after its readers.
 pub(crate) const SERVICES: [&str; 5] = ["planner", "forecast", "ingest", "agent", "control"];
 
 pub(crate) struct Fleet {
@@ -100,7 +100,7 @@ impl Fleet {
         assert!(before.is_none(), "{service} runs already");
     }
 
-    /// SIGTERM, as an operator does it.
+    /// Sends SIGTERM, as an operator does.
     pub(crate) fn stop(&mut self, service: &'static str) {
         let mut child = self.services.remove(service).unwrap();
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
@@ -207,7 +207,7 @@ impl Fleet {
         self.store(subject.as_str(), kind, version, bytes).await
     }
 
-    /// Says something of a version that nobody knows.
+    /// Publishes a message of an unknown version.
     pub(crate) async fn say(&self, subject: &str, kind: &str, version: u16) {
         self.store(subject, kind, version, vec![0x80]).await;
     }
@@ -223,7 +223,7 @@ impl Fleet {
         stored.wait().await.unwrap()
     }
 
-    /// The number of the newest write to a record, whatever it holds.
+    /// The number of the newest write to a record.
     pub(crate) async fn revision(&self, name: &str) -> u64 {
         let bucket = address::trainers_bucket(&self.id);
         let stream = self
@@ -239,7 +239,7 @@ impl Fleet {
         last.await.unwrap().sequence
     }
 
-    /// What was refused, by whom and why.
+    /// The dead letters: service and reason of each.
     pub(crate) async fn refused(&self) -> Vec<String> {
         let name = address::dead(&self.id, "any").stream().unwrap().to_owned();
         let mut stream = self

@@ -36,7 +36,7 @@ def generated(sentences, seed):
 
 
 class Windows:
-    """Windows of a text: characters and, shifted by one, those to be foretold."""
+    """Windows of a text: characters and, shifted by one, those to predict."""
 
     def __init__(self, text, length):
         self.letters = sorted(set(text))
@@ -76,7 +76,7 @@ class Transformer(nn.Module):
 
 
 def continued(model, letters, start, count):
-    """The text that the model thinks comes after ``start``."""
+    """The text that the model predicts after ``start``."""
     model.eval()
     codes = torch.tensor([[letters.index(letter) for letter in start]])
     with torch.no_grad():

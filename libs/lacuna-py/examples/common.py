@@ -1,10 +1,10 @@
-"""What the example trainers share: options that all of them have, and a line of progress."""
+"""Shared by the example trainers: common options, and a line of progress."""
 
 import argparse
 
 
 def parser(description, epilog, *, epochs, batch, batch_of, rate):
-    """A parser with the common options; what differs between trainers are their defaults."""
+    """A parser with the common options; trainers differ in the defaults."""
     made = argparse.ArgumentParser(
         description=description,
         epilog=epilog,
@@ -19,14 +19,14 @@ def parser(description, epilog, *, epochs, batch, batch_of, rate):
 
 
 def parsed(made):
-    """The options of the command line; the first thing that a trainer says is its seed."""
+    """The options of the command line; prints the seed."""
     options = made.parse_args()
     print(f"seed {options.seed}", flush=True)
     return options
 
 
 def tell(run, every):
-    """Says how far the training has come, every so many steps, on one node."""
+    """Prints the progress of the training now and then, on one node."""
     if run.rank == 0 and run.steps_done % every == 0:
         print(
             f"step {run.steps_done} epoch {run.epoch} loss {run.loss:.4f} nodes {run.world_size}",

@@ -1,4 +1,4 @@
-"""What the tests share: a cluster on this machine, and the logs of its programs."""
+"""Shared by the tests: a cluster on this machine, and the logs of its programs."""
 
 import importlib.util
 import json
@@ -43,11 +43,11 @@ class Cluster(Loopback):
         return sorted(found, key=lambda line: line[4])
 
     def result(self):
-        """What rank 0 has written at its end."""
+        """The result of rank 0."""
         return json.loads((self.logs / "result.json").read_text())
 
     def losses(self):
-        """The loss of each step; of a step that was done twice, the one that stands."""
+        """The loss of each step; of a repeated step, the last one."""
         newest = {}
         for step, loss, run, _rank, _time in self.steps():
             if step not in newest or run >= newest[step][0]:

@@ -2,7 +2,7 @@
 
 The parameter ``used`` has one number per sample. Its gradient is minus one part of the batch for
 each sample of the batch, and its learning rate is the batch, so a step adds exactly one for each
-sample that the step used. Whatever happens to the members, the counts are part of the state.
+sample that the step used. The counts are part of the state, whatever happens to the members.
 """
 
 import argparse
@@ -31,7 +31,7 @@ class Counted(nn.Module):
 
 
 def die_forming(group):
-    """Dies while it builds its so-many-th group, when all others have met it."""
+    """Dies while it builds its n-th group, when all others have met it."""
     build, built = dist.init_process_group, []
 
     def init(*arguments, **options):
@@ -47,7 +47,7 @@ def fail_forming():
     """Tries to build a group with a member that never comes."""
     alone = Membership(run=1, rank=0, members=("n2", "never"), store="127.0.0.1:1")
     reason = Group.form(dist.HashStore(), "before", alone, 0.2, "gloo", 0.2)
-    assert isinstance(reason, str), "the group stands"
+    assert isinstance(reason, str), "the group works"
 
 
 def main():
@@ -106,7 +106,7 @@ def main():
             (loss - model.used[indices].mean()).backward()
             if run.steps_done == options.fail_at:
                 if os.environ["PROGRAM_FAILS"] == os.environ["LACUNA_NODE"]:
-                    raise RuntimeError("as it was told")
+                    raise RuntimeError("a failure on request")
             if run.steps_done == options.slow_at:
                 if os.environ["PROGRAM_SLOW"] == os.environ["LACUNA_NODE"]:
                     time.sleep(3.0)

@@ -1,4 +1,4 @@
-"""Checkpoints: complete or not there, the newest good one wins, a full disk stops nobody."""
+"""Checkpoints: complete or not there, the newest good one wins, a full disk stops no training."""
 
 import json
 import logging
@@ -83,10 +83,10 @@ def test_a_manifest_cannot_point_out_of_the_folder(tmp_path):
 def test_what_is_saved_beside_training_does_not_change_meanwhile(tmp_path):
     from lacuna.state import frozen
 
-    living = state(1)
+    current = state(1)
     store = Checkpoints(str(tmp_path))
-    store.save_beside(frozen(living))
-    living["model"]["w"].fill_(9.0)
+    store.save_beside(frozen(current))
+    current["model"]["w"].fill_(9.0)
     store.settle()
     loaded, _ = store.load()
     assert float(loaded["model"]["w"].sum()) == 1000.0

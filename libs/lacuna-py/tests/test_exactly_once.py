@@ -1,4 +1,4 @@
-"""Whatever happens to the members: every sample counts once, and the loss is that of no change."""
+"""Over any changes of members every sample counts once, and the loss is that without changes."""
 
 import os
 import random
@@ -8,7 +8,7 @@ SAMPLES, EPOCHS, BATCH = 512, 60, 16
 
 
 def reference(cluster):
-    """The same training by one member that nothing happens to."""
+    """The same training by one undisturbed member."""
     c = cluster("--samples", str(SAMPLES), "--epochs", str(EPOCHS), folder="reference")
     c.start("r1")
     c.join("r1")
@@ -93,7 +93,7 @@ def test_random_changes_of_members_leave_no_trace(cluster):
     worst = max(abs(mine[s] - wanted[s]) / (1e-3 + abs(wanted[s])) for s in mine)
     print(f"largest relative difference of the loss: {worst:.2e}")
     assert worst < 5e-3
-    # What was reported agrees with what was done: no report goes beyond the end.
+    # Reports agree with the work: no report goes beyond the end.
     assert c.progress[-1]["base"] + c.progress[-1]["samples"] == SAMPLES * EPOCHS
 
 

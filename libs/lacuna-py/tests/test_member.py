@@ -1,4 +1,4 @@
-"""How long a member waits for others: told by the runs that it has tried, without processes."""
+"""The timeout of a member in the runs that it tries, without processes."""
 
 import pytest
 
@@ -64,7 +64,7 @@ def regroup(monkeypatch):
 
 
 def attempt(regroup, *, overtaken=0, broken=0, state=(5, 1)):
-    """Tries runs of two until one of this member alone stands; what each had as its timeout."""
+    """Tries runs of two until one of this member alone works; the timeout of each."""
     meetings = regroup._rendezvous
     meetings.overtaken, meetings.broken = overtaken, broken
     meetings.limits, meetings.timeouts = [], []
@@ -106,7 +106,7 @@ def test_a_break_is_counted_only_before_the_first_step_and_without_a_newer_run(r
 
 
 def test_a_member_without_state_waits_longer_and_its_group_no_longer(regroup):
-    """Those who have state may be in the middle of a long step."""
+    """Members with state may be in the middle of a long step."""
     timeouts = attempt(regroup, broken=1, state=None)
     assert timeouts == [TIMEOUT, 2 * TIMEOUT]
     assert regroup._rendezvous.limits == [member.NEWCOMER, 2 * member.NEWCOMER]

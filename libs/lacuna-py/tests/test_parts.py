@@ -70,8 +70,8 @@ def test_policies():
 
 def test_messages_of_the_agent():
     line = b'{"tell":"run","run":7,"rank":1,"members":["a","b"],"store":"h:1","leader":"a",'
-    told = messages.decode(line + b'"new":1}')
-    assert told == messages.Membership(7, 1, ("a", "b"), "h:1") and told.world_size == 2
+    message = messages.decode(line + b'"new":1}')
+    assert message == messages.Membership(7, 1, ("a", "b"), "h:1") and message.world_size == 2
     assert messages.decode(b'{"tell":"leave","deadline":5.5}').deadline == 5.5
     assert messages.decode(b'{"tell":"leave"}').deadline is None
     assert messages.decode(b'{"tell":"dance"}') is None

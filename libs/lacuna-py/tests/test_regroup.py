@@ -7,7 +7,7 @@ import pytest
 
 
 def stall(cluster, since):
-    """The longest time without a step of anybody, from shortly before a moment."""
+    """The longest time without any step, from shortly before a moment."""
     times = [t for *_, t in cluster.steps() if t > since - 0.5]
     return max(b - a for a, b in zip(times, times[1:]))
 
@@ -40,7 +40,7 @@ def test_a_node_joins_and_is_brought_to_the_state_of_the_others(cluster):
     assert stall(c, joined) < 1.5, since
 
 
-def test_a_node_that_is_told_to_leave_costs_no_step(cluster):
+def test_a_node_that_is_asked_to_leave_costs_no_step(cluster):
     c = cluster("--sleep", "0.02")
     start(c, "n1", "n2", "n3")
     c.wait_step(10)
@@ -103,14 +103,14 @@ def test_a_peer_that_only_paused_is_met_again_in_the_same_run(cluster):
     assert c.run == run and c.progress[-1]["world_size"] == 3
     numbers = [line[0] for line in c.steps() if line[3] == 0]
     assert numbers == list(range(1, len(numbers) + 1))
-    # Those who found the group broken have said so, and taken it back.
+    # Members that found the group broken have reported it, and then the repair.
     c.wait(lambda: all(node.broken == 0 for node in c.nodes.values()), 5.0, "all is well")
     said = [m["say"] for name in ("n1", "n3") for m in c.nodes[name].said if "run" in m]
     assert said.count("broken") == 2 and said.count("whole") == 2
 
 
 def test_survivors_say_that_their_group_broke_and_go_on_without_the_paused_peer(cluster):
-    """No agent kills it: it is left out because nobody speaks for it."""
+    """No agent kills it: it is left out because no agent answers for it."""
     c = cluster("--sleep", "0.02", hang_after=600.0, PROGRAM_TIMEOUT="2")
     start(c, "n1", "n2", "n3")
     c.wait_step(10)
@@ -139,7 +139,7 @@ def test_a_peer_that_is_only_slow_stays_a_member(cluster):
 
 
 def test_a_first_step_that_takes_longer_than_the_timeout_is_done_in_the_end(cluster):
-    """Also when it takes twelve times as long: who is that slow asks for more in the next group."""
+    """Also when it takes twelve times as long: such a member asks for more in the next group."""
     c = cluster("--sleep", "0.02", "--slow-at", "0", PROGRAM_SLOW="n2", PROGRAM_TIMEOUT="0.25")
     start(c, "n1", "n2", "n3")
     c.wait_step(20)
@@ -197,7 +197,7 @@ def test_a_run_without_the_paused_peer_ends_the_wait_at_once(cluster):
     c.wait_together()
     first = [t for *_, run, _rank, t in c.steps() if run == goes_on][0]
     assert first - since < 2.0
-    # When it wakes, it learns that it was to leave.
+    # When it wakes, it learns that it must leave.
     c.signal("n2", signal.SIGCONT)
     assert c.wait_gone("n2") == 75
     c.wait_step(c.progress[-1]["step"] + 5)
@@ -208,7 +208,7 @@ def test_a_program_that_fails_takes_nobody_along(cluster):
     c = cluster("--sleep", "0.02", "--fail-at", "25", PROGRAM_FAILS="n2")
     start(c, "n1", "n2")
     assert c.wait_gone("n2") == 1
-    assert "RuntimeError: as it was told" in c.words("n2")
+    assert "RuntimeError: a failure on request" in c.words("n2")
     c.wait_together()
     c.wait_step(40)
     assert_no_step_twice(c)

@@ -1,4 +1,4 @@
-"""Under torchrun: resume, progress, a worker that is killed, a worker that is told to leave."""
+"""Under torchrun: resume, progress, a worker that is killed, a worker that is asked to leave."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def test_a_killed_worker_costs_a_restart_but_no_step(torchrun, tmp_path):
     assert len(steps) - 2 * len(set(steps)) <= 2
 
 
-def test_one_that_is_told_to_leave_takes_all_along_and_the_state_is_saved(torchrun, tmp_path):
+def test_one_that_is_asked_to_leave_takes_all_along_and_the_state_is_saved(torchrun, tmp_path):
     process = torchrun("--samples", "64", "--sleep", "0.01")
     wait_for_steps(tmp_path, 40, process)
     os.kill(workers(tmp_path)[1], signal.SIGTERM)

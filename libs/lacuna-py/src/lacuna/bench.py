@@ -1,7 +1,7 @@
 """Measures what a change of members costs: ``python3 -m lacuna.bench``.
 
 A small model is trained by real processes on this machine, with a real store and real gloo
-groups; :mod:`lacuna.loopback` stands for agents and control. The stall is the longest time
+groups; :mod:`lacuna.loopback` takes the place of agents and control. The stall is the longest time
 without a completed step around the change, so it contains one ordinary step. A step is lost if
 its work was thrown away: it had been applied and was done again, or a survivor had computed its
 gradients in vain.
@@ -30,10 +30,10 @@ EPILOG = """examples:
   python3 -m lacuna.bench --nodes 6 --hidden 2048  more members, a larger model
 """
 
-#: What is measured, and what an agent would have seen.
+#: The kinds of change, and the agent's view of each.
 KINDS = {
     "join": "a node joins, its program was ready",
-    "leave": "a node is told to leave, control knows at once",
+    "leave": "a node is asked to leave, control knows at once",
     "sigterm": "a program gets SIGTERM, control hears of its exit",
     "sigkill": "a program is killed, control hears of its exit",
     "sigstop": "a program is paused, the others find their group broken after {timeout:g} s",
@@ -44,7 +44,7 @@ def arguments() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="python3 -m lacuna.bench",
-        description="Measures how long training stands still when its members change.",
+        description="Measures the stall of training when its members change.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

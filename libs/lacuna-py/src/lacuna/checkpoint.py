@@ -5,9 +5,9 @@ A checkpoint is two files in one folder::
     step-000000001200-5f2c9a.pt      what torch.save writes
     step-000000001200-5f2c9a.json    its size, SHA-256, step and samples
 
-Both are written under another name, flushed to the disk and renamed, the data first: where the
-second file stands, the first is complete. What is read must have the size and the checksum of
-its manifest; a damaged checkpoint is passed over with a warning, and the next older one is used.
+Both are written under another name, flushed to the disk and renamed, the data first. So
+if the second file exists, the first is complete. A reader checks the size and the checksum of the
+manifest. It skips a damaged checkpoint with a warning, and uses the next older one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import torch
 log = logging.getLogger("lacuna")
 
 FORMAT = 1
-#: Leftovers of a writer that died are deleted when they are older than this many seconds.
+#: Files of a dead writer are deleted when they are older than this, seconds.
 STALE = 3600.0
 
 
@@ -46,8 +46,8 @@ class Saved:
 class _Sink(io.RawIOBase):
     """Writes and hashes; an error is kept, not raised.
 
-    PyTorch's writer ends the process if its destructor meets a full disk, so it must not hear
-    of one.
+    PyTorch's writer ends the process if its destructor meets a full disk, so the error is kept
+    from it.
     """
 
     def __init__(self, file: io.BufferedWriter) -> None:
@@ -79,7 +79,7 @@ class Checkpoints:
         self._folder = Path(folder)
         self._keep = max(1, keep)
         self._writer: Optional[threading.Thread] = None
-        #: Checkpoints that could not be written, and damaged ones met.
+        #: Failed writes, and damaged checkpoints found.
         self.failures = 0
         self.damaged = 0
         #: The newest complete checkpoint known here.
@@ -111,7 +111,7 @@ class Checkpoints:
         return self._writer is not None and self._writer.is_alive()
 
     def save(self, state: dict[str, Any], then: Optional[Callable[[Saved], None]] = None) -> bool:
-        """Writes a state that nobody changes meanwhile. False, counted and said, if it failed."""
+        """Writes a state that does not change meanwhile. False if it failed, with a warning."""
         saved = self._write(state)
         if saved is None:
             self.failures += 1
@@ -125,7 +125,7 @@ class Checkpoints:
     def save_beside(
         self, state: dict[str, Any], then: Optional[Callable[[Saved], None]] = None
     ) -> None:
-        """The same in another thread, while training goes on; one at a time."""
+        """Like :meth:`save`, in another thread while training goes on; one at a time."""
         if not self.busy:
             self._writer = threading.Thread(
                 target=self.save, args=(state, then), name="lacuna-checkpoint", daemon=True
@@ -240,7 +240,7 @@ def _read(saved: Saved) -> tuple[Optional[dict[str, Any]], str]:
         # Schedulers and the user's own parts may hold more than tensors, and the file is the
         # trainer's own, so it is read in full (PyTorch 2.6 would by default read tensors only).
         state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)
-    except Exception as error:  # noqa: BLE001 - whatever it is, an older checkpoint may do.
+    except Exception as error:  # noqa: BLE001 - an older checkpoint may do.
         return None, f"cannot be read: {error}"
     if not isinstance(state, dict) or "position" not in state:
         return None, "is no state of a trainer"

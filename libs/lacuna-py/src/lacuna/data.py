@@ -1,4 +1,4 @@
-"""Samples by their indices, from whatever holds them."""
+"""Samples by their indices, from tensors or data sets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils.data import TensorDataset, default_collate
 def fetch(
     data: Any, collate: Optional[Callable[[list[Any]], Any]]
 ) -> tuple[int, Callable[[torch.Tensor], Any]]:
-    """How many samples there are, and a function that gives those of some indices."""
+    """The number of samples, and a function from indices to samples."""
     if isinstance(data, TensorDataset) and collate is None:
         data = data.tensors
     if isinstance(data, torch.Tensor):

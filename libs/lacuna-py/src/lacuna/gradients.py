@@ -1,10 +1,10 @@
-"""Gradients of all members, averaged in one collective that also carries what must be agreed.
+"""Gradients of all members, averaged in one collective that also carries common decisions.
 
 A member's gradient is the mean over its own share. It is weighted by the share's part of the
-step, so that the sum over members is the mean over the whole batch, whoever computed which part.
-Behind the gradients the same message carries, summed over members: who knows of a newer run, who
-must leave, the loss, and which parameters have a gradient at all. So every member decides the
-same at the same step, without a further message.
+step, so that the sum over members is the mean over the whole batch. Behind the gradients the same
+message carries sums over members: those that know of a newer run, those that must leave, the loss,
+and the parameters with a gradient. So all members decide alike at the same step, without a further
+message.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ Reduce = Callable[[torch.Tensor], Optional[str]]
 
 @dataclass(frozen=True)
 class Vote:
-    """What one member says, or what all members together have said."""
+    """The flags and the loss of one member, or the sums over all members."""
 
     #: Members that know of a newer run.
     moving: float
-    #: Members that have been told to leave.
+    #: Members that must leave.
     leaving: float
     #: Mean loss of the step; None if the program gave none.
     loss: Optional[float]
@@ -56,11 +56,11 @@ class Gradients:
             raise ValueError("the model has no parameter that can be trained")
 
     def begin(self) -> None:
-        """Remembers what the forward pass changes, in case the step has to be done again."""
+        """Keeps the buffers that the forward pass changes, in case the step is repeated."""
         self._kept = [average.clone() for average in self._averages]
 
     def undo(self) -> None:
-        """Puts back what the forward pass has changed, and forgets the gradients."""
+        """Restores these buffers, and drops the gradients."""
         for average, kept in zip(self._averages, self._kept):
             average.copy_(kept)
         for parameter in self._parameters:
@@ -74,8 +74,8 @@ class Gradients:
     def average(self, weight: float, vote: Vote, reduce: Reduce) -> tuple[Optional[Vote], str]:
         """Replaces the gradients by the mean over the group's batch.
 
-        ``weight``: this member's part of the batch. Returns what all have said together, or None
-        and the reason if the group broke; then the gradients are worth nothing.
+        ``weight``: this member's part of the batch. Returns the sums over members, or None and
+        the reason if the group broke; then the gradients are invalid.
         """
         values = [*self._parameters, *self._averages]
         head = torch.zeros(_HEAD + len(self._parameters), dtype=torch.float32)
@@ -103,7 +103,7 @@ class Gradients:
                 head = flat[at:].cpu()
         for i, parameter in enumerate(self._parameters):
             if head[_HEAD + i] == 0.0:
-                # Nobody had one: the optimiser must pass over it, as it would on one node.
+                # No member had one: the optimiser must skip it, as on one node.
                 parameter.grad = None
         total = float(head[_WEIGHT])
         loss = float(head[_LOSS]) / total if total > 0.0 else None

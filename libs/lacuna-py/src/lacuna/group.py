@@ -1,11 +1,11 @@
-"""One process group: how members meet, sum, and part.
+"""One process group: members meet, sum and part.
 
 A group is built from the public interface of torch.distributed on a store that lives elsewhere,
-under the prefix ``<trainer>/<run>/<attempt>``. Things found out the hard way:
+under the prefix ``<trainer>/<run>/<attempt>``. Found by measurement:
 
-* Before the group is built, members meet by keys in the store. So nobody enters
-  ``init_process_group``, which cannot be called off, for somebody who never comes.
-* Nothing here raises for a peer that is gone; failures are returned as text. An exception's
+* Before the group is built, members meet by keys in the store. So no member enters
+  ``init_process_group``, which cannot be cancelled, for a peer that never comes.
+* No function here raises for a lost peer; failures are returned as text. An exception's
   traceback keeps the old group's sockets open, and then the peers wait for a timeout.
 * Operations are waited for in small portions, so that one with a paused peer can be abandoned
   when a newer run leaves that peer out. The abandoned group is kept by a thread of its own,
@@ -32,16 +32,16 @@ from .network import choose_interface
 
 log = logging.getLogger("lacuna")
 
-#: Seconds between two looks at who has come.
+#: Seconds between two polls of the members' keys.
 POLL = 0.002
 #: Seconds between two attempts to reach a store that does not answer.
 RETRY = 0.1
 #: An operation is waited for in portions of this many seconds.
 PORTION = 0.02
-#: The last barrier is not worth more than this many seconds.
+#: The limit of the last barrier, seconds.
 FAREWELL = 0.2
 
-#: Asked again and again while waiting; a text is the reason to give up.
+#: Called again and again during a wait; a text is the reason to give up.
 Watch = Callable[[], Optional[str]]
 
 
@@ -64,7 +64,7 @@ class Rendezvous:
             reason = watch()
             if reason is not None:
                 return None, reason
-            # PyTorch's own attempts cannot be called off: first see whether anybody is there.
+            # PyTorch's own attempts cannot be cancelled, so a plain connection comes first.
             error = _probe(host, port)
             if error is None:
                 try:
@@ -121,7 +121,7 @@ class Rendezvous:
         return [cards[rank] for rank in range(run.world_size)] if reason is None else reason
 
     def announce(self, prefix: str, where: str, watch: Watch) -> Optional[str]:
-        """Says that the state is at hand; or the reason to give up."""
+        """Announces that the state is available; or returns the reason to give up."""
 
         def set_key(store: Any, first: bool) -> bool:
             store.set(f"{prefix}/loaded", "yes")
@@ -138,8 +138,8 @@ class Rendezvous:
     def _poll(self, where: str, look: Callable[[Any, bool], bool], watch: Watch) -> Optional[str]:
         """Looks every few milliseconds, on a new connection if the store fails.
 
-        ``look`` hears whether the connection is new to it: a store that was started anew has
-        forgotten all. Returns the reason to give up, None if ``look`` has found what it wants.
+        ``look`` hears whether the connection is new to it: a restarted store has no
+        keys. Returns the reason to give up, None if ``look`` has succeeded.
         """
         while True:
             store, reason = self.store(where, watch)
@@ -189,8 +189,8 @@ def _peek(store: Any, key: str) -> Optional[bytes]:
 def _keys(used: list[tuple[str, int, int]]) -> set[str]:
     """All keys of a group: those of the meeting, and gloo's as PyTorch 1.13 and 2 name them.
 
-    Rank 0 deletes those of all ranks; the others their own, for the case that rank 0 was the
-    one that left. What other versions name differently stays, unless they can list their keys:
+    Rank 0 deletes those of all ranks; the others their own, in case rank 0 was the one
+    that left. Keys that other versions name differently stay, unless those can list their keys:
     some hundred bytes for each member of a run.
     """
     keys = set()
@@ -272,9 +272,9 @@ class Group:
         return self._do(lambda: dist.broadcast(tensor, source, async_op=True), watch)
 
     def part(self) -> bool:
-        """Ends a group at a boundary that all have agreed on. True if all were there to see it.
+        """Ends a group at a boundary that all have agreed on. True if all took part.
 
-        The barrier lets everybody read the last sum before the first socket closes.
+        With the barrier all members read the last sum before the first socket closes.
         """
         if self.world_size == 1:
             return True
@@ -318,7 +318,7 @@ class Group:
 
 
 def _forget_failure() -> None:
-    """Sets PyTorch's count of groups back, as the end of a group that stood does.
+    """Sets PyTorch's count of groups back, as the end of a working group does.
 
     The count is part of the keys under which members of a group find each other. A group that
     could not be built leaves the count one higher at this member alone: it would never meet the

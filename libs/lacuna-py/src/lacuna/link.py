@@ -1,9 +1,9 @@
 """The thread that listens while the program computes.
 
-It talks to the agent, hears signals, and watches for the deadline. The training loop only looks
-at what it has heard (:attr:`Link.newest`, :attr:`Link.leaving`), so a step is never interrupted.
-The one thing that the thread does by itself is to end the process when there is no time left: at
-the deadline, or at a second SIGTERM.
+It talks to the agent, hears signals, and watches for the deadline. The training loop only
+reads its results (:attr:`Link.newest`, :attr:`Link.leaving`), so a step is never interrupted.
+By itself the thread only ends the process when no time is left: at the deadline, or at a second
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _links: "weakref.WeakSet[Link]" = weakref.WeakSet()
 
 
 def leave_now(code: int = EXIT_LEFT) -> None:
-    """Ends the process at once, without the interpreter's slow farewell."""
+    """Ends the process at once, without the interpreter's slow shutdown."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -96,26 +96,26 @@ class Link:
         for fd in (self._wake_read, self._wake_write, self._signal_read, self._signal_write):
             os.close(fd)
 
-    # What has been heard.
+    # Received.
 
     @property
     def newest(self) -> Optional[Membership]:
-        """The newest run that the agent has told of."""
+        """The newest run that the agent has announced."""
         return self._newest
 
     @property
     def newest_age(self) -> float:
-        """Seconds since :attr:`newest` was told."""
+        """Seconds since :attr:`newest` was announced."""
         return time.monotonic() - self._newest_at
 
     @property
     def leaving(self) -> Optional[Leave]:
-        """Set once this process has been told to leave; never unset."""
+        """Set once this process must leave; never unset."""
         return self._leave
 
     @property
     def idle(self) -> bool:
-        """Whether nothing would be lost: then this thread itself leaves when told to."""
+        """Whether an end would lose nothing: then this thread itself leaves when asked to."""
         return self._idle
 
     @idle.setter
@@ -125,11 +125,11 @@ class Link:
         self._wake()
 
     def wait(self, ready: Callable[[], bool], timeout: Optional[float]) -> bool:
-        """Waits until ``ready()``, which is asked after each thing heard, or the timeout."""
+        """Waits until ``ready()``, which is called after each message, or until the timeout."""
         with self._changed:
             return self._changed.wait_for(ready, timeout)
 
-    # What is said.
+    # Sent.
 
     def say(self, message: dict[str, Any]) -> None:
         """Queues a message for the agent; without an agent, nothing."""
@@ -140,7 +140,7 @@ class Link:
         self._wake()
 
     def flush(self, timeout: float = 1.0) -> bool:
-        """Waits until all that was said is handed to the system. False after the timeout."""
+        """Waits until all queued messages are handed to the system. False after the timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._out or self._socket is None, timeout)
 
@@ -195,7 +195,7 @@ class Link:
         except OSError:
             return False
         self._in += data
-        # Of several runs that came together, the training loop sees the newest alone.
+        # Of several new runs the training loop sees the newest alone.
         with self._changed:
             while (end := self._in.find(b"\n")) >= 0:
                 line = bytes(self._in[:end])
@@ -210,20 +210,20 @@ class Link:
         if not line.strip():
             return
         try:
-            told = decode(line)
+            message = decode(line)
         except ValueError as error:
             log.warning("a line of the agent is damaged: %s", error)
             return
-        if isinstance(told, Leave):
-            self._told_to_leave(told)
-        elif told is not None:
+        if isinstance(message, Leave):
+            self._must_leave(message)
+        elif message is not None:
             with self._changed:
-                if self._newest is None or told.run > self._newest.run:
-                    self._newest = told
+                if self._newest is None or message.run > self._newest.run:
+                    self._newest = message
                     self._newest_at = time.monotonic()
                     self._changed.notify_all()
 
-    def _told_to_leave(self, leave: Leave) -> None:
+    def _must_leave(self, leave: Leave) -> None:
         with self._changed:
             first = self._leave
             if first is not None and leave.deadline is None:
@@ -234,7 +234,7 @@ class Link:
             self._changed.notify_all()
 
     def _agent_gone(self) -> None:
-        # Nobody would stop this process any more: it must not outlive its agent.
+        # Without its agent nothing would stop this process: it must not outlive the agent.
         with self._changed:
             if self._socket is not None:
                 self._socket.close()
@@ -242,23 +242,23 @@ class Link:
             self._out.clear()
             self._changed.notify_all()
         if not self._closed:
-            self._told_to_leave(Leave(time.time() + ORPHAN_GRACE, "the agent is gone"))
+            self._must_leave(Leave(time.time() + ORPHAN_GRACE, "the agent is gone"))
 
     def _hear_signals(self, numbers: bytes) -> None:
         self._terms += numbers.count(signal.SIGTERM)
         if self._terms > 1:
             self._exit_now(EXIT_LEFT)
         elif signal.SIGTERM in numbers:
-            self._told_to_leave(Leave(None, "sigterm"))
+            self._must_leave(Leave(None, "sigterm"))
         elif signal.SIGUSR1 in numbers:
-            self._told_to_leave(Leave(None, "sigusr1"))
+            self._must_leave(Leave(None, "sigusr1"))
 
     def _look_at_deadline(self) -> None:
         if self._deadline_file is not None:
             deadline = _read_deadline(self._deadline_file)
             if deadline is not None:
                 self._deadline_file = None
-                self._told_to_leave(Leave(deadline, "the deadline file"))
+                self._must_leave(Leave(deadline, "the deadline file"))
         leave = self._leave
         if leave is not None and self._idle:
             self._exit_now(EXIT_LEFT)
@@ -334,5 +334,5 @@ def _read_deadline(path: str) -> Optional[float]:
         with open(path, encoding="ascii", errors="replace") as file:
             return float(file.read(64).strip())
     except (OSError, ValueError):
-        # It may be there already but not written yet: it is read again at the next look.
+        # The file may exist but be empty still: it is read again at the next poll.
         return None

@@ -2,7 +2,7 @@
 
 :class:`Loopback` starts a program once per pretended node, talks to it as Lacuna's agent does,
 and opens a new run whenever a node joins, leaves, dies or falls silent. The programs, the store
-and the process groups are real; only Lacuna itself is not there.
+and the process groups are real; only Lacuna itself is replaced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, Callable, Optional, Sequence
 HANG_AFTER = 5.0
 #: An agent does not speak for a program that has said nothing for this many seconds.
 MUTE_AFTER = 2.0
-#: When a group broke, those for whom nobody speaks are left out after this many seconds.
+#: After a break of the group, members without an agent's word are left out after this many seconds.
 BROKEN_WAIT = 0.3
 
 
@@ -39,12 +39,12 @@ class Node:
     connection: Optional[socket.socket] = None
     ready: bool = False
     gone: bool = False
-    #: The run that it has called broken.
+    #: The run that it has reported as broken.
     broken: int = 0
     said: list[dict[str, Any]] = field(default_factory=list)
 
     def tell(self, message: dict[str, Any]) -> None:
-        """Sends a line; a program that is gone does not mind."""
+        """Sends a line; an ended program is no error."""
         try:
             if self.connection is not None:
                 self.connection.sendall(json.dumps(message).encode() + b"\n")
@@ -76,7 +76,7 @@ class Loopback:
         self.folder = folder
         self._env = dict(env or {})
         self._hang_after = hang_after
-        #: Whether anybody heeds what programs say of broken groups.
+        #: Whether reports of broken groups are handled.
         self._control = control
         self._broken_at: Optional[float] = None
         self._changed = threading.Condition()
@@ -96,7 +96,7 @@ class Loopback:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # What may happen to nodes.
+    # Changes of nodes.
 
     def start(self, name: str) -> Node:
         """Starts the program on a new node; it is no member yet."""
@@ -133,7 +133,7 @@ class Loopback:
             self._open([*self.members, *(n for n in names if not self.nodes[n].gone)])
 
     def leave(self, name: str, deadline: Optional[float] = None) -> None:
-        """Its node is wanted: told to leave, and the others go on without it."""
+        """Its node is wanted: the program leaves, and the others go on without it."""
         message: dict[str, Any] = {"tell": "leave"}
         if deadline is not None:
             message["deadline"] = deadline
@@ -143,13 +143,13 @@ class Loopback:
                 self._open([m for m in self.members if m != name])
 
     def signal(self, name: str, number: int) -> None:
-        """Sends a signal to the program; what follows is seen as an agent would see it."""
+        """Sends a signal to the program; the consequences are handled as by an agent."""
         self.nodes[name].signal(number)
 
-    # What can be seen.
+    # Observations.
 
     def wait(self, ready: Callable[[], bool], timeout: float, what: str) -> None:
-        """Waits for something. Raises TimeoutError with the programs' last words."""
+        """Waits for a condition. Raises TimeoutError with the end of the programs' output."""
         with self._changed:
             if not self._changed.wait_for(ready, timeout):
                 words = "\n".join(f"--- {name}: {self.words(name)}" for name in self.nodes)
@@ -189,7 +189,7 @@ class Loopback:
         )
 
     def words(self, name: str) -> str:
-        """The end of what a program has printed."""
+        """The end of a program's output."""
         return self.nodes[name].output.read_text(errors="replace")[-2000:]
 
     def close(self) -> None:
@@ -287,7 +287,7 @@ class Loopback:
             self._judge()
 
     def _judge(self) -> None:
-        """A group that broke goes on with all who say so or for whom an agent speaks."""
+        """A broken group goes on with all members that report it or whose agent answers."""
         now = time.monotonic()
         members = [self.nodes[name] for name in self.members]
         others = [node for node in members if node.broken != self.run]

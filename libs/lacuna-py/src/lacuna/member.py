@@ -1,4 +1,4 @@
-"""How a program comes to its group: alone, under torchrun, or told by the agent (``regroup``)."""
+"""The ways of a program to its group: alone, by torchrun, or by the agent (``regroup``)."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ GRACE = 0.25
 #: after failures, as its timeout is.
 FORMING = 1.0
 #: A member without state waits at least this many seconds for the others: they may be in the middle
-#: of a step that is longer than anything it knows of. A newer run ends the wait at once.
+#: of a long step. A newer run ends the wait at once.
 NEWCOMER = 60.0
 #: Groups that break before their first step double a timeout this often at most: a member that dies
 #: while the next one is built costs the others that timeout.
 DOUBLINGS = 3
-#: Silence in a group is never borne longer than this many seconds.
+#: The longest timeout of a group, seconds.
 LONGEST_TIMEOUT = 600.0
 
-#: What a member shows the others; see :meth:`lacuna.run.Elastic._card`.
+#: A member's card for the others; see :meth:`lacuna.run.Elastic._card`.
 Card = dict[str, Any]
 
 
 @dataclass
 class Formed:
-    """A group that stands, and what its members have shown."""
+    """A working group, and the cards of its members."""
 
     group: Group
     #: Number of the run; 0 outside of ``regroup``.
@@ -49,12 +49,12 @@ class Formed:
     cards: list[Card]
 
 
-#: Called when nobody has state: loads the newest checkpoint at the member that has it.
+#: Called when no member has state: loads the newest checkpoint at the member that has it.
 Load = Callable[[list[Card], int], None]
 
 
 def newest(cards: list[Card]) -> Optional[int]:
-    """The rank with the newest state, the lowest of equals; None if nobody has any."""
+    """The rank with the newest state, the lowest of equals; None if no member has state."""
     held = [rank for rank, card in enumerate(cards) if card["state"] is not None]
     return max(held, key=lambda rank: (cards[rank]["state"], -rank)) if held else None
 
@@ -82,10 +82,10 @@ class Alone:
         return lambda: None
 
     def stepped(self) -> None:
-        """Nothing is counted."""
+        """Does nothing: no timeout changes here."""
 
     def broke(self) -> None:
-        """Nobody opens another run."""
+        """No other run is opened."""
 
 
 class Torchrun:
@@ -114,14 +114,14 @@ class Torchrun:
         return lambda: None
 
     def stepped(self) -> None:
-        """Nothing is counted."""
+        """Does nothing: no timeout changes here."""
 
     def broke(self) -> None:
-        """Nobody opens another run."""
+        """No other run is opened."""
 
 
 class Regroup:
-    """Runs that the agent tells of; each is a new group of the same processes."""
+    """Runs that the agent announces; each is a new group of the same processes."""
 
     kind = "regroup"
 
@@ -136,34 +136,34 @@ class Regroup:
         self._failures = 0
         #: Whether the present group has done a step.
         self._worked = False
-        #: The run of which the agent has been told that its group is broken.
+        #: The run that was reported to the agent as broken.
         self._said: Optional[int] = None
 
     def moving(self) -> bool:
         """Whether a newer run is known than the present one."""
-        told = self._link.newest
-        return told is not None and (self._run is None or told.run > self._run.run)
+        newest = self._link.newest
+        return newest is not None and (self._run is None or newest.run > self._run.run)
 
     def watch(self, step_seconds: float) -> Watch:
         """Gives a step up when a newer run has left out one of its members.
 
-        One that only leaves comes to the boundary first; so the step has the time that steps
-        take before it is given up.
+        A member that only leaves reaches the step boundary first. So the step has the usual time of
+        a step before it is given up.
         """
         grace = max(GRACE, 2.0 * step_seconds)
 
         def look() -> Optional[str]:
-            told, run = self._link.newest, self._run
-            if told is None or run is None or told.run <= run.run:
+            newest, run = self._link.newest, self._run
+            if newest is None or run is None or newest.run <= run.run:
                 return None
-            if set(run.members) <= set(told.members) or self._link.newest_age < grace:
+            if set(run.members) <= set(newest.members) or self._link.newest_age < grace:
                 return None
-            return f"run {told.run} goes on without a member that does not answer"
+            return f"run {newest.run} goes on without a member that does not answer"
 
         return look
 
     def form(self, card: Callable[[], Card], load: Load) -> Optional[Formed]:
-        """Waits for a newer run, meets its members, builds the group. None: told to leave."""
+        """Waits for a newer run, meets its members, builds the group. None: it must leave."""
         while True:
             run = self._next()
             if run is None:
@@ -183,13 +183,13 @@ class Regroup:
         self._worked = True
 
     def broke(self) -> None:
-        """The group is lost, or was never whole: the agent is told.
+        """The group is lost, or was never whole: reports it to the agent.
 
-        Control then asks those who do not say so, and opens another run with whoever answers.
+        Control then asks the silent members, and opens another run with those that answer.
         """
         run = self._run
         if run is None or self._link.leaving is not None or self.moving():
-            # All that there is to say is known already; a longer timeout would not have helped.
+            # The agent knows already; a longer timeout would not have helped.
             return
         if not self._worked:
             self._failures += 1
@@ -213,7 +213,7 @@ class Regroup:
 
     def _try(self, run: Membership, card: Card, load: Load) -> Union[Formed, str]:
         prefix = f"{self._trainer}/{run.run}/{self._attempt}"
-        # What breaks before the first step may only need longer for it.
+        # A group that breaks before its first step may only need longer for it.
         factor = 2.0 ** min(self._failures, DOUBLINGS)
         limit = min(float(card["timeout"]) * factor, LONGEST_TIMEOUT)
         card["timeout"] = limit
@@ -226,7 +226,7 @@ class Regroup:
 
         def superseded() -> Optional[str]:
             if self._link.leaving is not None:
-                return "told to leave"
+                return "asked to leave"
             return "a newer run is known" if self.moving() else None
 
         cards = self._rendezvous.meet(prefix, run, card, superseded, limit)

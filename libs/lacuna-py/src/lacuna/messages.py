@@ -1,4 +1,4 @@
-"""What agent and program say to each other: JSON, one object a line.
+"""The messages between agent and program: JSON, one object a line.
 
 Program to agent::
 
@@ -25,16 +25,16 @@ import math
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
-#: Version of this protocol, said in ``hello``.
+#: Version of this protocol, sent in ``hello``.
 VERSION = 1
 
-#: The program has left because it was told to (EX_TEMPFAIL of sysexits.h).
+#: Exit code of a program that left on request (EX_TEMPFAIL of sysexits.h).
 EXIT_LEFT = 75
 
 
 @dataclass(frozen=True)
 class Membership:
-    """One run: who trains together. The greatest ``run`` is the newest."""
+    """One run: the members that train together. The greatest ``run`` is the newest."""
 
     run: int
     rank: int
@@ -55,7 +55,7 @@ class Leave:
     reason: str
 
 
-Told = Union[Membership, Leave]
+FromAgent = Union[Membership, Leave]
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -67,8 +67,8 @@ def encode(message: dict[str, Any]) -> bytes:
     return json.dumps(clean, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def decode(line: bytes) -> Optional[Told]:
-    """What a line of the agent says; None for a kind that this version does not know.
+def decode(line: bytes) -> Optional[FromAgent]:
+    """The message in a line of the agent; None for a kind that this version does not know.
 
     Raises ValueError if the line is damaged.
     """
@@ -85,7 +85,7 @@ def decode(line: bytes) -> Optional[Told]:
         deadline = value.get("deadline")
         if deadline is not None and not _is_number(deadline):
             raise ValueError("'deadline' is no number")
-        return Leave(None if deadline is None else float(deadline), "told by the agent")
+        return Leave(None if deadline is None else float(deadline), "asked by the agent")
     return None
 
 

@@ -1,6 +1,6 @@
-"""The order of the data, which does not depend on who is there to read it.
+"""The order of the data, which does not depend on the members that read it.
 
-The samples of an epoch stand in an order that follows from the seed and the epoch alone. A step
+The order of an epoch's samples follows from the seed and the epoch alone. A step
 takes the next samples of that order, as many as the batch policy says, and cuts them into one
 contiguous share per member. Where the next step begins is part of the training state, so
 whatever joins, leaves or dies, each sample of an epoch is used exactly once, in that order.
@@ -47,7 +47,7 @@ class Share:
 
 
 class Order:
-    """The order of ``length`` samples, shuffled anew in each epoch if ``shuffle``."""
+    """The order of ``length`` samples, shuffled again in each epoch if ``shuffle``."""
 
     def __init__(self, length: int, seed: int, shuffle: bool = True) -> None:
         if length < 1:

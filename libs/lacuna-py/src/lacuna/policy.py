@@ -1,6 +1,6 @@
-"""What becomes of the batch and the learning rate when nodes come and go.
+"""The batch and the learning rate when nodes come and go.
 
-The choice is the user's. The default keeps the optimiser's view of the world the same at any
+The choice is the user's. The default is the same for the optimiser at any
 number of nodes: the batch of a step is fixed, and is cut into as many shares as there are
 members. Then the loss curve does not depend on the membership at all.
 """
@@ -27,7 +27,7 @@ class WholeGroup:
         return self.batch
 
     def factor(self, world_size: int) -> float:
-        """What the learning rate is multiplied by."""
+        """The factor of the learning rate."""
         return 1.0
 
     def text(self) -> str:
@@ -51,7 +51,7 @@ class PerNode:
         return self.batch * world_size
 
     def factor(self, world_size: int) -> float:
-        """What the learning rate is multiplied by."""
+        """The factor of the learning rate."""
         ratio = world_size / self.reference_nodes
         if callable(self.learning_rate):
             return float(self.learning_rate(ratio))

@@ -1,4 +1,4 @@
-"""What rank 0 says of the training: to the agent's socket, or as lines of a file.
+"""Reports of rank 0: to the agent's socket, or as lines of a file.
 
 The file is that of programs under ``torchrun`` or under no launcher of Lacuna's own: one JSON
 object a line in ``LACUNA_PROGRESS_FILE``, where ``samples`` counts from the start of the program.
@@ -25,7 +25,7 @@ EVERY = 0.2
 
 @dataclass
 class Span:
-    """What one group has to report about."""
+    """The content of a group's reports."""
 
     run: int
     world_size: int
@@ -34,7 +34,7 @@ class Span:
 
 
 class Reporter:
-    """Tells the agent, or appends to the progress file, or neither."""
+    """Reports to the agent, or appends to the progress file, or neither."""
 
     def __init__(self, link: Link, file: Optional[str]) -> None:
         self._link = link

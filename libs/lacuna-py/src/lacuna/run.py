@@ -1,4 +1,4 @@
-"""The training loop's side: batches out, losses in, and everything elastic in between."""
+"""The training loop's side: batches out, losses in, and changes of members in between."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = logging.getLogger("lacuna")
 
 @dataclass(frozen=True)
 class Settings:
-    """What :func:`elastic` was told, beside the things that have state."""
+    """The settings of :func:`elastic`, without the parts that have state."""
 
     seed: int
     reseed: bool
@@ -85,10 +85,10 @@ def elastic(
 class Elastic:
     """A training run whose members may change between any two steps. Made by :func:`elastic`.
 
-    What counts as done: a step is applied by a member if its sums have arrived there; then the
-    member's state is one step newer. If the group breaks while some have applied a step and
-    others have not, the newest state is broadcast to all, so the step counts once; if nobody has
-    applied it, the next group does it again with the same samples.
+    A member applies a step when its sums have arrived there; then the member's state is one step
+    newer. If the group breaks while some have applied a step and
+    others have not, the newest state is broadcast to all, so the step counts once. If no member
+    has applied it, the next group does it again with the same samples.
     """
 
     def __init__(self, parts: Parts, update: Update, saver: Saver, settings: Settings) -> None:
@@ -124,7 +124,7 @@ class Elastic:
         #: Seconds that this member took for the first step of a group that broke meanwhile.
         self._lost_seconds = 0.0
 
-    # What a program may want to know.
+    # State of the training, for the program.
 
     @property
     def rank(self) -> int:
@@ -276,7 +276,7 @@ class Elastic:
     def _after(self, group: Group, vote: Vote) -> None:
         now = time.monotonic()
         if self._last_step > 0.0:
-            # The longest step of late: forgotten slowly, learnt at once.
+            # The longest recent step: forgotten slowly, learnt at once.
             self._step_seconds = max(now - self._last_step, 0.98 * self._step_seconds)
         self._last_step = now
         boundary = vote.moving > 0.0 or vote.leaving > 0.0
@@ -297,7 +297,7 @@ class Elastic:
     # Groups.
 
     def _card(self) -> Card:
-        """What the others must know of this member before the group is built."""
+        """The card of this member, which the others read before the group is built."""
         saved = None if self._has_state else self._saver.look()
         length = 0 if self._order is None else self._order.length
         silence = max(4.0 * self._step_seconds, 2.0 * self._lost_seconds)
@@ -310,7 +310,7 @@ class Elastic:
         }
 
     def _state(self) -> dict[str, Any]:
-        """The whole state; its tensors are the living ones."""
+        """The whole state; its tensors are the model's own, no copies."""
         state = self._parts.take(self._position)
         order = self._order
         state["order"] = [] if order is None else [order.length, self._settings.seed, order.shuffle]
@@ -327,13 +327,13 @@ class Elastic:
         self._position = self._parts.put(state)
 
     def _load(self, cards: list[Card], rank: int) -> None:
-        """Nobody has state: the member with the newest checkpoint reads it."""
+        """No member has state: the one with the newest checkpoint reads it."""
         state = self._saver.load() if loader(cards) == rank else None
         if state is not None:
             self._put(state)
 
     def _regroup(self) -> None:
-        """Comes back with a group whose members have the same state, or not at all."""
+        """Returns with a group whose members have the same state, or not at all."""
         if self._departing is not None:
             self._leave(save=self._departing)
         if self._link.idle and not self._has_state:
@@ -396,9 +396,9 @@ class Elastic:
         self._last_step = 0.0
 
     def _rescue(self, rank: int) -> None:
-        """Torchrun starts all processes anew: the state is saved by one that still has it."""
+        """Torchrun restarts all processes: a member that still has the state saves it."""
         if rank == 1:
-            # Rank 0 may be the one that is gone. Two checkpoints of a step do no harm.
+            # Rank 0 may be the lost member. Two checkpoints of a step do no harm.
             time.sleep(0.2)
         if rank <= 1:
             self._saver.now(self._position.samples, self._state)
@@ -412,7 +412,7 @@ class Elastic:
             self._reporter.report(self._span, self._position, self._loss, self._saver.newest, last)
 
     def _finish(self) -> None:
-        """The program's own end: the state is saved, and the last word is said."""
+        """The program's own end: saves the state, and sends the last report."""
         group, self._group = self._group, None
         if group is None:
             return
@@ -424,7 +424,7 @@ class Elastic:
         self._link.idle = True
 
     def _leave(self, save: bool) -> None:
-        """Ends the process as it was told to."""
+        """Ends the process on request."""
         if save:
             self._saver.now(self._position.samples, self._state)
             self._report(last=True)

@@ -1,4 +1,4 @@
-"""When to save: every so many steps or seconds, before leaving, and at the end."""
+"""The times of saving: by steps or seconds, before leaving, and at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional
 from .checkpoint import Checkpoints, Saved
 from .state import frozen
 
-#: Gives the whole training state; its tensors may be the living ones.
+#: Gives the whole training state; its tensors may be the model's own.
 Take = Callable[[], dict[str, Any]]
 
 
@@ -39,7 +39,7 @@ class Saver:
         return 0 if self._checkpoints is None else self._checkpoints.failures
 
     def look(self) -> Optional[Saved]:
-        """Finds the newest complete checkpoint, whoever wrote it; its content is not read."""
+        """Finds the newest complete checkpoint of any writer; its content is not read."""
         return None if self._checkpoints is None else self._checkpoints.look()
 
     def load(self) -> Optional[dict[str, Any]]:
@@ -50,13 +50,13 @@ class Saver:
         return state
 
     def new_group(self, step: int) -> None:
-        """The clock starts anew: a member that has become rank 0 does not save at once."""
+        """Restarts the clock: a member that has become rank 0 does not save at once."""
         self._at = time.monotonic()
         newest = self.look()
         self._step = step if newest is None else min(newest.step, step)
 
     def if_due(self, step: int, take: Take) -> None:
-        """Saves beside the training if it is time to, and the last one is written."""
+        """Saves beside the training if it is due, and the last one is written."""
         if self._checkpoints is None or self._checkpoints.busy:
             return
         now = time.monotonic()

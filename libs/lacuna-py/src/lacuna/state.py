@@ -1,7 +1,7 @@
 """The training state: taken from a model, put into one, carried to other members.
 
-Tensors travel as they are, several in one buffer; what is around them (numbers, names, the
-nesting) goes before them in one small message.
+Tensors travel unchanged, several in one buffer. Numbers, names and the nesting go before them in
+one small message.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Scheduler(Stateful, Protocol):
 
 @dataclass
 class Parts:
-    """What has state in a training program."""
+    """The parts of a training program that have state."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -45,7 +45,7 @@ class Parts:
     extra: Mapping[str, Stateful]
 
     def take(self, position: Position) -> dict[str, Any]:
-        """The whole state; its tensors are the living ones, not copies."""
+        """The whole state; its tensors are the model's own, not copies."""
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -55,7 +55,7 @@ class Parts:
         }
 
     def put(self, state: dict[str, Any]) -> Position:
-        """Loads a state. Raises what the parts raise if it does not fit them."""
+        """Loads a state. Errors of the parts that it does not fit are raised."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None and state["scheduler"] is not None:
@@ -67,7 +67,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class _Slot:
-    """Stands where a tensor stood."""
+    """A placeholder for a tensor."""
 
     index: int
     dtype: torch.dtype

@@ -20,8 +20,8 @@ EPILOG = """examples:
   python3 -m lacuna.store --port 0                     takes a free port and says which
 
 The store belongs beside Lacuna's control service ([control] store = "host:29400"), not on a node
-that may be taken away. It holds some hundred bytes for each member of a run. When it is started
-anew, running groups train on; they need it again at their next change of members.
+that may be taken away. It holds some hundred bytes for each member of a run. After a
+restart of the store running groups train on; they need it again at their next change of members.
 """
 
 

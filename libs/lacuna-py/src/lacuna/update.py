@@ -17,7 +17,7 @@ from .state import Parts
 
 @dataclass
 class Update:
-    """What happens between the averaged gradients and the next batch."""
+    """The work between the averaged gradients and the next batch."""
 
     parts: Parts
     policy: BatchPolicy

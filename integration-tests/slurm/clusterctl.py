@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
-"""The Slurm test bed: brings a cluster up in containers, and down again.
+"""The Slurm test cluster: brings a cluster up in containers, and down again.
 
-  bed.py up [--nodes 4]     make the image, start, wait until every node is idle
-  bed.py down               stop, and forget everything
-  bed.py status             what Slurm and Lacuna's services say
-  bed.py measure [...]      measure the delay of batch jobs (arguments of measure.py)
-  bed.py harm               measure batch jobs and training with pilots on the nodes
-  bed.py hooks              measure prolog and epilog with good and bad buses
-  bed.py scale              pilots on all nodes, many wanted at once (up --nodes 256 first)
-  bed.py exec CMD...        run a command beside the controller
+  clusterctl.py up [--nodes 4]     make the image, start, wait until every node is idle
+  clusterctl.py down               stop, and remove everything
+  clusterctl.py status             the state of Slurm and of Lacuna's services
+  clusterctl.py measure [...]      measure the delay of batch jobs (arguments of measure.py)
+  clusterctl.py harm               measure batch jobs and training with pilots on the nodes
+  clusterctl.py hooks              measure prolog and epilog with good and bad buses
+  clusterctl.py scale              pilots on all nodes, many wanted at once (up --nodes 256 first)
+  clusterctl.py exec CMD...        run a command beside the controller
 
-Lacuna is taken from target/release and .cache/bin. LACUNA_SKIP_CARGO=1 takes it as it is there,
-without a build. LACUNA_SLURM_PROJECT, LACUNA_SLURM_SUBNET and LACUNA_BASE_IMAGE name another
-project, network and base image.
+Lacuna is taken from target/release and .cache/bin. LACUNA_SKIP_CARGO=1 takes it without a build.
+LACUNA_SLURM_PROJECT, LACUNA_SLURM_SUBNET and LACUNA_BASE_IMAGE name another project, network and
+base image.
 
-Exit codes: 0 done, 1 it does not work, 69 something is not installed or not running, 75 this
-place cannot give what the images need.
+Exit codes: 0 done, 1 it does not work, 69 something is not installed or not running, 75 no base
+image is available or containers cannot run.
 """
 
 import argparse
@@ -25,13 +25,13 @@ import sys
 import harm
 import hooks
 import scale
-from cluster import Bed, BedError, load, need_docker, say
+from cluster import Cluster, ClusterError, load, need_docker, say
 from layout import Layout
 
 
-def inside(bed: Bed, user: str, command: list[str]) -> int:
+def inside(cluster: Cluster, user: str, command: list[str]) -> int:
     """Runs a command beside the controller with this terminal's output."""
-    return subprocess.call(["docker", "exec", "-u", user, bed.layout.container("ctl"), *command])
+    return subprocess.call(["docker", "exec", "-u", user, cluster.layout.container("ctl"), *command])
 
 
 def main() -> int:
@@ -43,9 +43,9 @@ def main() -> int:
     up.add_argument("--kill-wait", type=int, default=5, help="seconds from SIGTERM to SIGKILL (5)")
     up.add_argument("--accounting", action="store_true", help="with slurmdbd, slurmrestd and preemption by QOS")
     up.add_argument("--no-hooks", action="store_true", help="without prolog and epilog")
-    actions.add_parser("image", help="make the image alone, which needs nothing of ours")
+    actions.add_parser("image", help="make the image alone")
     actions.add_parser("down", help="stop it")
-    actions.add_parser("status", help="what Slurm and Lacuna's services say")
+    actions.add_parser("status", help="the state of Slurm and of Lacuna's services")
     costs = actions.add_parser("hooks", help="measure prolog and epilog with good and bad buses")
     costs.add_argument("--repeats", type=int, default=10, help="measurements of each (10)")
     costs.add_argument("--json", action="store_true", help="one JSON value instead of the table")
@@ -65,35 +65,35 @@ def main() -> int:
 
     if args.action == "up":
         layout = Layout(args.nodes, args.single, args.kill_wait, not args.no_hooks, args.accounting)
-        took = Bed(layout).up()
+        took = Cluster(layout).up()
         say(f"{layout.nodes} nodes are idle after {took:.1f} s")
         print(f"  look in  docker exec -it {layout.container('ctl')} bash")
         return 0
     need_docker()
     if args.action == "image":
-        Bed(Layout()).image()
+        Cluster(Layout()).image()
         return 0
     if args.action == "down":
-        Bed(Layout()).down()
+        Cluster(Layout()).down()
         return 0
-    bed = load()
+    cluster = load()
     if args.action == "status":
-        return inside(bed, "root", ["bash", "-c", "sinfo; /bed/services.sh status"])
+        return inside(cluster, "root", ["bash", "-c", "sinfo; /test-cluster/services.sh status"])
     if args.action == "measure":
-        return inside(bed, "root", ["python3", "/bed/measure.py", *rest])
+        return inside(cluster, "root", ["python3", "/test-cluster/measure.py", *rest])
     if args.action == "harm":
-        return harm.command(bed, args.launchers.split(","), args.events.split(","), args.repeats, args.json)
+        return harm.command(cluster, args.launchers.split(","), args.events.split(","), args.repeats, args.json)
     if args.action == "scale":
-        return scale.command(bed, args.wanted, args.json)
+        return scale.command(cluster, args.wanted, args.json)
     if args.action == "hooks":
-        return hooks.command(bed, args.repeats, args.json)
-    return inside(bed, "root", rest)
+        return hooks.command(cluster, args.repeats, args.json)
+    return inside(cluster, "root", rest)
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except BedError as error:
+    except ClusterError as error:
         print(f"slurm: {error}", file=sys.stderr)
         sys.exit(error.code)
     except subprocess.CalledProcessError as error:

@@ -16,7 +16,7 @@ use lacuna_runtime::{Bus, BusError, Health};
 
 use crate::support::count;
 
-/// A program of ours: beside the test's own.
+/// The path of a program of the workspace, beside the test's own.
 pub(crate) fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let dir = own.parent().and_then(Path::parent).unwrap();
@@ -29,7 +29,7 @@ pub(crate) fn program(name: &str) -> PathBuf {
     path
 }
 
-/// Runs `lacuna` and waits; its standard output.
+/// Runs `lacuna` and waits; returns its standard output.
 pub(crate) fn lacuna(args: &[&str], env: &[(&str, &str)]) -> Result<String, String> {
     let output = Command::new(program("lacuna"))
         .args(args)
@@ -56,32 +56,32 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     panic!("{what}: not within a minute");
 }
 
-/// A connection, and what it counts.
+/// A connection and its metrics.
 pub(crate) struct Link {
     pub(crate) bus: Bus,
     registry: Registry,
 }
 
 impl Link {
-    /// How much the server has refused it.
+    /// The number of refusals by the server.
     pub(crate) fn denied(&self) -> u64 {
         self.count("lacuna_bus_denied_total")
     }
 
-    /// One of its counters.
+    /// The value of a counter.
     pub(crate) fn count(&self, name: &str) -> u64 {
         count(&expose(&self.registry).unwrap(), name)
     }
 }
 
 /// The server, its keys, and its folder.
-pub(crate) struct Bed {
+pub(crate) struct KeyedServer {
     server: NatsServer,
     pub(crate) id: ClusterId,
     pub(crate) dir: tempfile::TempDir,
 }
 
-impl Bed {
+impl KeyedServer {
     /// Makes keys for clusters `main` and `other`, and starts a server with them.
     pub(crate) async fn start() -> Self {
         let dir = tempfile::Builder::new()
@@ -143,7 +143,7 @@ impl Bed {
         self.keys_dir().join("main").join(format!("{user}.toml"))
     }
 
-    /// What the server has logged.
+    /// The log of the server.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("nats.log")).unwrap_or_default()
     }
