@@ -8,11 +8,9 @@ use async_nats::HeaderMap;
 use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_TTL};
 use lacuna_wire::{BucketDef, Message, token};
 
-use super::look::Begin;
+use super::transport::{Begin, DELETED};
 use super::{Bus, BusError, Newest, Origin, refuse_version};
 
-/// The header of a marker that a value has been deleted.
-pub(super) const DELETED: &str = "KV-Operation";
 /// How long that marker stands.
 const MARKER_TTL: &str = "60s";
 

@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use async_nats::{ConnectErrorKind, ConnectOptions, Event};
 use lacuna_model::{ClusterId, Span};
-use lacuna_wire::access::{Access, inbox};
+use lacuna_wire::access::Access;
 use prometheus::{IntCounter, Registry};
 use tokio::sync::watch;
 
-use super::certificate::{self, Shown};
+use super::certificate;
+use super::credentials::{credentials, servers};
 use super::denied::Denials;
 use super::link::LinkSender;
 use super::nats::Nats;
 use super::seal::Seal;
 use super::server::Server;
 use super::simulated::SimulatedServer;
+use super::tls::Expiry;
 use super::{Bus, BusError, BusMetrics, Inner};
 use crate::clock::{self, Stopwatch};
 use crate::config::BusSettings;
@@ -65,7 +67,7 @@ impl Bus {
         let identity = identity.transpose()?;
         let seal = Seal::of(identity.as_ref()).map_err(|e| BusError::other("identity", e))?;
         let denials = Denials::new(metrics.denied.clone());
-        let heard = denials.clone();
+        let refusals = denials.clone();
         let on_event = move |event: Event| {
             match &event {
                 Event::Connected => {
@@ -97,13 +99,13 @@ impl Bus {
                     }
                 }
                 Event::Connected => tracing::debug!("bus connected"),
-                Event::ServerError(error) if heard.heed(&error.to_string()) => {}
+                Event::ServerError(error) if refusals.handle(&error.to_string()) => {}
                 other => tracing::warn!(event = %other, "bus"),
             }
             std::future::ready(())
         };
-        let shown = Shown::default();
-        let options = credentials(settings, identity.as_ref(), &shown)
+        let expiry = Expiry::default();
+        let options = credentials(settings, identity.as_ref(), &expiry)
             .await?
             .name(format!("lacuna-{service}"))
             .connection_timeout(Duration::from_secs(5))
@@ -122,7 +124,7 @@ impl Bus {
         certificate::watch(
             settings.clone(),
             identity.clone(),
-            &shown,
+            &expiry,
             metrics.certificate,
         );
         let info = client.server_info();
@@ -251,11 +253,11 @@ impl Bus {
             limit,
             retained: tokio::sync::Mutex::default(),
             denials: end.denials,
-            graves: std::sync::Mutex::default(),
+            dead_letters: std::sync::Mutex::default(),
             access: end.access,
             gate: super::gate::Gate::default(),
             seal: end.seal,
-            lead: AtomicU64::new(super::millis(clock::wall())),
+            leader_since: AtomicU64::new(super::millis(clock::wall())),
             metrics: BusMetrics {
                 dead_letters,
                 failed,
@@ -284,62 +286,6 @@ fn user(settings: &BusSettings, identity: Option<&Identity>) -> String {
     known
         .find(|name| !name.is_empty())
         .unwrap_or_else(|| "anonymous".to_owned())
-}
-
-/// How the server is to be asked in; notes the certificate that it shows.
-pub(super) async fn credentials(
-    settings: &BusSettings,
-    identity: Option<&Identity>,
-    shown: &Shown,
-) -> Result<ConnectOptions, BusError> {
-    let unreadable = |path: &std::path::Path, source| BusError::Credentials {
-        path: path.display().to_string(),
-        source,
-    };
-    let mut options = ConnectOptions::new();
-    if let Some(identity) = identity {
-        options = options
-            .nkey(identity.seed.reveal().to_owned())
-            .custom_inbox_prefix(inbox(&identity.holder.user));
-        if let Some(ca) = &identity.ca {
-            let trusting =
-                certificate::trusting(ca, shown).map_err(|reason| BusError::NotTrusted {
-                    url: settings.url.clone(),
-                    reason: format!("the authority in the identity cannot be read: {reason}"),
-                })?;
-            options = options.require_tls(true).tls_client_config(trusting);
-        }
-        return Ok(options);
-    }
-    if let Some(path) = &settings.credentials {
-        options = options
-            .credentials_file(path)
-            .await
-            .map_err(|e| unreadable(path, e))?;
-    }
-    if let Some(user) = &settings.user {
-        let password = match (&settings.password, &settings.password_file) {
-            (Some(password), _) => password.reveal().to_owned(),
-            (None, Some(path)) => std::fs::read_to_string(path)
-                .map_err(|e| unreadable(path, e))?
-                .trim_end()
-                .to_owned(),
-            (None, None) => String::new(),
-        };
-        options = options.user_and_password(user.clone(), password);
-    }
-    Ok(options)
-}
-
-/// The addresses that are separated by commas.
-pub(super) fn servers(url: &str) -> Result<Vec<async_nats::ServerAddr>, BusError> {
-    url.split(',')
-        .map(|part| part.trim().parse())
-        .collect::<Result<_, _>>()
-        .map_err(|e: std::io::Error| BusError::Unreachable {
-            url: url.to_owned(),
-            reason: e.to_string(),
-        })
 }
 
 async fn first_connection(

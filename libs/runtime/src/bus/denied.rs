@@ -14,20 +14,20 @@ const DOUBT: std::time::Duration = std::time::Duration::from_millis(20);
 /// Who listens for refusals.
 #[derive(Debug, Clone)]
 pub(super) struct Denials {
-    said: broadcast::Sender<String>,
+    reported: broadcast::Sender<String>,
     counted: IntCounter,
 }
 
 impl Denials {
     pub(super) fn new(counted: IntCounter) -> Self {
         Self {
-            said: broadcast::Sender::new(64),
+            reported: broadcast::Sender::new(64),
             counted,
         }
     }
 
     /// Takes what the server reported, if it is a refusal.
-    pub(super) fn heed(&self, report: &str) -> bool {
+    pub(super) fn handle(&self, report: &str) -> bool {
         let Some(denial) = Denial::read(report) else {
             return false;
         };
@@ -38,7 +38,7 @@ impl Denials {
             "nats-server refuses it: the key of this process has no permission"
         );
         // Nobody may be waiting.
-        let _ = self.said.send(denial.subject.to_owned());
+        let _ = self.reported.send(denial.subject.to_owned());
         true
     }
 }
@@ -66,10 +66,10 @@ impl Bus {
         concerns: impl Fn(&str) -> bool,
         answer: impl Future<Output = Result<T, BusError>>,
     ) -> Result<T, BusError> {
-        let mut said = self.0.denials.said.subscribe();
+        let mut reported = self.0.denials.reported.subscribe();
         let refusal = async {
             loop {
-                match said.recv().await {
+                match reported.recv().await {
                     Ok(subject) if concerns(&subject) => return subject,
                     Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => {

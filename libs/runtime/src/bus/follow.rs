@@ -9,10 +9,8 @@ use lacuna_model::Timestamp;
 use lacuna_wire::{Message, Subject};
 use tokio::sync::mpsc;
 
-use super::bucket::DELETED;
 use super::denied::names;
-use super::look::kept_by;
-use super::server::Consumed;
+use super::transport::{Consumed, DELETED, Record, kept_by, timestamp};
 use super::{Bus, BusError, Origin, Received, refuse_version};
 use crate::clock::Stopwatch;
 
@@ -130,7 +128,7 @@ impl<M> Follow<M> {
 
 impl Bus {
     /// Follows a subject (or a pattern) that a stream keeps. Survives everything that the
-    /// server does, except that messages which the server lost are not heard.
+    /// server does, except that messages which the server lost are not received.
     ///
     /// # Errors
     /// [`BusError::NotKept`] if no stream keeps the subject, [`BusError::Stream`] if the
@@ -218,7 +216,7 @@ impl Bus {
         subject: &Subject<M>,
     ) -> Result<Option<Timestamp>, BusError> {
         let newest = self.newest_of(subject).await?;
-        Ok(newest.map(|newest| moment(newest.time)))
+        Ok(newest.map(|newest| timestamp(newest.time)))
     }
 
     /// Tries again what fails, until the limit of a request or until the server refuses it.
@@ -260,15 +258,10 @@ impl Bus {
         };
         Ok(Newest::Understood(Received {
             sequence,
-            kept: Some(moment(found.time)),
-            ..Received::heard(message, envelope, at)
+            kept: Some(timestamp(found.time)),
+            ..Received::published(message, envelope, at)
         }))
     }
-}
-
-pub(super) fn moment(time: DateTime) -> Timestamp {
-    let ms = time.unix_timestamp_nanos() / 1_000_000;
-    Timestamp::from_unix_ms(i64::try_from(ms).unwrap_or_default())
 }
 
 /// How far a follower has come.
@@ -322,25 +315,14 @@ impl Place {
     }
 }
 
-/// What a stream says of a message beside it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Heard {
-    /// Its number in the stream.
-    pub(super) sequence: u64,
-    /// How many messages wait behind it.
-    pub(super) pending: u64,
-    /// When the stream took it, by the server's clock.
-    pub(super) written: DateTime,
-}
-
 /// Makes of a message what is handed on; nothing if it is not to be.
-type Read<T> = fn(&Bus, &async_nats::Message, Heard) -> Option<T>;
+type Read<T> = fn(&Bus, &async_nats::Message, Record) -> Option<T>;
 
 /// A message of Lacuna, if it decodes and marks no deletion.
 fn received<M: Message>(
     bus: &Bus,
     message: &async_nats::Message,
-    heard: Heard,
+    record: Record,
 ) -> Option<Received<M>> {
     let headers = message.headers.as_ref();
     if headers.is_some_and(|h| h.get(DELETED).is_some()) {
@@ -349,10 +331,10 @@ fn received<M: Message>(
     let subject = message.subject.to_string();
     let (envelope, decoded) = bus.open::<M>(&subject, headers, &message.payload)?;
     Some(Received {
-        sequence: heard.sequence,
-        pending: heard.pending,
-        kept: Some(moment(heard.written)),
-        ..Received::heard(decoded, envelope, subject)
+        sequence: record.sequence,
+        pending: record.pending,
+        kept: Some(timestamp(record.written)),
+        ..Received::published(decoded, envelope, subject)
     })
 }
 
@@ -426,7 +408,7 @@ impl<T: Send + 'static> Follower<T> {
                     }
                 }
                 next = messages.next() => match next {
-                    Some(Ok((message, heard))) => self.hand_on(&message, heard).await?,
+                    Some(Ok((message, record))) => self.hand_on(&message, record).await?,
                     Some(Err(error)) => {
                         tracing::debug!(stream = self.stream, %error, "consumer failed, making it anew");
                         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -438,14 +420,14 @@ impl<T: Send + 'static> Follower<T> {
         }
     }
 
-    async fn hand_on(&mut self, message: &async_nats::Message, heard: Heard) -> Option<()> {
+    async fn hand_on(&mut self, message: &async_nats::Message, record: Record) -> Option<()> {
         if self.start != Start::Last {
-            if !self.place.is_before(heard.sequence, heard.written) {
+            if !self.place.is_before(record.sequence, record.written) {
                 return Some(());
             }
-            self.place = self.place.then(heard.sequence, heard.written);
+            self.place = self.place.then(record.sequence, record.written);
         }
-        match (self.read)(&self.bus, message, heard) {
+        match (self.read)(&self.bus, message, record) {
             Some(read) => self.into.send(read).await.ok(),
             None => Some(()),
         }
@@ -459,8 +441,8 @@ impl<T: Send + 'static> Follower<T> {
             reason,
         };
         let server = &self.bus.0.server;
-        let about = server.about(&self.stream).await.map_err(failed)?;
-        let (last, made) = (about.last, about.made);
+        let state = server.state(&self.stream).await.map_err(failed)?;
+        let (last, made) = (state.last, state.made);
         let is_another = self.made.is_some_and(|known| known != made);
         let after = |sequence: u64| DeliverPolicy::ByStartSequence {
             start_sequence: sequence.saturating_add(1),
@@ -472,7 +454,7 @@ impl<T: Send + 'static> Follower<T> {
         let deliver_policy = match (self.start, place) {
             (Start::Last, _) | (Start::LastOn, Place::Unknown) => DeliverPolicy::LastPerSubject,
             // By time comes what has the number of what was lost, but only if the clock goes on.
-            (_, Place::At { sequence, written }) if about.written < written => after(sequence),
+            (_, Place::At { sequence, written }) if state.written < written => after(sequence),
             (_, Place::At { written, .. }) => DeliverPolicy::ByStartTime {
                 start_time: written,
             },

@@ -4,13 +4,14 @@
 mod bucket;
 mod certificate;
 mod connect;
+mod credentials;
+mod dead_letters;
 mod denied;
+mod direct;
 mod error;
 mod follow;
 mod gate;
-mod graves;
 mod link;
-mod look;
 mod nats;
 mod queue;
 mod seal;
@@ -19,6 +20,8 @@ mod server;
 mod simulated;
 mod streams;
 mod subscription;
+mod tls;
+mod transport;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,13 +74,13 @@ struct Inner {
     limit: Duration,
     metrics: BusMetrics,
     denials: denied::Denials,
-    graves: Mutex<graves::Graves>,
+    dead_letters: Mutex<dead_letters::DeadLetters>,
     /// What the server lets this user do, if it knows users by keys.
     access: Option<Access>,
     gate: gate::Gate,
     seal: seal::Seal,
-    /// See [`Bus::lead`].
-    lead: AtomicU64,
+    /// See [`Bus::leader_since`].
+    leader_since: AtomicU64,
     /// The newest message that this process stored on each state subject.
     retained: tokio::sync::Mutex<BTreeMap<String, (async_nats::HeaderMap, bytes::Bytes)>>,
 }
@@ -135,12 +138,12 @@ impl Bus {
     /// When this process took the lead of its service, milliseconds since 1970: later than anybody
     /// before it. Without a lead it is when the process connected.
     #[must_use]
-    pub fn lead(&self) -> u64 {
-        self.0.lead.load(Ordering::Relaxed)
+    pub fn leader_since(&self) -> u64 {
+        self.0.leader_since.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn leads_since(&self, since: Timestamp) {
-        self.0.lead.store(millis(since), Ordering::Relaxed);
+    pub(crate) fn set_leader_since(&self, since: Timestamp) {
+        self.0.leader_since.store(millis(since), Ordering::Relaxed);
     }
 
     fn generation(&self) -> u64 {
@@ -148,7 +151,7 @@ impl Bus {
     }
 
     /// What this process said was lost for a while: all is repaired as after a reconnection.
-    pub(crate) fn begin_anew(&self) {
+    pub(crate) fn count_outage(&self) {
         self.0.link.modify(|link| link.generation += 1);
     }
 
@@ -199,14 +202,14 @@ impl Bus {
 
     /// Keeps what could not be understood, for the operator, and counts it. Returns at once. Of a
     /// flood only the first are kept and logged.
-    pub fn bury(&self, subject: &str, reason: &str, payload: &[u8]) {
+    pub fn dead_letter(&self, subject: &str, reason: &str, payload: &[u8]) {
         self.0.metrics.dead_letters.inc();
-        let mut graves = self.0.graves.lock().unwrap_or_else(PoisonError::into_inner);
-        let burial = graves.one(subject, Stopwatch::start().instant());
-        drop(graves);
-        match burial {
-            graves::Burial::Kept => tracing::warn!(subject, reason, "message refused"),
-            graves::Burial::FirstUnkept => {
+        let mut letters = self.0.dead_letters.lock().unwrap_or_else(PoisonError::into_inner);
+        let limited = letters.count(subject, Stopwatch::start().instant());
+        drop(letters);
+        match limited {
+            dead_letters::Limited::Within => tracing::warn!(subject, reason, "message refused"),
+            dead_letters::Limited::FirstOver => {
                 tracing::warn!(
                     subject,
                     reason,
@@ -214,7 +217,7 @@ impl Bus {
                 );
                 return;
             }
-            graves::Burial::Unkept => return,
+            dead_letters::Limited::Over => return,
         }
         let kept = payload.get(..DEAD_LETTER_BYTES).unwrap_or(payload);
         let letter = DeadLetter {
@@ -224,13 +227,13 @@ impl Bus {
             payload: kept.to_owned(),
         };
         let bus = self.clone();
-        let grave = address::dead(bus.cluster(), bus.service());
+        let address = address::dead(bus.cluster(), bus.service());
         let access = self.0.access.as_ref();
-        if access.is_some_and(|to| !to.publish.contains(grave.as_str())) {
+        if access.is_some_and(|to| !to.publish.contains(address.as_str())) {
             return;
         }
         crate::task::spawn(async move {
-            if let Err(error) = bus.publish(&grave, &letter, "").await {
+            if let Err(error) = bus.publish(&address, &letter, "").await {
                 tracing::warn!(%error, "dead letter lost");
             }
         });
@@ -260,7 +263,7 @@ impl Bus {
     ) -> Option<(Envelope, M)> {
         if is_relayed(headers, origin) {
             let reason = "a server's answer to somebody who let it be sent here";
-            self.bury(subject, reason, payload);
+            self.dead_letter(subject, reason, payload);
             return None;
         }
         let envelope = Envelope::read(headers.into_iter().flat_map(pairs));
@@ -270,19 +273,19 @@ impl Bus {
                 .seal
                 .refuses::<M>(subject, envelope, payload, headers)
         {
-            self.bury(subject, reason, payload);
+            self.dead_letter(subject, reason, payload);
             return None;
         }
         let decoded =
             envelope.and_then(|envelope| codec::decode(&envelope, payload).map(|m| (envelope, m)));
         match decoded {
             Ok((_, message)) if !is_of(&message, subject) => {
-                self.bury(subject, "it is about another than its subject", payload);
+                self.dead_letter(subject, "it is about another than its subject", payload);
                 None
             }
             Ok(opened) => Some(opened),
             Err(e) => {
-                self.bury(subject, &e.to_string(), payload);
+                self.dead_letter(subject, &e.to_string(), payload);
                 None
             }
         }

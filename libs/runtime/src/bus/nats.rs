@@ -12,9 +12,9 @@ use futures::StreamExt;
 use serde::Serialize;
 
 use super::BusError;
-use super::follow::Heard;
-use super::look::{Begin, PENDING, Page};
-use super::server::{About, Acknowledged, Ask, Consumed, Messages};
+use super::transport::{
+    Acknowledged, Begin, Consumed, Messages, PENDING, Page, PageRequest, Record, StreamState,
+};
 use crate::virtual_time::unique;
 
 /// The client of a nats-server, for what [`Bus`](super::Bus) does not offer.
@@ -124,11 +124,11 @@ impl Nats {
         }))
     }
 
-    pub(super) async fn about(&self, stream: &str) -> Result<About, String> {
+    pub(super) async fn state(&self, stream: &str) -> Result<StreamState, String> {
         let stream = self.jetstream.get_stream(stream).await;
         let stream = stream.map_err(|e| e.to_string())?;
         let info = stream.cached_info();
-        Ok(About {
+        Ok(StreamState {
             last: info.state.last_sequence,
             written: info.state.last_timestamp,
             made: info.created,
@@ -162,12 +162,12 @@ impl Nats {
                 Err(error) => return Some(Err(error.to_string())),
             };
             let info = message.info().ok()?;
-            let heard = Heard {
+            let record = Record {
                 sequence: info.stream_sequence,
                 pending: info.pending,
                 written: info.published,
             };
-            Some(Ok((message.message, heard)))
+            Some(Ok((message.message, record)))
         });
         Ok(read.boxed())
     }
@@ -205,7 +205,7 @@ impl Nats {
         }
     }
 
-    pub(super) async fn page(&self, ask: Ask<'_>) -> Result<Page, BusError> {
+    pub(super) async fn page(&self, ask: PageRequest<'_>) -> Result<Page, BusError> {
         let request = GetRequest::From {
             begin: ask.begin,
             next_by_subj: ask.subject,

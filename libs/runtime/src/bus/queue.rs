@@ -7,8 +7,8 @@ use lacuna_model::Timestamp;
 use lacuna_wire::Subject;
 use tokio::sync::{mpsc, watch};
 
-use super::follow::{Heard, RETRY, moment};
-use super::look::kept_by;
+use super::follow::RETRY;
+use super::transport::{Record, kept_by, timestamp};
 use super::{Bus, BusError, Start, pairs};
 use crate::clock::Stopwatch;
 
@@ -28,13 +28,13 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    fn read(_: &Bus, message: &async_nats::Message, heard: Heard) -> Option<Self> {
+    fn read(_: &Bus, message: &async_nats::Message, record: Record) -> Option<Self> {
         Some(Self {
             inner: message.clone(),
             arrived: Stopwatch::start(),
-            pending: heard.pending,
-            sequence: heard.sequence,
-            stored: moment(heard.written),
+            pending: record.pending,
+            sequence: record.sequence,
+            stored: timestamp(record.written),
         })
     }
 

@@ -1,77 +1,23 @@
 //! What a bus asks of the server at its other end: a nats-server, or a simulated one.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use async_nats::HeaderMap;
-use async_nats::datetime::DateTime;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::Config;
 use bytes::Bytes;
-use futures::future::BoxFuture;
-use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
 
 use super::BusError;
-use super::follow::Heard;
-use super::look::{Begin, Page};
 use super::nats::Nats;
 use super::simulated::Port;
+use super::transport::{Acknowledged, Consumed, Messages, Page, PageRequest, StreamState};
 
 /// The server at the other end.
 #[derive(Debug)]
 pub(super) enum Server {
     Nats(Box<Nats>),
     Simulated(Port),
-}
-
-/// The messages of a subscription.
-pub(super) struct Messages(
-    pub(super) Pin<Box<dyn Stream<Item = async_nats::Message> + Send + Sync>>,
-);
-
-impl std::fmt::Debug for Messages {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Messages").finish_non_exhaustive()
-    }
-}
-
-impl Messages {
-    /// The next message; nothing when the connection has been closed. Safe to drop in `select!`.
-    pub(super) async fn next(&mut self) -> Option<async_nats::Message> {
-        self.0.next().await
-    }
-}
-
-/// The messages of a consumer, each with what its stream says of it.
-pub(super) type Consumed = BoxStream<'static, Result<(async_nats::Message, Heard), String>>;
-
-/// The sequence number of a write, when the stream has taken it.
-pub(super) type Acknowledged = BoxFuture<'static, Result<u64, BusError>>;
-
-/// What a stream says of itself.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct About {
-    /// The sequence number of its newest message.
-    pub(super) last: u64,
-    /// When it took that.
-    pub(super) written: DateTime,
-    /// When it was made.
-    pub(super) made: DateTime,
-}
-
-/// A question for a page of a stream.
-#[derive(Debug, Clone)]
-pub(super) struct Ask<'a> {
-    pub(super) stream: &'a str,
-    /// Subject or pattern.
-    pub(super) subject: &'a str,
-    pub(super) begin: Begin,
-    /// Messages in the answer at most.
-    pub(super) batch: u64,
-    /// Bytes after which no further message is sent.
-    pub(super) max_bytes: u64,
 }
 
 impl Server {
@@ -152,10 +98,10 @@ impl Server {
     }
 
     /// What a stream says of itself.
-    pub(super) async fn about(&self, stream: &str) -> Result<About, String> {
+    pub(super) async fn state(&self, stream: &str) -> Result<StreamState, String> {
         match self {
-            Self::Nats(nats) => nats.about(stream).await,
-            Self::Simulated(port) => port.about(stream).await,
+            Self::Nats(nats) => nats.state(stream).await,
+            Self::Simulated(port) => port.state(stream).await,
         }
     }
 
@@ -185,10 +131,10 @@ impl Server {
     }
 
     /// Some messages of a stream, in its order.
-    pub(super) async fn page(&self, ask: Ask<'_>) -> Result<Page, BusError> {
+    pub(super) async fn page(&self, request: PageRequest<'_>) -> Result<Page, BusError> {
         match self {
-            Self::Nats(nats) => nats.page(ask).await,
-            Self::Simulated(port) => port.page(ask).await,
+            Self::Nats(nats) => nats.page(request).await,
+            Self::Simulated(port) => port.page(request).await,
         }
     }
 

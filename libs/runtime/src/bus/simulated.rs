@@ -25,12 +25,12 @@ use futures::channel::mpsc::{UnboundedSender, unbounded};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use self::store::{Filter, Stream};
+use self::store::{Filter, Stream, message};
 use super::BusError;
-use super::follow::Heard;
 use super::link::LinkSender;
-use super::look::Page;
-use super::server::{About, Acknowledged, Ask, Consumed, Messages};
+use super::transport::{
+    Acknowledged, Consumed, Messages, Page, PageRequest, Record, StreamState,
+};
 use crate::virtual_time::{Dice, true_wall, unique};
 
 /// Of a stream that is written behind, a killed server loses what came within this time.
@@ -170,7 +170,7 @@ struct Consumer {
     connection: u64,
     stream: String,
     filter: Filter,
-    into: UnboundedSender<Result<(async_nats::Message, Heard), String>>,
+    into: UnboundedSender<Result<(async_nats::Message, Record), String>>,
 }
 
 impl SimulatedServer {
@@ -523,23 +523,6 @@ impl State {
     }
 }
 
-fn message(
-    subject: &str,
-    reply: Option<String>,
-    headers: Option<HeaderMap>,
-    payload: Bytes,
-) -> async_nats::Message {
-    async_nats::Message {
-        subject: subject.into(),
-        reply: reply.map(Into::into),
-        length: payload.len(),
-        payload,
-        headers,
-        status: None,
-        description: None,
-    }
-}
-
 /// A client's end of a connection. Clones are the same one; the last one that goes closes it.
 #[derive(Debug, Clone)]
 pub(super) struct Port(Arc<Connected>);
@@ -727,10 +710,10 @@ impl Port {
         }))
     }
 
-    pub(super) async fn about(&self, stream: &str) -> Result<About, String> {
+    pub(super) async fn state(&self, stream: &str) -> Result<StreamState, String> {
         let name = stream.to_owned();
-        let about = self.ask(move |state| state.stream(&name).map(|stream| stream.about()));
-        about.await.unwrap_or_else(|| Err("no answer".to_owned()))
+        let state = self.ask(move |state| state.stream(&name).map(|stream| stream.state()));
+        state.await.unwrap_or_else(|| Err("no answer".to_owned()))
     }
 
     pub(super) async fn consume(
@@ -779,7 +762,7 @@ impl Port {
         self.answered(stream, subject, newest.await)
     }
 
-    pub(super) async fn page(&self, ask: Ask<'_>) -> Result<Page, BusError> {
+    pub(super) async fn page(&self, ask: PageRequest<'_>) -> Result<Page, BusError> {
         let (stream, subject) = (ask.stream, ask.subject);
         let (name, filter) = (stream.to_owned(), Filter::new(subject));
         let (begin, batch, bytes) = (ask.begin, ask.batch, ask.max_bytes);

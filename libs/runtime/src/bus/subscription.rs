@@ -7,7 +7,7 @@ use futures::StreamExt;
 use lacuna_model::Timestamp;
 use lacuna_wire::{Envelope, Message, Subject};
 
-use super::server::Messages;
+use super::transport::Messages;
 use super::{Bus, BusError};
 use crate::clock::Stopwatch;
 
@@ -34,7 +34,7 @@ pub struct Received<M> {
 
 impl<M> Received<M> {
     /// A message as it was published, of which no stream is known.
-    pub(super) fn heard(message: M, envelope: Envelope, subject: String) -> Self {
+    pub(super) fn published(message: M, envelope: Envelope, subject: String) -> Self {
         Self {
             message,
             envelope,
@@ -170,7 +170,7 @@ impl<M: Message> Subscription<M> {
             if let Some((envelope, decoded)) = opened {
                 return Ok(Received {
                     reply: message.reply,
-                    ..Received::heard(decoded, envelope, subject)
+                    ..Received::published(decoded, envelope, subject)
                 });
             }
         }

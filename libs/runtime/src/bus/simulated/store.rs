@@ -12,10 +12,7 @@ use bytes::Bytes;
 use lacuna_wire::time_text;
 
 use super::super::BusError;
-use super::super::follow::Heard;
-use super::super::look::{Begin, PENDING, Page};
-use super::super::server::About;
-use super::message;
+use super::super::transport::{Begin, PENDING, Page, Record, StreamState};
 
 /// Subjects that somebody wants to hear.
 #[derive(Debug, Clone)]
@@ -106,8 +103,8 @@ impl Stream {
         self.filters.iter().any(|filter| filter.matches(subject))
     }
 
-    pub(super) fn about(&self) -> About {
-        About {
+    pub(super) fn state(&self) -> StreamState {
+        StreamState {
             last: self.last,
             written: time(self.written_ns),
             made: time(self.made_ns),
@@ -220,16 +217,16 @@ impl Stream {
     }
 
     /// A message as a consumer gets it.
-    pub(super) fn read(&self, sequence: u64, pending: u64) -> Option<(async_nats::Message, Heard)> {
+    pub(super) fn read(&self, sequence: u64, pending: u64) -> Option<(async_nats::Message, Record)> {
         let kept = self.messages.get(&sequence)?;
         let headers = Some(kept.headers.clone());
         let message = message(&kept.subject, None, headers, kept.payload.clone());
-        let heard = Heard {
+        let record = Record {
             sequence,
             pending,
             written: time(kept.ns),
         };
-        Some((message, heard))
+        Some((message, record))
     }
 
     /// The numbers of the messages that a new consumer begins with.
@@ -317,6 +314,24 @@ impl Stream {
             page.next = last.map(|last| Begin::Seq(last.sequence.saturating_add(1)));
         }
         page
+    }
+}
+
+/// A message as a client gets it.
+pub(super) fn message(
+    subject: &str,
+    reply: Option<String>,
+    headers: Option<HeaderMap>,
+    payload: Bytes,
+) -> async_nats::Message {
+    async_nats::Message {
+        subject: subject.into(),
+        reply: reply.map(Into::into),
+        length: payload.len(),
+        payload,
+        headers,
+        status: None,
+        description: None,
     }
 }
 

@@ -12,12 +12,12 @@ use async_nats::jetstream::message::StreamMessage;
 use bytes::Bytes;
 use lacuna_model::{Span, Timestamp};
 use lacuna_wire::{Message, Subject, time_text};
-use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
-use super::bucket::DELETED;
-use super::follow::{AHEAD, moment};
-use super::server::{Ask, Messages};
+use super::follow::AHEAD;
+use super::transport::{
+    Begin, DELETED, Messages, PENDING, Page, PageRequest, kept_by, timestamp,
+};
 use super::{Bus, BusError, Follow, Origin, Received, Start};
 
 /// Messages in one answer of the server.
@@ -27,7 +27,7 @@ const BATCH: u64 = 512;
 const BATCH_BYTES: u64 = 4 << 20;
 
 /// Speakers on one subject whose words are told apart from those already heard.
-const SPEAKERS: usize = 8;
+const SENDERS: usize = 8;
 
 /// What was said within this time before the newest word is asked for again after a reconnection: by
 /// so much the clocks of a speaker and of the server may differ.
@@ -37,27 +37,6 @@ const OVERLAP: Span = Span::from_secs(300);
 /// at once.
 const CALM: Duration = Duration::from_secs(1);
 
-/// How many messages the stream holds after this one, as the server says it.
-pub(super) const PENDING: &str = "Nats-Num-Pending";
-
-/// Where a page begins.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Begin {
-    /// At this sequence number.
-    Seq(u64),
-    /// At this time on the server's clock, ISO-8601.
-    StartTime(String),
-}
-
-/// Some messages of a stream, in its order.
-#[derive(Debug, Default)]
-pub(super) struct Page {
-    pub(super) messages: Vec<StreamMessage>,
-    /// Where the next page begins, if the stream may hold more.
-    pub(super) next: Option<Begin>,
-}
-
 impl Bus {
     /// As [`Bus::follow`], for those who are no services: they hear a subject as it is published,
     /// and ask the stream for what they have not heard. What the stream refused is heard, too, and
@@ -65,26 +44,26 @@ impl Bus {
     ///
     /// # Errors
     /// As [`Bus::follow`].
-    pub async fn look<M: Message + Send + 'static>(
+    pub async fn follow_direct<M: Message + Send + 'static>(
         &self,
         subject: &Subject<M>,
         start: Start,
     ) -> Result<Follow<M>, BusError> {
         let (into, messages) = mpsc::channel(AHEAD);
-        let looker = Looker {
+        let follower = DirectFollower {
             bus: self.clone(),
             stream: kept_by(subject)?.to_owned(),
             live: self.listen(subject.as_str()).await?,
             subject: subject.clone(),
             start,
             newest: None,
-            heard: Heard::default(),
+            handed_on: HandedOn::default(),
             into,
         };
         // Whatever keeps the stream from being read shows at once.
-        self.patiently(&looker.stream, || self.newest_of(subject))
+        self.patiently(&follower.stream, || self.newest_of(subject))
             .await?;
-        crate::task::spawn(looker.run());
+        crate::task::spawn(follower.run());
         Ok(Follow::new(subject, messages))
     }
 
@@ -132,14 +111,14 @@ impl Bus {
         begin: Begin,
         max_bytes: u64,
     ) -> Result<Page, BusError> {
-        let ask = Ask {
+        let request = PageRequest {
             stream: kept_by(subject)?,
             subject: subject.as_str(),
             begin,
             batch: BATCH,
             max_bytes,
         };
-        self.0.server.page(ask).await
+        self.0.server.page(request).await
     }
 
     /// The newest message of a subject or pattern, if the stream holds one.
@@ -162,14 +141,7 @@ impl Bus {
     }
 }
 
-/// The stream that keeps a subject.
-pub(super) fn kept_by<M>(subject: &Subject<M>) -> Result<&str, BusError> {
-    subject.stream().ok_or_else(|| BusError::NotKept {
-        subject: subject.to_string(),
-    })
-}
-
-struct Looker<M> {
+struct DirectFollower<M> {
     bus: Bus,
     stream: String,
     live: Messages,
@@ -177,14 +149,14 @@ struct Looker<M> {
     start: Start,
     /// The newest time at which anything that was handed on was said, by its speaker's clock.
     newest: Option<Timestamp>,
-    heard: Heard,
+    handed_on: HandedOn,
     into: mpsc::Sender<Received<M>>,
 }
 
 /// Nobody hears any more, or the connection is closed for good.
-struct Over;
+struct Ended;
 
-impl<M: Message + Send + 'static> Looker<M> {
+impl<M: Message + Send + 'static> DirectFollower<M> {
     async fn run(mut self) {
         let mut again = false;
         loop {
@@ -194,7 +166,7 @@ impl<M: Message + Send + 'static> Looker<M> {
             loop {
                 match self.ask(again).await {
                     Ok(Ok(())) => break,
-                    Ok(Err(Over)) => return,
+                    Ok(Err(Ended)) => return,
                     Err(error) => {
                         tracing::debug!(stream = self.stream, %error, "stream cannot be read, retrying");
                         tokio::select! {
@@ -218,12 +190,12 @@ impl<M: Message + Send + 'static> Looker<M> {
         &mut self,
         generation: u64,
         mut drops: watch::Receiver<u64>,
-    ) -> Result<(), Over> {
+    ) -> Result<(), Ended> {
         let mut link = self.bus.link();
         loop {
             tokio::select! {
                 biased;
-                () = self.into.closed() => return Err(Over),
+                () = self.into.closed() => return Err(Ended),
                 () = link.changed() => {
                     let now = link.seen();
                     if now.up && now.generation != generation {
@@ -231,17 +203,17 @@ impl<M: Message + Send + 'static> Looker<M> {
                     }
                 }
                 changed = drops.changed() => {
-                    changed.map_err(|_| Over)?;
+                    changed.map_err(|_| Ended)?;
                     tokio::time::sleep(CALM).await;
                     return Ok(());
                 }
-                message = self.live.next() => self.published(message.ok_or(Over)?).await?,
+                message = self.live.next() => self.published(message.ok_or(Ended)?).await?,
             }
         }
     }
 
     /// Asks the stream for what it holds and this one has not handed on.
-    async fn ask(&mut self, again: bool) -> Result<Result<(), Over>, BusError> {
+    async fn ask(&mut self, again: bool) -> Result<Result<(), Ended>, BusError> {
         let newest_alone = matches!(self.start, Start::Last | Start::LastOn);
         if self.start == Start::Last && !self.subject.is_pattern() {
             let newest = self.bus.newest_of(&self.subject).await?;
@@ -264,7 +236,7 @@ impl<M: Message + Send + 'static> Looker<M> {
             }
             for message in page.messages {
                 if self.asked(message).await.is_err() {
-                    return Ok(Err(Over));
+                    return Ok(Err(Ended));
                 }
             }
         }
@@ -272,7 +244,7 @@ impl<M: Message + Send + 'static> Looker<M> {
         of_each.sort_by_key(|message| message.sequence);
         for message in of_each {
             if self.asked(message).await.is_err() {
-                return Ok(Err(Over));
+                return Ok(Err(Ended));
             }
         }
         Ok(Ok(()))
@@ -298,7 +270,7 @@ impl<M: Message + Send + 'static> Looker<M> {
         Ok(Some(Begin::Seq(seq.max(1))))
     }
 
-    async fn asked(&mut self, message: StreamMessage) -> Result<(), Over> {
+    async fn asked(&mut self, message: StreamMessage) -> Result<(), Ended> {
         let subject = message.subject.to_string();
         let headers = Some(&message.headers);
         if message.headers.get(DELETED).is_some() {
@@ -311,7 +283,7 @@ impl<M: Message + Send + 'static> Looker<M> {
             return Ok(());
         };
         // States come again after a reconnection; of all else each counts once.
-        let known = self.heard.ask(&subject, &envelope.id);
+        let known = self.handed_on.stored(&subject, &envelope.id);
         if known && self.start != Start::Last {
             return Ok(());
         }
@@ -319,13 +291,13 @@ impl<M: Message + Send + 'static> Looker<M> {
         self.hand_on(Received {
             sequence: message.sequence,
             pending: pending.and_then(|p| p.as_str().parse().ok()).unwrap_or(0),
-            kept: Some(moment(message.time)),
-            ..Received::heard(decoded, envelope, subject)
+            kept: Some(timestamp(message.time)),
+            ..Received::published(decoded, envelope, subject)
         })
         .await
     }
 
-    async fn published(&mut self, message: async_nats::Message) -> Result<(), Over> {
+    async fn published(&mut self, message: async_nats::Message) -> Result<(), Ended> {
         let subject = message.subject.to_string();
         let headers = message.headers.as_ref();
         if headers.is_some_and(|h| h.get(DELETED).is_some()) {
@@ -335,70 +307,70 @@ impl<M: Message + Send + 'static> Looker<M> {
         let Some((envelope, decoded)) = opened else {
             return Ok(());
         };
-        if self.heard.hear(&subject, &envelope.id) {
+        if self.handed_on.live(&subject, &envelope.id) {
             return Ok(());
         }
-        self.hand_on(Received::heard(decoded, envelope, subject))
+        self.hand_on(Received::published(decoded, envelope, subject))
             .await
     }
 
-    async fn hand_on(&mut self, received: Received<M>) -> Result<(), Over> {
+    async fn hand_on(&mut self, received: Received<M>) -> Result<(), Ended> {
         let said = received.envelope.time;
         self.newest = Some(self.newest.map_or(said, |newest| newest.max(said)));
-        self.into.send(received).await.map_err(|_| Over)
+        self.into.send(received).await.map_err(|_| Ended)
     }
 }
 
 /// What one speaker has said on one subject: a speaker numbers what it says.
 #[derive(Debug)]
-struct Words {
-    speaker: String,
+struct Sender {
+    name: String,
     /// The newest number that was asked for.
-    asked: u64,
+    stored: u64,
     /// The greatest number that was handed on.
-    heard: u64,
+    handed_on: u64,
 }
 
 /// Who has said what, by subject.
 #[derive(Debug, Default)]
-struct Heard(BTreeMap<String, VecDeque<Words>>);
+struct HandedOn(BTreeMap<String, VecDeque<Sender>>);
 
-impl Heard {
+impl HandedOn {
     /// A message with this id was asked for; gives whether it has come before.
-    fn ask(&mut self, subject: &str, id: &str) -> bool {
-        let Some((words, number)) = self.words(subject, id) else {
+    fn stored(&mut self, subject: &str, id: &str) -> bool {
+        let Some((sender, number)) = self.sender(subject, id) else {
             return false;
         };
-        let known = number <= words.heard;
+        let known = number <= sender.handed_on;
         // A server that has lost its newest messages is told them again.
-        words.asked = number;
-        words.heard = words.heard.max(number);
+        sender.stored = number;
+        sender.handed_on = sender.handed_on.max(number);
         known
     }
 
     /// A message with this id was published; gives whether it was asked for before.
-    fn hear(&mut self, subject: &str, id: &str) -> bool {
-        let Some((words, number)) = self.words(subject, id) else {
+    fn live(&mut self, subject: &str, id: &str) -> bool {
+        let Some((sender, number)) = self.sender(subject, id) else {
             return false;
         };
-        words.heard = words.heard.max(number);
-        number <= words.asked
+        sender.handed_on = sender.handed_on.max(number);
+        number <= sender.stored
     }
 
-    fn words(&mut self, subject: &str, id: &str) -> Option<(&mut Words, u64)> {
-        let (speaker, number) = id.rsplit_once('-')?;
+    fn sender(&mut self, subject: &str, id: &str) -> Option<(&mut Sender, u64)> {
+        let (name, number) = id.rsplit_once('-')?;
         let number = number.parse().ok()?;
         let all = self.0.entry(subject.to_owned()).or_default();
-        let at = match all.iter().position(|words| words.speaker == speaker) {
+        let at = match all.iter().position(|sender| sender.name == name) {
             Some(at) => at,
             None => {
-                if all.len() == SPEAKERS {
+                if all.len() == SENDERS {
                     all.pop_front();
                 }
-                all.push_back(Words {
-                    speaker: speaker.to_owned(),
-                    asked: 0,
-                    heard: 0,
+                all.push_back(Sender {
+                    name: name.to_owned(),
+                    stored: 0,
+                    handed_on: 0,
                 });
                 all.len() - 1
             }
@@ -413,33 +385,33 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_is_not_heard_again() {
-        let mut heard = Heard::default();
-        assert!(!heard.ask("s", "a-2"));
-        assert!(heard.hear("s", "a-2") && heard.hear("s", "a-1"));
-        assert!(!heard.hear("s", "b-1") && !heard.hear("t", "a-1"));
+        let mut handed = HandedOn::default();
+        assert!(!handed.stored("s", "a-2"));
+        assert!(handed.live("s", "a-2") && handed.live("s", "a-1"));
+        assert!(!handed.live("s", "b-1") && !handed.live("t", "a-1"));
         // Words that overtake each other are all heard.
-        assert!(!heard.hear("s", "a-4") && !heard.hear("s", "a-3"));
-        assert!(heard.ask("s", "a-3") && heard.ask("s", "a-4"));
-        assert!(!heard.ask("s", "a-5"));
+        assert!(!handed.live("s", "a-4") && !handed.live("s", "a-3"));
+        assert!(handed.stored("s", "a-3") && handed.stored("s", "a-4"));
+        assert!(!handed.stored("s", "a-5"));
     }
 
     #[test]
     fn what_a_server_has_lost_is_heard_when_it_is_repeated() {
-        let mut heard = Heard::default();
-        assert!(!heard.ask("s", "a-7") && !heard.hear("s", "a-8"));
+        let mut handed = HandedOn::default();
+        assert!(!handed.stored("s", "a-7") && !handed.live("s", "a-8"));
         // The server has lost the eighth, and is told it again.
-        assert!(heard.ask("s", "a-7"));
-        assert!(!heard.hear("s", "a-8"));
+        assert!(handed.stored("s", "a-7"));
+        assert!(!handed.live("s", "a-8"));
     }
 
     #[test]
     fn of_others_than_our_services_nobody_knows_how_they_number() {
-        let mut heard = Heard::default();
-        assert!(!heard.ask("s", "x") && !heard.hear("s", "x"));
-        assert!(!heard.ask("s", "a-1"));
-        for other in 0..SPEAKERS {
-            assert!(!heard.ask("s", &format!("o{other}-1")));
+        let mut handed = HandedOn::default();
+        assert!(!handed.stored("s", "x") && !handed.live("s", "x"));
+        assert!(!handed.stored("s", "a-1"));
+        for other in 0..SENDERS {
+            assert!(!handed.stored("s", &format!("o{other}-1")));
         }
-        assert!(!heard.hear("s", "a-1"), "forgotten");
+        assert!(!handed.live("s", "a-1"), "forgotten");
     }
 }
