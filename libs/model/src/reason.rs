@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{HoleVerdict, NodeId, TrainerId};
+use crate::verdict::HoleVerdict;
+use crate::{NodeId, TrainerId};
 
 /// Where the order of the holes comes from in which they are expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

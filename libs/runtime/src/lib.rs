@@ -83,7 +83,5 @@ pub use config::{Config, ConfigError};
 pub use http::{Health, HealthCheck};
 pub use identity::{Identity, IdentityError};
 pub use secret::Secret;
-pub use service::{
-    Context, Misconfigured, Running, ServiceError, Superseded, exit, service_main, simulate,
-};
-pub use supervise::{OnError, Tasks};
+pub use service::{Context, Misconfigured, Running, Superseded, exit, service_main, simulate};
+pub use supervise::{OnError, ServiceError, Tasks};

@@ -20,13 +20,10 @@ use crate::config::Config;
 use crate::http::{self, Health};
 use crate::leader::{self, Candidate, Lead, Terms};
 use crate::process;
-use crate::supervise::Tasks;
+use crate::supervise::{ServiceError, Tasks};
 use crate::task;
 use crate::telemetry;
 use crate::virtual_time;
-
-/// Any error that ends a service or a task.
-pub type ServiceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The configuration cannot be used, as a service finds out only when it runs; it then exits
 /// with [`exit::CONFIG`].

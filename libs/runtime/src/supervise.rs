@@ -7,8 +7,10 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::service::ServiceError;
 use crate::task;
+
+/// Any error that ends a service or a task.
+pub type ServiceError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What to do when a task ends with an error or panics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -77,6 +77,25 @@ impl Missing {
     }
 }
 
+impl Need {
+    /// That this need is not met. `what` names the missing thing.
+    pub fn missing(self, what: impl Into<String>) -> Missing {
+        Missing::new(self, what.into())
+    }
+
+    /// Checks that this need is met.
+    ///
+    /// # Errors
+    /// [`Missing`] if it is not.
+    pub fn given(self, there: bool, what: impl Into<String>) -> Result<(), Missing> {
+        if there {
+            Ok(())
+        } else {
+            Err(self.missing(what))
+        }
+    }
+}
+
 /// Whether a list such as `torch,docker` or `all` names a need; else which name is none.
 fn requires(list: &str, need: Need) -> Result<bool, String> {
     let mut found = false;

@@ -1,7 +1,5 @@
 //! What a test may need.
 
-use crate::Missing;
-
 /// Something that a test needs and a machine may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
@@ -88,23 +86,6 @@ impl Need {
             Self::Cgroups => "run as root where cgroup 2 can be written",
             Self::DevFull => "mknod -m 666 /dev/full c 1 7",
             Self::Services => "cargo build --release --workspace --bins",
-        }
-    }
-
-    /// That it is missing, and what just that is.
-    pub fn missing(self, what: impl Into<String>) -> Missing {
-        Missing::new(self, what.into())
-    }
-
-    /// Nothing if it is there.
-    ///
-    /// # Errors
-    /// That it is missing.
-    pub fn given(self, there: bool, what: impl Into<String>) -> Result<(), Missing> {
-        if there {
-            Ok(())
-        } else {
-            Err(self.missing(what))
         }
     }
 }

@@ -11,9 +11,9 @@
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use lacuna_model::Timestamp;
-use serde::de::DeserializeOwned;
 
-use crate::msg::Message;
+use crate::content::ContentType;
+use crate::message::Message;
 use crate::time_text;
 
 /// `ce-specversion`: the version of CloudEvents.
@@ -22,43 +22,6 @@ const SPEC_VERSION: &str = "1.0";
 /// What CloudEvents asks to escape in header values (NATS protocol binding 1.0.2, 3.1.3.2):
 /// space, double quote, percent, and all outside printable ASCII.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
-
-/// How a payload is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ContentType {
-    /// `application/msgpack`, with named fields.
-    #[default]
-    MessagePack,
-    /// `application/json`.
-    Json,
-}
-
-impl ContentType {
-    /// As it stands in the header.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::MessagePack => "application/msgpack",
-            Self::Json => "application/json",
-        }
-    }
-
-    /// Reads a header value; parameters (`; charset=utf-8`) and suffixes (`+json`) are seen
-    /// through.
-    #[must_use]
-    pub fn parse(value: &str) -> Option<Self> {
-        let essence = value.split(';').next().unwrap_or(value).trim();
-        match essence.to_ascii_lowercase().as_str() {
-            "application/msgpack" | "application/x-msgpack" | "application/vnd.msgpack" => {
-                Some(Self::MessagePack)
-            }
-            "application/json" | "text/json" => Some(Self::Json),
-            other if other.ends_with("+json") => Some(Self::Json),
-            other if other.ends_with("+msgpack") => Some(Self::MessagePack),
-            _ => None,
-        }
-    }
-}
 
 /// What stands in the headers of a message: CloudEvents attributes, binary mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -329,12 +292,4 @@ pub fn decode<M: Message>(envelope: &Envelope, payload: &[u8]) -> Result<M, Deco
         kind: M::KIND,
         reason,
     })
-}
-
-/// A value out of a payload.
-pub(crate) fn parse<T: DeserializeOwned>(form: ContentType, payload: &[u8]) -> Result<T, String> {
-    match form {
-        ContentType::MessagePack => rmp_serde::from_slice(payload).map_err(|e| e.to_string()),
-        ContentType::Json => serde_json::from_slice(payload).map_err(|e| e.to_string()),
-    }
 }

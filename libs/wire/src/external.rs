@@ -20,7 +20,8 @@ use std::borrow::Cow;
 use lacuna_model::{EventKind, Timestamp};
 use serde_json::{Map, Value};
 
-use crate::codec::{Attributes, ContentType};
+use crate::codec::Attributes;
+use crate::content::ContentType;
 use crate::time_text;
 
 use fields::{Fields, name_of, text_of, version_of};

@@ -15,13 +15,16 @@
 pub mod access;
 pub mod address;
 pub mod codec;
+mod content;
 pub mod external;
+mod message;
 pub mod msg;
 pub mod schema;
 pub mod time_text;
 pub mod token;
 
 pub use address::{BucketDef, Durability, Full, StreamDef, Subject};
-pub use codec::{ContentType, DecodeError, EncodeError, Envelope};
+pub use codec::{DecodeError, EncodeError, Envelope};
+pub use content::ContentType;
 pub use external::{External, ExternalError};
-pub use msg::Message;
+pub use message::Message;

@@ -29,37 +29,8 @@ pub use lacuna_model::{
     ObservedHour, Past, Progress, UseState,
 };
 
-use crate::codec::{self, ContentType};
-
-/// A message type with its address on the bus: the kind that goes into `ce-type` and the
-/// version of its fields.
-///
-/// The version of a kind grows by one when its fields change so that older readers would misread
-/// them. A field that may be missing is no such change, nor is a new variant of a request: readers
-/// ignore the one and refuse the other by itself.
-pub trait Message: Serialize + for<'de> Deserialize<'de> {
-    /// Kind, e.g. `lacuna.pool`.
-    const KIND: &'static str;
-    /// Version of the fields, as they are written; a receiver refuses any newer one.
-    const VERSION: u16;
-    /// The oldest version that is still read.
-    const OLDEST: u16;
-
-    /// Whether control signs it, and an agent with keys believes it only so.
-    const SIGNED: bool = false;
-
-    /// The nodes and trainers that it is about, if its subject ends with these names: who may
-    /// publish on the subject may speak of no others.
-    fn about(&self) -> Vec<&str> {
-        Vec::new()
-    }
-
-    /// Reads a payload of a version from `OLDEST` to `VERSION`.
-    ///
-    /// # Errors
-    /// What the decoder says of a payload that is not of this version.
-    fn read(version: u16, form: ContentType, payload: &[u8]) -> Result<Self, String>;
-}
+use crate::content::{self, ContentType};
+use crate::message::Message;
 
 /// A message: its type, kind and version, then each older version that is still read, from the
 /// oldest on, with the type that it had: that type is never changed, and the newest is made of it
@@ -80,8 +51,8 @@ macro_rules! message {
 
             fn read(version: u16, form: ContentType, payload: &[u8]) -> Result<Self, String> {
                 match version {
-                    $($past => codec::parse::<$before>(form, payload).map(Self::from),)*
-                    _ => codec::parse(form, payload),
+                    $($past => content::parse::<$before>(form, payload).map(Self::from),)*
+                    _ => content::parse(form, payload),
                 }
             }
         }
@@ -521,7 +492,7 @@ mod bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::{DecodeError, Envelope};
+    use crate::codec::{self, DecodeError, Envelope};
 
     /// A kind that has changed twice, and whose first version is read no more.
     #[derive(Debug, PartialEq, Serialize, Deserialize)]

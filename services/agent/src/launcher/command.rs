@@ -20,17 +20,16 @@
 //! survivors wait for keep-alives, and it starts all workers again just the same.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use lacuna_model::{Assignment, NodeId, RunId, Span, Timestamp};
+use lacuna_model::{Assignment, NodeId, RunId, Timestamp};
 use lacuna_runtime::ClusterClock;
-use lacuna_trainer::settings::Agent;
 use tokio::sync::mpsc;
 
 use super::files::{Files, last_lines, output};
 use super::names::Names;
 use super::run::{Order, Run};
+use super::settings::Settings;
 use super::talk::LastHeard;
 use super::{Happened, Launcher, orphans};
 use crate::metrics::Metrics;
@@ -39,17 +38,6 @@ use crate::safety::{Safety, Ward};
 /// An agent does not speak for a program that regroups and has said nothing for so long, twice as
 /// long as it may: perhaps it hangs.
 const MUTE: Duration = Duration::from_secs(2);
-
-/// Settings of the launcher.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The program that holds the guard: the agent's own.
-    pub guard: PathBuf,
-    /// Progress files are looked at this often.
-    pub poll_every: Span,
-    /// As the configuration has it.
-    pub agent: Agent,
-}
 
 /// A program that lives.
 #[derive(Debug)]

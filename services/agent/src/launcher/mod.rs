@@ -7,13 +7,15 @@ mod files;
 mod names;
 mod orphans;
 mod run;
+mod settings;
 mod simulated;
 mod talk;
 
 use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
 
-pub use command::{Command, Settings};
+pub use command::Command;
 pub use names::{Names, Said as MembersSaid};
+pub use settings::Settings;
 pub use simulated::Simulated;
 
 /// What a launcher has to tell.
