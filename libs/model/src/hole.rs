@@ -9,11 +9,11 @@ use crate::{NodeId, Span, Timestamp};
 pub struct Hole {
     /// The idle node.
     pub node: NodeId,
-    /// Since when it is idle.
+    /// When it became idle.
     pub since: Timestamp,
 }
 
-/// A past hole out of a recording: the node was idle in `[from, until)`.
+/// A past hole of a recording: the node was idle in `[from, until)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoleRecord {
     /// The node.
@@ -27,7 +27,7 @@ pub struct HoleRecord {
 }
 
 impl HoleRecord {
-    /// How long the hole was (a lower bound if censored).
+    /// The length of the hole; a lower bound if it is censored.
     #[must_use]
     pub const fn length(&self) -> Span {
         self.until.since(self.from)

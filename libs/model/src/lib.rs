@@ -1,7 +1,7 @@
-//! The words of Lacuna as types: ids, time, holes, scaling curves, trainers, leases and plans.
+//! The vocabulary of Lacuna as types: ids, time, holes, scaling curves, trainers, leases and plans.
 //!
-//! Everything here is plain data with validation at construction; nothing does I/O and
-//! nothing reads a clock. All other crates speak in these types.
+//! All types are plain data, validated at construction. No code here does I/O or reads a clock. All
+//! other crates use these types.
 
 mod attained;
 mod command;

@@ -4,109 +4,110 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Basis, TrainerId};
 
-/// What was decided for a trainer, and why.
+/// The decision on a trainer, with its reason. Gains, losses and costs are in objective units over
+/// the horizon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It starts on its first nodes.
     Start,
-    /// It grows; `gain` and `cost` in objective units over the horizon.
+    /// It grows.
     Grow {
-        /// What the new size brings.
+        /// The gain of the new size.
         gain: f64,
-        /// What the change costs.
+        /// The cost of the change.
         cost: f64,
     },
-    /// It shrinks so that others gain more.
+    /// It shrinks, since other trainers gain more.
     Shrink {
-        /// What it gives up over the horizon.
+        /// The loss over the horizon.
         loss: f64,
-        /// What the change costs it.
+        /// The cost of the change.
         cost: f64,
     },
-    /// It keeps its size, being at its maximum or taking all that is free.
+    /// It keeps its size: it is at its maximum, or no node is free.
     Keep,
-    /// It keeps its size although nodes are free: growing would cost more than it brings.
+    /// It keeps its size although nodes are free, since growing costs more than it gains.
     RescaleNotWorthIt {
-        /// What the best larger size would bring.
+        /// The gain of the best larger size.
         gain: f64,
-        /// What the change would cost.
+        /// The cost of that change.
         cost: f64,
     },
-    /// It has no nodes: fewer are free than its minimum.
+    /// It has no nodes, since fewer than its minimum are free.
     TooFewNodes {
-        /// How many are in the pool.
+        /// Number of nodes in the pool.
         pool: u32,
-        /// How many it needs.
+        /// Its minimum.
         min: u32,
     },
-    /// It has no nodes: others bring more for the same nodes.
+    /// It has no nodes, since other trainers gain more from them.
     Outbid,
-    /// It has no nodes: it would bring more than others lose by giving up some, but not more
-    /// than that and the cost of their change. All in objective units over the horizon.
+    /// It has no nodes. Its gain exceeds the loss of the trainers that would give up nodes, but not
+    /// that loss plus the cost of their changes.
     DisplacingCosts {
-        /// How many nodes would be taken.
+        /// Number of nodes that would be taken.
         nodes: u32,
-        /// From which trainers.
+        /// The trainers that would give them up.
         from: Vec<TrainerId>,
-        /// What it would bring.
+        /// Its gain.
         gain: f64,
-        /// What they would give up.
+        /// Their loss.
         loss: f64,
-        /// What their change would cost.
+        /// The cost of their changes.
         cost: f64,
     },
 }
 
-/// What was decided for one trainer.
+/// The decision on one trainer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainerVerdict {
-    /// Which trainer.
+    /// The trainer.
     pub trainer: TrainerId,
     /// Its node count before.
     pub before: u32,
     /// Its node count in this plan.
     pub after: u32,
-    /// Why.
+    /// The decision and its reason.
     pub verdict: Verdict,
-    /// How its rate at that count is known, if it is measured while it trains.
+    /// What its rate at that count rests on, if it is profiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub basis: Option<Box<Basis>>,
-    /// The share of its owner, if nodes are shared out over several.
+    /// The share of its owner, if several owners share the nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Box<OwnerShare>>,
 }
 
-/// What one of several owners has in a plan.
+/// The share of one owner in a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnerShare {
-    /// Who; nothing for all trainers without an owner together.
+    /// The owner; nothing for all trainers without an owner together.
     #[serde(default)]
     pub owner: Option<String>,
-    /// Its max-min share of the nodes: what it may keep whatever others want.
+    /// Its max-min fair share of the nodes, guaranteed against the demand of other owners.
     pub nodes: u32,
-    /// How many nodes its trainers have.
+    /// Number of nodes that its trainers have.
     pub used: u32,
 }
 
-/// What was decided for one hole.
+/// The decision on one hole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HoleVerdict {
-    /// It stays with the trainer that had it.
+    /// It stays with its trainer.
     Kept {
-        /// Which trainer.
+        /// The trainer.
         trainer: TrainerId,
     },
     /// It goes to this trainer.
     Assigned {
-        /// Which trainer.
+        /// The trainer.
         trainer: TrainerId,
     },
-    /// Nobody takes it: every trainer is at its maximum or there is none.
+    /// It stays idle, since every trainer is at its maximum or there is none.
     NoTaker,
-    /// Nobody takes it: for each trainer the rescale costs more than the node brings.
+    /// It stays idle, since for each trainer the rescale costs more than the node gains.
     NotWorthIt,
-    /// Nobody may have it: it is quarantined, or its agent is silent.
+    /// It stays idle, since the node is quarantined or its agent is silent.
     Unusable,
 }
