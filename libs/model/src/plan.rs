@@ -99,7 +99,7 @@ pub enum Outcome {
         /// Relative gap between bound and objective.
         gap: f64,
     },
-    /// Sound, by a method that gives no bound.
+    /// Feasible, by a method without a bound.
     Found,
     /// A limit was reached before any solution was found. The last plan holds.
     NoIncumbent,

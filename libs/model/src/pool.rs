@@ -131,12 +131,12 @@ pub struct Announced {
     pub early: f64,
     /// Probability that it ends at that time.
     pub kept: f64,
-    /// Index into [`Pool::forecasts`]: what is expected of the hole but for these words. Its own
-    /// forecast has them in it.
+    /// Index into [`Pool::forecasts`]: the hole's forecast without the announcement. Its own
+    /// forecast includes the announcement.
     pub otherwise: u32,
 }
 
-/// What pools said that did not say it.
+/// The source in pools of before there was a choice.
 const fn by_scheduler() -> OrderSource {
     OrderSource::Scheduler
 }

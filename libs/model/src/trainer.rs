@@ -236,7 +236,7 @@ pub enum SpecError {
     },
     /// The specification is too long to be kept and to be sent to each of its nodes.
     #[error(
-        "trainer {id}: the specification has {bytes} bytes, {most} are allowed: let its program read from a \
+        "trainer {id}: it has {bytes} bytes, {most} are allowed: let its program read from a \
          file what is long, or measure fewer points of its curve",
         most = TrainerSpec::MOST_BYTES
     )]
