@@ -1,8 +1,8 @@
-//! Reading what streams keep by asking for it: no consumer is made. A consumer could send what it
-//! reads to any subject, and the server would have to remember one for each of ten thousand agents.
+//! Following a stream by direct gets, without a consumer. A consumer could send its messages to any
+//! subject, and the server would have to hold one for each of ten thousand agents.
 //!
-//! A subject is heard as it is published. The stream is asked for what was missed: at the start,
-//! after a reconnection, and when the reader was too slow.
+//! A follower subscribes to the subject, and gets the messages that it has missed from the stream:
+//! at the start, after a reconnection, and when it was too slow.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -26,24 +26,24 @@ const BATCH: u64 = 512;
 /// Bytes in one answer, after which the server sends no further message.
 const BATCH_BYTES: u64 = 4 << 20;
 
-/// Speakers on one subject whose words are told apart from those already heard.
+/// Senders on one subject whose message numbers are remembered.
 const SENDERS: usize = 8;
 
-/// What was said within this time before the newest word is asked for again after a reconnection: by
-/// so much the clocks of a speaker and of the server may differ.
+/// Messages that are older than the newest one by up to this time are read again after a
+/// reconnection. It is the tolerated difference between the clocks of senders and server.
 const OVERLAP: Span = Span::from_secs(300);
 
-/// Before a stream is asked again because messages were dropped: who is too slow is not given more
-/// at once.
+/// Pause before the stream is read again because messages were dropped. A slow receiver does not
+/// get more at once.
 const CALM: Duration = Duration::from_secs(1);
 
 impl Bus {
-    /// As [`Bus::follow`], for those who are no services: they hear a subject as it is published,
-    /// and ask the stream for what they have not heard. What the stream refused is heard, too, and
-    /// only messages that were asked for have [`Received::kept`] and a sequence number.
+    /// Like [`Bus::follow`], for users that are no services: subscribes to the subject, and gets
+    /// missed messages from the stream. It also receives messages that the stream has refused. Only
+    /// messages from the stream have [`Received::kept`] and a sequence number.
     ///
     /// # Errors
-    /// As [`Bus::follow`].
+    /// Those of [`Bus::follow`].
     pub async fn follow_direct<M: Message + Send + 'static>(
         &self,
         subject: &Subject<M>,
@@ -60,14 +60,14 @@ impl Bus {
             handed_on: HandedOn::default(),
             into,
         };
-        // Whatever keeps the stream from being read shows at once.
+        // An error of the stream shows at once.
         self.patiently(&follower.stream, || self.newest_of(subject))
             .await?;
         crate::task::spawn(follower.run());
         Ok(Follow::new(subject, messages))
     }
 
-    /// One page of what a stream holds of a subject or pattern.
+    /// One page of the messages that a stream holds of a subject or pattern.
     ///
     /// # Errors
     /// [`BusError::Timeout`] or [`BusError::Stream`].
@@ -79,12 +79,12 @@ impl Bus {
         self.page_of(subject, begin, BATCH_BYTES).await
     }
 
-    /// What a stream holds of a subject or pattern from a sequence number on, until there are so many
-    /// bytes of it, and the number from which there may be more. What cannot be understood is left
+    /// The messages that a stream holds of a subject or pattern from a sequence number on, up to a
+    /// number of bytes, and the number at which there may be more. Undecodable messages are left
     /// out.
     ///
     /// # Errors
-    /// As [`Bus::last`].
+    /// Those of [`Bus::last`].
     pub async fn read_from<M: Message>(
         &self,
         subject: &Subject<M>,
@@ -133,7 +133,7 @@ impl Bus {
         self.0.server.newest(stream, subject.as_str()).await
     }
 
-    /// Whether the server has the stream of this request: any answer says so.
+    /// Whether the server has the stream of this request. Any answer proves it.
     pub(super) async fn answers(&self, request: &str) -> bool {
         let server = &self.0.server;
         let answer = server.request(request, HeaderMap::new(), Bytes::new(), self.0.limit);
@@ -147,13 +147,13 @@ struct DirectFollower<M> {
     live: Messages,
     subject: Subject<M>,
     start: Start,
-    /// The newest time at which anything that was handed on was said, by its speaker's clock.
+    /// The latest sending time of the messages that were handed on, by their senders' clocks.
     newest: Option<Timestamp>,
     handed_on: HandedOn,
     into: mpsc::Sender<Received<M>>,
 }
 
-/// Nobody hears any more, or the connection is closed for good.
+/// The receiver is gone, or the connection is closed for good.
 struct Ended;
 
 impl<M: Message + Send + 'static> DirectFollower<M> {
@@ -164,7 +164,7 @@ impl<M: Message + Send + 'static> DirectFollower<M> {
             drops.mark_unchanged();
             let mut wait = Duration::from_millis(20);
             loop {
-                match self.ask(again).await {
+                match self.read_stored(again).await {
                     Ok(Ok(())) => break,
                     Ok(Err(Ended)) => return,
                     Err(error) => {
@@ -179,14 +179,14 @@ impl<M: Message + Send + 'static> DirectFollower<M> {
                 }
             }
             again = true;
-            if self.listens(generation, drops).await.is_err() {
+            if self.follow_live(generation, drops).await.is_err() {
                 return;
             }
         }
     }
 
-    /// Hands on what is published, until something may have been missed.
-    async fn listens(
+    /// Hands on live messages until some may have been missed.
+    async fn follow_live(
         &mut self,
         generation: u64,
         mut drops: watch::Receiver<u64>,
@@ -207,18 +207,18 @@ impl<M: Message + Send + 'static> DirectFollower<M> {
                     tokio::time::sleep(CALM).await;
                     return Ok(());
                 }
-                message = self.live.next() => self.published(message.ok_or(Ended)?).await?,
+                message = self.live.next() => self.hand_on_live(message.ok_or(Ended)?).await?,
             }
         }
     }
 
-    /// Asks the stream for what it holds and this one has not handed on.
-    async fn ask(&mut self, again: bool) -> Result<Result<(), Ended>, BusError> {
+    /// Hands on the messages of the stream that have not been handed on yet.
+    async fn read_stored(&mut self, again: bool) -> Result<Result<(), Ended>, BusError> {
         let newest_alone = matches!(self.start, Start::Last | Start::LastOn);
         if self.start == Start::Last && !self.subject.is_pattern() {
             let newest = self.bus.newest_of(&self.subject).await?;
             return Ok(match newest {
-                Some(newest) => self.asked(newest).await,
+                Some(newest) => self.hand_on_stored(newest).await,
                 None => Ok(()),
             });
         }
@@ -235,7 +235,7 @@ impl<M: Message + Send + 'static> DirectFollower<M> {
                 continue;
             }
             for message in page.messages {
-                if self.asked(message).await.is_err() {
+                if self.hand_on_stored(message).await.is_err() {
                     return Ok(Err(Ended));
                 }
             }
@@ -243,15 +243,15 @@ impl<M: Message + Send + 'static> DirectFollower<M> {
         let mut of_each: Vec<StreamMessage> = of_each.into_values().collect();
         of_each.sort_by_key(|message| message.sequence);
         for message in of_each {
-            if self.asked(message).await.is_err() {
+            if self.hand_on_stored(message).await.is_err() {
                 return Ok(Err(Ended));
             }
         }
         Ok(Ok(()))
     }
 
-    /// Where to begin to ask; nothing if nothing that is kept is wanted. A server that was emptied
-    /// gives its numbers again, so that later times tell.
+    /// Where to begin to read; nothing if no stored message is wanted. An emptied server gives its
+    /// numbers again, so after a reconnection the time decides.
     async fn begin(&self, again: bool) -> Result<Option<Begin>, BusError> {
         if again && self.start != Start::Last {
             let since = self.newest.map(|newest| newest - OVERLAP);
@@ -270,7 +270,7 @@ impl<M: Message + Send + 'static> DirectFollower<M> {
         Ok(Some(Begin::Seq(seq.max(1))))
     }
 
-    async fn asked(&mut self, message: StreamMessage) -> Result<(), Ended> {
+    async fn hand_on_stored(&mut self, message: StreamMessage) -> Result<(), Ended> {
         let subject = message.subject.to_string();
         let headers = Some(&message.headers);
         if message.headers.get(DELETED).is_some() {
@@ -282,7 +282,7 @@ impl<M: Message + Send + 'static> DirectFollower<M> {
         let Some((envelope, decoded)) = opened else {
             return Ok(());
         };
-        // States come again after a reconnection; of all else each counts once.
+        // States are delivered again after a reconnection. Other messages count once.
         let known = self.handed_on.stored(&subject, &envelope.id);
         if known && self.start != Start::Last {
             return Ok(());
@@ -297,7 +297,7 @@ impl<M: Message + Send + 'static> DirectFollower<M> {
         .await
     }
 
-    async fn published(&mut self, message: async_nats::Message) -> Result<(), Ended> {
+    async fn hand_on_live(&mut self, message: async_nats::Message) -> Result<(), Ended> {
         let subject = message.subject.to_string();
         let headers = message.headers.as_ref();
         if headers.is_some_and(|h| h.get(DELETED).is_some()) {
@@ -315,40 +315,40 @@ impl<M: Message + Send + 'static> DirectFollower<M> {
     }
 
     async fn hand_on(&mut self, received: Received<M>) -> Result<(), Ended> {
-        let said = received.envelope.time;
-        self.newest = Some(self.newest.map_or(said, |newest| newest.max(said)));
+        let sent = received.envelope.time;
+        self.newest = Some(self.newest.map_or(sent, |newest| newest.max(sent)));
         self.into.send(received).await.map_err(|_| Ended)
     }
 }
 
-/// What one speaker has said on one subject: a speaker numbers what it says.
+/// The messages of one sender on one subject. A sender numbers its messages.
 #[derive(Debug)]
 struct Sender {
     name: String,
-    /// The newest number that was asked for.
+    /// The newest number that was read from the stream.
     stored: u64,
     /// The greatest number that was handed on.
     handed_on: u64,
 }
 
-/// Who has said what, by subject.
+/// The messages that were handed on, by subject.
 #[derive(Debug, Default)]
 struct HandedOn(BTreeMap<String, VecDeque<Sender>>);
 
 impl HandedOn {
-    /// A message with this id was asked for; gives whether it has come before.
+    /// Takes a message of the stream; gives whether it has been handed on before.
     fn stored(&mut self, subject: &str, id: &str) -> bool {
         let Some((sender, number)) = self.sender(subject, id) else {
             return false;
         };
         let known = number <= sender.handed_on;
-        // A server that has lost its newest messages is told them again.
+        // A server that has lost its newest messages receives them again.
         sender.stored = number;
         sender.handed_on = sender.handed_on.max(number);
         known
     }
 
-    /// A message with this id was published; gives whether it was asked for before.
+    /// Takes a live message; gives whether it was read from the stream before.
     fn live(&mut self, subject: &str, id: &str) -> bool {
         let Some((sender, number)) = self.sender(subject, id) else {
             return false;
@@ -384,28 +384,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_for_is_not_heard_again() {
+    fn a_message_read_from_the_stream_is_not_received_again() {
         let mut handed = HandedOn::default();
         assert!(!handed.stored("s", "a-2"));
         assert!(handed.live("s", "a-2") && handed.live("s", "a-1"));
         assert!(!handed.live("s", "b-1") && !handed.live("t", "a-1"));
-        // Words that overtake each other are all heard.
+        // Messages that overtake each other are all received.
         assert!(!handed.live("s", "a-4") && !handed.live("s", "a-3"));
         assert!(handed.stored("s", "a-3") && handed.stored("s", "a-4"));
         assert!(!handed.stored("s", "a-5"));
     }
 
     #[test]
-    fn what_a_server_has_lost_is_heard_when_it_is_repeated() {
+    fn a_message_that_the_server_has_lost_is_received_when_it_is_repeated() {
         let mut handed = HandedOn::default();
         assert!(!handed.stored("s", "a-7") && !handed.live("s", "a-8"));
-        // The server has lost the eighth, and is told it again.
+        // The server has lost the eighth, and receives it again.
         assert!(handed.stored("s", "a-7"));
         assert!(!handed.live("s", "a-8"));
     }
 
     #[test]
-    fn of_others_than_our_services_nobody_knows_how_they_number() {
+    fn messages_of_foreign_senders_are_all_received() {
         let mut handed = HandedOn::default();
         assert!(!handed.stored("s", "x") && !handed.live("s", "x"));
         assert!(!handed.stored("s", "a-1"));

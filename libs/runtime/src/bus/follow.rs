@@ -1,4 +1,4 @@
-//! Hearing subjects that a stream keeps, across reconnections and restarts of the server.
+//! Following subjects that a stream keeps, across reconnections and restarts of the server.
 
 use std::time::Duration;
 
@@ -14,48 +14,48 @@ use super::transport::{Consumed, DELETED, Record, kept_by, timestamp};
 use super::{Bus, BusError, Origin, Received, refuse_version};
 use crate::clock::Stopwatch;
 
-/// Messages decoded ahead of the receiver; beyond it the stream waits.
+/// Most messages that are decoded ahead of the receiver. Beyond it the stream waits.
 pub(super) const AHEAD: usize = 1024;
 
-/// Between attempts.
+/// Time between attempts.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
 
-/// Where to begin.
+/// Where a follower begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// The newest message of each subject, then all that come. After a reconnection the
-    /// newest come again: for states and commands.
+    /// With the newest message of each subject. After a reconnection the newest are delivered
+    /// again. For states and commands.
     Last,
-    /// The newest message of each subject, then all that come; after a reconnection it goes on
-    /// where it was: for reports, each of which counts.
+    /// With the newest message of each subject. After a reconnection it continues at its place. For
+    /// reports, each of which counts.
     LastOn,
-    /// Only what comes from now on; after a reconnection it goes on where it was.
+    /// With the next message. After a reconnection it continues at its place.
     New,
-    /// The newest so many messages of the stream, then all that come.
+    /// With this many of the newest messages of the stream.
     Newest(u64),
-    /// From this sequence number of the stream.
+    /// At this sequence number of the stream.
     Sequence(u64),
-    /// All that the stream holds.
+    /// At the oldest message of the stream.
     All,
 }
 
-/// What stands on a subject, or in a key of a bucket.
+/// The newest message of a subject, or the value of a key of a bucket.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Newest<T> {
-    /// Nothing.
+    /// There is none.
     Nothing,
-    /// What was understood.
+    /// A message that decodes.
     Understood(T),
-    /// The mark of a deletion, or what cannot be understood and no other release has written. Who
-    /// writes next writes after it, and so it is gone.
+    /// A deletion marker, or a message that cannot be decoded and is of no other release. The next
+    /// write replaces it.
     Unreadable {
-        /// Its number.
+        /// Its sequence number.
         sequence: u64,
     },
 }
 
 impl<T> Newest<T> {
-    /// What was understood.
+    /// The message, if it decodes.
     pub fn understood(self) -> Option<T> {
         match self {
             Self::Understood(found) => Some(found),
@@ -63,7 +63,7 @@ impl<T> Newest<T> {
         }
     }
 
-    /// The same, by reference.
+    /// The same by reference.
     pub const fn as_ref(&self) -> Newest<&T> {
         match self {
             Self::Nothing => Newest::Nothing,
@@ -84,7 +84,7 @@ impl<T> Newest<T> {
 }
 
 impl<M> Newest<Received<M>> {
-    /// Its sequence number in the stream, 0 for none: the next write goes after it.
+    /// The sequence number in the stream, 0 for none. The next write goes after it.
     #[must_use]
     pub const fn sequence(&self) -> u64 {
         match self {
@@ -120,15 +120,15 @@ impl<M> Follow<M> {
         })
     }
 
-    /// The next message, if it has already come: to catch up with the newest.
+    /// The next message, if it has already arrived.
     pub fn try_next(&mut self) -> Option<Received<M>> {
         self.messages.try_recv().ok()
     }
 }
 
 impl Bus {
-    /// Follows a subject (or a pattern) that a stream keeps. Survives everything that the
-    /// server does, except that messages which the server lost are not received.
+    /// Follows a subject (or a pattern) that a stream keeps, across outages and restarts of the
+    /// server. Only messages that the server has lost are not received.
     ///
     /// # Errors
     /// [`BusError::NotKept`] if no stream keeps the subject, [`BusError::Stream`] if the
@@ -142,7 +142,7 @@ impl Bus {
         Ok(Follow::new(subject, messages))
     }
 
-    /// As [`Bus::follow`], for those who read the messages themselves.
+    /// Like [`Bus::follow`], with a reader of its own.
     pub(super) async fn follow_as<M, T: Send + 'static>(
         &self,
         subject: &Subject<M>,
@@ -167,8 +167,8 @@ impl Bus {
         Ok(messages)
     }
 
-    /// The newest message of a subject, if the stream holds one that can be understood: for who
-    /// reads alone. Who writes after it asks for [`Bus::newest`].
+    /// The newest message of a subject, if the stream holds one that decodes; for readers only. A
+    /// writer that writes after it uses [`Bus::newest`].
     ///
     /// # Errors
     /// [`BusError::NotKept`], [`BusError::Timeout`] or [`BusError::Stream`], after several
@@ -183,11 +183,11 @@ impl Bus {
         }
     }
 
-    /// What stands on a subject, with the number that [`Bus::store_after`] wants to know.
+    /// The newest message of a subject, with the number that [`Bus::store_after`] needs.
     ///
     /// # Errors
-    /// As [`Bus::last`], and [`BusError::Decode`] for what has a version that is not read. That must
-    /// not be overwritten.
+    /// Those of [`Bus::last`], and [`BusError::Decode`] for a message of a version that is not
+    /// read. It must not be overwritten.
     pub async fn newest<M: Message>(
         &self,
         subject: &Subject<M>,
@@ -196,8 +196,7 @@ impl Bus {
         self.patiently(stream, || self.newest_once(subject)).await
     }
 
-    /// The number of the newest message of a subject, whoever wrote it, a newer release included; 0
-    /// for none.
+    /// The number of the newest message of a subject, of any release; 0 for none.
     ///
     /// # Errors
     /// [`BusError::NotKept`] or [`BusError::Stream`].
@@ -206,8 +205,8 @@ impl Bus {
         Ok(newest.map_or(0, |newest| newest.sequence))
     }
 
-    /// When the newest message of a subject or pattern was taken, by the server's clock; nothing if
-    /// the stream holds none.
+    /// When the stream took the newest message of a subject or pattern, by the server's clock;
+    /// nothing if it holds none.
     ///
     /// # Errors
     /// [`BusError::NotKept`], [`BusError::Timeout`] or [`BusError::Stream`].
@@ -219,7 +218,7 @@ impl Bus {
         Ok(newest.map(|newest| timestamp(newest.time)))
     }
 
-    /// Tries again what fails, until the limit of a request or until the server refuses it.
+    /// Repeats a failed attempt, up to the limit of a request, unless the error is final.
     pub(super) async fn patiently<T, F>(
         &self,
         stream: &str,
@@ -264,16 +263,16 @@ impl Bus {
     }
 }
 
-/// How far a follower has come.
+/// The position of a follower.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
     Unknown,
-    /// Nothing seen yet; all up to this sequence number is to be skipped.
+    /// Nothing was received yet. Messages up to this sequence number are skipped.
     After(u64),
-    /// The newest message handed on, and the latest time at which one was written, by the
-    /// server's clock. A greater number or a later time is news: a killed server may lose the
-    /// tail of a stream, and then gives the same numbers to other messages; and its clock may go
-    /// back.
+    /// The newest message that was handed on, and the latest time at which one was written, by the
+    /// server's clock. A message with a greater number or a later time is new: a killed server may
+    /// lose the tail of a stream, and then gives the same numbers to other messages. Its clock may
+    /// also go back.
     At {
         sequence: u64,
         written: DateTime,
@@ -301,7 +300,8 @@ impl Place {
         }
     }
 
-    /// The same place in a stream that ends at `last` now: before all of it if it is another one.
+    /// The same place in a stream that ends at `last` now. In another stream it is before the first
+    /// message.
     fn within(self, last: u64, is_another: bool) -> Self {
         match self {
             Self::Unknown => Self::Unknown,
@@ -315,10 +315,10 @@ impl Place {
     }
 }
 
-/// Makes of a message what is handed on; nothing if it is not to be.
+/// Converts a message to the type that is handed on; nothing to skip it.
 type Read<T> = fn(&Bus, &async_nats::Message, Record) -> Option<T>;
 
-/// A message of Lacuna, if it decodes and marks no deletion.
+/// A message of Lacuna, if it decodes and is no deletion marker.
 fn received<M: Message>(
     bus: &Bus,
     message: &async_nats::Message,
@@ -344,7 +344,7 @@ struct Follower<T> {
     subject: String,
     start: Start,
     place: Place,
-    /// When the stream was made, which tells it from another of its name.
+    /// When the stream was made. It distinguishes the stream from another of the same name.
     made: Option<DateTime>,
     read: Read<T>,
     into: mpsc::Sender<T>,
@@ -410,7 +410,7 @@ impl<T: Send + 'static> Follower<T> {
                 next = messages.next() => match next {
                     Some(Ok((message, record))) => self.hand_on(&message, record).await?,
                     Some(Err(error)) => {
-                        tracing::debug!(stream = self.stream, %error, "consumer failed, making it anew");
+                        tracing::debug!(stream = self.stream, %error, "consumer failed, making it again");
                         tokio::time::sleep(Duration::from_millis(50)).await;
                         return Some(());
                     }
@@ -453,7 +453,8 @@ impl<T: Send + 'static> Follower<T> {
         };
         let deliver_policy = match (self.start, place) {
             (Start::Last, _) | (Start::LastOn, Place::Unknown) => DeliverPolicy::LastPerSubject,
-            // By time comes what has the number of what was lost, but only if the clock goes on.
+            // A start by time includes messages with the numbers of lost ones, but needs a clock
+            // that has not gone back.
             (_, Place::At { sequence, written }) if state.written < written => after(sequence),
             (_, Place::At { written, .. }) => DeliverPolicy::ByStartTime {
                 start_time: written,
@@ -490,11 +491,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_on_is_not_handed_on_again() {
+    fn a_message_is_handed_on_once() {
         let place = place(7, 100);
         assert!(!place.is_before(7, at(100)));
         assert!(!place.is_before(6, at(99)));
-        // Two may be written at the same moment.
+        // Two messages may be written at the same moment.
         assert!(place.is_before(8, at(100)));
         assert_eq!(place.within(9, false), place);
     }
@@ -506,29 +507,29 @@ mod tests {
             assert!(now.is_before(number, at(second)), "{number}");
             now = now.then(number, at(second));
             assert!(!now.is_before(number, at(second)), "{number}");
-            // What came before the clock went back does not come again.
+            // Messages from before the clock went back are not handed on again.
             assert!(!now.is_before(6, at(99)) && !now.is_before(7, at(100)));
         }
         assert_eq!(now, place(10, 101));
     }
 
     #[test]
-    fn numbers_that_are_given_a_second_time_are_heard() {
-        // The stream ended at 3 for a moment; when it is looked at, it has grown again.
+    fn messages_with_reused_numbers_are_received() {
+        // The stream ended at 3 for a moment, and has grown again when its state is read.
         let mut now = place(7, 100).within(9, false);
         for number in 4..=9 {
             assert!(!now.is_before(3, at(90)));
             assert!(now.is_before(number, at(110)), "{number}");
             now = now.then(number, at(110));
         }
-        // It still ends there, and the clock has gone back as well.
+        // The stream still ends at 3, and the clock has gone back as well.
         let now = place(7, 100).within(3, false);
         assert_eq!(now, place(3, 100));
         assert!(now.is_before(4, at(40)) && !now.is_before(3, at(90)));
     }
 
     #[test]
-    fn another_stream_is_heard_from_its_beginning() {
+    fn another_stream_is_read_from_its_beginning() {
         let now = place(7, 100).within(2, true);
         assert_eq!(now, Place::After(0));
         assert!(now.is_before(1, at(40)));

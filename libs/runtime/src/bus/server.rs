@@ -1,4 +1,4 @@
-//! What a bus asks of the server at its other end: a nats-server, or a simulated one.
+//! The operations of the server at the other end of a bus: a nats-server, or a simulated one.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::nats::Nats;
 use super::simulated::Port;
 use super::transport::{Acknowledged, Consumed, Messages, Page, PageRequest, StreamState};
 
-/// The server at the other end.
+/// The server at the other end of a bus.
 #[derive(Debug)]
 pub(super) enum Server {
     Nats(Box<Nats>),
@@ -21,7 +21,7 @@ pub(super) enum Server {
 }
 
 impl Server {
-    /// Sends a message, and does not wait for it to arrive.
+    /// Sends a message, without waiting for its arrival.
     pub(super) async fn publish(
         &self,
         subject: &str,
@@ -37,7 +37,7 @@ impl Server {
         }
     }
 
-    /// Hears a subject or pattern from now on.
+    /// Subscribes to a subject or pattern.
     pub(super) async fn subscribe(&self, subject: &str) -> Result<Messages, BusError> {
         match self {
             Self::Nats(nats) => nats.subscribe(subject).await,
@@ -45,7 +45,7 @@ impl Server {
         }
     }
 
-    /// A subject for answers that nobody else has.
+    /// A new subject for answers, unique to this call.
     pub(super) fn new_inbox(&self) -> String {
         match self {
             Self::Nats(nats) => nats.client.new_inbox(),
@@ -53,16 +53,16 @@ impl Server {
         }
     }
 
-    /// Waits until all that was sent is with the network.
+    /// Waits until all sent messages are handed to the network.
     pub(super) async fn flush(&self) -> Result<(), BusError> {
         match self {
             Self::Nats(nats) => nats.flush().await,
-            // Its network takes each message at once.
+            // The simulated network takes each message at once.
             Self::Simulated(_) => Ok(()),
         }
     }
 
-    /// Sends what is still buffered and closes the connection.
+    /// Sends the buffered messages and closes the connection.
     pub(super) async fn close(&self) {
         match self {
             Self::Nats(nats) => nats.close().await,
@@ -70,7 +70,7 @@ impl Server {
         }
     }
 
-    /// Asks, and waits for one answer.
+    /// Sends a request, and waits for one answer.
     pub(super) async fn request(
         &self,
         subject: &str,
@@ -97,7 +97,7 @@ impl Server {
         }
     }
 
-    /// What a stream says of itself.
+    /// The state of a stream.
     pub(super) async fn state(&self, stream: &str) -> Result<StreamState, String> {
         match self {
             Self::Nats(nats) => nats.state(stream).await,
@@ -105,7 +105,7 @@ impl Server {
         }
     }
 
-    /// Reads a stream from a place on, and goes on with what comes.
+    /// Reads a stream from a position on, and continues with new messages.
     pub(super) async fn consume(
         &self,
         stream: &str,
@@ -130,7 +130,7 @@ impl Server {
         }
     }
 
-    /// Some messages of a stream, in its order.
+    /// One page of a stream.
     pub(super) async fn page(&self, request: PageRequest<'_>) -> Result<Page, BusError> {
         match self {
             Self::Nats(nats) => nats.page(request).await,
@@ -138,7 +138,7 @@ impl Server {
         }
     }
 
-    /// Takes all messages before a sequence number out of a stream.
+    /// Removes all messages before a sequence number from a stream.
     pub(super) async fn purge(&self, stream: &str, before: u64) -> Result<(), String> {
         match self {
             Self::Nats(nats) => nats.purge(stream, before).await,
@@ -146,7 +146,7 @@ impl Server {
         }
     }
 
-    /// Makes a stream, or brings it up to date.
+    /// Makes a stream, or updates its configuration.
     pub(super) async fn ensure(&self, config: Config) -> Result<(), BusError> {
         match self {
             Self::Nats(nats) => nats.ensure(config).await,
