@@ -1,5 +1,5 @@
 //! The shell of every service: arguments, configuration, telemetry, bus, clock, supervision,
-//! shutdown and exit codes. Cores know nothing of this crate.
+//! shutdown and exit codes. Cores do not depend on this crate.
 //!
 //! A service is a `main.rs` of a few lines:
 //!

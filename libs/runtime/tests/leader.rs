@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use lacuna_model::{ClusterId, Timestamp};
-use lacuna_runtime::leader::{Candidate, LOOP, Lead, LostLead, Terms};
+use lacuna_runtime::leader::{Candidate, LOOP, Leadership, LostLeadership, Terms};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, Health, Stopwatch};
 use lacuna_testkit::{TestNats, connect};
@@ -41,7 +41,7 @@ struct Instance {
     registry: Registry,
     health: Health,
     stop: CancellationToken,
-    lead: JoinHandle<Result<Lead, LostLead>>,
+    lead: JoinHandle<Result<Leadership, LostLeadership>>,
 }
 
 impl Instance {
@@ -49,7 +49,7 @@ impl Instance {
         let bus = connect(nats, &cluster(), SERVICE).await;
         let (registry, health) = (Registry::new(), Health::default());
         let terms = Terms {
-            lead: TTL,
+            length: TTL,
             still: TTL,
         };
         let candidate = Candidate::new(&bus, seat.to_owned(), terms, &registry, &health).unwrap();
@@ -97,7 +97,7 @@ impl Instance {
         self.bus
     }
 
-    async fn lost(self) -> LostLead {
+    async fn lost(self) -> LostLeadership {
         let ended = tokio::time::timeout(Duration::from_secs(30), self.lead).await;
         match ended.unwrap().unwrap() {
             Err(lost) => lost,
@@ -177,7 +177,7 @@ async fn who_has_lost_the_lead_is_told_and_can_write_no_more() {
     let bus = first.bus.clone();
     let lost = first.lost().await;
     assert!(
-        matches!(&lost, LostLead::Taken { instance, .. } if instance == "thief"),
+        matches!(&lost, LostLeadership::Taken { instance, .. } if instance == "thief"),
         "{lost}"
     );
     tokio::time::sleep(TTL).await;
@@ -246,7 +246,7 @@ async fn one_whose_loop_stands_still_gives_its_lead_up() {
     }
     let second = Instance::start(&nats, "b").await;
     let lost = first.lost().await;
-    assert!(matches!(lost, LostLead::StandsStill { .. }), "{lost}");
+    assert!(matches!(lost, LostLeadership::Stuck { .. }), "{lost}");
     second.leading().await;
 }
 

@@ -1,4 +1,4 @@
-//! Connecting, and staying connected.
+//! Connecting to the server, and staying connected.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,18 +29,18 @@ use crate::virtual_time;
 
 /// Unacknowledged writes in flight before a writer waits.
 const ACKS_IN_FLIGHT: usize = 4096;
-/// Messages of one subscription that wait for their receiver; more are dropped and counted. Every
-/// agent of ten thousand nodes may speak at the same moment.
+/// Messages of one subscription that wait for their receiver. Further ones are dropped and counted.
+/// Each agent of ten thousand nodes may publish at the same moment.
 const WAITING: usize = 16_384;
 /// Largest message, in bytes: a plan with its report, a pool or a snapshot of many nodes.
 const LARGEST: usize = 8 << 20;
-/// Who says what may be so large.
-const SAY_MUCH: [&str; 4] = ["ingest", "forecast", "planner", "control"];
+/// Services that may send messages of that size.
+const LARGE_SENDERS: [&str; 4] = ["ingest", "forecast", "planner", "control"];
 
 impl Bus {
-    /// Connects, waiting for the server up to the limit of the settings, and puts all streams
-    /// in place. Afterwards the connection is restored for ever, and missing streams are made
-    /// again after every reconnection.
+    /// Connects, waiting for the server up to the limit of the settings, and makes all streams.
+    /// Afterwards the connection is always restored, and missing streams are made again after every
+    /// reconnection.
     ///
     /// # Errors
     /// [`BusError::Unreachable`] or [`BusError::Refused`] with a remedy; [`BusError::Stream`] if
@@ -55,7 +55,7 @@ impl Bus {
         let link = LinkSender::default();
         let link_in = link.clone();
         let (drops, dropped) = watch::channel(0);
-        // Each dropped message is counted; the log tells of them once a second.
+        // Each dropped message is counted. The log reports them once a second.
         let said = Mutex::new(None::<Stopwatch>);
         let metrics = declare(registry, service).map_err(|e| BusError::other("metrics", e))?;
         let check = health.check("bus", None);
@@ -128,13 +128,13 @@ impl Bus {
             metrics.certificate,
         );
         let info = client.server_info();
-        if SAY_MUCH.contains(&service) && info.max_payload < LARGEST {
+        if LARGE_SENDERS.contains(&service) && info.max_payload < LARGEST {
             return Err(BusError::SmallPayload {
                 url: settings.url.clone(),
                 bytes: info.max_payload,
             });
         }
-        // A server that asks for no keys lets anybody speak in any name.
+        // A server without keys lets every client claim any name.
         let access = identity
             .as_ref()
             .filter(|_| client.server_info().auth_required)
@@ -172,8 +172,8 @@ impl Bus {
         Ok(bus)
     }
 
-    /// Connects to a simulated server, from the host whose task this is, and waits until the
-    /// connection stands.
+    /// Connects the host of the calling task to a simulated server, and waits until the connection
+    /// is up.
     ///
     /// # Errors
     /// [`BusError::Stream`] if a stream cannot be made; [`BusError::Other`] if a metric's name is
@@ -266,7 +266,7 @@ impl Bus {
     }
 }
 
-/// What a bus has of its connection.
+/// The connection of a bus, with the state that belongs to it.
 struct End {
     server: Server,
     link: LinkSender,
@@ -324,17 +324,17 @@ async fn first_connection(
     }
 }
 
-/// Half to one and a half of these milliseconds, so that thousands who lost the same server do
-/// not come back at the same moment.
+/// Half to one and a half of these milliseconds, so that thousands of clients do not reconnect to a
+/// restarted server at the same moment.
 fn jittered(ms: u64) -> Duration {
     let thousandths = u64::try_from(virtual_time::unique() % 1000).unwrap_or_default();
     Duration::from_millis(ms / 2 + ms * thousandths / 1000)
 }
 
-/// How rustls words it that the server's certificate is not good.
+/// The text of rustls for a bad certificate of the server.
 const BAD_CERTIFICATE: &str = "invalid peer certificate";
 
-/// The error with all that caused it.
+/// The text of an error with all its causes.
 fn reasons(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -397,8 +397,8 @@ fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::E
     })
 }
 
-/// Declares the metrics of the bus alone, so that a service's golden exposition can include
-/// them without a connection.
+/// Declares the metrics of the bus, so that a service's golden exposition includes them without a
+/// connection.
 ///
 /// # Errors
 /// If a name is taken.

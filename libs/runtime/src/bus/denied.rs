@@ -1,5 +1,5 @@
-//! What the server refuses. nats-server reports a refused subject apart from answers, so the
-//! refusal is passed to the request that waits, which learns that no answer will come.
+//! Refusals by the server. nats-server reports a refused subject separately from answers. The
+//! refusal is passed to the waiting request, which then ends.
 
 use std::future::Future;
 
@@ -8,10 +8,10 @@ use tokio::sync::broadcast;
 
 use super::{Bus, BusError};
 
-/// How long a subscription that stands is doubted, where keys are in use.
+/// How long a subscription waits for a refusal, where keys are in use.
 const DOUBT: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Who listens for refusals.
+/// Passes refusals to waiting requests.
 #[derive(Debug, Clone)]
 pub(super) struct Denials {
     reported: broadcast::Sender<String>,
@@ -26,7 +26,7 @@ impl Denials {
         }
     }
 
-    /// Takes what the server reported, if it is a refusal.
+    /// Handles a report of the server, if it is a refusal; gives whether it is one.
     pub(super) fn handle(&self, report: &str) -> bool {
         let Some(denial) = Denial::read(report) else {
             return false;
@@ -37,7 +37,7 @@ impl Denials {
             act = denial.act,
             "nats-server refuses it: the key of this process has no permission"
         );
-        // Nobody may be waiting.
+        // There may be no waiting request.
         let _ = self.reported.send(denial.subject.to_owned());
         true
     }
@@ -85,7 +85,7 @@ impl Bus {
         }
     }
 
-    /// Waits until `subscribed` has come back and the server has had time to refuse it.
+    /// Waits until the subscription is made and the server has had time to refuse it.
     pub(super) async fn unless_deaf<T>(
         &self,
         subject: &str,

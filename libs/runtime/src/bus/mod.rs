@@ -281,7 +281,8 @@ impl Bus {
             envelope.and_then(|envelope| codec::decode(&envelope, payload).map(|m| (envelope, m)));
         match decoded {
             Ok((_, message)) if !is_of(&message, subject) => {
-                self.dead_letter(subject, "it is about another node or trainer than its subject", payload);
+                let reason = "it is about another node or trainer than its subject";
+                self.dead_letter(subject, reason, payload);
                 None
             }
             Ok(opened) => Some(opened),

@@ -558,7 +558,7 @@ struct Ends(Port, u64);
 impl Drop for Ends {
     fn drop(&mut self) {
         let number = self.1;
-        self.0.say(move |state| {
+        self.0.act(move |state| {
             state.unsubscribe(number);
             state.consumers.remove(&number);
         });
@@ -577,7 +577,7 @@ async fn within<T>(limit: Duration, answer: oneshot::Receiver<T>) -> Option<T> {
 }
 
 impl Port {
-    fn say(&self, act: impl FnOnce(&mut State) + Send + 'static) {
+    fn act(&self, act: impl FnOnce(&mut State) + Send + 'static) {
         let mut state = self.0.server.state();
         state.send_to_server(self.0.number, Box::new(act));
     }
@@ -589,7 +589,7 @@ impl Port {
     ) -> Option<T> {
         let (into, answer) = oneshot::channel();
         let number = self.0.number;
-        self.say(move |state| {
+        self.act(move |state| {
             let done = act(state);
             state.send_to_client(number, Box::new(move || drop(into.send(done))));
         });
@@ -611,7 +611,7 @@ impl Port {
         }
     }
 
-    /// A client subscribes again by itself after an outage, so that this cannot be lost.
+    /// Never lost, since a client subscribes again by itself after an outage.
     pub(super) fn subscribe(&self, subject: &str) -> Messages {
         let (into, messages) = unbounded();
         let mut state = self.0.server.state();
@@ -653,16 +653,16 @@ impl Port {
         let inbox = self.new_inbox();
         let mut answers = self.subscribe(&inbox);
         let at = subject.to_owned();
-        let (nobody, deaf) = oneshot::channel();
+        let (into, unheard) = oneshot::channel();
         let number = self.0.number;
-        self.say(move |state| {
+        self.act(move |state| {
             let (heard, _) = state.take(&at, Some(inbox), Some(headers), payload);
             if heard == 0 {
                 state.send_to_client(
                     number,
                     Box::new(move || {
-                        // The one who asked may have gone.
-                        let _ = nobody.send(());
+                        // The requester may have gone.
+                        let _ = into.send(());
                     }),
                 );
             }
@@ -672,7 +672,7 @@ impl Port {
         tokio::select! {
             biased;
             answer = answers.next() => answer.ok_or(BusError::Closed { subject }),
-            Ok(()) = deaf => Err(BusError::NoResponders { subject }),
+            Ok(()) = unheard => Err(BusError::NoResponders { subject }),
             () = late => Err(BusError::Timeout { subject }),
         }
     }
@@ -690,7 +690,7 @@ impl Port {
         let mut state = self.0.server.state();
         for _ in 0..state.times(number) {
             let (at, headers, payload) = (subject.to_owned(), headers.clone(), payload.clone());
-            // The acknowledgement of a repetition goes to nobody.
+            // The acknowledgement of a repetition is dropped.
             let into = into.take();
             let late = state.passed_for(number);
             let act = move |state: &mut State| {

@@ -14,11 +14,11 @@ use lacuna_wire::time_text;
 use super::super::BusError;
 use super::super::transport::{Begin, PENDING, Page, Record, StreamState};
 
-/// Subjects that somebody wants to hear.
+/// Subjects of a subscription, a consumer or a stream.
 #[derive(Debug, Clone)]
 pub(super) enum Filter {
     Literal(String),
-    /// Tokens, among them `*` and `>`.
+    /// The tokens, some of which are `*` or `>`.
     Pattern(Vec<String>),
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Stream {
     bytes: u64,
     messages: BTreeMap<u64, Kept>,
     by_subject: BTreeMap<String, VecDeque<u64>>,
-    /// Messages with an end: when, and which.
+    /// Messages that expire: the time, in ns, and the sequence number.
     ends: Vec<(i128, u64)>,
 }
 
@@ -111,7 +111,7 @@ impl Stream {
         }
     }
 
-    /// Takes a message, and gives its sequence number.
+    /// Stores a message, and gives its sequence number.
     pub(super) fn store(
         &mut self,
         subject: &str,
@@ -178,7 +178,7 @@ impl Stream {
         }
     }
 
-    /// Takes out what has reached its end.
+    /// Removes expired messages.
     pub(super) fn expire(&mut self, now: i128) {
         let age = i128::try_from(self.config.max_age.as_nanos()).unwrap_or(0);
         while age > 0
@@ -194,7 +194,7 @@ impl Stream {
         }
     }
 
-    /// Loses what came after this moment, if the stream is written behind.
+    /// Loses the messages after this moment, if the stream is buffered.
     pub(super) fn lose_since(&mut self, since: i128) {
         if self.config.persist_mode != Some(PersistenceMode::Async) {
             return;
@@ -216,7 +216,7 @@ impl Stream {
         }
     }
 
-    /// A message as a consumer gets it.
+    /// A message as a consumer delivers it.
     pub(super) fn read(&self, sequence: u64, pending: u64) -> Option<(async_nats::Message, Record)> {
         let kept = self.messages.get(&sequence)?;
         let headers = Some(kept.headers.clone());
