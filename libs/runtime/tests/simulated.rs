@@ -1,4 +1,4 @@
-//! The simulated server: it answers as a nats-server does, and its outages repeat by their seed.
+//! The simulated server behaves as a nats-server does, and its outages repeat by their seed.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -37,7 +37,7 @@ async fn simulated(server: &SimulatedServer, service: &str) -> Bus {
     bus.await.unwrap()
 }
 
-/// What came of each act, in words.
+/// The result of each operation, as text.
 #[derive(Default)]
 struct Transcript(Vec<String>);
 
@@ -54,7 +54,7 @@ impl Transcript {
     }
 }
 
-/// The numbers and steps of the next messages, and what waits behind each.
+/// Numbers and steps of the next messages, with the number of messages behind each.
 async fn heard(follow: &mut Follow<Clock>, count: usize) -> Vec<(u64, u64, u64)> {
     let mut all = Vec::new();
     for _ in 0..count {
@@ -64,7 +64,7 @@ async fn heard(follow: &mut Follow<Clock>, count: usize) -> Vec<(u64, u64, u64)>
     all
 }
 
-/// Everything that services ask of a server, once.
+/// Every operation of services on a server, once.
 async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
     let mut said = Transcript::default();
     let clock = address::clock(&cluster());
@@ -92,7 +92,7 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
     }
     said.note("looked", steps);
 
-    // A stream that keeps more than one message of a subject.
+    // A stream that keeps several messages of a subject.
     let event = address::event(&cluster());
     let words = [("idle", "a"), ("busy", "a"), ("idle", "b"), ("busy", "b")];
     for word in events(1, &words) {
@@ -163,7 +163,7 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
     let mut again = other.queue(&address::incoming(&cluster())).await.unwrap();
     said.note("what is left", again.next().await.unwrap().sequence);
 
-    // Words that no stream keeps, and requests.
+    // Subjects that no stream keeps, and requests.
     let settled = address::settled(&cluster());
     let mut hears = other.subscribe(&settled).await.unwrap();
     let word = Settled {
@@ -187,7 +187,7 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
 }
 
 #[test]
-fn it_answers_as_a_nats_server_does() {
+fn it_behaves_as_a_nats_server_does() {
     let nats = TestNats::start();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let real = runtime.block_on(async {
@@ -216,8 +216,8 @@ fn similar_asserts(real: &[String], simulated: &[String]) {
     assert_eq!(real.len(), simulated.len());
 }
 
-/// What a follower hears while its speaker says a number every 100 ms, and all kinds of outages
-/// come.
+/// The messages that a follower receives during all kinds of outages. The sender publishes a number
+/// every 100 ms.
 fn outages(seed: u64) -> (Vec<String>, Vec<u64>) {
     let world = virtual_time::run(seed, async {
         let delays = Delays {
@@ -279,7 +279,7 @@ fn outages(seed: u64) -> (Vec<String>, Vec<u64>) {
 }
 
 #[test]
-fn outages_repeat_by_their_seed_and_the_newest_is_heard_after_each() {
+fn outages_repeat_by_their_seed_and_the_newest_message_arrives_after_each() {
     for seed in 1..=5 {
         let (first, steps) = outages(seed);
         assert_eq!(first, outages(seed).0, "seed {seed}");

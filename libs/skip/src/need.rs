@@ -1,6 +1,6 @@
-//! What a test may need.
+//! Requirements of tests.
 
-/// Something that a test needs and a machine may lack.
+/// A requirement of a test that a machine may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// The folder of recordings.
@@ -32,7 +32,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// All of them.
+    /// All needs.
     pub const ALL: [Self; 13] = [
         Self::Data,
         Self::Torch,
@@ -49,7 +49,7 @@ impl Need {
         Self::Services,
     ];
 
-    /// Its name, as in `LACUNA_REQUIRE`.
+    /// The name in `LACUNA_REQUIRE`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl Need {
         }
     }
 
-    /// How to get it.
+    /// How to meet the need.
     #[must_use]
     pub fn remedy(self) -> &'static str {
         match self {

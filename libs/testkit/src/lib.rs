@@ -1,12 +1,12 @@
-//! For tests alone: a nats-server of one's own, golden files, builders, the commands at work in
-//! a folder.
+//! For tests only: a private nats-server, golden files, builders, and commands that run in a
+//! folder.
 
 mod bench;
 mod build;
 mod figures;
 mod golden;
 mod nats;
-mod said;
+mod logs;
 
 pub use bench::{Bench, json, program};
 pub use build::{events, hole, node, pool, record, spec};
@@ -14,4 +14,4 @@ pub use figures::{Figures, figures};
 pub use golden::golden;
 pub use lacuna_skip::{Missing, Need, data, or_skip};
 pub use nats::{TestNats, connect};
-pub use said::said_address;
+pub use logs::logged_address;
