@@ -176,8 +176,8 @@ impl Identity {
             ca: self.ca.clone(),
             control: self.control.clone(),
         };
-        let head = "# Made by `lacuna keys`. Every holder of this file can act under this name: keep it to \
-                    yourself (mode 600).\n";
+        let head = "# Made by `lacuna keys`. Every holder of this file can act under this name: \
+                    keep it to yourself (mode 600).\n";
         toml::to_string_pretty(&file).map(|text| Secret::from(format!("{head}{text}")))
     }
 

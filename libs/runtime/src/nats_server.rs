@@ -113,7 +113,7 @@ pub fn find() -> Result<PathBuf, NatsServerError> {
         .chain(std::env::split_paths(&path).map(|dir| dir.join("nats-server")))
         .chain(here.ancestors().map(pinned))
         .filter(|candidate| is_program(candidate));
-    first_of(candidates, &told_version).unwrap_or(Err(NatsServerError::NotFound { looked }))
+    first_of(candidates, &printed_version).unwrap_or(Err(NatsServerError::NotFound { looked }))
 }
 
 /// The first program of sufficient version; else why the first one is refused.
@@ -162,8 +162,8 @@ fn printed_version(program: &Path) -> Option<Version> {
 
 /// The version in `nats-server: v2.12.3`, without anything after the numbers.
 fn version_in(text: &str) -> Option<Version> {
-    let told = text.trim().strip_prefix("nats-server: v")?;
-    let mut parts = told.split(['.', '-', '+', ' ']).map(str::parse);
+    let version = text.trim().strip_prefix("nats-server: v")?;
+    let mut parts = version.split(['.', '-', '+', ' ']).map(str::parse);
     let mut next = || parts.next()?.ok();
     Some([next()?, next()?, next()?])
 }
@@ -440,12 +440,12 @@ mod tests {
         ] {
             assert_eq!(version_in(text), version, "{text}");
         }
-        let told = |program: &Path| match program.to_str() {
+        let version = |program: &Path| match program.to_str() {
             Some("old") => Some([2, 9, 10]),
             Some("new") => Some([2, 12, 3]),
             _ => None,
         };
-        let first = |names: &[&str]| first_of(names.iter().map(PathBuf::from), &told);
+        let first = |names: &[&str]| first_of(names.iter().map(PathBuf::from), &version);
         let found = first(&["old", "true", "new"]).unwrap().unwrap();
         assert_eq!(found, Path::new("new"));
         let error = first(&["old", "true"]).unwrap().unwrap_err().to_string();

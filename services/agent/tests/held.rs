@@ -1,5 +1,5 @@
-//! The agent cannot be held: whatever a program does to the files, the processes and the words that
-//! its agent relies on, the node is given back and nothing of the program is left.
+//! A program cannot hold its agent. Whatever it does to the files, processes and messages of its
+//! agent, the node is given back and no process of the program is left.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
@@ -21,19 +21,19 @@ use lacuna_wire::msg::Renewal;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Long enough on a loaded machine; nothing waits so long if all is well.
+/// Time limit, long enough on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(40);
-/// Says that all is in place.
+/// Reports that the program is up.
 const UP: &str = "echo $$ > $HERE/up.new; mv $HERE/up.new $HERE/up; ";
-/// Stays; SIGTERM does not end it.
+/// Keeps running; SIGTERM does not end it.
 const STAY: &str = "trap '' TERM; echo $$ > $HERE/up.new; mv $HERE/up.new $HERE/up; \
                     while :; do sleep 0.1; done";
-/// Leaves a process in a session of its own, of no parent, and without its environment.
+/// Starts a process in a session of its own, without a parent and without its environment.
 const HIDE: &str = "(env -i setsid sh -c 'echo $$ > '$HERE'/hidden.new; \
                     mv '$HERE'/hidden.new '$HERE'/hidden; exec sleep 600' &); \
                     while ! test -s $HERE/hidden; do sleep 0.02; done; ";
 
-/// Speaks as the Python package does, without a pause.
+/// Sends messages as the Python package does, without a pause.
 const FLOOD: &str = r#"
 import json, os, signal, socket
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -61,7 +61,7 @@ fn trainer() -> TrainerId {
     TrainerId::new("a").unwrap()
 }
 
-/// An agent as a process, a server, and control played by the test.
+/// An agent as a process, a server, and a stand-in for control.
 struct Bed {
     agent: Child,
     bus: Bus,
@@ -125,7 +125,7 @@ impl Bed {
         bed
     }
 
-    /// One whose programs their guards hold alone.
+    /// A test cluster in which only guards hold the programs.
     async fn plain(dead_man: &str) -> Self {
         Self::start(dead_man, "cgroups = false", &[]).await
     }
@@ -149,7 +149,7 @@ impl Bed {
         });
         match found.await {
             Ok(status) => status,
-            Err(_) => panic!("the agent never said so:\n{}", self.log()),
+            Err(_) => panic!("the agent never reported it:\n{}", self.log()),
         }
     }
 
@@ -166,7 +166,7 @@ impl Bed {
         self.seq
     }
 
-    /// Starts a program and waits until it says that it is up. Gives its number.
+    /// Starts a program and waits until it reports that it is up. Returns its process id.
     async fn run(&mut self, script: &str, elastic: Elastic) -> i32 {
         let _ = fs::remove_file(self.path("up"));
         self.send_run(script, elastic).await;
@@ -210,7 +210,7 @@ impl Bed {
         self.send(Action::Release { reason, at: None }).await
     }
 
-    /// The number in a file of this name, once it is there.
+    /// The number in a file of this name, once the file exists.
     async fn number(&self, name: &str) -> i32 {
         let watch = Stopwatch::start();
         while watch.seconds() < LIMIT.as_secs_f64() {
@@ -277,7 +277,7 @@ fn lives(pid: i32) -> bool {
     status.is_ok_and(|s| !s.rsplit(')').next().unwrap_or("").starts_with(" Z"))
 }
 
-/// What programs leave where their agent looks. `$LACUNA_PROGRESS_FILE` lies in the folder.
+/// Traps that programs leave for their agent. `$LACUNA_PROGRESS_FILE` is in the folder.
 const TRAPS: [(&str, &str); 4] = [
     (
         "pipes",
@@ -289,7 +289,7 @@ const TRAPS: [(&str, &str); 4] = [
         "for f in $LACUNA_PROGRESS_FILE output.log begun; do ln -sf /dev/zero $f; done; ",
     ),
     (
-        "links to what is not theirs",
+        "links to files of others",
         "for f in $LACUNA_PROGRESS_FILE $LACUNA_DEADLINE_FILE $LACUNA_DEADLINE_FILE.new \
          output.log begun begun.new; do ln -sf $HERE/precious $f; done; ",
     ),
@@ -307,7 +307,7 @@ async fn no_file_of_a_program_holds_its_agent() {
         fs::write(bed.path("precious"), "precious").unwrap();
         let script = format!("cd $(dirname $LACUNA_PROGRESS_FILE); {script} {STAY}");
         let pid = bed.run(&script, Elastic::Restart).await;
-        // Some looks at its progress.
+        // Time for some reads of its progress.
         tokio::time::sleep(Duration::from_millis(700)).await;
         let seq = bed.release().await;
         let freed = bed.until(|s| s.seq == seq).await;
@@ -316,7 +316,7 @@ async fn no_file_of_a_program_holds_its_agent() {
         let kept = fs::read_to_string(bed.path("precious")).unwrap();
         assert_eq!(kept, "precious", "{trap}");
 
-        // A later agent starts in the folder as it was left, and ends when it is told to.
+        // A later agent starts in this folder, and ends when it is stopped.
         bed.terminate();
         assert_eq!(bed.ends().await, 0, "{trap}");
         let subject = address::agents(&cluster());
@@ -331,7 +331,7 @@ async fn no_file_of_a_program_holds_its_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_told_who_trains_from_what_is_kept() {
+async fn a_program_gets_its_members_from_the_stored_message() {
     let mut bed = Bed::plain("60s").await;
     let script = format!("echo $LACUNA_MEMBERS $LACUNA_LEADER > $HERE/names; {STAY}");
     bed.run(&script, Elastic::Restart).await;
@@ -342,7 +342,7 @@ async fn a_program_is_told_who_trains_from_what_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_reports_is_thinned_and_delays_no_dead_man() {
+async fn a_flood_of_reports_is_thinned_and_does_not_delay_the_lease_timeout() {
     let mut bed = Bed::plain("2s").await;
     let subject = address::progress(&cluster(), &node(), &trainer());
     let mut reports: Subscription<Progress> = bed.bus.subscribe(&subject).await.unwrap();
@@ -373,7 +373,7 @@ async fn a_flood_of_reports_is_thinned_and_delays_no_dead_man() {
             }
         }
     }
-    // It speaks of three runs in turn: of each the newest is told five times a second.
+    // It reports three runs in turn. The newest report of each is sent five times a second.
     println!("{heard} reports in {:.1} s", watch.seconds());
     assert!(heard > 0, "nothing was heard");
     let most = 15.0 * watch.seconds() + 30.0;
@@ -381,13 +381,13 @@ async fn a_flood_of_reports_is_thinned_and_delays_no_dead_man() {
     assert!(lives(pid), "a program may say much");
     bed.nats.kill();
     bed.gone(pid).await;
-    // And the agent, which has no server, still hears the word to go.
+    // The agent has no server, and still handles SIGTERM.
     bed.terminate();
     bed.ends().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_kills_the_guard_ends_with_all_that_was_hidden() {
+async fn a_program_that_kills_its_guard_ends_with_all_hidden_processes() {
     let mut bed = Bed::plain("60s").await;
     let kill_guard = format!("trap '' TERM; {HIDE} {UP} kill -9 $PPID; sleep 600");
     let pid = bed.run(&kill_guard, Elastic::Restart).await;
@@ -401,7 +401,7 @@ async fn who_kills_the_guard_ends_with_all_that_was_hidden() {
     );
     assert!(!lives(pid) && !lives(hidden), "said to have ended before");
 
-    // The same, while it is being stopped: it kills its guard when SIGTERM comes.
+    // The same during a stop: the program kills its guard on SIGTERM.
     fs::remove_file(bed.path("hidden")).unwrap();
     let on_term = format!("{HIDE} trap 'kill -9 $PPID' TERM; {UP} while :; do sleep 0.1; done");
     let pid = bed.run(&on_term, Elastic::Restart).await;
@@ -424,7 +424,7 @@ async fn a_guard_that_is_stopped_is_killed_with_its_program() {
     assert!(!lives(pid) && !lives(hidden), "said to be free before");
 }
 
-/// A process that keeps a file open and is no child of the agent's.
+/// A process that keeps a file open and is no child of the agent.
 fn holder(file: &Path, mark: Option<&Path>) -> Child {
     let file = fs::File::open(file).unwrap();
     let mut command = std::process::Command::new("sleep");
@@ -436,7 +436,7 @@ fn holder(file: &Path, mark: Option<&Path>) -> Child {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_is_free_when_nobody_keeps_its_device_open() {
+async fn a_node_is_free_when_no_process_keeps_its_device_open() {
     let folder = tempfile::tempdir().unwrap();
     let device = folder.path().join("gpu0");
     fs::write(&device, "").unwrap();
@@ -447,11 +447,11 @@ async fn a_node_is_free_when_nobody_keeps_its_device_open() {
     let mut bed = Bed::start("60s", &more, &[]).await;
     let script = format!("echo $LACUNA_PROGRESS_FILE > $HERE/mark; {STAY}");
 
-    // Who had it open before the program started is not waited for.
+    // A process that had it open before the program started is not waited for.
     let mut before = holder(&device, None);
     tokio::time::sleep(Duration::from_millis(50)).await;
     bed.run(&script, Elastic::Restart).await;
-    // What is the run's is killed, wherever it comes from.
+    // A process of the run is killed, whatever its parent.
     let mark = fs::read_to_string(bed.path("mark")).unwrap();
     let mut own = holder(&device, Some(Path::new(mark.trim())));
     let watch = Stopwatch::start();
@@ -461,7 +461,7 @@ async fn a_node_is_free_when_nobody_keeps_its_device_open() {
     assert!(watch.seconds() < 3.0, "{} s", watch.seconds());
     assert!(before.try_wait().unwrap().is_none());
 
-    // Another one is waited for, until it has ended.
+    // Another process is waited for until it has ended.
     bed.run(&script, Elastic::Restart).await;
     let mut other = holder(&device, None);
     let seq = bed.release().await;
@@ -472,7 +472,7 @@ async fn a_node_is_free_when_nobody_keeps_its_device_open() {
     bed.until(|s| s.seq == seq).await;
     assert!(!bed.log().contains("with an open device"), "{}", bed.log());
 
-    // But not for ever, and the node's last words say so.
+    // The wait has a limit, and the node's last status reports it.
     bed.run(&format!("{UP} sleep 1; exit 3"), Elastic::Restart)
         .await;
     let mut other = holder(&device, None);
@@ -529,7 +529,7 @@ async fn a_pilot_gives_its_node_back_whatever_its_program_does() {
     assert!(!lives(pid) && !lives(hidden), "it outlives the pilot");
 }
 
-/// Groups are one more fence; where they cannot be made the other tests say all there is.
+/// Cgroups are an additional fence. Without them the other tests cover everything.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cgroup_ends_what_left_its_guard() {
     let mut bed = Bed::start("60s", "", &[]).await;
