@@ -82,15 +82,15 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
     );
     said.note("newest", other.newest(&clock).await.unwrap().sequence());
     let mut follow = other.follow(&clock, Start::Last).await.unwrap();
-    let mut look = other.look(&clock, Start::Last).await.unwrap();
-    let mut steps = vec![look.next().await.unwrap().message.step];
+    let mut direct = other.follow_direct(&clock, Start::Last).await.unwrap();
+    let mut steps = vec![direct.next().await.unwrap().message.step];
     one.store(&clock, &tick(6), "").await.unwrap();
     said.note("followed", heard(&mut follow, 2).await);
     while steps.last() != Some(&6) {
-        steps.push(look.next().await.unwrap().message.step);
+        steps.push(direct.next().await.unwrap().message.step);
         steps.dedup();
     }
-    said.note("looked", steps);
+    said.note("direct", steps);
 
     // A stream that keeps several messages of a subject.
     let event = address::event(&cluster());
