@@ -42,7 +42,7 @@ pub enum IdentityError {
     /// It is an agent's identity without a public key of control.
     #[error(
         "the identity {path} does not name control's key, by which an agent knows true commands: \
-         `lacuna keys init DIR --cluster ID` writes it anew with that, and changes no key",
+         `lacuna keys init DIR --cluster ID` writes it again with that key, and changes no key",
         path = path.display()
     )]
     NoControl {

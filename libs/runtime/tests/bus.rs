@@ -365,8 +365,8 @@ async fn requests_are_answered_or_fail_without_a_service() {
     let control = connect(&nats, &cluster(), "control").await;
     let subject = address::requests_of(&cluster(), "tester");
     let ask = |limit| asker.request::<Request, Reply>(&subject, &Request::Totals, limit);
-    let nobody = ask(WAIT).await.unwrap_err();
-    assert!(matches!(nobody, BusError::NoResponders { .. }), "{nobody}");
+    let error = ask(WAIT).await.unwrap_err();
+    assert!(matches!(error, BusError::NoResponders { .. }), "{error}");
     let mut requests = control.subscribe(&subject).await.unwrap();
     let answer = Reply::Accepted { trainers: vec![] };
     let expected = answer.clone();

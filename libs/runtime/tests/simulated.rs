@@ -175,7 +175,7 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
     said.note("published", (came.message.step, came.envelope.correlation));
     let deaf = address::logs(&cluster(), &NodeId::new("n1").unwrap());
     let limit = Duration::from_secs(2);
-    said.result("nobody", one.request_text(&deaf, "?", limit).await);
+    said.result("no service", one.request_text(&deaf, "?", limit).await);
     let mut asked = other.subscribe_text(&deaf).await.unwrap();
     let answering = async {
         let request = futures::StreamExt::next(&mut asked).await.unwrap();
@@ -225,23 +225,23 @@ fn outages(seed: u64) -> (Vec<String>, Vec<u64>) {
             most_ms: 30,
         };
         let server = SimulatedServer::new(seed, delays);
-        let (speaker, hearer) = (Host::new("ingest"), Host::new("forecast"));
-        let (say, mut told) = tokio::sync::mpsc::unbounded_channel();
-        let of_hearer = server.clone();
-        hearer.spawn(async move {
-            let bus = simulated(&of_hearer, "forecast").await;
+        let (sender, receiver) = (Host::new("ingest"), Host::new("forecast"));
+        let (into, mut out) = tokio::sync::mpsc::unbounded_channel();
+        let of_receiver = server.clone();
+        receiver.spawn(async move {
+            let bus = simulated(&of_receiver, "forecast").await;
             let clock = address::clock(&cluster());
             let mut follow = bus.follow(&clock, Start::LastOn).await.unwrap();
             while let Ok(next) = follow.next().await {
                 let at = lacuna_runtime::clock::wall();
-                if say.send((at, next.sequence, next.message.step)).is_err() {
+                if into.send((at, next.sequence, next.message.step)).is_err() {
                     return;
                 }
             }
         });
-        let of_speaker = server.clone();
-        speaker.spawn(async move {
-            let bus = simulated(&of_speaker, "ingest").await;
+        let of_sender = server.clone();
+        sender.spawn(async move {
+            let bus = simulated(&of_sender, "ingest").await;
             let clock = address::clock(&cluster());
             for step in 1..=300 {
                 while bus.store(&clock, &tick(step), "").await.is_err() {}
@@ -258,14 +258,14 @@ fn outages(seed: u64) -> (Vec<String>, Vec<u64>) {
         pause(2).await;
         server.start();
         pause(5).await;
-        hearer.pause();
+        receiver.pause();
         pause(5).await;
-        hearer.go_on();
+        receiver.go_on();
         pause(60).await;
-        hearer.kill();
-        speaker.kill();
+        receiver.kill();
+        sender.kill();
         let mut all = Vec::new();
-        while let Some(next) = told.recv().await {
+        while let Some(next) = out.recv().await {
             all.push(next);
         }
         all

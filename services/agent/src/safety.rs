@@ -9,10 +9,10 @@
 //!
 //! | Condition | Action |
 //! |---|---|
-//! | a node is due, or a ward must stop | its guard's input ends: SIGTERM, and SIGKILL after the grace |
-//! | a guard has not ended [`GUARD_GRACE`] after that, or a ward must be killed | SIGKILL to its descendants and to itself |
-//! | SIGTERM to a process of its own, and the async side has not acted | all wards stop; those of a pilot are killed |
-//! | a child of the process is no guard, so it has lost its own | SIGKILL to it and to its descendants |
+//! | a node is due, or a ward must stop | its guard's input ends: SIGTERM, SIGKILL after the grace |
+//! | a guard still runs [`GUARD_GRACE`] after that, or a ward must be killed | SIGKILL to all of it |
+//! | SIGTERM to a process of its own, and no action of the async side | wards stop, or are killed (pilot) |
+//! | a child of the process is no guard, so it has lost its own | SIGKILL to it and its descendants |
 //!
 //! The thread handles SIGTERM itself. No other thread ends programs.
 
@@ -103,7 +103,7 @@ struct Program {
     guard: Option<Pid>,
     /// The guard's input, for as long as the program may run.
     input: Option<OwnedFd>,
-    /// Whether it was told to end.
+    /// Whether it was stopped.
     stopping: bool,
     kill_at: Option<Instant>,
     /// Whether it is to be killed without a grace.
@@ -322,7 +322,7 @@ impl Ward {
         });
     }
 
-    /// Whether the program was told to end.
+    /// Whether the program was stopped.
     pub(crate) fn is_stopping(&self) -> bool {
         let state = self.shared().state();
         state.wards.get(&self.number).is_none_or(|program| program.stopping)
@@ -352,7 +352,7 @@ impl Ward {
 
     /// To be called when the guard has ended. Afterwards no process of the program is left, or
     /// everything possible was done. Blocks for [`GUARD_GRACE`] at most, usually not at all.
-    /// Returns whether the program was told to end.
+    /// Returns whether the program was stopped.
     pub(crate) fn finish(&self) -> bool {
         let shared = self.shared();
         let program = shared.state().wards.remove(&self.number);

@@ -131,7 +131,7 @@ async fn commands_of_an_emptied_server_are_obeyed_and_no_epoch_gets_two_trainers
     for (node, epoch) in [("n1", 200), ("n2", 201)] {
         let command = run(node, epoch, "b");
         let sequence = send(&bus, &command).await;
-        assert!(sequence <= last, "the server counts anew: {sequence}");
+        assert!(sequence <= last, "the server counts again: {sequence}");
         until_runs(&mut statuses, &command, "b").await;
     }
 }

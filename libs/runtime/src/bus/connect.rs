@@ -363,14 +363,14 @@ fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::E
     let dead = metrics::counters(
         registry,
         "lacuna_bus_dead_letters_total",
-        "messages that could not be understood",
+        "messages that could not be decoded",
         &["service"],
     )?;
     Ok(Declared {
         connected: metrics::gauge(
             registry,
             "lacuna_bus_connected",
-            "whether the connection to nats-server stands",
+            "whether the connection to nats-server is up",
         )?,
         disconnects: metrics::counter(
             registry,
@@ -385,7 +385,7 @@ fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::E
         denied: metrics::counter(
             registry,
             "lacuna_bus_denied_total",
-            "acts that nats-server refused because the key has no permission",
+            "operations that nats-server refused because the key has no permission",
         )?,
         failed: metrics::counter(
             registry,

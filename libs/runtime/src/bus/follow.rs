@@ -393,7 +393,8 @@ impl<T: Send + 'static> Follower<T> {
         }
     }
 
-    /// Hands messages on until the consumer must be made anew; nothing when all is over.
+    /// Hands messages on until the consumer must be made again; nothing when the follower has
+    /// ended.
     async fn pump(&mut self, mut messages: Consumed, generation: u64) -> Option<()> {
         let mut link = self.bus.link();
         loop {

@@ -131,7 +131,7 @@ fn a_snapshot_lists_holes_or_names() {
 
 #[test]
 fn refusals_name_the_accepted_values() {
-    for (headers, body, told) in [
+    for (headers, body, expected) in [
         (&[][..], "{", "cannot be read"),
         (&[], "[1]", "a list"),
         (&[], "{}", "no field \"type\""),
@@ -189,7 +189,7 @@ fn refusals_name_the_accepted_values() {
         (&[("content-type", "text/xml")], "<a/>", "text/xml"),
     ] {
         let error = refused(headers, body);
-        assert!(error.contains(told), "{body}: {error}");
+        assert!(error.contains(expected), "{body}: {error}");
     }
 }
 

@@ -12,7 +12,7 @@ use super::files::Files;
 /// The variable by which the processes of a run are recognised.
 pub(super) const PROGRESS_FILE: &str = "LACUNA_PROGRESS_FILE";
 
-/// Variables of the agent's environment that a program gets; `*` stands for any ending. All others
+/// Variables of the agent's environment that a program gets; `*` matches any ending. All others
 /// may be secrets of the agent, of the site or of the job that started it. `agent.pass_env` adds
 /// more.
 const PASSED: [&str; 24] = [

@@ -246,7 +246,8 @@ impl Run {
         let spoke = last.as_ref().is_some_and(|last| last.get().is_some());
         let end = Instant::now() + LAST_MESSAGES;
         while spoke && !gone && Instant::now() < end {
-            let Ok(message) = tokio::time::timeout(LAST_MESSAGE, next_message(talk.as_mut())).await else {
+            let next = tokio::time::timeout(LAST_MESSAGE, next_message(talk.as_mut()));
+            let Ok(message) = next.await else {
                 break;
             };
             gone = self.handle(message, &mut pace);
@@ -333,7 +334,7 @@ impl Run {
         }
     }
 
-    /// Ends all remaining processes of the program. Returns whether it had been told to end.
+    /// Ends all remaining processes of the program. Returns whether it had been stopped.
     async fn finish(&self) -> bool {
         let ward = self.ward.clone();
         spawn_blocking(move || ward.finish()).await.unwrap_or(false)
