@@ -53,7 +53,7 @@ impl NatsConf {
             "\n# A plan for thousands of nodes with its report is a few MB.\n\
              max_payload: 8MB\n\
              max_pending: 64MB\n\n\
-             # A dead client is dropped within a minute.\n\
+             # A dead client is dropped after three unanswered pings.\n\
              ping_interval: \"20s\"\n\
              ping_max: 3\n\
              write_deadline: \"10s\"\n\n",
