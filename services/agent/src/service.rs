@@ -19,7 +19,7 @@ use crate::launcher::{Command, LauncherEvent, Names, Settings};
 use crate::lock::{Lock, LockError};
 use crate::metrics::Metrics;
 use crate::order::Order;
-use crate::safety::{PATIENCE, Process, Safety};
+use crate::safety::{KILL_AFTER, Process, Safety};
 use crate::shell::{Serves, Shell};
 
 /// Time between two checks of the lease timeout.
@@ -242,7 +242,7 @@ async fn live(
     }
     // Every program ends, and reports its progress.
     shell.give_up_all(moment(&ctx, &watch));
-    let patience = tokio::time::sleep(PATIENCE);
+    let patience = tokio::time::sleep(KILL_AFTER);
     tokio::pin!(patience);
     while shell.busy() {
         tokio::select! {
