@@ -20,11 +20,11 @@ use lacuna_model::{
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,
-    ControlsChange, DeadLetter, Kept, Leader, LeaseRecord, Member, Members, Message, NodeView,
-    ObservedHour, Pace, Past, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply,
-    Request, Settled, Totals, TrainersState,
+    ControlsChange, DeadLetter, Kept, Leader, LeaseRecord, Member, Members, NodeView, ObservedHour,
+    Pace, Past, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
+    Totals, TrainersState,
 };
-use lacuna_wire::{ContentType, DecodeError, Envelope, codec};
+use lacuna_wire::{ContentType, DecodeError, Envelope, Message, codec};
 use proptest::prelude::*;
 
 use samples::*;
