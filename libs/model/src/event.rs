@@ -94,6 +94,6 @@ pub struct NodeEvent {
     pub seq: u64,
     /// When it happened, in the cluster's time.
     pub at: Timestamp,
-    /// What happened.
+    /// The change.
     pub kind: EventKind,
 }

@@ -182,7 +182,7 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
         request.respond(format!("{}!", request.text)).await.unwrap();
     };
     let (answer, ()) = tokio::join!(one.request_text(&deaf, "here", limit), answering);
-    said.result("somebody", answer);
+    said.result("a service", answer);
     said.0
 }
 

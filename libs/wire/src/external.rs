@@ -45,7 +45,7 @@ pub const TYPES: [&str; 7] = [
 /// An external event, read and checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct External {
-    /// What happened.
+    /// The change that it reports.
     pub kind: EventKind,
     /// The time, if the sender gave one.
     pub at: Option<Timestamp>,

@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn files_of_another_user_are_refused() {
         let root = Uid::effective().is_root();
-        or_skip!(Need::Root.given(root, "only root can give a folder to somebody else"));
+        or_skip!(Need::Root.given(root, "only root can give a folder to another user"));
         let dir = tempfile::tempdir().unwrap();
         let (folder, file) = (dir.path().join("work"), dir.path().join("file"));
         fs::create_dir(&folder).unwrap();

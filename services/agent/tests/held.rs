@@ -312,7 +312,7 @@ async fn no_file_of_a_program_holds_its_agent() {
         let seq = bed.release().await;
         let freed = bed.until(|s| s.seq == seq).await;
         assert_eq!(freed.activity, Activity::Free, "{trap}");
-        assert!(!lives(pid), "{trap}: said to be free while it ran");
+        assert!(!lives(pid), "{trap}: reported free while it ran");
         let kept = fs::read_to_string(bed.path("precious")).unwrap();
         assert_eq!(kept, "precious", "{trap}");
 
@@ -375,10 +375,10 @@ async fn a_flood_of_reports_is_thinned_and_does_not_delay_the_lease_timeout() {
     }
     // It reports three runs in turn. The newest report of each is sent five times a second.
     println!("{heard} reports in {:.1} s", watch.seconds());
-    assert!(heard > 0, "nothing was heard");
+    assert!(heard > 0, "no report arrived");
     let most = 15.0 * watch.seconds() + 30.0;
     assert!(f64::from(heard) < most, "{heard} reports");
-    assert!(lives(pid), "a program may say much");
+    assert!(lives(pid), "a program may report much");
     bed.nats.kill();
     bed.gone(pid).await;
     // The agent has no server, and still handles SIGTERM.
@@ -399,7 +399,7 @@ async fn a_program_that_kills_its_guard_ends_with_all_hidden_processes() {
         matches!(status.activity, Activity::Exited { code: 137, .. }),
         "{status:?}"
     );
-    assert!(!lives(pid) && !lives(hidden), "said to have ended before");
+    assert!(!lives(pid) && !lives(hidden), "reported as ended before");
 
     // The same during a stop: the program kills its guard on SIGTERM.
     fs::remove_file(bed.path("hidden")).unwrap();
@@ -410,7 +410,7 @@ async fn a_program_that_kills_its_guard_ends_with_all_hidden_processes() {
     let seq = bed.release().await;
     let freed = bed.until(|s| s.seq == seq).await;
     assert_eq!(freed.activity, Activity::Free);
-    assert!(!lives(pid) && !lives(hidden), "said to be free before");
+    assert!(!lives(pid) && !lives(hidden), "reported free before");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -421,7 +421,7 @@ async fn a_guard_that_is_stopped_is_killed_with_its_program() {
     let hidden = bed.number("hidden").await;
     let seq = bed.release().await;
     bed.until(|s| s.seq == seq).await;
-    assert!(!lives(pid) && !lives(hidden), "said to be free before");
+    assert!(!lives(pid) && !lives(hidden), "reported free before");
 }
 
 /// A process that keeps a file open and is no child of the agent.
@@ -466,7 +466,7 @@ async fn a_node_is_free_when_no_process_keeps_its_device_open() {
     let mut other = holder(&device, None);
     let seq = bed.release().await;
     let early = tokio::time::timeout(Duration::from_millis(1500), bed.until(|s| s.seq == seq));
-    assert!(early.await.is_err(), "said to be free before");
+    assert!(early.await.is_err(), "reported free before");
     other.kill().unwrap();
     other.wait().unwrap();
     bed.until(|s| s.seq == seq).await;

@@ -290,7 +290,7 @@ async fn a_pilot_prepares_regroups_and_is_gone_at_once_when_its_node_is_wanted()
     );
     let gone = pilot.until(|s| s.gave_back_in.is_some()).await;
     let took = gone.gave_back_in.unwrap_or_default();
-    assert!(gone.leaving && !lives(program), "said while it ran");
+    assert!(gone.leaving && !lives(program), "reported while it ran");
     assert!(took.as_secs_f64() <= watch.seconds(), "{took}");
     assert_eq!(pilot.ended().await, 0);
     println!(

@@ -37,7 +37,7 @@ impl Messages {
     }
 }
 
-/// What a stream records of a message beside it.
+/// The record of a message in its stream, beside its payload.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record {
     /// Its number in the stream.

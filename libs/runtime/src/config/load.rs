@@ -29,7 +29,7 @@ pub enum ConfigError {
         column: usize,
         /// Key path, e.g. `planner.horizon`.
         key: String,
-        /// What is wrong and what was expected.
+        /// The error, with the values that are accepted.
         reason: String,
     },
     /// The identity cannot be used.

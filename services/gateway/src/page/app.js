@@ -416,19 +416,19 @@ let news = [];
 
 function connect() {
   const live = new EventSource("live");
-  const hear = (kind, take) => live.addEventListener(kind, (event) => take(JSON.parse(event.data)));
-  hear("names", ({ nodes }) => { names = nodes; refreshPast(NAMES_EVERY_MS); });
-  hear("whole", (whole) => {
+  const on = (kind, take) => live.addEventListener(kind, (event) => take(JSON.parse(event.data)));
+  on("names", ({ nodes }) => { names = nodes; refreshPast(NAMES_EVERY_MS); });
+  on("whole", (whole) => {
     ({ cells, readings } = whole);
     news = cells.map((code, place) => [place, code]);
   });
-  hear("change", (change) => {
+  on("change", (change) => {
     for (const [place, code] of change.cells) cells[place] = code;
     readings.length = change.keep;
     readings.push(...change.readings);
     news.push(...change.cells);
   });
-  hear("now", (now) => {
+  on("now", (now) => {
     snapshot = now;
     follow(news);
     news = [];
