@@ -145,7 +145,7 @@ impl Watch {
             Newest::Nothing => (0, ttl),
             // An unreadable message. The leader may overwrite it first.
             Newest::Unreadable { sequence } => (sequence, ttl),
-            Newest::Understood((number, leader)) => {
+            Newest::Decoded((number, leader)) => {
                 if leader.resigned || leader.seat == seat {
                     return Verdict::Take(number);
                 }
@@ -253,7 +253,7 @@ impl Candidate {
                     .as_ref()
                     .map(|f: &Received<Leader>| (f.sequence, &f.message));
                 let newest = match found {
-                    Newest::Understood(newest) => Some(newest),
+                    Newest::Decoded(newest) => Some(newest),
                     Newest::Nothing | Newest::Unreadable { .. } => None,
                 };
                 if let Some((number, leader)) = newest
@@ -420,12 +420,12 @@ impl Leadership {
                         // An unreadable message gives no leadership.
                         Newest::Unreadable { sequence } => sequence,
                         // An answer was lost, or the server has lost its newest writes.
-                        Newest::Understood(own)
+                        Newest::Decoded(own)
                             if own.message.instance == candidate.bus.instance() =>
                         {
                             own.sequence
                         }
-                        Newest::Understood(other) => {
+                        Newest::Decoded(other) => {
                             return Err(LostLeadership::Taken {
                                 instance: other.message.instance,
                                 seat: other.message.seat,
@@ -494,7 +494,7 @@ mod tests {
         let mut watch = Watch::default();
         let other = leader("there", false);
         let mut judge =
-            |number, ms| watch.judge(&Newest::Understood((number, &other)), "here", TTL, at(ms));
+            |number, ms| watch.judge(&Newest::Decoded((number, &other)), "here", TTL, at(ms));
         assert_eq!(judge(7, 100_000), Verdict::Wait);
         assert_eq!(judge(7, 102_999), Verdict::Wait);
         assert_eq!(judge(8, 103_000), Verdict::Wait, "it has renewed");
@@ -506,7 +506,7 @@ mod tests {
     fn a_leader_that_has_ended_is_replaced_at_once() {
         for gone in [leader("there", true), leader("here", false)] {
             let mut watch = Watch::default();
-            let verdict = watch.judge(&Newest::Understood((7, &gone)), "here", TTL, at(0));
+            let verdict = watch.judge(&Newest::Decoded((7, &gone)), "here", TTL, at(0));
             assert_eq!(verdict, Verdict::Take(7));
         }
     }
@@ -515,7 +515,7 @@ mod tests {
     fn after_an_outage_or_with_an_emptied_server_the_leader_may_renew_first() {
         let mut watch = Watch::default();
         let other = leader("there", false);
-        let seen = &Newest::Understood((7, &other));
+        let seen = &Newest::Decoded((7, &other));
         assert_eq!(watch.judge(seen, "here", TTL, at(0)), Verdict::Wait);
         watch.restart(at(60_000));
         assert_eq!(watch.judge(seen, "here", TTL, at(62_999)), Verdict::Wait);

@@ -39,7 +39,7 @@ pub struct Superseded(pub String);
 
 /// Exit codes, as in sysexits.h.
 pub mod exit {
-    /// Success.
+    /// The service ended as it should.
     pub const OK: u8 = 0;
     /// The command line is wrong.
     pub const USAGE: u8 = 2;

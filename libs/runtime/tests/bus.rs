@@ -314,7 +314,7 @@ async fn an_undecodable_message_has_a_number_and_is_overwritten() {
     bus.store_after(&clock, &tick(1), "", sequence)
         .await
         .unwrap();
-    let found = bus.newest(&clock).await.unwrap().understood().unwrap();
+    let found = bus.newest(&clock).await.unwrap().decoded().unwrap();
     assert_eq!(found.message.step, 1);
     // A message of a version that is not read is kept.
     let [id, kind, newer] = NEWER;

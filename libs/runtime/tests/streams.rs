@@ -30,13 +30,13 @@ async fn keep(bus: &Bus, subject: &str) -> Result<u64, BusError> {
 async fn a_full_log_deletes_its_oldest_messages_and_takes_new_ones() {
     let nats = TestNats::start();
     let bus = bus(&nats, &Registry::new()).await;
-    let grave = address::dead(bus.cluster(), "test");
+    let subject = address::dead(bus.cluster(), "test");
     let all = address::streams(bus.cluster());
-    let name = grave.stream().unwrap();
+    let name = subject.stream().unwrap();
     let limit = all.iter().find(|def| def.name == name).unwrap().max_bytes;
     let count = u64::try_from(limit).unwrap() / LARGE as u64 + 3;
     for _ in 0..count {
-        keep(&bus, grave.as_str()).await.unwrap();
+        keep(&bus, subject.as_str()).await.unwrap();
     }
     let mut stream = bus
         .nats()

@@ -165,9 +165,9 @@ pub enum Account {
     Services,
     /// People, and the gateway of their page.
     People,
-    /// Agents.
+    /// Agents of nodes.
     Agents,
-    /// External schedulers.
+    /// External schedulers and their hooks.
     Events,
 }
 

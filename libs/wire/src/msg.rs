@@ -359,7 +359,7 @@ pub enum Reply {
         /// The reason and the remedy.
         reason: String,
     },
-    /// Trainers.
+    /// The trainers that were asked for.
     Trainers {
         /// Cluster time now.
         now: Timestamp,
@@ -384,7 +384,7 @@ pub enum Reply {
         /// Where it is kept.
         kept: Kept,
     },
-    /// Nodes.
+    /// All nodes that control knows.
     Nodes {
         /// Cluster time now.
         now: Timestamp,
@@ -396,7 +396,7 @@ pub enum Reply {
         /// The lines, oldest first.
         lines: Vec<String>,
     },
-    /// Totals.
+    /// The totals.
     Totals(Totals),
     /// The operator's controls.
     Controls(Controls),

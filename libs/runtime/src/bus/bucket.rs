@@ -127,7 +127,7 @@ impl<M: Message + Send + 'static> Bucket<M> {
     pub async fn get(&self, key: &str) -> Result<Option<Entry<M>>, BusError> {
         match self.newest(key).await {
             Err(BusError::Decode { .. }) => Ok(None),
-            newest => Ok(newest?.understood()),
+            newest => Ok(newest?.decoded()),
         }
     }
 

@@ -45,7 +45,7 @@ pub enum Newest<T> {
     /// There is none.
     Nothing,
     /// A message that decodes.
-    Understood(T),
+    Decoded(T),
     /// A deletion marker, or a message that cannot be decoded and is of no other release. The next
     /// write replaces it.
     Unreadable {
@@ -56,9 +56,9 @@ pub enum Newest<T> {
 
 impl<T> Newest<T> {
     /// The message, if it decodes.
-    pub fn understood(self) -> Option<T> {
+    pub fn decoded(self) -> Option<T> {
         match self {
-            Self::Understood(found) => Some(found),
+            Self::Decoded(found) => Some(found),
             Self::Nothing | Self::Unreadable { .. } => None,
         }
     }
@@ -67,7 +67,7 @@ impl<T> Newest<T> {
     pub const fn as_ref(&self) -> Newest<&T> {
         match self {
             Self::Nothing => Newest::Nothing,
-            Self::Understood(found) => Newest::Understood(found),
+            Self::Decoded(found) => Newest::Decoded(found),
             Self::Unreadable { sequence } => Newest::Unreadable {
                 sequence: *sequence,
             },
@@ -77,7 +77,7 @@ impl<T> Newest<T> {
     pub(crate) fn map<U>(self, of: impl FnOnce(T) -> U) -> Newest<U> {
         match self {
             Self::Nothing => Newest::Nothing,
-            Self::Understood(found) => Newest::Understood(of(found)),
+            Self::Decoded(found) => Newest::Decoded(of(found)),
             Self::Unreadable { sequence } => Newest::Unreadable { sequence },
         }
     }
@@ -89,7 +89,7 @@ impl<M> Newest<Received<M>> {
     pub const fn sequence(&self) -> u64 {
         match self {
             Self::Nothing => 0,
-            Self::Understood(found) => found.sequence,
+            Self::Decoded(found) => found.sequence,
             Self::Unreadable { sequence } => *sequence,
         }
     }
@@ -179,7 +179,7 @@ impl Bus {
     ) -> Result<Option<Received<M>>, BusError> {
         match self.newest(subject).await {
             Err(BusError::Decode { .. }) => Ok(None),
-            newest => Ok(newest?.understood()),
+            newest => Ok(newest?.decoded()),
         }
     }
 
@@ -255,7 +255,7 @@ impl Bus {
             refuse_version::<M>(&at, Some(&found.headers))?;
             return Ok(Newest::Unreadable { sequence });
         };
-        Ok(Newest::Understood(Received {
+        Ok(Newest::Decoded(Received {
             sequence,
             kept: Some(timestamp(found.time)),
             ..Received::published(message, envelope, at)

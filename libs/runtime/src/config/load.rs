@@ -13,15 +13,15 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read configuration {path}: {source}", path = path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The file is not what was expected.
     #[error("{path}:{line}:{column}: {key}: {reason}", path = path.display())]
     Parse {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
