@@ -429,7 +429,7 @@ mod tests {
             ..long()
         };
         let error = run(shell(&script), None, bounds).await.unwrap_err();
-        assert_eq!(error.to_string(), "sh said more than 1000 bytes");
+        assert_eq!(error.to_string(), "sh wrote more than 1000 bytes");
         ends(&written(&file).await).await;
         let all = run(shell("printf %01000d 0"), None, bounds).await.unwrap();
         assert_eq!(all.stdout.len(), 1000);

@@ -66,37 +66,37 @@ async fn heard(follow: &mut Follow<Clock>, count: usize) -> Vec<(u64, u64, u64)>
 
 /// Every operation of services on a server, once.
 async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
-    let mut said = Transcript::default();
+    let mut transcript = Transcript::default();
     let clock = address::clock(&cluster());
-    said.note("nothing yet", one.last(&clock).await.unwrap().is_none());
+    transcript.note("nothing yet", one.last(&clock).await.unwrap().is_none());
     for step in 1..=3 {
-        said.result("store", one.store(&clock, &tick(step), "").await);
+        transcript.result("store", one.store(&clock, &tick(step), "").await);
     }
-    said.result(
+    transcript.result(
         "after the newest",
         one.store_after(&clock, &tick(4), "", 3).await,
     );
-    said.result(
+    transcript.result(
         "after an older",
         one.store_after(&clock, &tick(5), "", 2).await,
     );
-    said.note("newest", other.newest(&clock).await.unwrap().sequence());
+    transcript.note("newest", other.newest(&clock).await.unwrap().sequence());
     let mut follow = other.follow(&clock, Start::Last).await.unwrap();
     let mut direct = other.follow_direct(&clock, Start::Last).await.unwrap();
     let mut steps = vec![direct.next().await.unwrap().message.step];
     one.store(&clock, &tick(6), "").await.unwrap();
-    said.note("followed", heard(&mut follow, 2).await);
+    transcript.note("followed", heard(&mut follow, 2).await);
     while steps.last() != Some(&6) {
         steps.push(direct.next().await.unwrap().message.step);
         steps.dedup();
     }
-    said.note("direct", steps);
+    transcript.note("direct", steps);
 
     // A stream that keeps several messages of a subject.
     let event = address::event(&cluster());
     let words = [("idle", "a"), ("busy", "a"), ("idle", "b"), ("busy", "b")];
     for word in events(1, &words) {
-        said.result("event", one.store(&event, &word, "").await);
+        transcript.result("event", one.store(&event, &word, "").await);
     }
     for start in [
         Start::All,
@@ -107,17 +107,17 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
         let mut follow = other.follow(&event, start).await.unwrap();
         let first = follow.next().await.unwrap();
         let came = (first.sequence, first.pending, first.message.seq);
-        said.note(&format!("{start:?}"), came);
+        transcript.note(&format!("{start:?}"), came);
     }
     let mut new = other.follow(&event, Start::New).await.unwrap();
     for word in events(5, &[("idle", "c")]) {
         one.store(&event, &word, "").await.unwrap();
     }
-    said.note("New", new.next().await.unwrap().sequence);
+    transcript.note("New", new.next().await.unwrap().sequence);
     let (read, next) = other.read_from(&event, 2, 1 << 20).await.unwrap();
-    said.note("read", (read.len(), next));
+    transcript.note("read", (read.len(), next));
     let (read, next) = other.read_from(&event, 1, 1).await.unwrap();
-    said.note("a page ends by bytes", (read.len(), next));
+    transcript.note("a page ends by bytes", (read.len(), next));
 
     // A bucket.
     let bucket = one.bucket(address::leases_bucket(&cluster()));
@@ -126,28 +126,28 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
     };
     let made = bucket.create("n.1", &lease("t1"), "").await.unwrap();
     let twice = bucket.create("n.1", &lease("t2"), "").await;
-    said.note("created twice", twice.is_err_and(|e| e.is_conflict()));
+    transcript.note("created twice", twice.is_err_and(|e| e.is_conflict()));
     let newer = bucket.update("n.1", &lease("t3"), made, "").await.unwrap();
-    said.note("revisions", newer - made);
+    transcript.note("revisions", newer - made);
     let stale = bucket.update("n.1", &lease("t4"), made, "").await;
-    said.note("stale", stale.is_err_and(|e| e.is_conflict()));
+    transcript.note("stale", stale.is_err_and(|e| e.is_conflict()));
     bucket.put("n.2", &lease("t5"), "").await.unwrap();
     let list = bucket.list().await.unwrap();
     let list = list
         .iter()
         .map(|e| (e.key.clone(), e.value.trainer.clone(), e.revision - made));
-    said.note("list", list.collect::<Vec<_>>());
+    transcript.note("list", list.collect::<Vec<_>>());
     let deleted = bucket.delete("n.1", newer).await.unwrap();
-    said.note("deleted", deleted - made);
-    said.note("after that", bucket.get("n.1").await.unwrap().is_none());
-    said.note("keys", bucket.list().await.unwrap().len());
+    transcript.note("deleted", deleted - made);
+    transcript.note("after that", bucket.get("n.1").await.unwrap().is_none());
+    transcript.note("keys", bucket.list().await.unwrap().len());
 
     // A queue.
     let incoming = address::incoming_from(&cluster(), "x");
     for text in ["p", "q", "r"] {
         let headers = [("ce-id", text)];
         let stored = one.store_raw(incoming.as_str(), &headers, text.into());
-        said.result("queued", stored.await.unwrap().wait().await);
+        transcript.result("queued", stored.await.unwrap().wait().await);
     }
     let mut queue = other.queue(&address::incoming(&cluster())).await.unwrap();
     let mut came = Vec::new();
@@ -158,10 +158,10 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
             queue.done(&next);
         }
     }
-    said.note("queue", came);
+    transcript.note("queue", came);
     tokio::time::sleep(Duration::from_millis(700)).await;
     let mut again = other.queue(&address::incoming(&cluster())).await.unwrap();
-    said.note("what is left", again.next().await.unwrap().sequence);
+    transcript.note("what is left", again.next().await.unwrap().sequence);
 
     // Subjects that no stream keeps, and requests.
     let settled = address::settled(&cluster());
@@ -172,18 +172,18 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
     };
     one.publish(&settled, &word, "why").await.unwrap();
     let came = hears.next().await.unwrap();
-    said.note("published", (came.message.step, came.envelope.correlation));
+    transcript.note("published", (came.message.step, came.envelope.correlation));
     let deaf = address::logs(&cluster(), &NodeId::new("n1").unwrap());
     let limit = Duration::from_secs(2);
-    said.result("no service", one.request_text(&deaf, "?", limit).await);
+    transcript.result("no service", one.request_text(&deaf, "?", limit).await);
     let mut asked = other.subscribe_text(&deaf).await.unwrap();
     let answering = async {
         let request = futures::StreamExt::next(&mut asked).await.unwrap();
         request.respond(format!("{}!", request.text)).await.unwrap();
     };
     let (answer, ()) = tokio::join!(one.request_text(&deaf, "here", limit), answering);
-    said.result("a service", answer);
-    said.0
+    transcript.result("a service", answer);
+    transcript.0
 }
 
 #[test]

@@ -9,9 +9,9 @@ pub fn logged_address(log: &str, field: &str) -> Option<SocketAddr> {
     let mark = format!(" {field}=");
     let (whole, _) = log.rsplit_once('\n')?;
     whole.lines().rev().find_map(|line| {
-        let (_, said) = line.split_once(&mark)?;
-        let said = said.trim_start_matches("http://");
-        said.split(['/', ' ']).next()?.parse().ok()
+        let (_, value) = line.split_once(&mark)?;
+        let value = value.trim_start_matches("http://");
+        value.split(['/', ' ']).next()?.parse().ok()
     })
 }
 

@@ -31,9 +31,9 @@ const LIMIT: Duration = Duration::from_secs(20);
 struct Bench {
     dir: tempfile::TempDir,
     launcher: Command,
-    told: UnboundedReceiver<LauncherEvent>,
+    events: UnboundedReceiver<LauncherEvent>,
     /// The newest members that control has published.
-    said: Arc<Mutex<Option<Members>>>,
+    published: Arc<Mutex<Option<Members>>>,
 }
 
 fn node() -> NodeId {
@@ -49,13 +49,13 @@ fn members(run: u64, names: &[&str]) -> Members {
 }
 
 fn bench(grace_ms: i64) -> Bench {
-    let said = Some(members(7, &["n1.example", "n2"]));
-    bench_with(grace_ms, Span::from_ms(500), said)
+    let published = Some(members(7, &["n1.example", "n2"]));
+    bench_with(grace_ms, Span::from_ms(500), published)
 }
 
-fn bench_with(grace_ms: i64, start_limit: Span, said: Option<Members>) -> Bench {
+fn bench_with(grace_ms: i64, start_limit: Span, published: Option<Members>) -> Bench {
     let dir = tempfile::tempdir().unwrap();
-    let (tell, told) = mpsc::unbounded_channel();
+    let (sender, events) = mpsc::unbounded_channel();
     let settings = Settings {
         guard: PathBuf::from(env!("CARGO_BIN_EXE_lacuna-agent")),
         poll_every: Span::from_ms(20),
@@ -72,18 +72,18 @@ fn bench_with(grace_ms: i64, start_limit: Span, said: Option<Members>) -> Bench 
     let metrics = Metrics::new(&Registry::new()).unwrap();
     let grace = settings.agent.grace.to_std();
     let safety = Safety::start(Process::Shared, false, grace, metrics.clone()).unwrap();
-    let said = Arc::new(Mutex::new(said));
-    let newest = Arc::clone(&said);
+    let published = Arc::new(Mutex::new(published));
+    let newest = Arc::clone(&published);
     let names = Names::new(move |_| {
         let newest = newest.lock().unwrap().clone();
         Box::pin(std::future::ready(Ok(newest)))
     });
-    let launcher = Command::new(settings, names, safety, ClusterClock::new(), metrics, tell);
+    let launcher = Command::new(settings, names, safety, ClusterClock::new(), metrics, sender);
     Bench {
         dir,
         launcher,
-        told,
-        said,
+        events,
+        published,
     }
 }
 
@@ -130,7 +130,7 @@ impl Bench {
     }
 
     async fn next(&mut self) -> LauncherEvent {
-        tokio::time::timeout(LIMIT, self.told.recv())
+        tokio::time::timeout(LIMIT, self.events.recv())
             .await
             .expect("nothing happened in time")
             .expect("the launcher is gone")
@@ -234,12 +234,12 @@ async fn a_program_waits_for_its_members() {
     let script = writes(&bench);
     bench.start(&script);
     let names = PathBuf::from(bench.path("names"));
-    for said in [None, Some(members(6, &["n1.example", "n3"]))] {
-        *bench.said.lock().unwrap() = said;
+    for published in [None, Some(members(6, &["n1.example", "n3"]))] {
+        *bench.published.lock().unwrap() = published;
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert!(!names.exists(), "it began without its members, or with others");
     }
-    *bench.said.lock().unwrap() = Some(members(7, &["n1.example", "n2"]));
+    *bench.published.lock().unwrap() = Some(members(7, &["n1.example", "n2"]));
     assert_eq!(bench.line("names").await, "n1.example,n2 n1.example");
     bench.stop();
     assert!(matches!(bench.next().await, LauncherEvent::Stopped { .. }));
@@ -247,12 +247,12 @@ async fn a_program_waits_for_its_members() {
 
 #[tokio::test]
 async fn members_must_fit_the_command() {
-    for said in [
+    for published in [
         members(7, &["n2", "n1.example"]),
         members(7, &["n1.example"]),
         members(7, &[]),
     ] {
-        let mut bench = bench_with(300, Span::from_secs(600), Some(said));
+        let mut bench = bench_with(300, Span::from_secs(600), Some(published));
         let script = writes(&bench);
         bench.start(&script);
         let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
@@ -279,9 +279,9 @@ async fn a_program_without_its_members_ends_with_the_remedy() {
 #[tokio::test]
 async fn a_program_that_waits_for_its_members_can_be_stopped() {
     // Either no members are published, or those of a later run.
-    for said in [None, Some(members(8, &["n2"]))] {
+    for published in [None, Some(members(8, &["n2"]))] {
         for kill in [false, true] {
-            let mut bench = bench_with(60_000, Span::from_secs(600), said.clone());
+            let mut bench = bench_with(60_000, Span::from_secs(600), published.clone());
             let script = writes(&bench);
             bench.start(&script);
             tokio::time::sleep(Duration::from_millis(100)).await;
