@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Span, Timestamp};
 
-/// Service is forgotten by half in this time: seven days, as Slurm's fair share
+/// The half-life of attained service: seven days, as in Slurm's fair share
 /// (`PriorityDecayHalfLife`).
 pub const HALF_LIFE: Span = Span::from_secs(7 * 86_400);
 
 /// Service attained ([`crate::TrainerSpec::service_s`]), decaying with [`HALF_LIFE`].
 ///
 /// Control keeps one for each trainer in its record, and counts samples when they are reported. A
-/// replay counts them at every event. Of the planner's decisions both see the same moments.
+/// replay counts them at every event. Both agree at the moments at which the planner decides.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Attained {
     /// Seconds of one node for weight 1, as of `at`.
@@ -20,8 +20,8 @@ pub struct Attained {
 }
 
 impl Attained {
-    /// Books service of up to `now`, seconds; less than none takes back what was booked before. A
-    /// moment before that of the newest service counts as that.
+    /// Adds service up to `now`, in seconds. A negative value takes back service that was added
+    /// before. A time before that of the newest service counts as the time of the newest.
     pub fn add(&mut self, service_s: f64, now: Timestamp) {
         let at = self.at.max(now);
         *self = Self {
@@ -30,7 +30,7 @@ impl Attained {
         };
     }
 
-    /// What is left of it by a moment, seconds.
+    /// The service that is left at a time, in seconds.
     #[must_use]
     pub fn by(&self, now: Timestamp) -> f64 {
         let past_s = now.since(self.at).as_secs_f64().max(0.0);
@@ -50,7 +50,7 @@ mod tests {
         attained.add(500.0, now);
         assert_eq!(attained.by(now), 1000.0);
         assert_eq!(attained.by(now + HALF_LIFE), 500.0);
-        // A report that comes late is of now.
+        // A late report counts as of now.
         attained.add(100.0, then);
         assert_eq!(attained.by(now), 1100.0);
         attained.add(-2000.0, now);

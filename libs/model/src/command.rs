@@ -1,4 +1,4 @@
-//! What control tells an agent to do, and what the agent says back.
+//! Commands of control to an agent, and the agent's status and progress.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::{
     Epoch, Launch, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp, TrainerId, Work,
 };
 
-/// A node of a trainer's and the epoch of the lease on it.
+/// A node of a trainer, with the epoch of its lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// The node.
@@ -17,65 +17,65 @@ pub struct Member {
     pub epoch: Epoch,
 }
 
-/// Who trains in the present run of a trainer. Commands say how many there are; this says who, once
-/// for all of them. Of a trainer that holds no nodes any more there is nobody.
+/// The members of a trainer's present incarnation. Commands carry only their number; this message
+/// carries their names, once for all of them. It is empty for a trainer without nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Members {
-    /// Which trainer.
+    /// The trainer.
     pub trainer: TrainerId,
-    /// Which membership.
+    /// The incarnation.
     pub run: RunId,
     /// Its nodes, in order of rank.
     pub nodes: Vec<NodeId>,
 }
 
-/// All that an agent needs to run its part of a trainer, but for the names of the others
+/// Everything that an agent needs to run its part of a trainer, except the names of the other nodes
 /// ([`Members`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Which trainer.
+    /// The trainer.
     pub trainer: TrainerId,
-    /// Which membership.
+    /// The incarnation.
     pub run: RunId,
-    /// This node's place among the nodes of the run; rank 0 reports the trainer's progress.
+    /// This node's place among the nodes of the incarnation. Rank 0 reports the trainer's progress.
     pub rank: u32,
-    /// How many nodes the run has; 0 for who is no member of it.
+    /// Number of nodes of the incarnation; 0 for a node that is no member of it.
     pub nodes: u32,
-    /// How to start it.
+    /// How the program is started.
     pub launch: Arc<Launch>,
-    /// Throughput by node count (the simulated launcher goes by it).
+    /// Throughput by node count. The simulated launcher trains at this rate.
     pub throughput: ScalingCurve,
     /// Rescale costs of the trainer.
     pub rescale: RescaleCost,
-    /// How much there is to do in all.
+    /// The whole work of the trainer.
     pub work: Work,
-    /// Samples done before this run.
+    /// Samples done before this incarnation.
     pub samples_before: f64,
-    /// Samples' worth of rescale cost to sit out before this run makes progress.
+    /// Stall debt: samples that this incarnation pays with its time before its work counts.
     pub owed: f64,
-    /// When this membership began, in the cluster's time.
+    /// When this incarnation began, in the cluster's time.
     pub since: Timestamp,
-    /// Newest checkpoint known.
+    /// The newest known checkpoint.
     pub checkpoint: Option<String>,
-    /// Where its members find each other: host and port of a `TCPStore`.
+    /// Host and port of the `TCPStore` at which the members meet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
 }
 
-/// What an agent is told to do.
+/// The action that a command asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub enum Action {
-    /// Run this membership (a later run of the same trainer replaces an earlier one).
+    /// Run this incarnation. A later incarnation of the same trainer replaces an earlier one.
     Run(Box<Assignment>),
-    /// Start the program of a trainer that regroups, so that a later run can take it in. The
-    /// assignment is that of the present run, of which the node is no member.
+    /// Start the program of a trainer that regroups, so that a later incarnation can include it.
+    /// The assignment is that of the present incarnation, of which the node is no member.
     Prepare(Box<Assignment>),
-    /// Stop what runs, and give the node back.
+    /// Stop the running program, and give the node back.
     Release {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// When the run ended for this node, in the cluster's time.
+        /// When the incarnation ended for this node, in the cluster's time.
         #[serde(default)]
         at: Option<Timestamp>,
     },
@@ -85,107 +85,107 @@ pub enum Action {
 /// that node, and only once per `(epoch, seq)`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Command {
-    /// Which node.
+    /// The node.
     pub node: NodeId,
     /// The epoch of the lease.
     pub epoch: Epoch,
     /// Number of the command within the epoch.
     pub seq: u64,
-    /// What to do.
+    /// The action.
     pub action: Action,
 }
 
-/// What an agent is doing.
+/// What runs on a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum Activity {
     /// Nothing runs.
     Free,
-    /// A member of this run is up.
+    /// A member of this incarnation runs.
     Running {
-        /// Which trainer.
+        /// The trainer.
         trainer: TrainerId,
-        /// Which membership.
+        /// The incarnation.
         run: RunId,
     },
-    /// The program of a trainer that regroups is started, and waits to be taken into a run.
+    /// The program of a trainer that regroups is started, and waits to join an incarnation.
     Prepared {
-        /// Which trainer.
+        /// The trainer.
         trainer: TrainerId,
-        /// Whether it has said that it is ready.
+        /// Whether the program has reported that it is ready.
         ready: bool,
     },
     /// The program ended by itself.
     Exited {
-        /// Which trainer.
+        /// The trainer.
         trainer: TrainerId,
-        /// Which membership.
+        /// The incarnation.
         run: RunId,
         /// Exit code, or 128 + signal number.
         code: i32,
-        /// Last words, if any.
+        /// The last lines of its output, if any.
         reason: String,
     },
 }
 
-/// What an agent says of its node: after every command, and every few seconds.
+/// The status of a node, sent by its agent after every command and every few seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentStatus {
-    /// Which node.
+    /// The node.
     pub node: NodeId,
     /// The newest epoch seen.
     pub epoch: Epoch,
     /// The newest command obeyed within it.
     pub seq: u64,
-    /// What it does.
+    /// What runs on the node.
     pub activity: Activity,
     /// Why the node was last given back without a command: `dead man`, `wanted`, or nothing.
     #[serde(default)]
     pub released: Option<String>,
-    /// These are the agent's last words: nobody is there to obey until an agent speaks again.
+    /// Whether the agent is ending. No agent obeys commands for this node until the next status.
     #[serde(default, skip_serializing_if = "is_false")]
     pub leaving: bool,
-    /// With the last words of an agent whose node was asked back: how long it took, from when it
-    /// was asked (SIGTERM) until nothing ran any more, in real time.
+    /// In the last status of an agent whose node was wanted back: real time from the request
+    /// (SIGTERM) until nothing ran any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gave_back_in: Option<Span>,
-    /// The run whose process group the program on this node has found broken: it has left that
-    /// run, and waits for the next one.
+    /// The incarnation whose process group the program has found broken. The program has left it
+    /// and waits for the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken: Option<RunId>,
-    /// How long it may take to give the node back by itself, if it says so.
+    /// The agent's limits for giving the node back by itself, if it reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terms: Option<AgentTerms>,
 }
 
-/// How long an agent may take to give its node back by itself, as its own configuration has it.
+/// The limits within which an agent gives its node back by itself, from its own configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentTerms {
-    /// So long after the last renewal it begins.
+    /// Time since the last renewal after which the agent gives the node back.
     pub dead_man: Span,
-    /// So long a program may take to stop.
+    /// Time that a program has to stop.
     pub grace: Span,
 }
 
-/// How far one run of a trainer has come. Cumulative within the run, so that a report that
-/// comes twice or late counts nothing twice.
+/// The progress of one incarnation of a trainer. All figures are cumulative within the incarnation,
+/// so a late or repeated report counts nothing twice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Which node says so.
+    /// The reporting node.
     pub node: NodeId,
-    /// Which trainer.
+    /// The trainer.
     pub trainer: TrainerId,
-    /// Which membership.
+    /// The incarnation.
     pub run: RunId,
-    /// At which moment, in the cluster's time.
+    /// The moment of the report, in the cluster's time.
     pub at: Timestamp,
-    /// Samples of this run so far.
+    /// Samples of this incarnation so far.
     pub samples: f64,
-    /// Samples' worth of rescale cost not yet sat out.
+    /// Stall debt that is not yet paid, in samples.
     pub owed: f64,
     /// Optimiser step, if the program reports it.
     pub step: Option<u64>,
-    /// How many nodes took part.
+    /// Number of nodes that took part.
     pub world_size: u32,
     /// Training loss, if the program reports it.
     #[serde(default)]
@@ -193,13 +193,13 @@ pub struct Progress {
     /// A complete checkpoint, if the program has written one.
     #[serde(default)]
     pub checkpoint: Option<String>,
-    /// Samples of this run that the newest checkpoint covers: what is not lost when the
-    /// program is killed. Nothing if it has written none in this run.
+    /// Samples of this incarnation that the newest checkpoint covers. They survive a kill of the
+    /// program. Nothing if this incarnation has written no checkpoint.
     #[serde(default)]
     pub saved: Option<f64>,
-    /// Samples since the trainer's beginning that the model had absorbed when this run began,
-    /// of a program that knows (one that regroups): that is the truth, whatever was reported
-    /// of earlier runs.
+    /// Samples since the trainer's beginning that the model contained when this incarnation began,
+    /// if the program knows them (one that regroups does). They override the reports of earlier
+    /// incarnations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<f64>,
 }

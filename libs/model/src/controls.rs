@@ -1,4 +1,4 @@
-//! What an operator wants of the use of nodes: pauses, drained nodes, lists, a cap, windows of time.
+//! The operator's controls: pauses, drained nodes, lists, a cap, windows of time.
 
 use std::collections::BTreeMap;
 
@@ -6,46 +6,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::{NodeId, Timestamp};
 
-/// How much may be used.
+/// A limit on the nodes that may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "limit")]
 pub enum UseLimit {
-    /// What is used goes on; no further node is taken.
+    /// Nodes in use stay in use; no further node is taken.
     NoGrowth,
-    /// So many nodes at most; what is beyond goes back.
+    /// At most this many nodes; nodes beyond it go back.
     AtMost {
-        /// How many.
+        /// The number of nodes.
         nodes: u32,
     },
-    /// No node: all go back at once.
+    /// No node; all nodes go back at once.
     Nothing,
 }
 
-/// A limit that holds until somebody lifts it, or until a moment.
+/// A limit that holds until an operator lifts it, or until a fixed time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// How much may still be used.
+    /// The limit that holds.
     pub limit: UseLimit,
     /// When it ends by itself, by the wall clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// Who said so.
+    /// The user who set it.
     pub by: String,
-    /// Since when, by the wall clock.
+    /// When it was set, by the wall clock.
     pub since: Timestamp,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// Why a node, or no pilot, is to be used.
+/// Why a node is drained, or why pilots are stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
-    /// Who said so.
+    /// The user who set it.
     pub by: String,
-    /// Since when, by the wall clock.
+    /// When it was set, by the wall clock.
     pub since: Timestamp,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -58,18 +58,19 @@ pub struct UseWindow {
     /// Days on which it begins, `mon` to `sun`; every day if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<String>,
-    /// When it begins, as `08:00`.
+    /// When it begins, as in `08:00`.
     pub from: String,
-    /// When it ends, as `18:30`; a window whose end is not after its beginning ends the next day.
+    /// When it ends, as in `18:30`. A window whose end is not after its beginning ends on the next
+    /// day.
     pub to: String,
-    /// The time zone, as `Europe/Berlin`; that of control's machine if none is named.
+    /// The time zone, as in `Europe/Berlin`; that of control's machine if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// How much may be used then.
+    /// The limit that holds within it.
     pub limit: UseLimit,
 }
 
-/// All that an operator wants. The default wants nothing.
+/// All controls of the operator. The default restricts nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Controls {
@@ -78,18 +79,18 @@ pub struct Controls {
     /// The pause that holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<Pause>,
-    /// Nodes that are not to be used until somebody says so.
+    /// Nodes that are not used until an operator undrains them.
     pub drained: BTreeMap<NodeId, Drain>,
-    /// Only these nodes are used, if any are named: names, or ranges as in `a[01-16]n*`.
+    /// If not empty, only these nodes are used: names, or ranges such as `a[01-16]n*`.
     pub only: Vec<String>,
-    /// These are never used, named likewise.
+    /// Nodes that are never used, as names or ranges.
     pub avoid: Vec<String>,
-    /// So many nodes are used at most.
+    /// Most nodes that are used at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_nodes: Option<u32>,
     /// Limits by the time of day.
     pub windows: Vec<UseWindow>,
-    /// That no pilot is to run, and who said so, until pilots are started again.
+    /// Set while pilots are stopped: the user, the time and the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pilots_stopped: Option<Drain>,
 }
@@ -98,14 +99,14 @@ pub struct Controls {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "change")]
 pub enum ControlsChange {
-    /// Use less, in place of any pause that holds.
+    /// Restrict use. It replaces a pause that holds.
     Pause {
-        /// How much may still be used.
+        /// The limit that holds.
         limit: UseLimit,
         /// When it ends by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
-        /// Why.
+        /// The reason.
         #[serde(default)]
         reason: String,
     },
@@ -113,37 +114,37 @@ pub enum ControlsChange {
     Resume,
     /// Cancel all pilots and submit none.
     StopPilots,
-    /// Pilots as the configuration has them.
+    /// Run pilots as the configuration says.
     StartPilots,
-    /// Give these nodes back and use them no more.
+    /// Give these nodes back and do not use them again.
     Drain {
-        /// Which.
+        /// The nodes.
         nodes: Vec<NodeId>,
-        /// Why.
+        /// The reason.
         #[serde(default)]
         reason: String,
     },
-    /// These may be used again.
+    /// Use these nodes again.
     Undrain {
-        /// Which.
+        /// The nodes.
         nodes: Vec<NodeId>,
     },
-    /// Use only these; an empty list means all.
+    /// Use only these nodes; an empty list means all nodes.
     Only {
         /// Names and ranges.
         patterns: Vec<String>,
     },
-    /// Never use these, in place of those named before.
+    /// Never use these nodes. The list replaces the one before.
     Avoid {
         /// Names and ranges.
         patterns: Vec<String>,
     },
-    /// Use so many at most; nothing means no cap.
+    /// Use at most this many nodes; nothing means no cap.
     MaxNodes {
-        /// How many.
+        /// The number of nodes.
         nodes: Option<u32>,
     },
-    /// Add a window, or replace that of the same name.
+    /// Add a window, or replace the window of the same name.
     SetWindow(UseWindow),
     /// Remove a window.
     RemoveWindow {
@@ -152,24 +153,24 @@ pub enum ControlsChange {
     },
 }
 
-/// Why a node is withheld from use.
+/// The control that withholds a node from use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WithheldBy {
-    /// An operator has drained it.
+    /// An operator has drained the node.
     Drained,
-    /// The lists of nodes to use and not to use leave it out.
+    /// The lists of nodes exclude it.
     List,
     /// A pause holds.
     Paused,
     /// A window of time holds.
     Window,
-    /// As many nodes as the cap allows are used already.
+    /// The cap is reached.
     Cap,
 }
 
 impl WithheldBy {
-    /// All of them.
+    /// All controls, in the order in which they are tried.
     pub const ALL: [Self; 5] = [
         Self::Drained,
         Self::List,
@@ -178,7 +179,7 @@ impl WithheldBy {
         Self::Cap,
     ];
 
-    /// A word for it, for logs and metrics.
+    /// The name in logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -191,14 +192,14 @@ impl WithheldBy {
     }
 }
 
-/// A limit that holds now.
+/// A limit that holds at present.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitInForce {
-    /// Where it comes from.
+    /// The control that sets it.
     pub by: WithheldBy,
-    /// How much may be used.
+    /// The limit.
     pub limit: UseLimit,
-    /// Who paused and why, or the window's name.
+    /// User and reason of a pause, or the name of a window.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// When it ends by itself, by the wall clock.
@@ -206,32 +207,33 @@ pub struct LimitInForce {
     pub until: Option<Timestamp>,
 }
 
-/// What comes of [`Controls`] at a moment: for whoever shows it, and for whoever starts pilots.
+/// The effect of [`Controls`] at one moment, for displays and for the executor of pilots.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UseState {
-    /// [`Controls::version`] that it comes of.
+    /// The [`Controls::version`] of which this is the effect.
     pub version: u64,
-    /// When it was found, by the wall clock.
+    /// When it was computed, by the wall clock.
     pub at: Timestamp,
-    /// So many nodes are used at most.
+    /// Most nodes that are used at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_most: Option<u32>,
-    /// Whether no further node is taken.
+    /// Whether no further node may be taken.
     pub no_growth: bool,
     /// The limits that hold.
     pub limits: Vec<LimitInForce>,
-    /// When that changes by itself.
+    /// When this state changes by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Timestamp>,
-    /// How many nodes are used now.
+    /// Number of nodes in use.
     pub used: u32,
-    /// Nodes that are not used, by why: idle ones, those on their way back, and all drained ones.
+    /// Nodes that are withheld, by control: idle nodes, nodes on their way back, and all drained
+    /// nodes.
     pub withheld: BTreeMap<WithheldBy, Vec<NodeId>>,
 }
 
 impl UseState {
-    /// Why a node is withheld, if it is.
+    /// The control that withholds a node, if one does.
     #[must_use]
     pub fn why(&self, node: &NodeId) -> Option<WithheldBy> {
         let found = self.withheld.iter().find(|(_, nodes)| nodes.contains(node));

@@ -1,4 +1,4 @@
-//! Scaling curves: what a trainer achieves at each node count.
+//! Scaling curves: the rate of a trainer at each node count.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,20 +38,20 @@ pub enum CurveError {
     /// A rate is not a positive finite number.
     #[error("the rate at {nodes} nodes is {rate}: expected a positive finite number")]
     Rate {
-        /// Where.
+        /// The node count.
         nodes: u32,
-        /// What was given.
+        /// The rate as it was given.
         rate: f64,
     },
-    /// More nodes give less than the smallest measured count does.
+    /// The rate falls below that of the smallest measured count.
     #[error(
         "the rate falls to {rate} at {nodes} nodes, below {first} at the first point: \
          limit max_nodes or measure again"
     )]
     Collapses {
-        /// Where.
+        /// The node count.
         nodes: u32,
-        /// The rate there.
+        /// The rate at that count.
         rate: f64,
         /// The rate at the first point.
         first: f64,
@@ -59,9 +59,9 @@ pub enum CurveError {
     /// Counts and rates are lists of different length.
     #[error("{nodes} node counts but {rates} rates")]
     Lengths {
-        /// How many counts.
+        /// Number of counts.
         nodes: usize,
-        /// How many rates.
+        /// Number of rates.
         rates: usize,
     },
 }
@@ -103,7 +103,7 @@ impl ScalingCurve {
         }
     }
 
-    /// From parallel lists, as recordings have them.
+    /// From parallel lists, the form of recordings.
     ///
     /// # Errors
     /// As [`ScalingCurve::new`], and when the lists differ in length.
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_curves_are_refused() {
         assert_eq!(ScalingCurve::new([]), Err(CurveError::Empty));
         assert!(matches!(
             ScalingCurve::new([(2, 1.0), (2, 2.0)]),

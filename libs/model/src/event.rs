@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{NodeId, Timestamp};
 
-/// What is known of one node.
+/// The state of one node in the main scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
-    /// No batch job and none promised: a hole.
+    /// No batch job runs, and none is promised the node: a hole.
     Idle,
-    /// A batch job runs there or was promised the node.
+    /// A batch job runs on the node, or is promised it.
     Busy,
-    /// Down, drained or unknown: nobody may use it.
+    /// Down, drained or unknown. The node is not used.
     Down,
 }
 
@@ -23,44 +23,44 @@ pub enum EventKind {
     /// The node became idle: a hole opens.
     #[serde(rename = "node.idle")]
     NodeIdle {
-        /// Which node.
+        /// The node.
         node: NodeId,
     },
     /// The node was taken by a batch job: the hole ends.
     #[serde(rename = "node.busy")]
     NodeBusy {
-        /// Which node.
+        /// The node.
         node: NodeId,
     },
     /// The node is down or drained.
     #[serde(rename = "node.down")]
     NodeDown {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// Why, in the words of the scheduler.
+        /// The reason, as the scheduler words it.
         #[serde(default)]
         reason: String,
     },
     /// The scheduler wants the node back by a deadline.
     #[serde(rename = "node.wanted")]
     NodeWanted {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// By when.
+        /// When the node must be back.
         deadline: Timestamp,
     },
-    /// Lacuna has given the node back (our answer to `NodeWanted`).
+    /// Lacuna has given the node back, in answer to `NodeWanted`.
     #[serde(rename = "node.released")]
     NodeReleased {
-        /// Which node.
+        /// The node.
         node: NodeId,
     },
-    /// A batch job was planned onto nodes; may be withdrawn by an empty list.
+    /// The scheduler plans a batch job onto nodes. An empty list withdraws the plan.
     #[serde(rename = "job.planned")]
     JobPlanned {
-        /// The batch job, in the scheduler's words.
+        /// The batch job's id in the scheduler.
         job: String,
-        /// On which nodes.
+        /// The nodes.
         nodes: Vec<NodeId>,
         /// When it is planned to start.
         start: Timestamp,
@@ -70,15 +70,15 @@ pub enum EventKind {
     Reservation {
         /// The reservation's name.
         name: String,
-        /// Which nodes.
+        /// The nodes.
         nodes: Vec<NodeId>,
-        /// From when.
+        /// When it begins.
         start: Timestamp,
-        /// Until when.
+        /// When it ends.
         end: Timestamp,
     },
-    /// The full state: every idle node with the start of its hole. What is not listed is
-    /// not idle.
+    /// The full state: every idle node with the start of its hole. A node that is not listed is not
+    /// idle.
     #[serde(rename = "snapshot")]
     Snapshot {
         /// All present holes.
@@ -94,6 +94,6 @@ pub struct NodeEvent {
     pub seq: u64,
     /// When it happened, in the cluster's time.
     pub at: Timestamp,
-    /// What happened.
+    /// The change.
     pub kind: EventKind,
 }

@@ -9,11 +9,11 @@ use crate::{NodeId, Span, Timestamp};
 pub struct Hole {
     /// The idle node.
     pub node: NodeId,
-    /// Since when it is idle.
+    /// When it became idle.
     pub since: Timestamp,
 }
 
-/// A past hole out of a recording: the node was idle in `[from, until)`.
+/// A past hole of a recording: the node was idle in `[from, until)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoleRecord {
     /// The node.
@@ -27,19 +27,19 @@ pub struct HoleRecord {
 }
 
 impl HoleRecord {
-    /// How long the hole was (a lower bound if censored).
+    /// The length of the hole; a lower bound if it is censored.
     #[must_use]
     pub const fn length(&self) -> Span {
         self.until.since(self.from)
     }
 }
 
-/// What a batch scheduler announces of a present hole at one moment: the start that it plans for
-/// a waiting job on the node, or that the plan is withdrawn. Plans follow from requested
-/// walltimes, so a hole may end earlier, later, or not at all.
+/// An announcement of a batch scheduler for a present hole: the start that it plans for a waiting
+/// job on the node, or the withdrawal of that plan. Plans follow from requested walltimes, so a
+/// hole may end earlier, later, or not at all.
 ///
 /// A planned start holds until the next one for the node, or until the hole ends. A new hole has
-/// none. One that has passed by more than [`LAPSE`](Self::LAPSE) holds no longer.
+/// none. It expires [`LAPSE`](Self::LAPSE) after its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedStart {
     /// When it is announced.

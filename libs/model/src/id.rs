@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} name {name:?} is not usable: {expected}")]
 pub struct IdError {
-    /// What was being named: `cluster`, `node` or `trainer`.
+    /// The kind of name: `cluster`, `node` or `trainer`.
     pub kind: &'static str,
     /// The name as it was given.
     pub name: String,
-    /// What would have been accepted.
+    /// The names that are accepted.
     pub expected: &'static str,
 }
 
@@ -28,7 +28,7 @@ macro_rules! string_id {
             /// Takes a name after checking it.
             ///
             /// # Errors
-            /// [`IdError`] says what would have been accepted.
+            /// [`IdError`] says which names are accepted.
             pub fn new(name: impl AsRef<str>) -> Result<Self, IdError> {
                 let name = name.as_ref();
                 if $accepts(name) {
@@ -88,8 +88,8 @@ string_id!(
     "1 to 16 of A-Z a-z 0-9 _ -"
 );
 string_id!(
-    /// A compute node, by the name that the main scheduler uses. It stands on command lines (Slurm
-    /// takes a list with `/` for a file), in lists with commas and in columns.
+    /// A compute node, by its name in the main scheduler. The name appears on command lines (where
+    /// Slurm reads a list with `/` as a file), in lists with commas and in columns.
     NodeId,
     "node",
     is_node,

@@ -1,4 +1,4 @@
-//! What tells leases and runs from those before them.
+//! Numbers that order leases and incarnations.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Epoch(pub u64);
 
-/// One membership of a trainer: it grows with every change of the set of its nodes. Samples
-/// are counted once per run.
+/// The number of an incarnation. It grows with every change of the trainer's nodes, and samples are
+/// counted once per incarnation.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

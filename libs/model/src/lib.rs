@@ -1,7 +1,7 @@
-//! The words of Lacuna as types: ids, time, holes, scaling curves, trainers, leases and plans.
+//! The vocabulary of Lacuna as types: ids, time, holes, scaling curves, trainers, leases and plans.
 //!
-//! Everything here is plain data with validation at construction; nothing does I/O and
-//! nothing reads a clock. All other crates speak in these types.
+//! All types are plain data, validated at construction. No code here does I/O or reads a clock. All
+//! other crates use these types.
 
 mod attained;
 mod command;
@@ -22,6 +22,7 @@ mod reason;
 mod settings;
 mod time;
 mod trainer;
+mod verdict;
 
 pub use attained::{Attained, HALF_LIFE};
 pub use command::{
@@ -39,13 +40,11 @@ pub use life::{Efficiency, Held, Phase, Stall, Stalls, TrainerRecord, is_default
 pub use measured::{Basis, Measured, MeasuredPause, MeasuredRate};
 pub use observed::ObservedHour;
 pub use past::{Past, PastKind};
-pub use plan::{
-    Allocation, Generation, HoleVerdict, NodeChoice, Outcome, OwnerShare, Plan, PlanReport, Policy,
-    Solve, TrainerVerdict, Verdict,
-};
+pub use plan::{Allocation, Generation, NodeChoice, Outcome, Plan, PlanReport, Policy, Solve};
 pub use planning::{ForesightSettings, PlannerSettings};
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
 pub use settings::{SettingError, SpanText};
 pub use time::{Span, SpanError, Timestamp};
 pub use trainer::{Elastic, Launch, RescaleCost, SpecError, TrainerSpec, Work};
+pub use verdict::{HoleVerdict, OwnerShare, TrainerVerdict, Verdict};

@@ -1,16 +1,16 @@
-//! Where a trainer stands: the record that control keeps and publishes.
+//! The record of a trainer, which control keeps and publishes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Attained, Measured, NodeId, Progress, RunId, Timestamp, TrainerSpec};
 
-/// Where a trainer is in its life.
+/// The phase of a trainer's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Submitted, not yet admitted.
     Queued,
-    /// Admitted: the planner may give it nodes (it may have none now).
+    /// Admitted. The planner may give it nodes; it may have none at present.
     Active,
     /// All its work is done.
     Done,
@@ -21,20 +21,20 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Whether it will never run again.
+    /// Whether the trainer has ended.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Cancelled | Self::Failed)
     }
 }
 
-/// What changes of one cause have cost a trainer in time and in work; the stall cost in samples
-/// stands beside it. `lacuna_trainer::measure` defines all three.
+/// The cost of one cause of changes, in time and in work. The stall cost in samples is a field
+/// beside it. `lacuna_trainer::measure` defines all three.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stall {
     /// Seconds of cluster time without training.
     pub seconds: f64,
-    /// Samples of ended incarnations that no checkpoint covers: they are done again.
+    /// Samples of ended incarnations that no checkpoint covers. They are done again.
     pub redone: f64,
 }
 
@@ -43,9 +43,9 @@ pub struct Stall {
 pub struct Stalls {
     /// Changes of size by the planner.
     pub rescale: Stall,
-    /// Nodes that left without having been asked.
+    /// Preemptions: nodes that left without a plan.
     pub preempt: Stall,
-    /// Programs that failed or broke, and began again on the same nodes.
+    /// Restarts of failed or broken programs on the same nodes.
     pub restart: Stall,
 }
 
@@ -64,7 +64,7 @@ pub struct Held {
 pub enum Efficiency {
     /// Samples done, over the samples of the same trainers on as much dedicated node-time.
     Known(f64),
-    /// Control does not tell.
+    /// Control does not report it.
     #[default]
     Untold,
     /// Less than a node-minute was idle so far.
@@ -94,7 +94,7 @@ impl Efficiency {
     pub const fn why_not(self) -> &'static str {
         match self {
             Self::Known(_) => "",
-            Self::Untold => "control does not tell it",
+            Self::Untold => "control does not report it",
             Self::TooLittleIdle => "less than a node-minute was idle so far",
             Self::NoTrainer => "no trainer had a node so far",
             Self::Uncounted => "trainers did work in node-time that was not counted",
@@ -104,42 +104,41 @@ impl Efficiency {
     }
 }
 
-/// Whether a value is that of a field nothing was ever written to.
+/// Whether a value is the default of its type.
 #[must_use]
 pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// All that is known of one trainer.
+/// The whole state of one trainer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainerRecord {
-    /// What was submitted.
+    /// The specification as submitted.
     pub spec: TrainerSpec,
-    /// Who submitted it, as the bus proved it: only they and operators may end it. Of records of
-    /// before there were users it is the owner that the specification names; empty if it names
-    /// none.
+    /// The user who submitted it, as the bus proved it. Only this user and operators may cancel it.
+    /// For records from before there were users it is the owner of the specification, or empty.
     pub user: String,
     /// Order of arrival, for first-come-first-served.
     pub order: u64,
-    /// Where it is in its life.
+    /// The phase of its life.
     pub phase: Phase,
     /// Nodes that it holds now, sorted.
     pub nodes: Vec<NodeId>,
-    /// The present membership.
+    /// The present incarnation.
     pub run: RunId,
-    /// Samples counted from all past runs.
+    /// Samples counted from all past incarnations.
     pub samples_before: f64,
-    /// Samples reported by the present run.
+    /// Samples reported by the present incarnation.
     pub samples_run: f64,
-    /// Of these, samples that the newest checkpoint of the present run covers.
+    /// The part of `samples_run` that the newest checkpoint of the present incarnation covers.
     #[serde(default)]
     pub saved_run: f64,
-    /// Samples' worth of rescale cost that the present run has still to sit out.
+    /// Stall debt of the present incarnation that is not yet paid, in samples.
     pub owed: f64,
-    /// When the present run began (cluster time).
+    /// When the present incarnation began, in the cluster's time.
     #[serde(default)]
     pub run_since: Timestamp,
-    /// Samples' worth of rescale cost that the present run had to sit out when it began.
+    /// Stall debt of the present incarnation when it began, in samples.
     #[serde(default)]
     pub run_owed: f64,
     /// Stall cost of changes of size by the planner so far, in samples.
@@ -155,26 +154,26 @@ pub struct TrainerRecord {
     /// Node-time of its ended incarnations.
     #[serde(default, skip_serializing_if = "is_default")]
     pub held: Held,
-    /// How often it lost nodes without having been asked.
+    /// Number of preemptions.
     pub preemptions: u64,
-    /// How often the planner changed its size while it had nodes.
+    /// Number of changes of size by the planner while it had nodes.
     pub rescales: u64,
-    /// When it was last hit by a departure, if no plan has been followed for it since: its
-    /// restart is paid for, and may be on any nodes ([`TrainerRecord::is_hit`]).
+    /// When a departure last hit it, if no plan has been followed for it since. Its restart is then
+    /// paid for, and may use any nodes ([`TrainerRecord::is_hit`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_at: Option<Timestamp>,
-    /// When it was first given a node.
+    /// When it first had a node.
     pub started: Option<Timestamp>,
     /// When it reached a final phase.
     pub ended: Option<Timestamp>,
-    /// Service attained: its own in its record, that of its owner over all trainers in what plans
-    /// are made from.
+    /// Service attained. In its record it is the trainer's own; in the input of plans it is that of
+    /// its owner over all trainers.
     #[serde(default, skip_serializing_if = "is_default")]
     pub attained: Attained,
-    /// Why its last process ended, or why it is in this phase.
+    /// Why its last program ended, or why it is in this phase.
     #[serde(default)]
     pub reason: String,
-    /// Failures of its program in a row.
+    /// Consecutive failures of its program.
     #[serde(default)]
     pub failures: u32,
     /// Newest loss reported.
@@ -183,14 +182,14 @@ pub struct TrainerRecord {
     /// Newest checkpoint reported.
     #[serde(default)]
     pub checkpoint: Option<String>,
-    /// What was measured of it, if it is profiled while it trains.
+    /// Rates and costs that were measured while it trained, if it is profiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Box<Measured>>,
 }
 
 impl TrainerRecord {
-    /// The nodes that may speak of the progress of the present run: that of rank 0, and of a run by
-    /// torchrun, which ranks its workers itself, all.
+    /// The nodes that may report progress of the present incarnation: that of rank 0, or all nodes
+    /// under torchrun, which ranks its workers itself.
     #[must_use]
     pub fn leaders(&self) -> &[NodeId] {
         if self.spec.launch.by_torchrun() {
@@ -199,13 +198,13 @@ impl TrainerRecord {
         self.nodes.get(..1).unwrap_or_default()
     }
 
-    /// Whether a report is of the present run, from a node that leads it.
+    /// Whether a report is about the present incarnation and from a node that may report.
     #[must_use]
     pub fn is_reported_by(&self, report: &Progress) -> bool {
         report.run == self.run && self.leaders().contains(&report.node)
     }
 
-    /// The record of what was just submitted: queued, without nodes, nothing done.
+    /// The record of a new submission: queued, without nodes, without work done.
     #[must_use]
     pub fn new(spec: TrainerSpec, order: u64) -> Self {
         Self {
@@ -240,19 +239,19 @@ impl TrainerRecord {
         }
     }
 
-    /// Samples done in all.
+    /// Samples done in total.
     #[must_use]
     pub fn samples(&self) -> f64 {
         self.samples_before + self.samples_run
     }
 
-    /// Throughput that it should have now, samples/s.
+    /// The throughput that its curve gives for its present nodes, in samples/s.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.spec.throughput.at(self.nodes.len() as u32)
     }
 
-    /// Whether a departure has hit it and its pause is not over at `now`: it restarts anyway.
+    /// Whether a departure has hit it and its stall is not over at `now`. Then it restarts anyway.
     #[must_use]
     pub fn is_hit(&self, now: Timestamp) -> bool {
         self.hit_at.is_some_and(|at| {

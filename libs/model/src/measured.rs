@@ -1,26 +1,25 @@
-//! What was measured of a trainer while it trained, and how firmly its curve stands on it.
+//! Rates and rescale costs that were measured while a trainer trained.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{NodeId, Timestamp, TrainerId};
 
-/// What was measured of a trainer while it trained: what its scaling curve and its rescale
-/// costs rest on, and how firmly.
+/// The measurements behind a trainer's scaling curve and rescale costs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// Rates by node count, fewest nodes first.
     pub rates: Vec<MeasuredRate>,
-    /// What growing costs, once it has grown often enough.
+    /// Cost of growing, once there are enough measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<MeasuredPause>,
-    /// What shrinking and losing nodes costs, once that has happened often enough.
+    /// Cost of shrinking and of losing nodes, once there are enough measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down: Option<MeasuredPause>,
-    /// What trying sizes on purpose has cost so far, node-seconds: time stalled by it, and time
-    /// that nodes spent below what the plan would have had of them.
+    /// Cost of probes so far, in node-seconds: stalled time, and node-time below the size that the
+    /// plan gave.
     #[serde(default)]
     pub spent_node_s: f64,
-    /// Nodes that it holds and that do not train while it tries fewer, sorted.
+    /// Parked nodes: held by the trainer and not training while it probes fewer nodes; sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aside: Vec<NodeId>,
 }
@@ -34,52 +33,52 @@ pub struct MeasuredRate {
     pub rate: f64,
     /// Standard deviation of the single measurements, samples/s.
     pub spread: f64,
-    /// From so many measurements.
+    /// Number of measurements.
     pub count: u32,
     /// The newest of them, in the cluster's time.
     pub at: Timestamp,
-    /// The other trainer on which they were made, if it declares the same program.
+    /// The other trainer on which they were made, if both declare the same program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<TrainerId>,
 }
 
-/// What one kind of change of nodes costs, as measured.
+/// The measured cost of one kind of change of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredPause {
-    /// Mean, seconds of lost training.
+    /// Mean, in seconds of lost training.
     pub mean_s: f64,
     /// Standard deviation of the single changes, seconds.
     pub spread_s: f64,
-    /// From so many changes.
+    /// Number of changes.
     pub count: u32,
     /// The newest of them, in the cluster's time.
     pub at: Timestamp,
 }
 
-/// How the rate of a trainer at a node count is known.
+/// What the rate of a trainer at a node count rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "known")]
 pub enum Basis {
-    /// It was measured there.
+    /// A measurement at this count.
     Measured(MeasuredRate),
-    /// It lies on the line between two counts: the nearest that were measured, or none.
+    /// Linear interpolation between the nearest measured counts.
     Between {
         /// The nearest measured count below; 0 for the origin.
         below: u32,
         /// The nearest measured count above.
         above: u32,
     },
-    /// It goes on in a straight line from what was measured.
+    /// Linear extrapolation from the measured counts.
     Beyond {
         /// The largest measured count.
         last: u32,
     },
-    /// Nothing was measured yet.
+    /// The submitted curve; nothing was measured yet.
     Assumed,
 }
 
 impl Measured {
-    /// How the rate at `nodes` is known.
+    /// What the rate at `nodes` rests on.
     #[must_use]
     pub fn basis(&self, nodes: u32) -> Basis {
         if let Some(rate) = self.rates.iter().find(|rate| rate.nodes == nodes) {
@@ -103,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_known_by_what_was_measured_around_it() {
+    fn a_rate_rests_on_the_nearest_measured_counts() {
         let rate = |nodes| MeasuredRate {
             nodes,
             rate: 1.0,

@@ -1,4 +1,4 @@
-//! What is kept of trainers that have left control's books for the archive.
+//! Sums over the trainers that control has moved to the archive.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Attained, Efficiency, ScalingCurve, Stalls, TrainerId, is_default};
 
-/// Sums over the trainers that were moved to the archive. Those of the books go on from them.
+/// Sums over the trainers in the archive. Totals start from them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Past {
-    /// How many trainers were moved.
+    /// Number of archived trainers.
     pub trainers: u64,
-    /// Those of the newest move, which the sums hold already: a record of one of them that still
-    /// stands in the bucket counts no more.
+    /// The trainers of the newest move, which the sums already include. A record of one of them
+    /// that is still in the bucket does not count again.
     pub moved: Vec<TrainerId>,
-    /// The greatest order of arrival among them.
+    /// The greatest order of arrival among archived trainers.
     pub order: u64,
-    /// Trainers that did their work.
+    /// Trainers that are done.
     pub done: u64,
     /// Samples done.
     pub samples: f64,
@@ -28,32 +28,32 @@ pub struct Past {
     pub restart_cost: f64,
     /// Seconds stalled and samples redone, by cause.
     pub stalls: Stalls,
-    /// Times that a trainer lost nodes unasked.
+    /// Number of preemptions.
     pub preemptions: u64,
-    /// Times that the planner changed a trainer's size.
+    /// Number of changes of size by the planner.
     pub rescales: u64,
-    /// Node-seconds held by those that did work.
+    /// Node-seconds of the trainers that did work.
     pub node_s: f64,
-    /// Sum of node-seconds times efficiency of those that did work.
+    /// Sum of node-seconds times efficiency of the trainers that did work.
     pub weighed: f64,
-    /// The kinds of trainers that did work: two at most, since a third changes nothing.
+    /// Kinds of the trainers that did work; at most two, since a third changes nothing.
     pub kinds: Vec<PastKind>,
-    /// Why their efficiency is not known, if it is not.
+    /// Why their efficiency is unknown, if it is.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unknown: Option<Efficiency>,
     /// Service attained by each owner.
     pub attained: BTreeMap<String, Attained>,
 }
 
-/// Trainers of equal sizes and curve.
+/// Trainers with equal bounds and an equal curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PastKind {
-    /// Least nodes.
+    /// Fewest nodes.
     pub min_nodes: u32,
     /// Most nodes.
     pub max_nodes: u32,
     /// Their curve.
     pub throughput: ScalingCurve,
-    /// How many trainers there were of it.
+    /// Number of such trainers.
     pub trainers: u32,
 }

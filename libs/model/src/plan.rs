@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Basis, ForecastReport, NodeId, Timestamp, TrainerId};
+use crate::reason::ForecastReport;
+use crate::verdict::{HoleVerdict, TrainerVerdict};
+use crate::{NodeId, Timestamp, TrainerId};
 
 /// The number of a plan. It only grows; a receiver rejects an older one.
 #[derive(
@@ -12,11 +14,11 @@ use crate::{Basis, ForecastReport, NodeId, Timestamp, TrainerId};
 #[serde(transparent)]
 pub struct Generation(pub u64);
 
-/// How decisions are made, in the planner service and in replays alike.
+/// How plans are made, in the planner service and in replays alike.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// As `forecast` while the pool tells which of its holes end together, else as `dp`.
+    /// Like `forecast` while the pool says which of its holes end together, else like `dp`.
     #[default]
     Auto,
     /// The allocation problem solved exactly as a mixed-integer program.
@@ -25,15 +27,15 @@ pub enum Policy {
     Dp,
     /// Equal share, first-come-first-served: the baseline.
     EqualShare,
-    /// Nodes and sizes by forecasts of the holes: segments of the nodes in the order in which
-    /// they are expected to leave, by dynamic programming.
+    /// Nodes and sizes by forecasts: intervals of the nodes, in the order in which they are
+    /// expected to leave, by dynamic programming.
     Forecast,
-    /// The same by patterns of nodes, as a mixed-integer programme with a bound.
+    /// Nodes and sizes by forecasts: patterns of nodes, as a mixed-integer program with a bound.
     MilpPatterns,
 }
 
 impl Policy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 6] = [
         Self::Auto,
         Self::Forecast,
@@ -43,7 +45,7 @@ impl Policy {
         Self::EqualShare,
     ];
 
-    /// Its name, as configuration and command line have it.
+    /// The name in the configuration and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,7 +58,7 @@ impl Policy {
         }
     }
 
-    /// Whether it decides by forecasts of the holes, where there are any.
+    /// Whether the policy uses forecasts of the holes, where there are any.
     #[must_use]
     pub const fn forecasts(self) -> bool {
         match self {
@@ -65,7 +67,7 @@ impl Policy {
         }
     }
 
-    /// Whether it maximises an objective. The baseline heeds none.
+    /// Whether the policy maximises an objective. The baseline has none.
     #[must_use]
     pub const fn maximises(self) -> bool {
         match self {
@@ -75,176 +77,70 @@ impl Policy {
     }
 }
 
-/// Which of several equal nodes a trainer gets or gives up.
+/// How one of several equivalent nodes is chosen for a trainer to take or to give up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeChoice {
-    /// At random, seeded: the published model, which leaves it open.
+    /// At random, with a seed: the published model leaves the choice open.
     Random,
     /// Nodes released together stay together, so that one departure hits few trainers.
     #[default]
     Together,
 }
 
-/// How a solve ended.
+/// The outcome of a solve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Proven optimal within the gap that was asked for.
     Optimal,
-    /// Feasible; the bound is this far away, relative to the objective.
+    /// Feasible, with a proven bound.
     Feasible {
         /// Relative gap between bound and objective.
         gap: f64,
     },
-    /// Sound, by a method that gives no bound.
+    /// Feasible, by a method without a bound.
     Found,
-    /// A bound was reached before any solution was found; the last plan stands.
+    /// A limit was reached before any solution was found. The last plan holds.
     NoIncumbent,
-    /// There is no solution. Cannot happen: giving nothing to all is one.
+    /// There is no solution. This cannot happen, since giving no nodes to any trainer is a
+    /// solution.
     Infeasible,
-    /// The solver failed; the last plan stands.
+    /// The solver failed. The last plan holds.
     Failed,
 }
 
-/// What a solve did.
+/// A solve: its method and outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Solve {
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Objective reached: objective units x seconds of horizon, less rescale costs.
+    /// The objective reached: objective units x seconds of horizon, minus rescale costs.
     pub objective: f64,
-    /// Which solver answered: `highs`, `relaxation` (a short cut answered for HiGHS), `dp`,
-    /// `equal-share`; by forecasts `segments`, `patterns`, or `none` if the plan is in doubt.
+    /// The solver: `highs`, `relaxation` (a short cut instead of HiGHS), `dp`, `equal-share`; by
+    /// forecasts `segments`, `patterns`, or `none` for a plan with caveats.
     pub solver: String,
-    /// The short cut that made the solver unnecessary or its problem smaller, by name, if one
-    /// did. Short cuts provably keep the optimum.
+    /// The name of the short cut that replaced the solver or made its problem smaller, if one did.
+    /// Short cuts provably keep the optimum.
     #[serde(default)]
     pub shortcut: Option<String>,
-    /// Whether the emergency stop by the clock ended it, so that the same problem may have another
-    /// answer the next time. Solves end by their work otherwise.
+    /// Whether the emergency stop by the clock ended it. The same problem may then have another
+    /// answer the next time. Otherwise solves end by their amount of work.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped_by_clock: bool,
-}
-
-/// What was decided for a trainer, and why.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// It starts on its first nodes.
-    Start,
-    /// It grows; `gain` and `cost` in objective units over the horizon.
-    Grow {
-        /// What the new size brings.
-        gain: f64,
-        /// What the change costs.
-        cost: f64,
-    },
-    /// It shrinks so that others gain more.
-    Shrink {
-        /// What it gives up over the horizon.
-        loss: f64,
-        /// What the change costs it.
-        cost: f64,
-    },
-    /// It keeps its size, being at its maximum or taking all that is free.
-    Keep,
-    /// It keeps its size although nodes are free: growing would cost more than it brings.
-    RescaleNotWorthIt {
-        /// What the best larger size would bring.
-        gain: f64,
-        /// What the change would cost.
-        cost: f64,
-    },
-    /// It has no nodes: fewer are free than its minimum.
-    TooFewNodes {
-        /// How many are in the pool.
-        pool: u32,
-        /// How many it needs.
-        min: u32,
-    },
-    /// It has no nodes: others bring more for the same nodes.
-    Outbid,
-    /// It has no nodes: it would bring more than others lose by giving up some, but not more
-    /// than that and the cost of their change. All in objective units over the horizon.
-    DisplacingCosts {
-        /// How many nodes would be taken.
-        nodes: u32,
-        /// From which trainers.
-        from: Vec<TrainerId>,
-        /// What it would bring.
-        gain: f64,
-        /// What they would give up.
-        loss: f64,
-        /// What their change would cost.
-        cost: f64,
-    },
-}
-
-/// What was decided for one trainer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TrainerVerdict {
-    /// Which trainer.
-    pub trainer: TrainerId,
-    /// Its node count before.
-    pub before: u32,
-    /// Its node count in this plan.
-    pub after: u32,
-    /// Why.
-    pub verdict: Verdict,
-    /// How its rate at that count is known, if it is measured while it trains.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub basis: Option<Box<Basis>>,
-    /// The share of its owner, if nodes are shared out over several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share: Option<Box<OwnerShare>>,
-}
-
-/// What one of several owners has in a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OwnerShare {
-    /// Who; nothing for all trainers without an owner together.
-    #[serde(default)]
-    pub owner: Option<String>,
-    /// Its max-min share of the nodes: what it may keep whatever others want.
-    pub nodes: u32,
-    /// How many nodes its trainers have.
-    pub used: u32,
-}
-
-/// What was decided for one hole.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HoleVerdict {
-    /// It stays with the trainer that had it.
-    Kept {
-        /// Which trainer.
-        trainer: TrainerId,
-    },
-    /// It goes to this trainer.
-    Assigned {
-        /// Which trainer.
-        trainer: TrainerId,
-    },
-    /// Nobody takes it: every trainer is at its maximum or there is none.
-    NoTaker,
-    /// Nobody takes it: for each trainer the rescale costs more than the node brings.
-    NotWorthIt,
-    /// Nobody may have it: it is quarantined, or its agent is silent.
-    Unusable,
 }
 
 /// The explanation of a plan.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanReport {
-    /// What the solve did.
+    /// The solve.
     pub solve: Solve,
     /// A verdict for each trainer, in the order of the problem.
     pub trainers: Vec<TrainerVerdict>,
     /// A verdict for each hole, sorted by node.
     pub holes: Vec<(NodeId, HoleVerdict)>,
-    /// The numbers behind the verdicts, if the plan was made by forecasts.
+    /// Figures behind the verdicts, if the plan was made by forecasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast: Option<Box<ForecastReport>>,
 }
@@ -252,7 +148,7 @@ pub struct PlanReport {
 /// The nodes of one trainer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
-    /// Which trainer.
+    /// The trainer.
     pub trainer: TrainerId,
     /// Its nodes, sorted; never empty.
     pub nodes: Vec<NodeId>,
@@ -261,18 +157,18 @@ pub struct Allocation {
 /// Which node trains which trainer. Immutable and numbered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Its number.
+    /// The number of the plan.
     pub generation: Generation,
     /// The moment of the pool that it was made for, in the cluster's time.
     pub as_of: Timestamp,
-    /// The last event that it takes into account.
+    /// The last event that the plan takes into account.
     pub seq: u64,
-    /// The nodes of each trainer that has any.
+    /// The nodes of each trainer that has nodes.
     pub allocations: Vec<Allocation>,
-    /// Trainers that restart anyway, having been hit by a departure, and take other nodes with
-    /// that: the one exception from the rule that a trainer either grows or shrinks.
+    /// Trainers that were hit by a departure, restart anyway and are re-placed on other nodes. All
+    /// other trainers either grow or shrink.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repooled: Vec<TrainerId>,
-    /// Why it is as it is.
+    /// The explanation of the plan.
     pub report: PlanReport,
 }

@@ -1,7 +1,7 @@
 //! The section `[planner]` of the configuration.
 //!
-//! It stands here and not in the planner's core, since every service reads the whole file, and the
-//! core brings HiGHS along.
+//! The planner's core links HiGHS, and every service reads the whole file. So the section is
+//! defined here.
 
 use std::path::PathBuf;
 
@@ -14,17 +14,17 @@ use crate::{NodeChoice, Policy, SettingError, Span, SpanText};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ForesightSettings {
-    /// How far a plan by forecasts looks ahead at most: never further than four times what a
-    /// change costs the trainers, and than half of the holes last.
+    /// Longest time that a plan by forecasts looks ahead. It never looks further than four times
+    /// the trainers' rescale cost, nor further than the median length of the holes.
     #[serde(with = "SpanText")]
     pub horizon: Span,
-    /// A change must be worth so many times its cost.
+    /// A change is made only if its gain is at least this many times its cost.
     pub hysteresis: f64,
-    /// Over how many equally likely futures is weighed.
+    /// Number of equally likely scenarios over which a plan is valued.
     pub scenarios: u32,
-    /// Whether a trainer that was hit by a departure may restart on other nodes.
+    /// Whether a trainer that has lost a node may restart on other nodes.
     pub repool: bool,
-    /// Whether holes may be left idle because they do not pay.
+    /// Whether a hole may stay idle when its expected gain is below its cost.
     pub refuse: bool,
 }
 
@@ -46,14 +46,14 @@ impl Default for ForesightSettings {
 pub struct PlannerSettings {
     /// How sizes and nodes are chosen.
     pub policy: Policy,
-    /// What is maximised: `fair` (what each trainer asks for, within its owner's fair share),
+    /// The objective that is maximised: `fair` (each trainer's own, within its owner's fair share),
     /// `as-given`, `throughput`, `scaling-efficiency`, `weighted`, `deadline`, `least-attained`,
     /// or an expression. The planner checks it.
     pub objective: String,
-    /// Over how long a time gains are counted, if not by forecasts.
+    /// Time over which gains are counted by policies without forecasts.
     #[serde(with = "SpanText")]
     pub horizon: Span,
-    /// Changes that come within this time of the first are planned together.
+    /// Changes that arrive within this time after the first one are planned together.
     #[serde(with = "SpanText")]
     pub debounce: Span,
     /// Relative gap at which the solver may stop.
@@ -62,19 +62,20 @@ pub struct PlannerSettings {
     pub tree_nodes: u32,
     /// Most iterations of the simplex method for one relaxation of `milp-patterns`.
     pub iterations: u32,
-    /// Emergency stop: solves end by their work long before. Each one that it ends is counted.
+    /// Emergency stop of a solve. Solves end by their work long before; each one that is stopped is
+    /// counted.
     #[serde(with = "SpanText")]
     pub time_limit: Span,
-    /// Which of several equal nodes a trainer gets.
+    /// Which of several equivalent nodes a trainer gets.
     pub node_choice: NodeChoice,
     /// Seed of random choices.
     pub seed: u64,
-    /// Whether short cuts that provably keep the optimum may be taken.
+    /// Whether the planner may take short cuts that provably keep the optimum.
     pub shortcuts: bool,
-    /// A pool that came longer ago than this, in real time, is too old for anybody to grow on.
+    /// Age of the newest pool, in real time, beyond which no trainer grows.
     #[serde(with = "SpanText")]
     pub stale_after: Span,
-    /// Where a plan that fails its check is saved; nowhere if absent.
+    /// Folder in which a plan that fails its check is saved; if absent, it is not saved.
     pub rejected_dir: Option<PathBuf>,
     /// How plans by forecasts are made.
     pub foresight: ForesightSettings,
@@ -102,10 +103,10 @@ impl Default for PlannerSettings {
 }
 
 impl PlannerSettings {
-    /// Whether the values make sense.
+    /// Checks the values.
     ///
     /// # Errors
-    /// The first one that does not.
+    /// The first value that is out of its range.
     pub fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_positive([
             ("planner.horizon", self.horizon),
@@ -129,7 +130,7 @@ impl PlannerSettings {
             (0.0..=100.0).contains(&self.foresight.hysteresis),
             "planner.foresight.hysteresis",
             self.foresight.hysteresis,
-            "a number from 0 (any gain will do) to 100",
+            "a number from 0 (any gain is enough) to 100",
         )?;
         SettingError::unless(
             (1..=1000).contains(&self.foresight.scenarios),

@@ -65,7 +65,7 @@ impl Forecast {
     }
 
     /// The shortest time after which the hole is open with probability at most `open`, if the
-    /// forecast reaches so far.
+    /// forecast reaches that far.
     #[must_use]
     pub fn quantile(&self, open: f64) -> Option<f64> {
         let mut before = ForecastPoint {
@@ -88,33 +88,31 @@ impl Forecast {
     }
 }
 
-/// A present hole and which forecast of the pool is its own.
+/// A present hole with its forecast.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PooledHole {
     /// The hole.
     pub hole: Hole,
-    /// Index into [`Pool::forecasts`]: holes of one age share a forecast.
+    /// Index into [`Pool::forecasts`]. Holes of the same age share a forecast.
     pub forecast: u32,
 }
 
-/// Which holes end together: holes in the order in which the scheduler takes nodes, and how
-/// firmly neighbours in it hang together. Walking along the order and breaking between two
-/// holes with the probability that they do not end together gives one scenario of groups.
+/// Which holes end together: holes in the order in which the scheduler takes nodes, with the
+/// strength of the link between neighbours. A walk along the order that breaks at each link with
+/// the probability of not ending together gives one scenario of groups.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Joint {
-    /// Where `order` comes from. With [`OrderSource::Expectation`] nothing shows that the
-    /// scheduler takes nodes in an order: `order` is then as the holes were released, good for
-    /// saying who ends together, and who leaves first is to be expected of each hole by itself.
+    /// The source of `order`. With [`OrderSource::Expectation`] there is no evidence of an order of
+    /// the scheduler. `order` is then that of release, which shows only which holes end together.
     #[serde(default = "by_scheduler")]
     pub source: OrderSource,
-    /// Places in the list of holes, in the order in which the scheduler takes nodes, first
-    /// taken first.
+    /// Indices into the list of holes, in the order in which the scheduler takes nodes.
     pub order: Vec<u32>,
-    /// For each position in `order` but the last: probability that the hole there and its
-    /// successor end in the same event.
+    /// For each position in `order` but the last: the probability that this hole and the next one
+    /// end in the same event.
     pub link: Vec<f32>,
-    /// Median length of the holes that ended of late, seconds: how far it makes sense to look
-    /// ahead on this machine. Nothing while too few have ended.
+    /// Median length of the holes that ended recently, in seconds. Looking further ahead is not
+    /// useful on this machine. Nothing while too few holes have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typical_s: Option<f64>,
     /// Holes whose end the scheduler announces, each at most once.
@@ -122,23 +120,23 @@ pub struct Joint {
     pub announced: Vec<Announced>,
 }
 
-/// An end that the scheduler announces for a hole, with what such words are worth.
+/// An end that the scheduler announces for a hole, with the reliability of such announcements.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Announced {
-    /// Place in the list of holes.
+    /// Index into the list of holes.
     pub hole: u32,
-    /// When, seconds from the forecast's time.
+    /// The announced end, in seconds from the forecast's time.
     pub after_s: f64,
-    /// Probability that the hole ends before that, other than by a little.
+    /// Probability that the hole ends clearly before that.
     pub early: f64,
-    /// Probability that it ends then.
+    /// Probability that it ends at that time.
     pub kept: f64,
-    /// Index into [`Pool::forecasts`]: what is expected of the hole but for these words. Its own
-    /// forecast has them in it.
+    /// Index into [`Pool::forecasts`]: the hole's forecast without the announcement. Its own
+    /// forecast includes the announcement.
     pub otherwise: u32,
 }
 
-/// What pools said that did not say it.
+/// The source in pools of before there was a choice.
 const fn by_scheduler() -> OrderSource {
     OrderSource::Scheduler
 }

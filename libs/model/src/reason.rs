@@ -1,80 +1,81 @@
-//! Why a plan by forecasts is as it is, in numbers.
+//! The figures behind a plan that is made by forecasts.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{HoleVerdict, NodeId, TrainerId};
+use crate::verdict::HoleVerdict;
+use crate::{NodeId, TrainerId};
 
-/// Where the order of the holes comes from in which they are expected to end.
+/// The source of the order in which holes are expected to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OrderSource {
-    /// The pool's forecast says in which order the main scheduler takes nodes.
+    /// The pool's forecast gives the order in which the main scheduler takes nodes.
     Scheduler,
-    /// It does not, so holes are sorted by what is expected of each.
+    /// The forecast gives no order. Holes are sorted by their expected remaining time.
     Expectation,
 }
 
-/// Why a plan does less than it could.
+/// A caveat: why a plan does less than it could.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doubt {
-    /// The pool is too old: nobody grows.
+    /// The pool is too old, so no trainer grows.
     StalePool,
-    /// No hole has a forecast: nobody grows.
+    /// No hole has a forecast, so no trainer grows.
     NoForecast,
-    /// The order in which holes end is no order of these holes, or its links are no
-    /// probabilities: nobody grows.
+    /// The order of holes does not match these holes, or its links are not probabilities. No
+    /// trainer grows.
     BrokenOrder,
-    /// So many holes have no forecast, one that is no survival curve, or one that says that they
-    /// have ended already. Who holds such a hole keeps what it has; the others go to nobody.
+    /// Some holes have no forecast, or one that is no survival curve or says that the hole has
+    /// ended. Trainers keep such holes but take no further ones.
     BrokenForecasts {
-        /// How many.
+        /// Number of these holes.
         holes: u32,
     },
-    /// What was asked for failed, and holes were allocated in another way.
+    /// The requested policy failed, and another one allocated the holes.
     FellBack {
-        /// What was asked for and why it failed, in words.
+        /// The requested policy and the reason of its failure.
         why: String,
     },
-    /// The planner has a mistake of its own: nobody grows.
+    /// The planner has an internal error, so no trainer grows.
     Internal {
-        /// What is wrong, in words.
+        /// The error.
         what: String,
     },
 }
 
-/// What a change of a trainer would bring and cost. In objective units over the horizon.
+/// Gain and cost of a change of one trainer, in objective units over the horizon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Offer {
-    /// Which trainer.
+    /// The trainer.
     pub trainer: TrainerId,
-    /// How many nodes it would take, or has taken.
+    /// Number of nodes that it takes or would take.
     pub nodes: u32,
-    /// Its rescale cost, seconds.
+    /// Its rescale cost, in seconds.
     pub within_s: f64,
-    /// Probability that a hole of those spoken of ends within that time (mean over them).
+    /// Probability that one of these holes ends within that time (mean over the holes).
     pub ends: f64,
-    /// By how much its expected work grows with these nodes, expected hits taken off.
+    /// Growth of its expected work with these nodes, after expected hits.
     pub gain: f64,
-    /// What the change costs.
+    /// The cost of the change.
     pub cost: f64,
 }
 
-/// Holes that fare alike: of one verdict, with about the same expected time left.
+/// Equivalence class of holes: the same verdict and about the same expected remaining time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HoleClass {
-    /// How many holes.
+    /// Number of holes.
     pub holes: u32,
-    /// The one of them that is expected to end first.
+    /// The hole of the class that is expected to end first.
     pub first: NodeId,
-    /// The one of them that is expected to end last.
+    /// The hole of the class that is expected to end last.
     pub last: NodeId,
-    /// What was decided for all of them.
+    /// The verdict on all of them.
     pub verdict: HoleVerdict,
-    /// Mean over them of the expected time left, within the horizon, seconds.
+    /// Mean expected remaining time within the horizon, in seconds.
     pub stay_s: f64,
-    /// What they bring to whoever has them; of refused ones, what they would bring to the
-    /// trainer that would gain most. None if no trainer could take any.
+    /// Their gain for the trainer that has them. For refused holes it is the gain of the trainer
+    /// that would gain most; none if no trainer could take one.
     #[serde(default)]
     pub offer: Option<Offer>,
 }
@@ -87,65 +88,66 @@ pub enum More {
     Maximum,
     /// No hole is left that it could use.
     NoneLeft,
-    /// This plan takes nodes from it, and it cannot take others at the same time.
+    /// The plan takes nodes from it, so it cannot take others at the same time.
     Shrinks,
-    /// The plan is in doubt about its holes, or about all.
+    /// The plan has caveats about its holes, or about all holes.
     Doubt,
-    /// More of the holes that are left do not pay, by this much.
+    /// Further holes do not pay. The offer says by how much.
     NotWorthIt(Offer),
-    /// More of the holes that are left would pay, by this much, and the method did not find it.
+    /// Further holes would pay, and the method did not find this change. The offer says by how
+    /// much.
     Missed(Offer),
 }
 
 /// Why a trainer has the nodes that it has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainerReason {
-    /// Whether it was hit by a departure, so that it restarts anyway and may take any nodes.
+    /// Whether a departure hit it. It then restarts anyway and may take any nodes.
     pub hit: bool,
-    /// Nodes that it had and keeps.
+    /// Number of its nodes that it keeps.
     pub kept: u32,
-    /// Nodes that it had not.
+    /// Number of nodes that it takes.
     pub gained: u32,
-    /// Nodes that it gives up.
+    /// Number of nodes that it gives up.
     pub lost: u32,
-    /// Mean over its nodes of the expected time left, within the horizon, seconds.
+    /// Mean expected remaining time of its nodes within the horizon, in seconds.
     pub stay_s: f64,
-    /// Expected time until the first of its nodes leaves, within the horizon, seconds.
+    /// Expected time until its first node leaves, within the horizon, in seconds.
     pub until_s: f64,
     /// Probability that one of its nodes leaves within the horizon.
     pub ends: f64,
-    /// What its nodes are worth, objective units over the horizon, expected hits taken off.
+    /// Value of its nodes in objective units over the horizon, after expected hits.
     pub worth: f64,
-    /// What the change to them costs, objective units.
+    /// Cost of the change to them, in objective units.
     pub cost: f64,
-    /// Why it has no more.
+    /// Why it has no more nodes.
     pub more: More,
 }
 
-/// Why a plan by forecasts is as it is. Its size is bounded by the trainers, not by the holes,
-/// but for one number a hole.
+/// The figures behind a plan that is made by forecasts. Its size grows with the number of trainers,
+/// plus one number for each hole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ForecastReport {
-    /// How far the plan looks ahead, seconds.
+    /// How far the plan looks ahead, in seconds.
     pub horizon_s: f64,
-    /// A change must be worth so many times its cost.
+    /// A change is made only if its gain is at least this many times its cost.
     pub hysteresis: f64,
-    /// Over so many equally likely futures.
+    /// Number of equally likely scenarios.
     pub scenarios: u32,
-    /// What a free node-second is taken to be worth, objective units; of several owners, to the
-    /// one to whom it is worth most.
+    /// Shadow price of a free node-second, in objective units. With several owners it is the price
+    /// for the owner with the highest one.
     pub salvage: f64,
-    /// Where the order of the holes comes from.
+    /// The source of the order of the holes.
     pub order: OrderSource,
-    /// Which proposal won, by name.
+    /// The name of the proposal that won.
     pub proposal: String,
-    /// Why the plan does less than it could; empty if it is in no doubt.
+    /// Caveats of the plan; empty if there are none.
     #[serde(default)]
     pub doubts: Vec<Doubt>,
-    /// Holes that fare alike, the first to end first.
+    /// Equivalence classes of holes, sorted by expected end.
     pub classes: Vec<HoleClass>,
-    /// For each of the report's holes its place in `classes`, if it was weighed at all.
+    /// For each hole of the report its index in `classes`, if the hole was valued.
     pub class_of: Vec<Option<u32>>,
-    /// For each of the report's trainers its reasons.
+    /// Reasons for each trainer of the report.
     pub trainers: Vec<TrainerReason>,
 }

@@ -1,4 +1,4 @@
-//! What settings in the configuration file are made of.
+//! The types that settings in the configuration file share.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Deserializer, Serializer, de};
 
 use crate::Span;
 
-/// A length of time as settings have it: `120s`, `250ms`. A field of type [`Span`] takes this
+/// A length of time in the form of settings: `120s`, `250ms`. A field of type [`Span`] takes this
 /// form by `#[serde(with = "SpanText")]`.
 #[derive(Debug)]
 pub struct SpanText;
 
 impl SpanText {
-    /// The schema's name of the form; `lacuna config explain` says it.
+    /// The name of the form in the schema, which `lacuna config explain` shows.
     pub const FORMAT: &str = "length of time";
 
     /// Writes whole seconds as `120s`, all else as `250ms`.
@@ -54,23 +54,23 @@ impl JsonSchema for SpanText {
     }
 }
 
-/// A setting whose value makes no sense.
+/// A setting whose value is out of its range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("configuration: {key} is {value}: expected {expected}")]
 pub struct SettingError {
     /// The key in the configuration file, e.g. `planner.horizon`.
     pub key: &'static str,
-    /// What it says.
+    /// The value as it was given.
     pub value: String,
-    /// What would have been accepted.
+    /// The values that are accepted.
     pub expected: &'static str,
 }
 
 impl SettingError {
-    /// Refuses a value, unless it is sound.
+    /// Refuses a value that is not sound.
     ///
     /// # Errors
-    /// If it is not.
+    /// [`SettingError`] if `sound` is false.
     pub fn unless(
         sound: bool,
         key: &'static str,
@@ -87,10 +87,10 @@ impl SettingError {
         }
     }
 
-    /// Refuses the first of some lengths of time that is not above zero.
+    /// Refuses lengths of time that are not above zero.
     ///
     /// # Errors
-    /// If there is one.
+    /// [`SettingError`] for the first of them.
     pub fn unless_positive<const N: usize>(spans: [(&'static str, Span); N]) -> Result<(), Self> {
         let expected = "a length of time above zero, as in 10s";
         spans

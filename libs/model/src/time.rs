@@ -53,7 +53,7 @@ impl Timestamp {
 }
 
 impl Span {
-    /// No time at all.
+    /// The empty length of time.
     pub const ZERO: Self = Self(0);
 
     /// From whole seconds (saturating).
@@ -133,8 +133,8 @@ pub struct SpanError {
 impl FromStr for Span {
     type Err = SpanError;
 
-    /// Reads `250ms`, `120s`, `15m`, `1.5h`, `2d`, or several in a row (`1h30m`). A bare
-    /// number is refused, because nobody can tell what was meant.
+    /// Reads `250ms`, `120s`, `15m`, `1.5h`, `2d`, or several in a row (`1h30m`). A bare number is
+    /// refused, since its unit would be a guess.
     fn from_str(text: &str) -> Result<Self, SpanError> {
         let refuse = || SpanError {
             text: text.to_owned(),
@@ -171,7 +171,7 @@ impl FromStr for Span {
 }
 
 impl fmt::Display for Span {
-    /// Two units at most: `350ms`, `12.5s`, `3m20s`, `2h05m`, `4d03h`.
+    /// Writes two units at most: `350ms`, `12.5s`, `3m20s`, `2h05m`, `4d03h`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.0 < 0 { "-" } else { "" };
         let ms = self.0.unsigned_abs();

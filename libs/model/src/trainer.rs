@@ -1,4 +1,4 @@
-//! Trainers as their owners describe them.
+//! Trainers as their owners specify them.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::{CurveError, ScalingCurve, Timestamp, TrainerId};
 /// Seconds of lost training when the nodes of a trainer change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RescaleCost {
-    /// When it grows, seconds at the rate before.
+    /// Cost of growing, in seconds at the rate before.
     pub up_s: f64,
-    /// When it shrinks or loses nodes, seconds at the rate before.
+    /// Cost of shrinking or losing nodes, in seconds at the rate before.
     pub down_s: f64,
-    /// When it starts from no nodes, seconds at the rate after; see [`TrainerSpec::start_s`].
+    /// Cost of a start from no nodes, in seconds at the rate after; see [`TrainerSpec::start_s`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_s: Option<f64>,
 }
@@ -30,11 +30,11 @@ impl RescaleCost {
     }
 }
 
-/// How much there is to do.
+/// The work of a trainer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// This many samples.
+    /// This number of samples.
     Samples(f64),
     /// Until the program ends with exit code 0.
     UntilExit,
@@ -44,55 +44,55 @@ pub enum Work {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "launcher")]
 pub enum Launch {
-    /// No process: progress by the scaling curve, rescale costs as pauses.
+    /// No process: progress follows the scaling curve, and rescale costs are stalls.
     Simulated,
-    /// Any program, one process per node; progress read from a file of JSON lines.
+    /// Any program, one process on each node. Progress is read from a file of JSON lines.
     Command {
         /// The program, looked up in `PATH`.
         program: String,
         /// Its arguments.
         #[serde(default)]
         args: Vec<String>,
-        /// Environment in addition to what the agent sets (`LACUNA_*`).
+        /// Environment variables in addition to those of the agent (`LACUNA_*`).
         #[serde(default)]
         env: BTreeMap<String, String>,
-        /// Where checkpoints live, if the program makes any.
+        /// The folder of checkpoints, if the program writes any.
         #[serde(default)]
         checkpoint_dir: Option<String>,
-        /// Whether the scaling curve is measured while it trains: the one that was submitted
-        /// is only assumed.
+        /// Whether the scaling curve is measured while it trains. The submitted curve is then only
+        /// an assumption.
         #[serde(default, skip_serializing_if = "is_false")]
         profile: bool,
-        /// Trainers of one owner and of the same family are taken to scale alike: what was measured
-        /// of one holds for the next. Without it, those with the same command line, environment
-        /// and launcher.
+        /// Trainers of one owner and one family are assumed to scale alike, so measurements of one
+        /// hold for the next. Without a family, trainers with the same command line, environment
+        /// and launcher are.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         family: Option<String>,
-        /// How it takes a change of its nodes.
+        /// How the program handles a change of its nodes.
         #[serde(default, skip_serializing_if = "Elastic::is_restart")]
         elastic: Elastic,
     },
 }
 
-/// How a program takes a change of its nodes.
+/// How a program handles a change of its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum Elastic {
     /// It is stopped and started again on the new nodes.
     #[default]
     Restart,
-    /// The same, and `torchrun` starts its workers and brings them together.
+    /// It is stopped and started again; `torchrun` starts its workers and joins them.
     Torchrun {
-        /// Workers on each node.
+        /// Number of workers on each node.
         workers_per_node: u32,
     },
-    /// It lives on, and its members build a new process group by themselves: whoever joins is
-    /// started beforehand and taken in when it is ready.
+    /// It keeps running, and its members build a new process group. A joining member is started
+    /// beforehand and included when it is ready.
     Regroup,
 }
 
 impl Elastic {
-    /// Whether it is stopped and started again, without further ado.
+    /// Whether it is stopped and started again, without torchrun.
     #[must_use]
     pub fn is_restart(&self) -> bool {
         *self == Self::Restart
@@ -121,7 +121,7 @@ impl Launch {
         program.len() + args.chain(env).sum::<usize>() + rest.map(String::len).sum::<usize>()
     }
 
-    /// Whether torchrun brings its workers together.
+    /// Whether torchrun joins its workers.
     #[must_use]
     pub const fn by_torchrun(&self) -> bool {
         matches!(
@@ -133,7 +133,7 @@ impl Launch {
         )
     }
 
-    /// Whether its programs live on when its nodes change.
+    /// Whether its programs keep running when its nodes change.
     #[must_use]
     pub const fn regroups(&self) -> bool {
         matches!(
@@ -151,21 +151,21 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// Priorities count up to here.
+/// Limit of the effect of a priority, up and down.
 const PRIORITIES: i32 = 16;
 
 /// A malleable training job: what its owner submits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainerSpec {
-    /// Its name, unique in the cluster.
+    /// Its name, unique within the cluster.
     pub id: TrainerId,
-    /// Who submitted it.
+    /// The user who submitted it.
     #[serde(default)]
     pub owner: Option<String>,
-    /// Higher goes first; equal priorities go first-come-first-served.
+    /// Trainers of higher priority go first; equal priorities go first-come-first-served.
     #[serde(default)]
     pub priority: i32,
-    /// How much its work counts beside that of others (its share); 1 if absent.
+    /// Weight of its work against that of other trainers; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
     /// When its work should be done, in the cluster's time.
@@ -179,28 +179,28 @@ pub struct TrainerSpec {
     pub max_nodes: u32,
     /// Throughput in samples/s by node count.
     pub throughput: ScalingCurve,
-    /// What the planner maximises, by node count; throughput if absent.
+    /// The curve that the planner maximises, by node count; throughput if absent.
     #[serde(default)]
     pub objective: Option<ScalingCurve>,
     /// Cost of growing, of shrinking and of a start.
     pub rescale: RescaleCost,
-    /// How much there is to do.
+    /// The work to do.
     pub work: Work,
-    /// How it is started.
+    /// How its program is started.
     pub launch: Launch,
 }
 
 /// Why a trainer was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SpecError {
-    /// Bounds on nodes make no sense.
+    /// The bounds on nodes are out of range.
     #[error(
         "trainer {id}: min_nodes {min} and max_nodes {max}: expected 1 <= min_nodes <= max_nodes \
          <= {most}",
         most = TrainerSpec::MOST_NODES
     )]
     Bounds {
-        /// Which trainer.
+        /// The trainer.
         id: TrainerId,
         /// Its minimum.
         min: u32,
@@ -213,65 +213,65 @@ pub enum SpecError {
          measure further or lower max_nodes"
     )]
     CurveTooShort {
-        /// Which trainer.
+        /// The trainer.
         id: TrainerId,
         /// Its maximum.
         max: u32,
         /// The last measured count.
         last: u32,
     },
-    /// A number is no number, or beyond what makes sense.
+    /// A number is not finite, or out of range.
     #[error("trainer {id}: {what} is {value}: expected a number from {least} to {most}")]
     Number {
-        /// Which trainer.
+        /// The trainer.
         id: TrainerId,
-        /// Which field.
+        /// The field.
         what: &'static str,
-        /// What was given.
+        /// The value as it was given.
         value: f64,
-        /// The least that is allowed.
+        /// The least accepted value.
         least: f64,
-        /// The most.
+        /// The greatest accepted value.
         most: f64,
     },
-    /// It is too long to be kept, and to be sent to each of its nodes.
+    /// The specification is too long to be kept and to be sent to each of its nodes.
     #[error(
-        "trainer {id}: it is {bytes} bytes long, {most} are allowed: let its program read from a \
+        "trainer {id}: it has {bytes} bytes, {most} are allowed: let its program read from a \
          file what is long, or measure fewer points of its curve",
         most = TrainerSpec::MOST_BYTES
     )]
     TooLong {
-        /// Which trainer.
+        /// The trainer.
         id: TrainerId,
-        /// How long it is.
+        /// Its length in bytes.
         bytes: usize,
     },
-    /// The curve itself is unusable.
+    /// The curve is refused.
     #[error("trainer {id}: {source}")]
     Curve {
-        /// Which trainer.
+        /// The trainer.
         id: TrainerId,
-        /// What is wrong with it.
+        /// The reason.
         source: CurveError,
     },
 }
 
 impl TrainerSpec {
-    /// The most nodes that a trainer may ask for: more than any machine has. Rates and values are
-    /// tables by nodes, so that a larger number would cost memory alone.
+    /// The most nodes that a trainer may ask for, more than any machine has. Tables by node count
+    /// grow with this number.
     pub const MOST_NODES: u32 = 262_144;
 
-    /// The most samples of a trainer. Beyond some nine times as many a sum of all trainers' samples
-    /// would not change by one more.
+    /// The most samples of a trainer. At about nine times as many, adding one sample to the sum
+    /// over all trainers would no longer change it.
     pub const MOST_SAMPLES: f64 = 1e15;
 
     /// The most bytes of its texts and curves.
     pub const MOST_BYTES: usize = 64 << 10;
 
-    /// Checks what the types do not say.
+    /// Checks the values that types alone do not restrict.
     ///
     /// # Errors
-    /// [`SpecError`] names the trainer, the field and what was expected.
+    /// [`SpecError`] names the trainer, the field and the accepted values.
     pub fn check(&self) -> Result<(), SpecError> {
         let id = || self.id.clone();
         let (min, max) = (self.min_nodes, self.max_nodes);
@@ -330,7 +330,7 @@ impl TrainerSpec {
         Ok(())
     }
 
-    /// How long its texts and curves are, bytes: what its submitter may choose freely.
+    /// Length of its texts and curves in bytes, the part that its submitter may choose freely.
     fn bytes(&self) -> usize {
         let curves = std::iter::once(&self.throughput).chain(&self.objective);
         let curves: usize = curves.map(|curve| size_of_val(curve.points())).sum();
@@ -354,31 +354,31 @@ impl TrainerSpec {
         }
     }
 
-    /// How much its work counts beside that of others: its weight, else 2 to the power of its
-    /// priority, at most 16 up or down.
+    /// The weight of its work: its weight, else 2 to the power of its priority, limited to 16 up
+    /// and down.
     #[must_use]
     pub fn effective_weight(&self) -> f64 {
         let by_priority = || f64::from(self.priority.clamp(-PRIORITIES, PRIORITIES)).exp2();
         self.weight.unwrap_or_else(by_priority)
     }
 
-    /// The service that so many samples are: samples over samples/s on one node and weight, so
-    /// seconds of one node for weight 1.
+    /// The service of a number of samples, in seconds of one node for weight 1: samples over the
+    /// rate on one node and over the weight.
     #[must_use]
     pub fn service_s(&self, samples: f64) -> f64 {
         let unit = self.throughput.at(1) * self.effective_weight();
         if unit > 0.0 { samples / unit } else { 0.0 }
     }
 
-    /// Whose service and share its own are part of. A trainer without an owner is its own.
+    /// The owner whose service and share it belongs to. A trainer without an owner is its own.
     #[must_use]
     pub fn owner_or_self(&self) -> &str {
         self.owner.as_deref().unwrap_or(self.id.as_str())
     }
 
-    /// Seconds, at the rate after it, that a start from no nodes stalls. Without a value a
-    /// simulated trainer starts free, as in the published accounting (arXiv 2106.12091), and a
-    /// program takes as long as to grow.
+    /// Stall of a start from no nodes, in seconds at the rate after it. Without a value a simulated
+    /// trainer starts free, as in the published accounting (arXiv 2106.12091); a program takes as
+    /// long as for growing.
     #[must_use]
     pub fn start_s(&self) -> f64 {
         self.rescale.start_s.unwrap_or(match self.launch {
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_cost_that_is_no_cost_is_refused_and_an_absent_one_is_not_written() {
+    fn an_invalid_start_cost_is_refused_and_an_absent_one_is_not_written() {
         for wrong in [-1.0, f64::NAN, f64::INFINITY] {
             let error = spec(Some(wrong)).check().unwrap_err().to_string();
             assert!(error.contains("rescale.start_s"), "{error}");
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_would_swallow_those_of_others_are_refused() {
+    fn numbers_out_of_range_are_refused() {
         let most = TrainerSpec::MOST_SAMPLES;
         let of = |samples, rate, weight| TrainerSpec {
             work: Work::Samples(samples),
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_to_be_kept_is_refused() {
+    fn a_specification_that_is_too_long_is_refused() {
         let of = |args: Vec<String>| TrainerSpec {
             launch: Launch::Command {
                 program: "train".to_owned(),

@@ -1,4 +1,4 @@
-//! Arguments that all services share.
+//! Command-line arguments that all services share.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use lacuna_model::ClusterId;
 
 use crate::config::{Config, ConfigError, LogFormat};
 
-/// Arguments that all services share. An argument goes before the configuration file.
+/// Command-line arguments that all services share. An argument overrides the configuration file.
 #[derive(Debug, Clone, Default, Args)]
 pub struct CommonArgs {
-    /// Configuration file (TOML); without one, defaults hold
+    /// Configuration file (TOML); without one, the defaults apply
     #[arg(long, value_name = "FILE", env = "LACUNA_CONFIG")]
     pub config: Option<PathBuf>,
     /// Address of the nats-server, e.g. nats://127.0.0.1:4222
     #[arg(long, value_name = "URL", env = "LACUNA_NATS")]
     pub nats: Option<String>,
-    /// Identity: a file of `lacuna keys` that says who this service is
+    /// Identity file of this service, made by `lacuna keys`
     #[arg(long, value_name = "FILE", env = "LACUNA_IDENTITY")]
     pub identity: Option<PathBuf>,
     /// Name of the cluster
@@ -32,10 +32,10 @@ pub struct CommonArgs {
     /// Print the configuration in force, with all defaults, and exit
     #[arg(long)]
     pub print_config: bool,
-    /// What to log: a level, or directives as in info,lacuna_planner=debug
+    /// Log level, or directives such as info,lacuna_planner=debug
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
-    /// How to log
+    /// Format of log lines
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
 }

@@ -1,4 +1,4 @@
-//! The only place that reads clocks.
+//! The only module that reads clocks.
 
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,15 +22,16 @@ pub fn wall() -> Timestamp {
     Timestamp::from_unix_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Measures lengths of time. Time in which the machine was suspended counts: others have lived on.
+/// Measures lengths of time. Time in which the machine is suspended counts, since other machines
+/// run on.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch {
     started: Instant,
-    /// The same moment on the clock that a suspension does not stop.
+    /// The start on the clock that a suspension does not stop.
     boot: Duration,
 }
 
-/// Time since the machine's start, suspensions included; in virtual time since the world's.
+/// Time since the machine's start, suspensions included; in virtual time, since the world's start.
 fn boot() -> Duration {
     if let Some(elapsed) = virtual_time::elapsed() {
         return elapsed;
@@ -41,7 +42,7 @@ fn boot() -> Duration {
 }
 
 impl Stopwatch {
-    /// Starts now.
+    /// Starts a measurement now.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
     pub fn start() -> Self {
@@ -82,14 +83,14 @@ impl Stopwatch {
 pub struct ClusterClock(Arc<RwLock<Option<Clock>>>);
 
 impl ClusterClock {
-    /// A clock that shows wall time until it is told otherwise.
+    /// A clock that shows wall time until its first tick.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a tick. In lock step an older step than the present one of the same recording is
-    /// ignored, unless the recording has ended: then it begins anew.
+    /// Takes a tick. In lock step a tick with an older step of the same recording is ignored,
+    /// unless the recording has ended and begins again.
     pub fn update(&self, tick: &Clock) {
         let mut latest = self.0.write().unwrap_or_else(|e| e.into_inner());
         let older = latest.as_ref().is_some_and(|now| {
@@ -116,7 +117,7 @@ impl ClusterClock {
         at(self.latest().as_ref(), wall())
     }
 
-    /// How much cluster time passes in a second: 1 in real time, 0 in lock step.
+    /// Seconds of cluster time in one second: 1 in real time, 0 in lock step.
     #[must_use]
     pub fn rate(&self) -> f64 {
         match self.latest().map(|c| c.pace) {
@@ -126,7 +127,7 @@ impl ClusterClock {
         }
     }
 
-    /// Whether time stands until the loop has settled.
+    /// Whether time waits for the loop to settle.
     #[must_use]
     pub fn lock_step(&self) -> bool {
         self.latest().is_some_and(|c| c.pace == Pace::LockStep)
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn another_recording_or_one_that_begins_anew_has_its_own_time() {
+    fn another_recording_or_one_that_begins_again_has_its_own_time() {
         let of = |recording: &str, step| Clock {
             recording: recording.to_owned(),
             ..tick(Pace::LockStep, step, 100 * step.cast_signed())

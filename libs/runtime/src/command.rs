@@ -1,8 +1,8 @@
-//! Programs, each in a process group of its own, so that what it starts ends with it.
+//! Programs, each in a process group of its own, so that its children end with it.
 //!
-//! [`run`] runs a program to its end; a [`ProcessGroup`] is a program that lives on. Both kill the
-//! whole group when they are dropped: to cancel a run is to drop its future. A process that has
-//! left the group (`setsid`) lives on.
+//! [`run`] runs a program to its end. A [`ProcessGroup`] is a program that keeps running. Both kill
+//! the whole group when they are dropped, so dropping the future of a run cancels it. A process
+//! that has left the group (`setsid`) is not killed.
 
 use std::io::{self, ErrorKind};
 use std::process::{ExitStatus, Stdio};
@@ -14,35 +14,35 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-/// Bytes of standard error that are kept: its end, where programs name the cause.
+/// Bytes of standard error that are kept: the last ones, where programs name the cause.
 const STDERR: usize = 4096;
 
-/// A killed process is waited for so long, since one in a system call may take its time.
+/// How long a killed process is waited for. A process in a system call may take its time.
 const REAP: Duration = Duration::from_secs(1);
 
-/// What a run may take.
+/// The limits of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// How long it may last.
+    /// Longest duration.
     pub time: Span,
-    /// Bytes on standard output.
+    /// Most bytes on standard output.
     pub stdout: usize,
 }
 
-/// A program that has ended, well or not.
+/// A program that has ended, successfully or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// The program.
     pub program: String,
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
     /// All of its standard output.
     pub stdout: String,
-    /// The end of its standard error; `[...]` stands for what is left out before it.
+    /// The end of its standard error, after `[...]` if there was more.
     pub stderr: String,
 }
 
-/// Why a program did not come to an end, or to a good one.
+/// Why a program did not end, or did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// There is no such program.
@@ -50,49 +50,49 @@ pub enum CommandError {
     Absent {
         /// The program.
         program: String,
-        /// The system's words.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It may not be run, or may not do what it was asked for.
+    /// The program must not be run, or has no permission for its task.
     #[error("{program} is not permitted: {said}")]
     Denied {
         /// The program.
         program: String,
-        /// Its own words, or the system's.
+        /// The text of the program or of the system.
         said: String,
     },
-    /// It did not end in time.
+    /// The program did not end in time.
     #[error("{program} did not answer within {limit} and was killed")]
     Late {
         /// The program.
         program: String,
-        /// The time that it had.
+        /// The time limit.
         limit: Span,
     },
-    /// Its standard output is too long; it was killed.
-    #[error("{program} said more than {}", size(*most))]
+    /// The standard output is too long. The program was killed.
+    #[error("{program} wrote more than {}", size(*most))]
     TooLong {
         /// The program.
         program: String,
-        /// The bound, bytes.
+        /// The limit in bytes.
         most: usize,
     },
-    /// It failed.
+    /// The program failed.
     #[error("{program} ended with {status}: {said}")]
     Failed {
         /// The program.
         program: String,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
         /// The end of its standard error.
         said: String,
     },
-    /// It could not be run or heard.
+    /// The program cannot be run, or its output cannot be read.
     #[error("{program}: {source}")]
     Io {
         /// The program.
         program: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
@@ -117,7 +117,7 @@ impl CommandError {
         }
     }
 
-    /// The reason alone, for a text that names the program itself.
+    /// The reason without the name of the program.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
@@ -131,11 +131,11 @@ impl CommandError {
 }
 
 impl Ended {
-    /// The same, if the program came to a good end.
+    /// Checks that the program succeeded.
     ///
     /// # Errors
     /// [`CommandError::Failed`] with the end of its standard error, or [`CommandError::Denied`] if
-    /// that speaks of permissions.
+    /// that is about permissions.
     pub fn good(self) -> Result<Self, CommandError> {
         if self.status.success() {
             return Ok(self);
@@ -155,11 +155,11 @@ impl Ended {
     }
 }
 
-/// Runs a program to its end, with `input` as its standard input. A run that fails, or is dropped,
-/// ends the program and all that it has started.
+/// Runs a program to its end, with `input` as its standard input. A failed or dropped run kills the
+/// program with all its children.
 ///
 /// # Errors
-/// [`CommandError`], but for [`CommandError::Failed`]: how the program ended is in the answer.
+/// [`CommandError`], except [`CommandError::Failed`]: the exit status is in the answer.
 pub async fn run(
     mut command: Command,
     input: Option<&str>,
@@ -180,7 +180,7 @@ pub async fn run(
     let talk = async {
         let write = async {
             if let (Some(mut stdin), Some(text)) = (stdin, input) {
-                // A program that does not read says itself what it lacks.
+                // A program that does not read its input reports the error itself.
                 let _ = stdin.write_all(text.as_bytes()).await;
             }
             Ok(())
@@ -188,7 +188,7 @@ pub async fn run(
         let end = async { Ok(end_of(err).await) };
         let ((), stdout, stderr) =
             tokio::try_join!(write, whole(&program, out, bounds.stdout), end)?;
-        // Only now: while the program has not been waited for, its number is its own.
+        // The process is reaped only now. Until then its id cannot be reused.
         let status = group.wait().await;
         Ok(Ended {
             status: status.map_err(|e| CommandError::of(&program, e))?,
@@ -210,7 +210,7 @@ pub async fn run(
     Err(error)
 }
 
-/// All that a pipe says, if that is no more than `most` bytes.
+/// The whole output of a pipe, if it has at most `most` bytes.
 async fn whole(
     program: &str,
     from: Option<impl AsyncRead + Unpin>,
@@ -231,12 +231,12 @@ async fn whole(
     Ok(text(bytes))
 }
 
-/// The end of what a pipe says.
+/// The end of the output of a pipe.
 async fn end_of(from: Option<impl AsyncRead + Unpin>) -> String {
     let (mut kept, mut is_cut) = (Vec::new(), false);
     let mut chunk = [0; STDERR];
     if let Some(mut from) = from {
-        // A pipe that cannot be read has ended.
+        // An unreadable pipe counts as ended.
         while let Ok(count @ 1..) = from.read(&mut chunk).await {
             kept.extend_from_slice(chunk.get(..count).unwrap_or_default());
             let beyond = kept.len().saturating_sub(STDERR);
@@ -255,10 +255,10 @@ fn text(bytes: Vec<u8>) -> String {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// A program that runs, and all that it starts. Dropped before it has ended, it is killed.
+/// A running program with all its children. Dropped before it has ended, it is killed.
 ///
-/// What a program leaves behind when it ends by itself is left alone: once it has been waited for,
-/// the number of its group may be another's.
+/// Children of a program that ends by itself are left alone: once it is reaped, the id of its group
+/// may be reused.
 #[derive(Debug)]
 pub struct ProcessGroup {
     child: Child,
@@ -268,24 +268,24 @@ impl ProcessGroup {
     /// Starts a program as the leader of a group.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// If it cannot be started.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let child = command.process_group(0).spawn()?;
         Ok(Self { child })
     }
 
-    /// The process id of the leader; nothing once it has been waited for.
+    /// The process id of the leader; nothing once it is reaped.
     #[must_use]
     pub fn id(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// Its standard output, once, if that is a pipe.
+    /// Its standard output, once, if it is a pipe.
     pub fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Its standard error, once, if that is a pipe.
+    /// Its standard error, once, if it is a pipe.
     pub fn stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
     }
@@ -293,12 +293,12 @@ impl ProcessGroup {
     /// Waits until the leader has ended.
     ///
     /// # Errors
-    /// It cannot be waited for.
+    /// If it cannot be waited for.
     pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.child.wait().await
     }
 
-    /// Asks the group to end by SIGTERM; kills it if its leader lives on after `grace`.
+    /// Sends SIGTERM to the group, and kills it if its leader still runs after `grace`.
     pub async fn stop(&mut self, grace: Duration) {
         self.signal(Signal::SIGTERM);
         if tokio::time::timeout(grace, self.wait()).await.is_err() {
@@ -306,7 +306,7 @@ impl ProcessGroup {
         }
     }
 
-    /// Kills the group, and waits for the leader, so that no zombie stays.
+    /// Kills the group, and waits for the leader, so that no zombie remains.
     async fn kill(&mut self) {
         self.signal(Signal::SIGKILL);
         let _ = tokio::time::timeout(REAP, self.wait()).await;
@@ -314,7 +314,7 @@ impl ProcessGroup {
 
     fn signal(&self, signal: Signal) {
         if let Some(id) = self.id().and_then(|id| i32::try_from(id).ok()) {
-            // It may have ended just now.
+            // The group may have ended just now.
             let _ = killpg(Pid::from_raw(id), signal);
         }
     }
@@ -332,7 +332,7 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any test: what waits for it has failed.
+    /// Longer than any test. A wait of this length has failed.
     const LONG: Duration = Duration::from_secs(120);
 
     fn shell(script: &str) -> Command {
@@ -350,7 +350,7 @@ mod tests {
         within(Span::from_secs(120))
     }
 
-    /// What a process writes into a file, once it is a whole line.
+    /// The text that a process writes into a file, once it is a complete line.
     async fn written(file: &Path) -> String {
         for _ in 0..6000 {
             let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -362,7 +362,8 @@ mod tests {
         panic!("nothing is written into {}", file.display());
     }
 
-    /// Waits until a process has ended. A zombie has: its parent may be gone.
+    /// Waits until a process has ended. A zombie counts as ended, since its parent may have ended
+    /// before.
     async fn ends(pid: &str) {
         let path = format!("/proc/{pid}/stat");
         let lives = || std::fs::read_to_string(&path).is_ok_and(|stat| !stat.contains(") Z"));
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_program_says_is_heard_whole_however_it_ends() {
+    async fn the_whole_output_is_read_however_a_program_ends() {
         let command = shell("cat; echo no >&2; exit 3");
         let ended = run(command, Some("hello"), long()).await.unwrap();
         assert_eq!(ended.stdout, "hello");
@@ -393,15 +394,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_does_not_read_its_input_is_heard_too() {
-        // More than a pipe holds.
+    async fn the_output_of_a_program_that_does_not_read_its_input_is_read() {
+        // More than a pipe can hold.
         let input = "x".repeat(1 << 20);
         let ended = run(shell("echo done"), Some(&input), long()).await.unwrap();
         assert_eq!(ended.stdout, "done\n");
     }
 
     #[tokio::test]
-    async fn a_program_that_is_late_is_killed_with_what_it_has_started() {
+    async fn a_late_program_is_killed_with_its_children() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("child");
         let script = format!("sleep 300 & echo $! > '{}'; sleep 300", file.display());
@@ -416,7 +417,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_says_too_much_is_killed_at_once() {
+    async fn a_program_that_writes_too_much_is_killed_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("own");
         let script = format!(
@@ -428,14 +429,14 @@ mod tests {
             ..long()
         };
         let error = run(shell(&script), None, bounds).await.unwrap_err();
-        assert_eq!(error.to_string(), "sh said more than 1000 bytes");
+        assert_eq!(error.to_string(), "sh wrote more than 1000 bytes");
         ends(&written(&file).await).await;
         let all = run(shell("printf %01000d 0"), None, bounds).await.unwrap();
         assert_eq!(all.stdout.len(), 1000);
     }
 
     #[tokio::test]
-    async fn of_a_long_complaint_the_end_is_kept_and_the_cut_is_said() {
+    async fn the_end_of_a_long_error_is_kept_and_the_cut_is_marked() {
         let script =
             "i=0; while [ $i -lt 2000 ]; do echo \"line $i\" >&2; i=$((i+1)); done; exit 1";
         let ended = run(shell(script), None, long()).await.unwrap();
@@ -446,7 +447,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_that_is_dropped_kills_what_the_program_has_started() {
+    async fn a_dropped_run_kills_the_children_of_the_program() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("child");
         let script = format!("sleep 300 & echo $! > '{}'; wait", file.display());
@@ -460,7 +461,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_or_may_not_run_is_named() {
+    async fn a_missing_or_forbidden_program_is_named() {
         let absent = Command::new("no-such-sbatch");
         let error = run(absent, None, long()).await.unwrap_err();
         assert!(matches!(error, CommandError::Absent { .. }), "{error}");
@@ -472,7 +473,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_group_is_asked_to_end_first() {
+    async fn a_group_is_terminated_before_it_is_killed() {
         let dir = tempfile::tempdir().unwrap();
         let (ready, bye) = (dir.path().join("ready"), dir.path().join("bye"));
         let script = format!(
@@ -488,7 +489,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_group_that_does_not_listen_or_is_dropped_is_killed() {
+    async fn a_group_that_ignores_sigterm_or_is_dropped_is_killed() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("child");
         let path = file.display();

@@ -1,4 +1,4 @@
-//! `/metrics` and `/healthz` of a service, and how pages are served at all.
+//! `/metrics` and `/healthz` of a service, and the server of any page.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,14 +25,13 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Stopwatch;
 use crate::metrics;
 
-/// So long may the head of a request take, and the next request on a connection.
+/// Longest time for the head of a request, and until the next request on a connection.
 const HEAD: Duration = Duration::from_secs(10);
 
 /// Connections to `/metrics` and `/healthz` at a time.
 const CONNECTIONS: usize = 64;
 
-/// The health of a service: a set of named checks, each of which its owner keeps alive.
-/// Clones share it.
+/// The health of a service: named checks, each renewed by its owner. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Health(Arc<Mutex<BTreeMap<String, Entry>>>);
 
@@ -44,31 +43,31 @@ struct Entry {
     note: Option<String>,
 }
 
-/// One check: say [`HealthCheck::ok`] again and again, or [`HealthCheck::fail`].
+/// One check. Its owner calls [`HealthCheck::ok`] again and again, or [`HealthCheck::fail`].
 #[derive(Debug, Clone)]
 pub struct HealthCheck {
     name: String,
     health: Health,
 }
 
-/// What one check says.
+/// The state of one check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CheckReport {
     /// Its name.
     pub name: String,
     /// Whether it holds.
     pub ok: bool,
-    /// Seconds since its owner last said anything.
+    /// Seconds since its owner's last call.
     pub age_s: f64,
-    /// Why it does not hold.
+    /// Why it fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What is worth knowing although it holds.
+    /// A note for the operator, although it holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// What `/healthz` answers.
+/// The answer of `/healthz`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HealthReport {
     /// `ok` or `failing`.
@@ -78,8 +77,8 @@ pub struct HealthReport {
 }
 
 impl Health {
-    /// Adds a check. It fails until its owner first says ok, and, if there is a `max_age`,
-    /// whenever its owner has said nothing for longer.
+    /// Adds a check. It fails until its owner first calls [`HealthCheck::ok`]. With a `max_age`, it
+    /// also fails when the last call is older.
     #[must_use]
     pub fn check(&self, name: &str, max_age: Option<Span>) -> HealthCheck {
         let entry = Entry {
@@ -95,7 +94,7 @@ impl Health {
         }
     }
 
-    /// What all checks say now.
+    /// The present state of all checks.
     #[must_use]
     pub fn report(&self) -> HealthReport {
         let mut checks = Vec::new();
@@ -120,8 +119,7 @@ impl Health {
         }
     }
 
-    /// Seconds since a check that must be repeated has last held; nothing if it has never held, or
-    /// does not hold.
+    /// Seconds since a check with a `max_age` last held; nothing if it has never held, or fails.
     pub(crate) fn silence(&self, name: &str) -> Option<f64> {
         let checks = self.lock();
         let entry = checks.get(name)?;
@@ -135,17 +133,17 @@ impl Health {
 }
 
 impl HealthCheck {
-    /// All is well, now.
+    /// The check holds now.
     pub fn ok(&self) {
         self.set(None, None);
     }
 
-    /// The service does its work, but somebody should know of something.
+    /// The check holds now, with a note for the operator.
     pub fn ok_but(&self, note: impl Into<String>) {
         self.set(None, Some(note.into()));
     }
 
-    /// Something is wrong, until the next ok.
+    /// The check fails until it next holds.
     pub fn fail(&self, reason: impl Into<String>) {
         self.set(Some(reason.into()), None);
     }
@@ -159,19 +157,19 @@ impl HealthCheck {
     }
 }
 
-/// Why the address cannot be listened on.
+/// Why an address cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot listen on {address}: {source}: give another with --listen ADDR (port 0 takes a free one)"
 )]
 pub struct ListenError {
-    /// Which address.
+    /// The address.
     pub address: SocketAddr,
-    /// Why.
+    /// The reason.
     pub source: std::io::Error,
 }
 
-/// Binds the address, so that a busy port is found at once.
+/// Binds an address, so that a port in use is found at once.
 ///
 /// # Errors
 /// [`ListenError`] with a remedy.
@@ -181,8 +179,8 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
         .map_err(|source| ListenError { address, source })
 }
 
-/// Serves pages until `stop`, and then the answers that are under way. Further connections wait
-/// while there are so many; one whose head does not come within ten seconds ends.
+/// Serves pages until `stop`, and then finishes the running answers. Above a number of connections,
+/// further ones wait. A connection without the head of a request within ten seconds ends.
 pub async fn serve_pages(
     mut listener: TcpListener,
     pages: Router,
@@ -216,7 +214,7 @@ pub async fn serve_pages(
     open.shutdown().await;
 }
 
-/// Serves until `stop`.
+/// Serves `/metrics` and `/healthz` until `stop`.
 ///
 /// # Errors
 /// If the name of a metric is taken.
@@ -235,7 +233,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Declares the metric alone, so that a service's golden exposition can include it.
+/// Declares the metric, so that a service's golden exposition includes it.
 ///
 /// # Errors
 /// If the name is taken.
@@ -351,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn half_a_request_keeps_its_place_for_a_while_only() {
+    async fn half_a_request_keeps_its_connection_for_a_limited_time() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -366,7 +364,7 @@ mod tests {
             stream
         };
         let mut half = ask("GET / HTTP/1.1\r\nhost: x\r\n").await;
-        // It waits for the only place.
+        // The second request waits for the only connection.
         let mut whole = ask("GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
         let mut answer = String::new();
         let limit = Duration::from_secs(120);

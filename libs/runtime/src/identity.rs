@@ -1,5 +1,5 @@
-//! Who one is on the bus: a file of `lacuna keys` with all that a service or a person needs to
-//! speak to one cluster in their own name.
+//! Identities: a file of `lacuna keys` with everything that a service or a person needs to connect
+//! to one cluster in their own name.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::secret::Secret;
 
-/// Environment variable that names the file.
+/// The environment variable with the path of the file.
 pub const VARIABLE: &str = "LACUNA_IDENTITY";
 
-/// The version of the file that this program writes and reads.
+/// The version of the file.
 const VERSION: u32 = 1;
 
 /// Why an identity cannot be used.
@@ -22,44 +22,44 @@ pub enum IdentityError {
     /// The file cannot be read.
     #[error("cannot read the identity {path}: {source}", path = path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// Others could read the key.
+    /// Other users can read the key.
     #[error(
         "the identity {path} can be read by others (mode {mode:03o}): its key may be known to \
          them; `chmod 600 {path}`, and if others use this machine, `lacuna keys add-user --force`",
         path = path.display()
     )]
     Open {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the file.
         mode: u32,
     },
-    /// It is of an agent and names no key of control.
+    /// It is an agent's identity without a public key of control.
     #[error(
         "the identity {path} does not name control's key, by which an agent knows true commands: \
-         `lacuna keys init DIR --cluster ID` writes it anew with that, and changes no key",
+         `lacuna keys init DIR --cluster ID` writes it again with that key, and changes no key",
         path = path.display()
     )]
     NoControl {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// It is no identity.
+    /// The file is no identity.
     #[error("{path} is no identity of `lacuna keys`: {reason}", path = path.display())]
     Wrong {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why; nothing of its contents.
+        /// The reason, without any of the file's contents.
         reason: String,
     },
 }
 
-/// The file as it is written.
+/// The form of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -77,29 +77,29 @@ struct File {
     control: Vec<String>,
 }
 
-/// Who one is on the bus.
+/// The identity of a service or a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The cluster that it is for.
+    /// The cluster of the identity.
     pub cluster: ClusterId,
     /// Name, role, and the node of an agent of one node.
     pub holder: Holder,
-    /// Where nats-server is.
+    /// The address of nats-server.
     pub url: String,
     /// The private key.
     pub seed: Secret,
-    /// The authority that vouches for the server, in PEM; without one the connection is not
+    /// The authority of the server's certificate, in PEM. Without one the connection is not
     /// encrypted.
     pub ca: Option<String>,
-    /// Of an agent: the public keys of control, whose commands alone it believes.
+    /// For an agent: the public keys of control. It accepts commands signed by these only.
     pub control: Vec<String>,
 }
 
 impl Identity {
-    /// Reads a file that nobody but its owner may read.
+    /// Reads a file, which only its owner may be able to read.
     ///
     /// # Errors
-    /// [`IdentityError`] with the file and what to do.
+    /// [`IdentityError`] with the file and the remedy.
     pub fn load(path: &Path) -> Result<Self, IdentityError> {
         let identity = Self::read(path)?;
         if identity.holder.role == Role::Agent && identity.control.is_empty() {
@@ -110,10 +110,10 @@ impl Identity {
         Ok(identity)
     }
 
-    /// The same, also of an agent that does not know control's key yet: for whoever writes it.
+    /// Like [`Identity::load`], but also for an agent without control's key: for `lacuna keys`.
     ///
     /// # Errors
-    /// As [`Identity::load`].
+    /// Those of [`Identity::load`].
     pub fn read(path: &Path) -> Result<Self, IdentityError> {
         let read = |source| IdentityError::Read {
             path: path.to_owned(),
@@ -134,7 +134,7 @@ impl Identity {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        // The parser's own words may show a line of the file.
+        // The parser's own message may show a line of the file.
         let file: File = toml::from_str(text).map_err(|e| {
             let before = text
                 .get(..e.span().map_or(0, |s| s.start))
@@ -160,7 +160,7 @@ impl Identity {
         })
     }
 
-    /// The text of the file, the key included: for whoever writes it.
+    /// The text of the file, including the key.
     ///
     /// # Errors
     /// If it cannot be written as TOML, which cannot happen.
@@ -176,12 +176,12 @@ impl Identity {
             ca: self.ca.clone(),
             control: self.control.clone(),
         };
-        let head = "# Made by `lacuna keys`. Whoever has this file speaks in this name: keep it to \
-                    yourself (mode 600).\n";
+        let head = "# Made by `lacuna keys`. Every holder of this file can act under this name: \
+                    keep it to yourself (mode 600).\n";
         toml::to_string_pretty(&file).map(|text| Secret::from(format!("{head}{text}")))
     }
 
-    /// What its holder may do in a cluster.
+    /// The permissions of the holder in a cluster.
     #[must_use]
     pub fn access(&self, cluster: &ClusterId) -> Access {
         access(cluster, &self.holder)
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_does_not_know_control_is_told_what_to_do() {
+    fn an_agent_without_controls_key_gets_a_remedy() {
         let old = Identity {
             control: Vec::new(),
             ..identity()
@@ -233,7 +233,7 @@ mod tests {
         let error = Identity::load(&path).unwrap_err().to_string();
         assert!(error.contains("lacuna keys init"), "{error}");
         assert_eq!(Identity::read(&path).unwrap(), old);
-        // Nobody else needs it.
+        // No other role needs control's key.
         let mut other = old;
         (other.holder.role, other.holder.node) = (Role::Planner, None);
         let (_dir, path) = write(other.text().unwrap().reveal(), 0o600);

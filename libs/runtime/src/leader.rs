@@ -1,24 +1,24 @@
 //! Leadership: one active instance of ingest, forecast, planner and control. Further instances are
-//! standbys: connected, healthy, without work. Agents are not led (a lock and the lease's epoch do
-//! it), nor is the gateway, which only listens.
+//! standbys: connected, healthy, without work. Agents need no leader, since a lock and the epochs
+//! of leases order them. The gateway changes nothing and needs none either.
 //!
-//! The lead is the newest [`Leader`] message of the service on `lacuna.v1.c.leader.<service>`,
-//! written by compare-and-set on the number of the one before. The active instance renews it three
-//! times within its length (`cluster.lead`).
+//! The leadership is the newest [`Leader`] message of the service on
+//! `lacuna.v1.c.leader.<service>`, written by compare-and-set on the number of the one before. The
+//! active instance renews it three times within its length (`cluster.lead`).
 //!
-//! - **Takeover.** A standby takes the lead when the number of the newest message has not changed
-//!   for the length that the message names. It measures by its own clock, from when it first saw
+//! - **Takeover.** A standby takes the leadership when the number of the newest message has not
+//!   changed for the length in that message. It measures by its own clock, from when it first saw
 //!   that number, and a suspension of the machine does not stop this clock. No clocks are compared.
-//!   The active one's time starts when it *sends* a renewal, so it has stopped writing
+//!   The active instance's time starts when it *sends* a renewal, so it has stopped writing
 //!   (`bus::gate`) by then.
-//! - **At once.** A standby takes at once a lead that was resigned, and one whose seat (machine
-//!   since its start, network namespace, bound address) the standby has bound itself: that instance
-//!   is gone.
-//! - **Loss.** An instance that loses the lead to another ends. One whose loop stands still for
-//!   `cluster.still` resigns.
-//! - **Outage.** While the server is away the lead cannot be taken. An instance that renews too
-//!   late and finds no newer lead goes on: its messages of the meantime are lost, so the bus counts
-//!   a new connection and all is repaired as after an outage.
+//! - **At once.** A standby takes over at once after a resignation. It also does so if it has bound
+//!   the address of the leader itself (`seat`: machine since its start, network namespace,
+//!   address), since that instance has then ended.
+//! - **Loss.** An instance that loses its leadership to another one ends. An instance whose loop is
+//!   stuck for `cluster.still` resigns.
+//! - **Outage.** While the server is away the leadership cannot be taken. An instance that renews
+//!   too late and finds no newer leader continues. Its messages of the meantime are lost, so the
+//!   bus counts a new connection, and everything is repaired as after an outage.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -34,30 +34,30 @@ use crate::clock::{Stopwatch, wall};
 use crate::http::{Health, HealthCheck};
 use crate::metrics;
 
-/// Services of which one instance is active.
-const LED: [&str; 4] = ["ingest", "forecast", "planner", "control"];
+/// Services with one active instance.
+const SINGLE_ACTIVE: [&str; 4] = ["ingest", "forecast", "planner", "control"];
 
-/// Looks for the lead within its length.
-const LOOKS: u32 = 12;
+/// Checks of the leadership within its length.
+const CHECKS: u32 = 12;
 
-/// Renewals of the lead within its length.
+/// Renewals of the leadership within its length.
 const RENEWALS: u32 = 3;
 
-/// The check of a service's health that tells whether its loop turns.
+/// The health check of a service's main loop.
 pub const LOOP: &str = "loop";
 
-/// In so many looks in a row the loop must have stood still: a process that was stopped has not had
-/// the time to turn it when it is first looked at.
-const STILL: u32 = 4;
+/// Consecutive checks in which the loop must have been stuck. A process that was stopped has had no
+/// time to turn its loop at the first check.
+const STUCK_CHECKS: u32 = 4;
 
-/// Whether one instance of a service is active, and others stand by.
+/// Whether a service has one active instance, and standbys.
 #[must_use]
 pub fn is_led(service: &str) -> bool {
-    LED.contains(&service)
+    SINGLE_ACTIVE.contains(&service)
 }
 
-/// Where this process runs: machine since its start, network namespace, and the address that it
-/// has bound. Two processes that live have never the same.
+/// The location of this process: machine since its start, network namespace, and bound address. Two
+/// processes that run at the same time never share one.
 #[must_use]
 pub fn seat(listening: SocketAddr) -> String {
     use std::os::unix::fs::MetadataExt;
@@ -65,12 +65,12 @@ pub fn seat(listening: SocketAddr) -> String {
     let network = std::fs::metadata("/proc/self/ns/net").map(|m| m.ino());
     match (machine, network) {
         (Ok(machine), Ok(network)) => format!("{}/{network}/{listening}", machine.trim()),
-        // Nobody's place, so that nobody is taken for gone.
+        // A unique location, so that no standby takes this instance for ended.
         _ => format!("unknown/{:032x}", crate::virtual_time::unique()),
     }
 }
 
-/// Declares the metrics alone, so that a service's golden exposition can include them.
+/// Declares the metrics, so that a service's golden exposition includes them.
 ///
 /// # Errors
 /// If a name is taken.
@@ -83,7 +83,7 @@ fn declare(registry: &Registry) -> Result<(IntGauge, IntCounter), prometheus::Er
         metrics::gauge(
             registry,
             "lacuna_leader",
-            "whether this instance is the active one of its service (1), or stands by (0)",
+            "whether this instance is the active one of its service (1), or a standby (0)",
         )?,
         metrics::counter(
             registry,
@@ -93,45 +93,45 @@ fn declare(registry: &Registry) -> Result<(IntGauge, IntCounter), prometheus::Er
     ))
 }
 
-/// Why the lead is lost.
+/// Why the leadership is lost.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum LostLead {
-    /// Another has it.
-    #[error("the lead is lost: {instance} at {seat} is the active instance now")]
+pub enum LostLeadership {
+    /// Another instance has it.
+    #[error("the leadership is lost: {instance} at {seat} is the active instance now")]
     Taken {
-        /// Who.
+        /// The other instance.
         instance: String,
-        /// Where.
+        /// Its location.
         seat: String,
     },
-    /// The service's loop stands still, and another instance may do better.
-    #[error("the lead is given up: the service's loop has not turned for {seconds:.0} s")]
-    StandsStill {
-        /// Since it last turned.
+    /// The service's loop is stuck, and another instance may work.
+    #[error("the leadership is resigned: the service's loop has been stuck for {seconds:.0} s")]
+    Stuck {
+        /// Seconds since it last turned.
         seconds: f64,
     },
 }
 
-/// What a standby has seen of the active instance. `now` is the time on its own clock.
+/// The observations of a standby. `now` is the time on its own clock.
 #[derive(Debug, Default)]
 struct Watch {
     /// The number of the newest message, and when it was first seen; 0 for none.
     seen: Option<(u64, Duration)>,
-    /// Who wrote it.
+    /// The instance that wrote it.
     instance: String,
 }
 
-/// What to do about what has been seen.
+/// The decision of a standby.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// Write after the message of this number.
+    /// Take the leadership, by a write after the message of this number.
     Take(u64),
-    /// Another leads.
+    /// Wait, since another instance leads.
     Wait,
 }
 
 impl Watch {
-    /// Judges what stands there. `seat` is the own place, `ttl` the own length of a lead.
+    /// Judges the newest message. `seat` is the own location, `ttl` the own length of a leadership.
     fn judge(
         &mut self,
         found: &Newest<(u64, &Leader)>,
@@ -141,11 +141,11 @@ impl Watch {
     ) -> Verdict {
         let (number, ttl) = match *found {
             Newest::Nothing if self.seen.is_none() => return Verdict::Take(0),
-            // A server that has lost all. Whoever led has the first word.
+            // An emptied server. The former leader may renew first.
             Newest::Nothing => (0, ttl),
-            // So he has about what cannot be understood: he writes over it.
+            // An unreadable message. The leader may overwrite it first.
             Newest::Unreadable { sequence } => (sequence, ttl),
-            Newest::Understood((number, leader)) => {
+            Newest::Decoded((number, leader)) => {
                 if leader.resigned || leader.seat == seat {
                     return Verdict::Take(number);
                 }
@@ -167,21 +167,21 @@ impl Watch {
         }
     }
 
-    /// The server was away: whoever led could not say so.
-    fn begin_anew(&mut self, now: Duration) {
+    /// The server was away, so the leader could not renew. The time starts again.
+    fn restart(&mut self, now: Duration) {
         if let Some((_, since)) = &mut self.seen {
             *since = now;
         }
     }
 
-    /// Whether another instance leads than the last time.
+    /// Whether the leader is another instance than the last time.
     fn changed(&mut self, leader: &Leader) -> bool {
         let before = std::mem::replace(&mut self.instance, leader.instance.clone());
         !before.is_empty() && before != leader.instance
     }
 }
 
-/// A standby.
+/// A standby: an instance that waits for the leadership.
 #[derive(Debug)]
 pub struct Candidate {
     bus: Bus,
@@ -194,17 +194,17 @@ pub struct Candidate {
     changes: IntCounter,
 }
 
-/// How long a lead lasts.
+/// The times of a leadership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
-    /// From each renewal.
-    pub lead: Duration,
-    /// While the check [`LOOP`] says nothing.
+    /// Its length from each renewal.
+    pub length: Duration,
+    /// How long the check [`LOOP`] may be silent.
     pub still: Duration,
 }
 
 impl Candidate {
-    /// Stands by at this place, as [`seat`] gives it.
+    /// A standby at this location (see [`seat`]).
     ///
     /// # Errors
     /// If a metric's name is taken.
@@ -216,7 +216,7 @@ impl Candidate {
         health: &Health,
     ) -> Result<Self, prometheus::Error> {
         let (active, changes) = declare(registry)?;
-        // Nothing goes out before the lead is taken.
+        // No message is sent before the leadership is taken.
         bus.write_within(Stopwatch::start(), Duration::ZERO);
         Ok(Self {
             bus: bus.clone(),
@@ -231,29 +231,29 @@ impl Candidate {
     }
 
     /// Waits until this instance is the active one.
-    pub async fn wait(self) -> Lead {
+    pub async fn wait(self) -> Leadership {
         let clock = Stopwatch::start();
         let mut watch = Watch::default();
         let mut generation = self.bus.link().now().generation;
         let mut attempt = Stopwatch::start();
-        let mut said = false;
+        let mut logged = false;
         loop {
             let link: Link = self.bus.link().now();
             if link.generation != generation {
                 generation = link.generation;
-                watch.begin_anew(clock.span().to_std());
+                watch.restart(clock.span().to_std());
             }
-            let looked =
-                tokio::time::timeout(self.terms.lead, self.bus.newest(&self.subject)).await;
-            if let Ok(Err(error @ BusError::Decode { .. })) = &looked {
+            let newest =
+                tokio::time::timeout(self.terms.length, self.bus.newest(&self.subject)).await;
+            if let Ok(Err(error @ BusError::Decode { .. })) = &newest {
                 self.check.ok_but(format!("standby: {error}"));
             }
-            if let Ok(Ok(found)) = looked {
+            if let Ok(Ok(found)) = newest {
                 let found = found
                     .as_ref()
                     .map(|f: &Received<Leader>| (f.sequence, &f.message));
                 let newest = match found {
-                    Newest::Understood(newest) => Some(newest),
+                    Newest::Decoded(newest) => Some(newest),
                     Newest::Nothing | Newest::Unreadable { .. } => None,
                 };
                 if let Some((number, leader)) = newest
@@ -261,16 +261,17 @@ impl Candidate {
                 {
                     // The answer to the last attempt was lost.
                     let since = leader.since;
-                    return Lead::new(self, number, since, attempt);
+                    return Leadership::new(self, number, since, attempt);
                 }
                 if newest.is_some_and(|(_, leader)| watch.changed(leader)) {
                     self.changes.inc();
-                    said = false;
+                    logged = false;
                 }
-                match watch.judge(&found, &self.seat, self.terms.lead, clock.span().to_std()) {
+                match watch.judge(&found, &self.seat, self.terms.length, clock.span().to_std()) {
                     Verdict::Take(number) => {
                         attempt = Stopwatch::start();
-                        // Later than the lead before it, whatever the clocks of two machines say.
+                        // Later than the leadership before it, whatever the clocks of the machines
+                        // show.
                         let before = newest.map_or(Timestamp::default(), |(_, l)| l.since);
                         let since = wall().max(before + Span::from_ms(1));
                         let claim = self.record(since, false);
@@ -279,24 +280,24 @@ impl Candidate {
                                 if newest.is_some() {
                                     self.changes.inc();
                                 }
-                                return Lead::new(self, taken, since, attempt);
+                                return Leadership::new(self, taken, since, attempt);
                             }
-                            Err(error) => tracing::debug!(%error, "lead not taken"),
+                            Err(error) => tracing::debug!(%error, "leadership not taken"),
                         }
                     }
                     Verdict::Wait => {
                         let leader = newest.map(|(_, leader)| leader);
-                        let instance = leader.map_or("nobody", |l| l.instance.as_str());
+                        let instance = leader.map_or("no instance", |l| l.instance.as_str());
                         let at = leader.map_or("", |l| l.seat.as_str());
                         self.check
                             .ok_but(format!("standby: {instance} at {at} leads"));
-                        if !std::mem::replace(&mut said, true) {
+                        if !std::mem::replace(&mut logged, true) {
                             tracing::info!(leader = instance, seat = at, "standby");
                         }
                     }
                 }
             }
-            tokio::time::sleep(self.terms.lead / LOOKS).await;
+            tokio::time::sleep(self.terms.length / CHECKS).await;
         }
     }
 
@@ -305,31 +306,31 @@ impl Candidate {
             instance: self.bus.instance().to_owned(),
             seat: self.seat.clone(),
             since,
-            ttl_ms: u64::try_from(self.terms.lead.as_millis()).unwrap_or(u64::MAX),
+            ttl_ms: u64::try_from(self.terms.length.as_millis()).unwrap_or(u64::MAX),
             resigned,
         }
     }
 }
 
-/// The active instance.
+/// The leadership of the active instance.
 #[derive(Debug)]
-pub struct Lead {
+pub struct Leadership {
     candidate: Candidate,
     since: Timestamp,
     /// The number of its newest message.
     newest: u64,
-    /// When that was sent.
+    /// When that message was sent.
     renewed: Stopwatch,
-    /// On which connection.
+    /// The connection on which it was sent.
     generation: u64,
 }
 
-impl Lead {
+impl Leadership {
     fn new(candidate: Candidate, newest: u64, since: Timestamp, renewed: Stopwatch) -> Self {
-        candidate.bus.leads_since(since);
+        candidate.bus.set_leader_since(since);
         candidate.active.set(1);
         candidate.check.ok();
-        candidate.bus.write_within(renewed, candidate.terms.lead);
+        candidate.bus.write_within(renewed, candidate.terms.length);
         tracing::info!(instance = candidate.bus.instance(), "this instance leads");
         let generation = candidate.bus.link().now().generation;
         Self {
@@ -341,12 +342,12 @@ impl Lead {
         }
     }
 
-    /// Renews the lead until `stop`.
+    /// Renews the leadership until `stop`.
     ///
     /// # Errors
-    /// [`LostLead`]: then this instance must do nothing more.
-    pub async fn keep(mut self, stop: &CancellationToken) -> Result<Self, LostLead> {
-        let ttl = self.candidate.terms.lead;
+    /// [`LostLeadership`]. Then this instance must not do anything more.
+    pub async fn keep(mut self, stop: &CancellationToken) -> Result<Self, LostLeadership> {
+        let ttl = self.candidate.terms.length;
         let mut link = self.candidate.bus.link();
         let mut generation = link.seen().generation;
         let mut still = 0;
@@ -360,11 +361,11 @@ impl Lead {
             };
             let now = link.seen();
             if !now.up || now.generation != generation {
-                // A loop that waits for the server does not stand still.
+                // A loop that waits for the server is not stuck.
                 (generation, still) = (now.generation, 0);
             }
             if !now.up {
-                // Nobody else can take the lead here, and whoever is elsewhere will have.
+                // While the server is away no standby can take the leadership.
                 continue;
             }
             let silent = self.candidate.health.silence(LOOP).unwrap_or_default();
@@ -373,21 +374,21 @@ impl Lead {
             } else if slept {
                 still += 1;
             }
-            if still >= STILL {
+            if still >= STUCK_CHECKS {
                 self.resign().await;
-                return Err(LostLead::StandsStill { seconds: silent });
+                return Err(LostLeadership::Stuck { seconds: silent });
             }
             let renewal = tokio::time::timeout(ttl / RENEWALS, self.renew()).await;
             wait = match renewal.unwrap_or(Ok(false))? {
                 true => ttl / RENEWALS,
                 // An acknowledgement was lost, or the server does not have its streams yet.
-                false => ttl / LOOKS,
+                false => ttl / CHECKS,
             };
         }
     }
 
-    /// Says it once more; gives whether that is kept.
-    async fn renew(&mut self) -> Result<bool, LostLead> {
+    /// Renews the leadership once; gives whether the renewal was stored.
+    async fn renew(&mut self) -> Result<bool, LostLeadership> {
         loop {
             let candidate = &self.candidate;
             let at = Stopwatch::start();
@@ -399,13 +400,13 @@ impl Lead {
                 Ok(newest) => {
                     let since = std::mem::replace(&mut self.renewed, at).seconds();
                     self.newest = newest;
-                    candidate.bus.write_within(at, candidate.terms.lead);
+                    candidate.bus.write_within(at, candidate.terms.length);
                     let link = candidate.bus.link().now();
                     let same = std::mem::replace(&mut self.generation, link.generation);
-                    // After an outage all is repaired anyway.
-                    if since > candidate.terms.lead.as_secs_f64() && same == link.generation {
-                        tracing::warn!(since, "lead renewed late, nobody has taken it");
-                        candidate.bus.begin_anew();
+                    // After an outage everything is repaired anyway.
+                    if since > candidate.terms.length.as_secs_f64() && same == link.generation {
+                        tracing::warn!(since, "leadership renewed late, no other instance has taken it");
+                        candidate.bus.count_outage();
                     }
                     return Ok(true);
                 }
@@ -414,18 +415,18 @@ impl Lead {
                         return Ok(false);
                     };
                     self.newest = match found {
-                        // A server that has lost all.
+                        // An emptied server.
                         Newest::Nothing => 0,
-                        // Nobody leads by that.
+                        // An unreadable message gives no leadership.
                         Newest::Unreadable { sequence } => sequence,
                         // An answer was lost, or the server has lost its newest writes.
-                        Newest::Understood(own)
+                        Newest::Decoded(own)
                             if own.message.instance == candidate.bus.instance() =>
                         {
                             own.sequence
                         }
-                        Newest::Understood(other) => {
-                            return Err(LostLead::Taken {
+                        Newest::Decoded(other) => {
+                            return Err(LostLeadership::Taken {
                                 instance: other.message.instance,
                                 seat: other.message.seat,
                             });
@@ -433,14 +434,14 @@ impl Lead {
                     };
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "lead not renewed");
+                    tracing::debug!(%error, "leadership not renewed");
                     return Ok(false);
                 }
             }
         }
     }
 
-    /// Gives the lead up, so that another instance takes it at once.
+    /// Resigns, so that a standby takes over at once.
     pub async fn resign(self) {
         let candidate = &self.candidate;
         candidate.active.set(0);
@@ -448,10 +449,10 @@ impl Lead {
         let claim = candidate
             .bus
             .claim(&candidate.subject, &record, self.newest);
-        match tokio::time::timeout(candidate.terms.lead, claim).await {
-            Ok(Ok(_)) => tracing::debug!("lead given up"),
-            Ok(Err(error)) => tracing::debug!(%error, "lead not given up, it will lapse"),
-            Err(_) => tracing::debug!("lead not given up in time"),
+        match tokio::time::timeout(candidate.terms.length, claim).await {
+            Ok(Ok(_)) => tracing::debug!("leadership resigned"),
+            Ok(Err(error)) => tracing::debug!(%error, "leadership not resigned, it will expire"),
+            Err(_) => tracing::debug!("leadership not resigned in time"),
         }
         candidate
             .bus
@@ -489,34 +490,34 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_leader_is_followed_after_its_time_on_the_observers_clock() {
+    fn a_silent_leader_is_replaced_after_its_length_on_the_standbys_clock() {
         let mut watch = Watch::default();
         let other = leader("there", false);
-        let mut look =
-            |number, ms| watch.judge(&Newest::Understood((number, &other)), "here", TTL, at(ms));
-        assert_eq!(look(7, 100_000), Verdict::Wait);
-        assert_eq!(look(7, 102_999), Verdict::Wait);
-        assert_eq!(look(8, 103_000), Verdict::Wait, "it has renewed");
-        assert_eq!(look(8, 105_999), Verdict::Wait);
-        assert_eq!(look(8, 106_000), Verdict::Take(8));
+        let mut judge =
+            |number, ms| watch.judge(&Newest::Decoded((number, &other)), "here", TTL, at(ms));
+        assert_eq!(judge(7, 100_000), Verdict::Wait);
+        assert_eq!(judge(7, 102_999), Verdict::Wait);
+        assert_eq!(judge(8, 103_000), Verdict::Wait, "it has renewed");
+        assert_eq!(judge(8, 105_999), Verdict::Wait);
+        assert_eq!(judge(8, 106_000), Verdict::Take(8));
     }
 
     #[test]
-    fn a_leader_that_is_gone_is_followed_at_once() {
+    fn a_leader_that_has_ended_is_replaced_at_once() {
         for gone in [leader("there", true), leader("here", false)] {
             let mut watch = Watch::default();
-            let verdict = watch.judge(&Newest::Understood((7, &gone)), "here", TTL, at(0));
+            let verdict = watch.judge(&Newest::Decoded((7, &gone)), "here", TTL, at(0));
             assert_eq!(verdict, Verdict::Take(7));
         }
     }
 
     #[test]
-    fn an_outage_and_an_emptied_server_leave_the_leader_the_first_word() {
+    fn after_an_outage_or_with_an_emptied_server_the_leader_may_renew_first() {
         let mut watch = Watch::default();
         let other = leader("there", false);
-        let seen = &Newest::Understood((7, &other));
+        let seen = &Newest::Decoded((7, &other));
         assert_eq!(watch.judge(seen, "here", TTL, at(0)), Verdict::Wait);
-        watch.begin_anew(at(60_000));
+        watch.restart(at(60_000));
         assert_eq!(watch.judge(seen, "here", TTL, at(62_999)), Verdict::Wait);
         assert_eq!(
             watch.judge(&Newest::Nothing, "here", TTL, at(62_999)),
@@ -533,16 +534,16 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_leaves_the_leader_the_first_word() {
+    fn after_an_unreadable_message_the_leader_may_renew_first() {
         let mut watch = Watch::default();
-        let mut look = |number, ms| {
+        let mut judge = |number, ms| {
             let found = Newest::Unreadable { sequence: number };
             watch.judge(&found, "here", TTL, at(ms))
         };
-        assert_eq!(look(7, 0), Verdict::Wait);
-        assert_eq!(look(7, 2999), Verdict::Wait);
-        assert_eq!(look(8, 3000), Verdict::Wait, "more of it");
-        assert_eq!(look(8, 6000), Verdict::Take(8));
+        assert_eq!(judge(7, 0), Verdict::Wait);
+        assert_eq!(judge(7, 2999), Verdict::Wait);
+        assert_eq!(judge(8, 3000), Verdict::Wait, "more of it");
+        assert_eq!(judge(8, 6000), Verdict::Take(8));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The shell of every service: arguments, configuration, telemetry, bus, clock, supervision,
-//! shutdown and exit codes. Cores know nothing of this crate.
+//! shutdown and exit codes. Cores do not depend on this crate.
 //!
 //! A service is a `main.rs` of a few lines:
 //!
@@ -35,23 +35,22 @@
 //! }
 //! ```
 //!
-//! | Wanted | Use |
+//! | Task | Use |
 //! |---|---|
-//! | publish, nobody need keep it | [`Bus::publish`] |
+//! | publish without a stream or acknowledgement | [`Bus::publish`] |
 //! | publish into a stream, acknowledged | [`Bus::store`]; many at a time: [`Bus::store_later`] |
-//! | hear a subject that no stream keeps | [`Bus::subscribe`] |
-//! | hear a subject that a stream keeps | [`Bus::follow`] |
+//! | receive a subject that no stream keeps | [`Bus::subscribe`] |
+//! | receive a subject that a stream keeps | [`Bus::follow`], [`Bus::follow_direct`] |
 //! | newest value now | [`Bus::last`] |
-//! | ask and answer | [`Bus::request`], [`Bus::respond`] |
+//! | request and answer | [`Bus::request`], [`Bus::respond`] |
 //! | compare-and-set, list, watch | [`Bus::bucket`] |
-//! | each message until it is done with | [`Bus::queue`] |
-//! | know of an outage | [`Bus::link`] |
-//! | run a program, and end all that it starts | [`command::run`], [`command::ProcessGroup`] |
+//! | each message until it is processed | [`Bus::queue`] |
+//! | notice an outage | [`Bus::link`] |
+//! | run a program, and end it with its children | [`command::run`], [`command::ProcessGroup`] |
 //!
-//! All receivers decode, send what does not decode to the dead letters and go on; all are safe
-//! to drop in `select!`; all survive `kill -9` and restart of nats-server. After a
-//! reconnection [`Start::Last`] delivers the newest values again, so receivers must not mind
-//! repetition.
+//! All receivers decode, turn undecodable messages into dead letters, and continue. They are safe
+//! to drop in `select!`, and survive `kill -9` and restart of nats-server. After a reconnection
+//! [`Start::Last`] delivers the newest values again, so receivers must accept repetitions.
 
 pub mod args;
 pub mod bus;
@@ -83,7 +82,5 @@ pub use config::{Config, ConfigError};
 pub use http::{Health, HealthCheck};
 pub use identity::{Identity, IdentityError};
 pub use secret::Secret;
-pub use service::{
-    Context, Misconfigured, Running, ServiceError, Superseded, exit, service_main, simulate,
-};
-pub use supervise::{OnError, Tasks};
+pub use service::{Context, Misconfigured, Running, Superseded, exit, service_main, simulate};
+pub use supervise::{OnError, ServiceError, Tasks};

@@ -1,5 +1,5 @@
-//! Metrics: declared once per service, registered in the registry of its context.
-//! Names begin with `lacuna_<service>_`, have base units, and end in `_total` or a unit.
+//! Metrics: declared once in each service, in the registry of its context. Names begin with
+//! `lacuna_<service>_`, use base units, and end in `_total` or a unit.
 
 use prometheus::{
     Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec,
@@ -8,7 +8,7 @@ use prometheus::{
 
 pub use prometheus::{Counter, Error, Registry};
 
-/// A counter of whole things.
+/// A counter of whole numbers.
 ///
 /// # Errors
 /// If the name is taken or not a valid name.
@@ -18,7 +18,7 @@ pub fn counter(registry: &Registry, name: &str, help: &str) -> Result<IntCounter
     Ok(metric)
 }
 
-/// A counter of seconds, samples and the like.
+/// A counter of seconds, samples and other real numbers.
 ///
 /// # Errors
 /// If the name is taken or not a valid name.
@@ -29,7 +29,7 @@ pub fn float_counter(registry: &Registry, name: &str, help: &str) -> Result<Coun
 }
 
 /// Counters by label. Touch each known label value once (`with_label_values`), so that it is
-/// exported as zero and not absent.
+/// exported as zero instead of being absent.
 ///
 /// # Errors
 /// If the name is taken or not a valid name.
@@ -44,7 +44,7 @@ pub fn counters(
     Ok(metric)
 }
 
-/// A gauge of whole things.
+/// A gauge of whole numbers.
 ///
 /// # Errors
 /// If the name is taken or not a valid name.
@@ -54,7 +54,7 @@ pub fn gauge(registry: &Registry, name: &str, help: &str) -> Result<IntGauge, Er
     Ok(metric)
 }
 
-/// A gauge of seconds, shares and the like.
+/// A gauge of seconds, shares and other real numbers.
 ///
 /// # Errors
 /// If the name is taken or not a valid name.

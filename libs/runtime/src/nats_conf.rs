@@ -1,5 +1,5 @@
-//! What nats-server is told, wherever it runs: under `lacuna up`, in tests, in containers and on a
-//! centre's own machine (`lacuna config nats-server`).
+//! The configuration of nats-server, for `lacuna up`, tests, containers and a centre's own machine
+//! (`lacuna config nats-server`).
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -7,30 +7,30 @@ use std::path::PathBuf;
 /// A configuration of nats-server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatsConf {
-    /// Where clients reach it, as `127.0.0.1:4222`.
+    /// Address for clients, as in `127.0.0.1:4222`.
     pub listen: String,
-    /// Where its health and statistics are served, without a password.
+    /// Address of health and statistics, which need no password.
     pub monitor: Option<String>,
-    /// The folder of what JetStream keeps.
+    /// The folder of JetStream.
     pub store: PathBuf,
-    /// Its log, if not its standard error.
+    /// The log file; standard error without one.
     pub log: Option<PathBuf>,
-    /// Who may do what, and its certificate.
+    /// Accounts, permissions and certificate.
     pub keys: Option<ServerKeys>,
 }
 
-/// The folder `server` of `lacuna keys`, as nats-server is to find it.
+/// The folder `server` of `lacuna keys`, as nats-server finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerKeys {
-    /// Where it is, seen from the folder of the configuration: nats-server takes no other path of
-    /// what is included.
+    /// Its path relative to the folder of the configuration, the only form that nats-server accepts
+    /// for included files.
     pub include: PathBuf,
-    /// Where it is, absolutely.
+    /// Its absolute path.
     pub folder: PathBuf,
 }
 
 impl NatsConf {
-    /// As nats-server reads it.
+    /// The text of the configuration file.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::from(
@@ -53,7 +53,7 @@ impl NatsConf {
             "\n# A plan for thousands of nodes with its report is a few MB.\n\
              max_payload: 8MB\n\
              max_pending: 64MB\n\n\
-             # A client that has died keeps nobody waiting.\n\
+             # A dead client is dropped after three unanswered pings.\n\
              ping_interval: \"20s\"\n\
              ping_max: 3\n\
              write_deadline: \"10s\"\n\n",

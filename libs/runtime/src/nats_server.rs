@@ -1,4 +1,4 @@
-//! A nats-server as a child process: found, configured, started, stopped.
+//! A nats-server as a child process.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -14,23 +14,23 @@ use nix::unistd::Pid;
 use crate::clock::Stopwatch;
 use crate::nats_conf::NatsConf;
 
-/// Environment variable that names the program.
+/// The environment variable that names the program.
 pub const VARIABLE: &str = "LACUNA_NATS_SERVER";
 
 /// Name of its log in its folder.
 const LOG: &str = "nats.log";
 
-/// What its log says where another program has its port.
+/// The text in its log when another program has its port.
 const TAKEN: &str = "address already in use";
 
-/// How long a start may take.
+/// Longest time of a start.
 const START: Duration = Duration::from_secs(20);
 
-/// The oldest version that will do: earlier ones lose acknowledged writes in a power failure.
+/// The oldest supported version. Earlier ones lose acknowledged writes in a power failure.
 const OLDEST: Version = [2, 12, 3];
 
-/// How long the program may take to tell its version.
-const TELL: Duration = Duration::from_secs(5);
+/// Longest time for the program to print its version.
+const PRINT: Duration = Duration::from_secs(5);
 
 /// Major, minor, patch.
 type Version = [u32; 3];
@@ -38,7 +38,7 @@ type Version = [u32; 3];
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
 pub enum NatsServerError {
-    /// The program is not there.
+    /// The program is missing.
     #[error(
         "no nats-server found: looked at {VARIABLE}, beside this program, in PATH and at {looked}: run \
          `make setup`, \
@@ -46,17 +46,17 @@ pub enum NatsServerError {
         looked = looked.display()
     )]
     NotFound {
-        /// The last place looked at.
+        /// The last path that was tried.
         looked: PathBuf,
     },
-    /// The environment variable names something that is no program.
+    /// The environment variable does not name a program.
     #[error(
         "{VARIABLE} is {named}, which is not an executable file: name nats-server 2.12.3 or \
          newer, or leave it unset and run `make setup`",
         named = named.display()
     )]
     NoProgram {
-        /// What it names.
+        /// The value of the variable.
         named: PathBuf,
     },
     /// The program is too old, or no nats-server.
@@ -66,32 +66,32 @@ pub enum NatsServerError {
         program = program.display()
     )]
     TooOld {
-        /// Which.
+        /// The program.
         program: PathBuf,
-        /// What it says of its version, in words.
+        /// The version that was found, in words.
         found: String,
     },
     /// A file or folder cannot be written.
     #[error("cannot write {path}: {source}", path = path.display())]
     Write {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The program does not start.
     #[error("{program} does not start: {reason}", program = program.display())]
     Start {
-        /// Which.
+        /// The program.
         program: PathBuf,
-        /// Why; the end of its log, if it wrote one.
+        /// The reason, with the end of its log if there is one.
         reason: String,
     },
 }
 
-/// Finds the program: the environment variable (a path, or a name to be looked up in `PATH`); else
-/// the first that is new enough of `.cache/bin` of a folder above this program, the folder of this
-/// program, `PATH`, and `.cache/bin` of a folder above the present one.
+/// Finds the program. The environment variable names it (a path, or a name in `PATH`). Otherwise it
+/// is the first one of sufficient version in `.cache/bin` of a folder above this program, the
+/// folder of this program, `PATH`, and `.cache/bin` of a folder above the present one.
 ///
 /// # Errors
 /// [`NatsServerError::NotFound`], [`NatsServerError::NoProgram`] or [`NatsServerError::TooOld`]
@@ -100,7 +100,7 @@ pub fn find() -> Result<PathBuf, NatsServerError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(named) = std::env::var_os(VARIABLE).filter(|v| !v.is_empty()) {
         let program = named_program(PathBuf::from(named), &path)?;
-        return new_enough(&program, told_version(&program)).map(|()| program);
+        return new_enough(&program, printed_version(&program)).map(|()| program);
     }
     let exe = std::env::current_exe().unwrap_or_default();
     let here = std::env::current_dir().unwrap_or_default();
@@ -113,10 +113,10 @@ pub fn find() -> Result<PathBuf, NatsServerError> {
         .chain(std::env::split_paths(&path).map(|dir| dir.join("nats-server")))
         .chain(here.ancestors().map(pinned))
         .filter(|candidate| is_program(candidate));
-    first_of(candidates, &told_version).unwrap_or(Err(NatsServerError::NotFound { looked }))
+    first_of(candidates, &printed_version).unwrap_or(Err(NatsServerError::NotFound { looked }))
 }
 
-/// The first program that is new enough; else why the first of them is not.
+/// The first program of sufficient version; else why the first one is refused.
 fn first_of(
     candidates: impl Iterator<Item = PathBuf>,
     version: &dyn Fn(&Path) -> Option<Version>,
@@ -141,8 +141,8 @@ fn new_enough(program: &Path, version: Option<Version>) -> Result<(), NatsServer
     Err(NatsServerError::TooOld { program, found })
 }
 
-/// What a program says of its version.
-fn told_version(program: &Path) -> Option<Version> {
+/// The version that a program prints.
+fn printed_version(program: &Path) -> Option<Version> {
     let mut child = Command::new(program)
         .arg("--version")
         .stdin(Stdio::null())
@@ -151,19 +151,19 @@ fn told_version(program: &Path) -> Option<Version> {
         .spawn()
         .ok()?;
     let waiting = Stopwatch::start();
-    while waiting.seconds() < TELL.as_secs_f64() && matches!(child.try_wait(), Ok(None)) {
+    while waiting.seconds() < PRINT.as_secs_f64() && matches!(child.try_wait(), Ok(None)) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // One that goes on is none that tells its version.
+    // A program that keeps running prints no version.
     let _ = child.kill();
     let output = child.wait_with_output().ok()?;
     version_in(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The version in `nats-server: v2.12.3`; what follows the numbers is left out.
+/// The version in `nats-server: v2.12.3`, without anything after the numbers.
 fn version_in(text: &str) -> Option<Version> {
-    let told = text.trim().strip_prefix("nats-server: v")?;
-    let mut parts = told.split(['.', '-', '+', ' ']).map(str::parse);
+    let version = text.trim().strip_prefix("nats-server: v")?;
+    let mut parts = version.split(['.', '-', '+', ' ']).map(str::parse);
     let mut next = || parts.next()?.ok();
     Some([next()?, next()?, next()?])
 }
@@ -190,13 +190,13 @@ pub struct NatsServer {
     dir: PathBuf,
     port: u16,
     child: Child,
-    /// Length of its log when it was started; what stands before is of earlier runs.
+    /// Length of its log at its start. The text before is of earlier runs.
     log_from: usize,
 }
 
 impl NatsServer {
-    /// Starts a server with JetStream in `dir`, on `port` of the loopback address, or on a free
-    /// port that it takes itself if that is 0, and waits until it answers.
+    /// Starts a server with JetStream in `dir`, on `port` of the loopback address, and waits until
+    /// it answers. With port 0 it takes a free port.
     ///
     /// # Errors
     /// [`NatsServerError`] with the end of the server's log.
@@ -220,15 +220,15 @@ impl NatsServer {
             child: launch(program, dir)?,
         };
         if port == 0 {
-            server.port = server.wait_for("it does not say its port", || said_port(dir))?;
-            // Where it is started again it must be found again.
+            server.port = server.wait_for("it does not report its port", || reported_port(dir))?;
+            // A restart must use the same port.
             configure(Some(server.port))?;
         }
         server.wait_ready()?;
         Ok(server)
     }
 
-    /// Its address, as `--nats` takes it.
+    /// Its address in the form of `--nats`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
@@ -251,17 +251,17 @@ impl NatsServer {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Kills it at once, as a power failure of its process would (`kill -9`).
+    /// Kills it at once (`kill -9`), as a crash of its process would.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Starts it again on the same port with the same files, after it has ended. A port that
-    /// another program has taken meanwhile is waited for.
+    /// Starts it again after it has ended, on the same port with the same files. If another program
+    /// has taken the port meanwhile, this waits for it.
     ///
     /// # Errors
-    /// As [`NatsServer::start`].
+    /// Those of [`NatsServer::start`].
     pub fn restart(&mut self) -> Result<(), NatsServerError> {
         self.kill();
         let waiting = Stopwatch::start();
@@ -280,7 +280,7 @@ impl NatsServer {
         }
     }
 
-    /// Asks it to stop, and kills it if it has not after 5 s.
+    /// Stops it, and kills it if it still runs after 5 s.
     pub fn stop(&mut self) {
         if let Ok(pid) = i32::try_from(self.child.id())
             && self.is_running()
@@ -299,7 +299,7 @@ impl NatsServer {
         self.wait_for("it does not answer", || greets(address).then_some(()))
     }
 
-    /// Waits for something of a server that starts; kills it if that does not come.
+    /// Waits for a condition of a starting server, and kills the server if it does not become true.
     fn wait_for<T>(
         &mut self,
         else_: &str,
@@ -332,7 +332,7 @@ impl NatsServer {
     }
 }
 
-/// How long the log in `dir` is, bytes.
+/// Length of the log in `dir`, in bytes.
 fn log_length(dir: &Path) -> usize {
     let length = std::fs::metadata(dir.join(LOG)).map_or(0, |m| m.len());
     usize::try_from(length).unwrap_or(usize::MAX)
@@ -358,7 +358,7 @@ fn launch(program: &Path, dir: &Path) -> Result<Child, NatsServerError> {
         })
 }
 
-/// Whether a nats-server says hello there.
+/// Whether a nats-server answers at an address.
 fn greets(address: SocketAddr) -> bool {
     let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(200)) else {
         return false;
@@ -368,7 +368,7 @@ fn greets(address: SocketAddr) -> bool {
     BufReader::new(stream).read_line(&mut line).is_ok() && line.starts_with("INFO ")
 }
 
-/// The files in which servers of this folder say their ports.
+/// The files in which servers of this folder report their ports.
 fn port_files(dir: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries
@@ -376,15 +376,15 @@ fn port_files(dir: &Path) -> impl Iterator<Item = PathBuf> {
         .filter(|path| path.extension().is_some_and(|end| end == "ports"))
 }
 
-/// Those of servers that were killed.
+/// Removes the port files of killed servers.
 fn forget_ports(dir: &Path) {
     for path in port_files(dir) {
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// The port that a server has taken by itself, once it has written it down.
-fn said_port(dir: &Path) -> Option<u16> {
+/// The port that a server has chosen, once it has written it down.
+fn reported_port(dir: &Path) -> Option<u16> {
     port_files(dir).find_map(|path| {
         let said: serde_json::Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
         let (_, port) = said.get("nats")?.get(0)?.as_str()?.rsplit_once(':')?;
@@ -392,7 +392,7 @@ fn said_port(dir: &Path) -> Option<u16> {
     })
 }
 
-/// Of a server that listens on a port, or takes a free one and says in `dir` which.
+/// The configuration of a server with a port, or with a free one that it writes down in `dir`.
 fn configuration(dir: &Path, port: Option<u16>) -> String {
     let conf = NatsConf {
         listen: format!("127.0.0.1:{}", port.map_or(-1, i32::from)),
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_is_passed_over_or_refused() {
+    fn a_version_that_is_too_old_is_skipped_or_refused() {
         for (text, version) in [
             ("nats-server: v2.12.3\n", Some([2, 12, 3])),
             ("nats-server: v2.13.0-RC.1", Some([2, 13, 0])),
@@ -440,12 +440,12 @@ mod tests {
         ] {
             assert_eq!(version_in(text), version, "{text}");
         }
-        let told = |program: &Path| match program.to_str() {
+        let version = |program: &Path| match program.to_str() {
             Some("old") => Some([2, 9, 10]),
             Some("new") => Some([2, 12, 3]),
             _ => None,
         };
-        let first = |names: &[&str]| first_of(names.iter().map(PathBuf::from), &told);
+        let first = |names: &[&str]| first_of(names.iter().map(PathBuf::from), &version);
         let found = first(&["old", "true", "new"]).unwrap().unwrap();
         assert_eq!(found, Path::new("new"));
         let error = first(&["old", "true"]).unwrap().unwrap_err().to_string();
@@ -460,11 +460,11 @@ mod tests {
         let error = first(&["true"]).unwrap().unwrap_err().to_string();
         assert!(error.contains("true does not tell its version"), "{error}");
         assert!(first(&[]).is_none());
-        assert_eq!(told_version(Path::new("/bin/true")), None);
+        assert_eq!(printed_version(Path::new("/bin/true")), None);
     }
 
     #[test]
-    fn a_program_that_ends_is_not_waited_for_and_old_lines_are_not_shown() {
+    fn a_program_that_ends_fails_at_once_without_lines_of_earlier_logs() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join(LOG), "a line of an earlier run\n").unwrap();
         let waiting = Stopwatch::start();

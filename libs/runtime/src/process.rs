@@ -1,5 +1,5 @@
-//! What the process itself is and uses: version, memory, start, open files. Names are those that
-//! Prometheus's own client libraries use, so that any dashboard knows them.
+//! Metrics of the process: version, memory, start, open files. The names are those of Prometheus's
+//! client libraries, which common dashboards use.
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -7,7 +7,7 @@ use prometheus::{Error, Gauge, IntGauge, Opts, Registry};
 
 use crate::clock;
 
-/// Reads `/proc` at each scrape; what cannot be read there stays as it was.
+/// Reads `/proc` at each scrape. An unreadable value keeps its last state.
 #[derive(Debug)]
 struct Process {
     resident: IntGauge,
@@ -25,14 +25,14 @@ impl Process {
         start.set(clock::wall().unix_seconds());
         let version = env!("CARGO_PKG_VERSION");
         let build = IntGauge::with_opts(
-            Opts::new("lacuna_build_info", "1, by the version that runs")
+            Opts::new("lacuna_build_info", "1, by the running version")
                 .const_label("version", version),
         )?;
         build.set(1);
         Ok(Self {
             resident: IntGauge::new(
                 "process_resident_memory_bytes",
-                "memory that the process has resident",
+                "resident memory of the process",
             )?,
             files: IntGauge::new("process_open_fds", "open file descriptors")?,
             start,
@@ -46,14 +46,14 @@ impl Process {
             self.resident.set(bytes);
         }
         if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
-            // The one by which the folder is read is not the process's.
+            // Reading the folder opens one descriptor, which does not count.
             let open = i64::try_from(files.count()).unwrap_or(i64::MAX);
             self.files.set(open.saturating_sub(1));
         }
     }
 }
 
-/// Resident bytes by the text of `/proc/self/status`.
+/// Resident bytes, from the text of `/proc/self/status`.
 fn resident(status: &str) -> Option<i64> {
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
     let kib: i64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -83,7 +83,7 @@ impl Collector for Process {
     }
 }
 
-/// Exports what this process uses. It is as if started now.
+/// Exports the metrics of this process, with the present moment as its start.
 ///
 /// # Errors
 /// If a name is taken.
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_tells_what_it_uses() {
+    fn the_usage_of_a_process_is_exported() {
         let registry = Registry::new();
         export(&registry).unwrap();
         let text = crate::metrics::expose(&registry).unwrap();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_read_in_bytes_and_nothing_is_made_up() {
+    fn memory_is_read_in_bytes_or_not_at_all() {
         assert_eq!(resident("VmPeak:\t 9 kB\nVmRSS:\t   12 kB\n"), Some(12288));
         assert_eq!(resident("VmRSS:\t nothing kB\n"), None);
         assert_eq!(resident(""), None);

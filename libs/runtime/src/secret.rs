@@ -1,21 +1,20 @@
-//! Text that nobody may see: it prints as stars, is serialised as stars, and leaves no copy in
-//! memory when it goes.
+//! Secret text. It prints and serialises as stars, and its memory is cleared when it is dropped.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 use zeroize::Zeroizing;
 
-/// What stands where a secret would.
+/// The text that replaces a secret.
 const STARS: &str = "***";
 
-/// A password, a seed or a token. [`Secret::reveal`] is the only way to its text.
+/// A password, a seed or a token. Only [`Secret::reveal`] gives its text.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// The text itself, for whoever needs to send it or to compute with it.
+    /// The text, for sending or computing with it.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -51,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_shows_itself_to_nobody() {
+    fn a_secret_is_never_printed() {
         let secret = Secret::from("geheim".to_owned());
         let json = serde_json::to_string(&secret).unwrap();
         for shown in [format!("{secret}"), format!("{secret:?}"), json] {

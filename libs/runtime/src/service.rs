@@ -1,4 +1,4 @@
-//! The recipe of every service: arguments, configuration, telemetry, bind, bus, ready, run.
+//! The start and end of every service: arguments, configuration, telemetry, bind, bus, ready, run.
 //! The first signal drains, the second exits.
 
 use std::future::Future;
@@ -18,23 +18,20 @@ use crate::bus::{Bus, SimulatedServer};
 use crate::clock::{ClusterClock, Stopwatch};
 use crate::config::Config;
 use crate::http::{self, Health};
-use crate::leader::{self, Candidate, Lead, Terms};
+use crate::leader::{self, Candidate, Leadership, Terms};
 use crate::process;
-use crate::supervise::Tasks;
+use crate::supervise::{ServiceError, Tasks};
 use crate::task;
 use crate::telemetry;
 use crate::virtual_time;
 
-/// Any error that ends a service or a task.
-pub type ServiceError = Box<dyn std::error::Error + Send + Sync>;
-
-/// The configuration cannot be used, as a service finds out only when it runs; it then exits
-/// with [`exit::CONFIG`].
+/// The configuration cannot be used, as the service finds when it runs. It then exits with
+/// [`exit::CONFIG`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Misconfigured(pub String);
 
-/// Another instance of the service has become the active one; the service then exits with
+/// Another instance of the service has become the active one. The service then exits with
 /// [`exit::LOST_LEAD`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -42,7 +39,7 @@ pub struct Superseded(pub String);
 
 /// Exit codes, as in sysexits.h.
 pub mod exit {
-    /// All went well.
+    /// The service ended as it should.
     pub const OK: u8 = 0;
     /// The command line is wrong.
     pub const USAGE: u8 = 2;
@@ -52,7 +49,7 @@ pub mod exit {
     pub const UNAVAILABLE: u8 = 69;
     /// The service failed.
     pub const INTERNAL: u8 = 70;
-    /// Another instance is the active one now: start this one again, and it stands by.
+    /// Another instance is the active one now. Started again, this one is a standby.
     pub const LOST_LEAD: u8 = 75;
     /// Stopped by a second signal.
     pub const INTERRUPTED: u8 = 130;
@@ -61,24 +58,24 @@ pub mod exit {
 /// How long a service may take to stop after the first signal.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What a service is given to work with.
+/// The context of a running service.
 #[derive(Debug, Clone)]
 pub struct Context {
     /// The configuration in force.
     pub config: Arc<Config>,
-    /// Which cluster.
+    /// The cluster.
     pub cluster: ClusterId,
     /// The bus, connected, with all streams in place.
     pub bus: Bus,
-    /// For metrics.
+    /// The registry of the service's metrics.
     pub registry: Registry,
-    /// For health checks.
+    /// The health checks of the service.
     pub health: Health,
-    /// The cluster's time; whoever follows [`lacuna_wire::address::clock`] keeps it up to date.
+    /// The cluster's time. The service updates it by following [`lacuna_wire::address::clock`].
     pub clock: ClusterClock,
-    /// Further tasks, supervised.
+    /// Supervised tasks.
     pub tasks: Tasks,
-    /// Says when to stop.
+    /// Cancelled when the service must stop.
     pub shutdown: CancellationToken,
 }
 
@@ -91,12 +88,12 @@ struct Line<A: Args> {
     own: A,
 }
 
-/// A running service. It is boxed where it is written, so that its code is compiled once,
-/// in the library, and not again in every binary and test that runs it.
+/// A running service. It is boxed where it is written, so that its code is compiled once, in its
+/// library, and not again in every binary and test.
 pub type Running = Pin<Box<dyn Future<Output = Result<(), ServiceError>> + Send>>;
 
-/// Runs a service; call it from `main`. `service` is its short name (`planner`); `A` are its
-/// own arguments ([`crate::NoArgs`] if it has none).
+/// Runs a service; for `main`. `service` is its short name (`planner`), `A` its own arguments
+/// ([`crate::NoArgs`] if it has none).
 pub fn service_main<A: Args + Send + 'static>(
     service: &'static str,
     run: fn(Context, A) -> Running,
@@ -118,7 +115,7 @@ pub fn service_main<A: Args + Send + 'static>(
     )
 }
 
-/// What is left to do when the configuration is known and the bus is there.
+/// The main function of a service, with its arguments.
 type Run = Box<dyn FnOnce(Context) -> Running + Send>;
 
 fn start(service: &'static str, common: &CommonArgs, run: Run) -> ExitCode {
@@ -154,7 +151,7 @@ fn start(service: &'static str, common: &CommonArgs, run: Run) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Says on standard error why the service does not run.
+/// Writes to standard error why the service does not run.
 fn fail(service: &str, code: u8, error: &dyn std::fmt::Display) -> ExitCode {
     eprintln!("lacuna-{service}: {error}");
     ExitCode::from(code)
@@ -163,7 +160,7 @@ fn fail(service: &str, code: u8, error: &dyn std::fmt::Display) -> ExitCode {
 async fn live(service: &'static str, common: &CommonArgs, config: Config, run: Run) -> u8 {
     let registry = Registry::new();
     if let Err(error) = process::export(&registry) {
-        tracing::warn!(%error, "what the process uses is not exported");
+        tracing::warn!(%error, "usage of the process is not exported");
     }
     let health = Health::default();
     let shutdown = CancellationToken::new();
@@ -182,7 +179,7 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
     };
     tracing::info!(service, address = %listening, "listening");
     let tasks = Tasks::new(shutdown.clone());
-    // Health and metrics outlive the shutdown of the service by a little.
+    // Health and metrics are served a little longer than the service runs.
     let http_stop = CancellationToken::new();
     let server = task::spawn(http::serve(
         listener,
@@ -218,8 +215,8 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
     code
 }
 
-/// Runs a service in virtual time, over a simulated server; gives its exit code. It has no metrics
-/// server and hears no signals.
+/// Runs a service in virtual time over a simulated server, and gives its exit code. It serves no
+/// metrics and handles no signals.
 pub async fn simulate(
     service: &'static str,
     config: Config,
@@ -251,7 +248,7 @@ pub async fn simulate(
     shell.serve(seat, Box::new(run)).await
 }
 
-/// What a service has around it when it is connected.
+/// The environment of a connected service.
 struct Shell {
     service: &'static str,
     config: Config,
@@ -263,8 +260,8 @@ struct Shell {
 }
 
 impl Shell {
-    /// Takes the lead, runs, and gives the exit code. `seat` is the place that a later instance
-    /// knows as its own.
+    /// Takes the leadership, runs the service, and gives the exit code. `seat` is the location by
+    /// which a later instance recognises that this one has ended.
     async fn serve(self, seat: &str, run: Run) -> u8 {
         let Self {
             service,
@@ -275,7 +272,7 @@ impl Shell {
             tasks,
             shutdown,
         } = self;
-        let lead = match take_lead(&bus, &config, seat, &registry, &health, &shutdown).await {
+        let lead = match take_leadership(&bus, &config, seat, &registry, &health, &shutdown).await {
             Ok(lead) => lead,
             Err(code) => {
                 bus.close().await;
@@ -283,7 +280,7 @@ impl Shell {
             }
         };
         let resign = CancellationToken::new();
-        let keeper = task::spawn(keep_lead(lead, resign.clone()));
+        let keeper = task::spawn(keep_leadership(lead, resign.clone()));
         let context = Context {
             cluster: config.cluster.id.clone(),
             config: Arc::new(config),
@@ -323,7 +320,7 @@ impl Shell {
         if tasks.failure().is_some() {
             code = exit::INTERNAL;
         }
-        // Whoever stands by goes on at once.
+        // A standby continues at once.
         resign.cancel();
         let _ = keeper.await;
         bus.close().await;
@@ -332,21 +329,21 @@ impl Shell {
     }
 }
 
-/// Waits for the lead, if the service is one of which one instance is active; gives the exit code
-/// if it is to stop before.
-async fn take_lead(
+/// Waits for the leadership, if the service has one. An error is the exit code of a service that is
+/// stopped before.
+async fn take_leadership(
     bus: &Bus,
     config: &Config,
     seat: &str,
     registry: &Registry,
     health: &Health,
     shutdown: &CancellationToken,
-) -> Result<Option<Lead>, u8> {
+) -> Result<Option<Leadership>, u8> {
     if !leader::is_led(bus.service()) {
         return Ok(None);
     }
     let terms = Terms {
-        lead: config.cluster.lead.to_std(),
+        length: config.cluster.lead.to_std(),
         still: config.cluster.still.to_std(),
     };
     let candidate = Candidate::new(bus, seat.to_owned(), terms, registry, health);
@@ -361,9 +358,9 @@ async fn take_lead(
     }
 }
 
-/// Keeps the lead until it is to be given up. If it is lost, the process ends at once: whatever
-/// the service would still say is no longer its business.
-async fn keep_lead(lead: Option<Lead>, resign: CancellationToken) {
+/// Keeps the leadership until the service resigns. If it is lost, the process ends at once, so that
+/// it writes nothing more.
+async fn keep_leadership(lead: Option<Leadership>, resign: CancellationToken) {
     let Some(lead) = lead else {
         return;
     };
@@ -376,8 +373,8 @@ async fn keep_lead(lead: Option<Lead>, resign: CancellationToken) {
     }
 }
 
-/// Signals of one kind of event come so close together: a scheduler's daemon and its launcher
-/// both send SIGTERM, some milliseconds apart.
+/// Signals within this time belong to one event: a scheduler's daemon and its launcher both send
+/// SIGTERM, some milliseconds apart.
 const ONE_EVENT_S: f64 = 1.0;
 
 /// The first SIGINT or SIGTERM drains, the second exits.
@@ -412,7 +409,7 @@ fn watch_signals(shutdown: CancellationToken) {
     });
 }
 
-/// With `LACUNA_PARENT_PIPE=1`, the end of standard input means that the parent is gone.
+/// With `LACUNA_PARENT_PIPE=1`, the end of standard input means that the parent has ended.
 fn watch_parent(shutdown: CancellationToken) {
     if std::env::var_os("LACUNA_PARENT_PIPE").is_none_or(|v| v != "1") {
         return;

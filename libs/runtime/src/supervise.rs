@@ -1,4 +1,4 @@
-//! Tasks under supervision: what happens when one fails is a policy in its table row.
+//! Supervised tasks. Each task has a policy for its failure.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -7,17 +7,19 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::service::ServiceError;
 use crate::task;
 
-/// What to do when a task ends with an error or panics.
+/// Any error that ends a service or a task.
+pub type ServiceError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The policy for a task that ends with an error or panics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnError {
     /// Stop the service; it exits with code 70.
     Shutdown,
     /// Start the task again, after 100 ms, doubled with each failure up to 5 s.
     Restart,
-    /// Only say so.
+    /// Only log it.
     Log,
 }
 
@@ -30,7 +32,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// No tasks yet; `stop` is the service's.
+    /// No tasks yet. `stop` is the token of the service.
     #[must_use]
     pub fn new(stop: CancellationToken) -> Self {
         Self {
@@ -39,7 +41,7 @@ impl Tasks {
         }
     }
 
-    /// Starts a task. `make` is called with the token that says when to stop, again for each
+    /// Starts a task. `make` is called with the token that tells it to stop, and again for each
     /// restart.
     pub fn spawn<F, Fut>(&self, name: &'static str, on_error: OnError, mut make: F)
     where
@@ -51,7 +53,7 @@ impl Tasks {
         let supervised = async move {
             let mut wait = Duration::from_millis(100);
             loop {
-                // A task of its own, so that a panic is caught there.
+                // A separate task, so that a panic is caught.
                 let reason = match task::spawn(make(stop.clone())).await {
                     Ok(Ok(())) => return,
                     Ok(Err(error)) => error.to_string(),
@@ -91,7 +93,7 @@ impl Tasks {
         all.push(task::spawn(supervised));
     }
 
-    /// Waits until all tasks have ended; those that have not within `grace` are aborted.
+    /// Waits until all tasks have ended. Tasks that have not ended within `grace` are aborted.
     pub async fn finish(&self, grace: Duration) {
         let mut all = {
             let mut shared = self.all.lock().unwrap_or_else(|e| e.into_inner());

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use crate::virtual_time;
 
-/// Runs a task of this process beside the present one.
+/// Runs a task of this process concurrently.
 pub fn spawn<F>(task: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
@@ -19,7 +19,7 @@ where
     }
 }
 
-/// Runs what computes or waits for a disk on a thread of its own; in virtual time at once.
+/// Runs a computation, or a wait for a disk, on a thread of its own; in virtual time at once.
 pub fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     if virtual_time::is_on() {
         return spawn(async { work() });
@@ -27,7 +27,7 @@ pub fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) ->
     tokio::task::spawn_blocking(work)
 }
 
-/// Ends this process at once with an exit code. No task of it runs after that.
+/// Ends this process at once with an exit code. None of its tasks runs after that.
 pub async fn exit(code: u8) -> Infallible {
     match virtual_time::host() {
         Some(host) => host.end(code),

@@ -1,11 +1,11 @@
-//! Structured logs, to standard error.
+//! Structured logs on standard error.
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
 
 use crate::config::{LogFormat, Telemetry};
 
-/// Why logging could not be set up.
+/// Why logging cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The filter cannot be read.
@@ -15,7 +15,7 @@ pub enum TelemetryError {
     Filter {
         /// The filter as it was given.
         filter: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// Logging was set up before.
@@ -34,7 +34,7 @@ pub fn filter(text: &str) -> Result<EnvFilter, TelemetryError> {
     })
 }
 
-/// Sends logs of the whole process to standard error, for as long as anybody reads them there.
+/// Writes the logs of the whole process to standard error, for as long as it can be written.
 ///
 /// # Errors
 /// [`TelemetryError`]; also if logging was set up before.
@@ -43,7 +43,8 @@ pub fn init(settings: &Telemetry) -> Result<(), TelemetryError> {
     let base = fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // It would say on standard error that standard error cannot be written, and panic.
+        // Otherwise it would report on standard error that standard error cannot be written, and
+        // panic.
         .log_internal_errors(false)
         .with_target(true);
     match settings.format {

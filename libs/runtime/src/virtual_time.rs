@@ -1,9 +1,9 @@
 //! Virtual time: the services of a whole cluster on one thread, over a
 //! [`SimulatedServer`](crate::bus::SimulatedServer), with a clock that jumps to the next timer.
 //!
-//! [`run`] begins a world from a seed. Each simulated process is a [`Host`]. A host can be killed,
+//! [`run`] starts a world from a seed. Each simulated process is a [`Host`]. A host can be killed,
 //! paused, and given a wrong clock. All randomness of a world comes from its seed, so the same seed
-//! gives the same acts in the same order.
+//! gives the same run.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -18,10 +18,11 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
-/// The wall clock shows this when a world begins: 2026-01-01, in milliseconds since 1970.
+/// The wall clock at the start of a world: 2026-01-01, in milliseconds since 1970.
 const BEGIN_MS: i64 = 1_767_225_600_000;
 
-/// A list of ended tasks is thinned when it is as long as this, and twice as long each time.
+/// A list of tasks is cleared of ended ones at this length, and at twice the length each further
+/// time.
 const THINNED: usize = 64;
 
 thread_local! {
@@ -55,7 +56,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, 0 if there is none.
+    /// A number below `end`; 0 if `end` is 0.
     pub const fn below(&mut self, end: u64) -> u64 {
         match self.roll().checked_rem(end) {
             Some(number) => number,
@@ -64,7 +65,7 @@ impl Dice {
     }
 }
 
-/// Runs a world until `main` ends. Real time passes only while tasks compute.
+/// Runs a world until `main` ends. Only computation takes real time.
 ///
 /// # Errors
 /// If no runtime can be started.
@@ -92,7 +93,7 @@ impl Drop for Ends {
     }
 }
 
-/// Whether this thread lives in virtual time.
+/// Whether this thread runs in virtual time.
 #[must_use]
 pub fn is_on() -> bool {
     WORLD.get().is_some()
@@ -112,13 +113,13 @@ pub(crate) fn wall() -> Option<Timestamp> {
     true_wall().map(|ms| Timestamp::from_unix_ms(ms + skew))
 }
 
-/// The time that a clock without fault shows, milliseconds since 1970; nothing in real time.
+/// The time of a correct clock, in milliseconds since 1970; nothing in real time.
 pub(crate) fn true_wall() -> Option<i64> {
     let passed = elapsed()?.as_millis();
     Some(BEGIN_MS + i64::try_from(passed).unwrap_or(i64::MAX - BEGIN_MS))
 }
 
-/// A number that no other call gives: random in real time, from the seed in virtual time.
+/// A unique number: random in real time, from the seed in virtual time.
 pub(crate) fn unique() -> u128 {
     let Some(mut world) = WORLD.get() else {
         return uuid::Uuid::new_v4().as_u128();
@@ -133,7 +134,7 @@ pub(crate) fn host() -> Option<Host> {
     HOST.with_borrow(Clone::clone)
 }
 
-/// A simulated process. Clones are the same one.
+/// A simulated process. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Host(Arc<Inner>);
 
@@ -154,11 +155,11 @@ struct Parts {
     held: Vec<Waker>,
 }
 
-/// What [`Host::ended`] gives for a host that was killed: as a shell shows SIGKILL.
+/// The result of [`Host::ended`] for a killed host: that of SIGKILL in a shell.
 pub const KILLED: u8 = 137;
 
 impl Host {
-    /// A process that runs nothing yet.
+    /// A process without tasks.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self(Arc::new(Inner {
@@ -176,8 +177,8 @@ impl Host {
         &self.0.name
     }
 
-    /// Runs a task in the process. All tasks that this one spawns with [`crate::task::spawn`] belong
-    /// to it, too. A process that has ended runs nothing.
+    /// Runs a task in the process. All tasks that it spawns with [`crate::task::spawn`] belong to
+    /// the process too. An ended process runs no task.
     pub fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
@@ -200,7 +201,7 @@ impl Host {
         handle
     }
 
-    /// Ends the process at once, as `kill -9` does.
+    /// Kills the process at once, as `kill -9` does.
     pub fn kill(&self) {
         self.end(KILLED);
     }
@@ -231,12 +232,12 @@ impl Host {
         self.0.ended.borrow().is_some()
     }
 
-    /// Stops the process, as SIGSTOP does: its timers run out, and it does nothing about it.
+    /// Stops the process, as SIGSTOP does. Its timers expire meanwhile, without effect.
     pub fn pause(&self) {
         self.0.paused.store(true, Ordering::Relaxed);
     }
 
-    /// Lets a paused process go on.
+    /// Continues a paused process.
     pub fn go_on(&self) {
         self.0.paused.store(false, Ordering::Relaxed);
         let held = std::mem::take(&mut self.parts().held);
@@ -245,7 +246,7 @@ impl Host {
         }
     }
 
-    /// Sets the wall clock of the process wrong by so many milliseconds.
+    /// Sets the error of the process's wall clock, in milliseconds.
     pub fn set_skew(&self, ms: i64) {
         self.0.skew_ms.store(ms, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The bus against a real nats-server, which is killed on the way.
+//! The bus over a real nats-server, which is killed during the tests.
 
 #![expect(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use lacuna_wire::msg::{Clock, LeaseRecord, Pace, Reply, Request, Settled};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Headers of a tick that a newer release has written.
+/// Headers of a tick of a newer release.
 const NEWER: [(&str, &str); 3] = [
     ("ce-id", "1"),
     ("ce-type", "lacuna.clock"),
@@ -53,7 +53,7 @@ async fn next<M>(follow: &mut Follow<M>) -> Received<M> {
 }
 
 async fn stored(bus: &Bus, event: &NodeEvent) {
-    // An outage may cost a write its acknowledgement; the caller repeats it.
+    // An outage may lose the acknowledgement of a write, so the caller repeats it.
     let waiting = Stopwatch::start();
     while let Err(e) = bus.store(&address::event(&cluster()), event, "cause").await {
         assert!(waiting.seconds() < 20.0, "{e}");
@@ -104,7 +104,7 @@ async fn followers_survive_kill_and_restart_of_the_server() {
         let back = Stopwatch::start();
         stored(&bus, event).await;
         let mut seen = next(&mut stream).await.message;
-        // The event before may have been lost with the server's buffer, never repeated wrongly.
+        // The event before may be lost with the server's buffer, but is never repeated.
         while seen.seq < event.seq {
             seen = next(&mut stream).await.message;
         }
@@ -112,12 +112,12 @@ async fn followers_survive_kill_and_restart_of_the_server() {
         let step = 10 + u64::try_from(round).unwrap();
         bus.store(&clock, &tick(step), "").await.unwrap();
         while next(&mut states).await.message.step != step {}
-        println!("round {round}: heard again after {:.3} s", back.seconds());
+        println!("round {round}: received again after {:.3} s", back.seconds());
         assert!(back.seconds() < 10.0, "took {} s", back.seconds());
     }
 }
 
-/// Passes connections on to a server until it is dropped.
+/// Forwards connections to a server until it is dropped.
 struct Wire {
     port: u16,
     _tasks: JoinSet<()>,
@@ -257,7 +257,7 @@ async fn only_one_writer_wins_a_lease() {
     assert!(leases.delete("other", 1).await.unwrap_err().is_conflict());
     let marker = leases.delete("other", other).await.unwrap();
     assert_eq!(leases.list().await.unwrap().len(), 1);
-    // What is written next is written after the marker, which goes by itself.
+    // The next write goes after the marker, which expires.
     let newest = leases.newest("other").await.unwrap();
     assert_eq!(newest, Newest::Unreadable { sequence: marker });
     let subject = address::leases_bucket(&cluster()).key("other");
@@ -272,7 +272,7 @@ async fn only_one_writer_wins_a_lease() {
 }
 
 #[tokio::test]
-async fn what_is_not_understood_becomes_a_dead_letter() {
+async fn an_undecodable_message_becomes_a_dead_letter() {
     let nats = TestNats::start();
     let (registry, health) = (Registry::new(), Health::default());
     let bus = Bus::connect(&nats.settings(), &cluster(), "test", &registry, &health)
@@ -301,7 +301,7 @@ async fn what_is_not_understood_becomes_a_dead_letter() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_understood_has_a_number_and_is_written_over() {
+async fn an_undecodable_message_has_a_number_and_is_overwritten() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let clock = address::clock(&cluster());
@@ -314,9 +314,9 @@ async fn what_cannot_be_understood_has_a_number_and_is_written_over() {
     bus.store_after(&clock, &tick(1), "", sequence)
         .await
         .unwrap();
-    let found = bus.newest(&clock).await.unwrap().understood().unwrap();
+    let found = bus.newest(&clock).await.unwrap().decoded().unwrap();
     assert_eq!(found.message.step, 1);
-    // What has a version that is not read stays.
+    // A message of a version that is not read is kept.
     let [id, kind, newer] = NEWER;
     for version in [newer, ("ce-dataversion", "0")] {
         let headers = [id, kind, version];
@@ -329,15 +329,15 @@ async fn what_cannot_be_understood_has_a_number_and_is_written_over() {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_server_is_no_message() {
+async fn an_answer_of_the_server_is_not_taken_for_a_message() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "test").await;
     let clock = address::clock(&cluster());
     let mut heard = bus.follow(&clock, Start::All).await.unwrap();
     bus.store(&clock, &tick(1), "").await.unwrap();
     assert_eq!(next(&mut heard).await.message.step, 1);
-    // Who may read it has the answer sent to where he may not write, twice: then what the server
-    // says of it stands there twice.
+    // A reader lets the server send the answer to a subject on which the reader has no permission,
+    // twice. Then the subject carries a message of the server twice.
     let read = format!("$JS.API.DIRECT.GET.{}.{clock}", clock.stream().unwrap());
     for _ in 0..2 {
         let before = bus.newest_number(&clock).await.unwrap();
@@ -359,21 +359,21 @@ async fn an_answer_of_the_server_is_no_message() {
 }
 
 #[tokio::test]
-async fn requests_are_answered_or_nobody_is_there() {
+async fn requests_are_answered_or_fail_without_a_service() {
     let nats = TestNats::start();
     let asker = connect(&nats, &cluster(), "cli").await;
     let control = connect(&nats, &cluster(), "control").await;
     let subject = address::requests_of(&cluster(), "tester");
     let ask = |limit| asker.request::<Request, Reply>(&subject, &Request::Totals, limit);
-    let nobody = ask(WAIT).await.unwrap_err();
-    assert!(matches!(nobody, BusError::NoResponders { .. }), "{nobody}");
+    let error = ask(WAIT).await.unwrap_err();
+    assert!(matches!(error, BusError::NoResponders { .. }), "{error}");
     let mut requests = control.subscribe(&subject).await.unwrap();
     let answer = Reply::Accepted { trainers: vec![] };
     let expected = answer.clone();
     tokio::spawn(async move {
         let request = requests.next().await.unwrap();
         control.respond(&request, &answer).await.unwrap();
-        // The second question stays unanswered.
+        // The second request remains unanswered.
         requests.next().await.unwrap();
         std::future::pending::<()>().await;
     });
@@ -383,7 +383,7 @@ async fn requests_are_answered_or_nobody_is_there() {
 }
 
 #[tokio::test]
-async fn a_queue_repeats_what_nobody_has_done_with() {
+async fn a_queue_repeats_unprocessed_messages() {
     let mut nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "ingest").await;
     let incoming = address::incoming(&cluster());
@@ -401,7 +401,7 @@ async fn a_queue_repeats_what_nobody_has_done_with() {
             queue.done(&delivery);
         }
     }
-    // It is taken out a moment later.
+    // The message is removed a moment later.
     let watch = Stopwatch::start();
     let held = || async {
         let stream = bus
@@ -428,7 +428,7 @@ async fn a_queue_repeats_what_nobody_has_done_with() {
 }
 
 #[tokio::test]
-async fn a_queue_goes_on_where_it_was_when_the_server_comes_back() {
+async fn a_queue_continues_at_its_place_after_an_outage() {
     let mut nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "ingest").await;
     let publish = address::incoming_from(&cluster(), "slurm.1");
@@ -437,7 +437,7 @@ async fn a_queue_goes_on_where_it_was_when_the_server_comes_back() {
         let stored = bus.store_raw(publish.as_str(), &[], vec![n]).await;
         stored.unwrap().wait().await.unwrap();
         let delivery = tokio::time::timeout(WAIT, queue.next()).await;
-        // Nobody has done with them, and still none comes twice to the same reader.
+        // The messages are unprocessed, and still none is delivered twice to the same reader.
         assert_eq!(delivery.expect("not read").unwrap().payload(), [n]);
         if n == 1 {
             let mut link = bus.link();
@@ -474,7 +474,7 @@ async fn a_queue_of_an_older_release_is_refused_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_state_is_written_only_after_the_one_that_is_known() {
+async fn a_state_is_written_only_after_the_known_one() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "ingest").await;
     let other = connect(&nats, &cluster(), "ingest").await;
@@ -493,12 +493,12 @@ async fn a_state_is_written_only_after_the_one_that_is_known() {
 }
 
 #[tokio::test]
-async fn who_takes_a_queue_gets_what_the_other_had_fetched_at_once_and_in_order() {
+async fn a_new_reader_of_a_queue_gets_unprocessed_messages_at_once_and_in_order() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "ingest").await;
     let incoming = address::incoming(&cluster());
     let publish = address::incoming_from(&cluster(), "slurm.1");
-    // More than a queue hands out ahead, so that some are held by the client.
+    // More messages than a queue delivers ahead, so that the client holds some.
     let mut stored = Vec::new();
     for n in 0..1500_u16 {
         let bytes = n.to_be_bytes().to_vec();
@@ -523,9 +523,9 @@ async fn who_takes_a_queue_gets_what_the_other_had_fetched_at_once_and_in_order(
 }
 
 #[tokio::test]
-async fn without_a_server_the_error_says_what_to_do() {
+async fn without_a_server_the_error_has_a_remedy() {
     let settings = BusSettings {
-        // No program is given this port by the system.
+        // The system never gives this port to a program.
         url: "nats://127.0.0.1:1".to_owned(),
         connect_limit: Span::from_ms(300),
         ..BusSettings::default()

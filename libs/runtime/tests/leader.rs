@@ -1,11 +1,11 @@
-//! One of several instances leads, against a real nats-server.
+//! One of several instances leads, over a real nats-server.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 use std::time::Duration;
 
 use lacuna_model::{ClusterId, Timestamp};
-use lacuna_runtime::leader::{Candidate, LOOP, Lead, LostLead, Terms};
+use lacuna_runtime::leader::{Candidate, LOOP, Leadership, LostLeadership, Terms};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, Health, Stopwatch};
 use lacuna_testkit::{TestNats, connect};
@@ -35,13 +35,13 @@ fn tick(step: u64) -> Clock {
     }
 }
 
-/// One process of the service, as far as the lead goes.
+/// One process of the service, as far as its leadership is concerned.
 struct Instance {
     bus: Bus,
     registry: Registry,
     health: Health,
     stop: CancellationToken,
-    lead: JoinHandle<Result<Lead, LostLead>>,
+    lead: JoinHandle<Result<Leadership, LostLeadership>>,
 }
 
 impl Instance {
@@ -49,7 +49,7 @@ impl Instance {
         let bus = connect(nats, &cluster(), SERVICE).await;
         let (registry, health) = (Registry::new(), Health::default());
         let terms = Terms {
-            lead: TTL,
+            length: TTL,
             still: TTL,
         };
         let candidate = Candidate::new(&bus, seat.to_owned(), terms, &registry, &health).unwrap();
@@ -91,23 +91,23 @@ impl Instance {
         check.note.clone().unwrap_or_default()
     }
 
-    /// As `kill -9`: nothing more is said.
+    /// Ends like `kill -9`, without a further message.
     fn die(self) -> Bus {
         self.lead.abort();
         self.bus
     }
 
-    async fn lost(self) -> LostLead {
+    async fn lost(self) -> LostLeadership {
         let ended = tokio::time::timeout(Duration::from_secs(30), self.lead).await;
         match ended.unwrap().unwrap() {
             Err(lost) => lost,
-            Ok(_) => unreachable!("it was not told to stop"),
+            Ok(_) => unreachable!("nothing stopped it"),
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_one_leads_and_a_dead_one_is_followed_after_its_time() {
+async fn one_of_two_leads_and_a_dead_leader_is_replaced_after_its_length() {
     let nats = TestNats::start();
     let first = Instance::start(&nats, "a").await;
     first.leading().await;
@@ -129,7 +129,7 @@ async fn of_two_one_leads_and_a_dead_one_is_followed_after_its_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_resigns_and_one_whose_place_is_taken_are_followed_at_once() {
+async fn a_leader_that_resigns_or_whose_address_is_taken_is_replaced_at_once() {
     let nats = TestNats::start();
     let first = Instance::start(&nats, "a").await;
     first.leading().await;
@@ -142,13 +142,13 @@ async fn one_that_resigns_and_one_whose_place_is_taken_are_followed_at_once() {
     second.die();
     let again = Instance::start(&nats, "b").await;
     let same_seat = again.leading().await;
-    // Neither had to wait for the lead to lapse; how fast exactly is the machine's business.
+    // Neither had to wait for the length of the leadership. The exact time depends on the machine.
     println!("after {resigned:.3} s and {same_seat:.3} s");
     assert!(!again.lead.is_finished());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_at_once_make_one_leader() {
+async fn of_several_candidates_at_once_one_leads() {
     let nats = TestNats::start();
     let mut all = Vec::new();
     for n in 0..6 {
@@ -157,18 +157,18 @@ async fn all_at_once_make_one_leader() {
     tokio::time::sleep(TTL * 3).await;
     let leading = all.iter().filter(|i| i.leads()).count();
     assert_eq!(leading, 1);
-    assert!(all.iter().all(|i| !i.lead.is_finished()), "nobody ends");
+    assert!(all.iter().all(|i| !i.lead.is_finished()), "none ends");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_has_lost_the_lead_is_told_and_can_write_no_more() {
+async fn an_instance_that_has_lost_its_leadership_ends_and_cannot_write() {
     let nats = TestNats::start();
     let first = Instance::start(&nats, "a").await;
     first.leading().await;
     let tick = tick(1);
     let subject = address::clock(&cluster());
     let kept = first.bus.store(&subject, &tick, "").await.unwrap();
-    // Somebody takes the lead behind its back, as after a long stop of the process.
+    // Another process takes the leadership meanwhile, as after a long stop of this one.
     let other = connect(&nats, &cluster(), "test").await;
     let at = address::leader(&cluster(), SERVICE);
     let mut record = other.last(&at).await.unwrap().unwrap().message;
@@ -177,7 +177,7 @@ async fn who_has_lost_the_lead_is_told_and_can_write_no_more() {
     let bus = first.bus.clone();
     let lost = first.lost().await;
     assert!(
-        matches!(&lost, LostLead::Taken { instance, .. } if instance == "thief"),
+        matches!(&lost, LostLeadership::Taken { instance, .. } if instance == "thief"),
         "{lost}"
     );
     tokio::time::sleep(TTL).await;
@@ -189,7 +189,7 @@ async fn who_has_lost_the_lead_is_told_and_can_write_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_and_an_emptied_server_leave_the_lead_where_it_was() {
+async fn the_leader_stays_after_an_outage_and_with_an_emptied_server() {
     let mut nats = TestNats::start();
     let first = Instance::start(&nats, "a").await;
     first.leading().await;
@@ -208,14 +208,14 @@ async fn an_outage_and_an_emptied_server_leave_the_lead_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_was_too_slow_goes_on_if_nobody_was_faster_and_all_is_repaired() {
+async fn a_late_leader_continues_if_no_other_has_taken_over_and_all_is_repaired() {
     let nats = TestNats::start();
     let first = Instance::start(&nats, "a").await;
     first.leading().await;
     let mut link = first.bus.link();
     let before = link.seen();
     let server = Pid::from_raw(i32::try_from(nats.pid()).unwrap());
-    // The connection stands, and no answer comes.
+    // The connection is up, and no answer arrives.
     kill(server, Signal::SIGSTOP).unwrap();
     tokio::time::sleep(TTL * 3).await;
     kill(server, Signal::SIGCONT).unwrap();
@@ -229,11 +229,11 @@ async fn one_that_was_too_slow_goes_on_if_nobody_was_faster_and_all_is_repaired(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_whose_loop_stands_still_gives_its_lead_up() {
+async fn an_instance_whose_loop_is_stuck_resigns() {
     let nats = TestNats::start();
     let first = Instance::start(&nats, "a").await;
     first.leading().await;
-    // It has not turned yet: it may have much to read.
+    // The loop has not turned yet, since it may have much to read.
     let turning = first
         .health
         .check(LOOP, Some(lacuna_model::Span::from_secs(60)));
@@ -242,22 +242,23 @@ async fn one_whose_loop_stands_still_gives_its_lead_up() {
     for _ in 0..12 {
         turning.ok();
         tokio::time::sleep(TTL / 2).await;
-        assert!(first.leads(), "a loop that turns keeps the lead");
+        assert!(first.leads(), "a loop that turns keeps the leadership");
     }
     let second = Instance::start(&nats, "b").await;
     let lost = first.lost().await;
-    assert!(matches!(lost, LostLead::StandsStill { .. }), "{lost}");
+    assert!(matches!(lost, LostLeadership::Stuck { .. }), "{lost}");
     second.leading().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn states_are_not_repeated_by_one_that_leads_no_more() {
+async fn a_former_leader_does_not_repeat_its_states() {
     let mut nats = TestNats::start();
     let first = Instance::start(&nats, "a").await;
     first.leading().await;
     let subject = address::clock(&cluster());
     first.bus.store(&subject, &tick(1), "").await.unwrap();
-    // It renews no more, and another has said something newer; then the server comes back.
+    // The instance stops renewing, and another one publishes a newer state. Then the server comes
+    // back.
     let bus = first.die();
     tokio::time::sleep(TTL * 2).await;
     let other = connect(&nats, &cluster(), "test").await;

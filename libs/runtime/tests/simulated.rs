@@ -1,4 +1,4 @@
-//! The simulated server: it answers as a nats-server does, and its outages repeat by their seed.
+//! The simulated server behaves as a nats-server does, and its outages repeat by their seed.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -37,7 +37,7 @@ async fn simulated(server: &SimulatedServer, service: &str) -> Bus {
     bus.await.unwrap()
 }
 
-/// What came of each act, in words.
+/// The result of each operation, as text.
 #[derive(Default)]
 struct Transcript(Vec<String>);
 
@@ -54,7 +54,7 @@ impl Transcript {
     }
 }
 
-/// The numbers and steps of the next messages, and what waits behind each.
+/// Numbers and steps of the next messages, with the number of messages behind each.
 async fn heard(follow: &mut Follow<Clock>, count: usize) -> Vec<(u64, u64, u64)> {
     let mut all = Vec::new();
     for _ in 0..count {
@@ -64,39 +64,39 @@ async fn heard(follow: &mut Follow<Clock>, count: usize) -> Vec<(u64, u64, u64)>
     all
 }
 
-/// Everything that services ask of a server, once.
+/// Every operation of services on a server, once.
 async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
-    let mut said = Transcript::default();
+    let mut transcript = Transcript::default();
     let clock = address::clock(&cluster());
-    said.note("nothing yet", one.last(&clock).await.unwrap().is_none());
+    transcript.note("nothing yet", one.last(&clock).await.unwrap().is_none());
     for step in 1..=3 {
-        said.result("store", one.store(&clock, &tick(step), "").await);
+        transcript.result("store", one.store(&clock, &tick(step), "").await);
     }
-    said.result(
+    transcript.result(
         "after the newest",
         one.store_after(&clock, &tick(4), "", 3).await,
     );
-    said.result(
+    transcript.result(
         "after an older",
         one.store_after(&clock, &tick(5), "", 2).await,
     );
-    said.note("newest", other.newest(&clock).await.unwrap().sequence());
+    transcript.note("newest", other.newest(&clock).await.unwrap().sequence());
     let mut follow = other.follow(&clock, Start::Last).await.unwrap();
-    let mut look = other.look(&clock, Start::Last).await.unwrap();
-    let mut steps = vec![look.next().await.unwrap().message.step];
+    let mut direct = other.follow_direct(&clock, Start::Last).await.unwrap();
+    let mut steps = vec![direct.next().await.unwrap().message.step];
     one.store(&clock, &tick(6), "").await.unwrap();
-    said.note("followed", heard(&mut follow, 2).await);
+    transcript.note("followed", heard(&mut follow, 2).await);
     while steps.last() != Some(&6) {
-        steps.push(look.next().await.unwrap().message.step);
+        steps.push(direct.next().await.unwrap().message.step);
         steps.dedup();
     }
-    said.note("looked", steps);
+    transcript.note("direct", steps);
 
-    // A stream that keeps more than one message of a subject.
+    // A stream that keeps several messages of a subject.
     let event = address::event(&cluster());
     let words = [("idle", "a"), ("busy", "a"), ("idle", "b"), ("busy", "b")];
     for word in events(1, &words) {
-        said.result("event", one.store(&event, &word, "").await);
+        transcript.result("event", one.store(&event, &word, "").await);
     }
     for start in [
         Start::All,
@@ -107,17 +107,17 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
         let mut follow = other.follow(&event, start).await.unwrap();
         let first = follow.next().await.unwrap();
         let came = (first.sequence, first.pending, first.message.seq);
-        said.note(&format!("{start:?}"), came);
+        transcript.note(&format!("{start:?}"), came);
     }
     let mut new = other.follow(&event, Start::New).await.unwrap();
     for word in events(5, &[("idle", "c")]) {
         one.store(&event, &word, "").await.unwrap();
     }
-    said.note("New", new.next().await.unwrap().sequence);
+    transcript.note("New", new.next().await.unwrap().sequence);
     let (read, next) = other.read_from(&event, 2, 1 << 20).await.unwrap();
-    said.note("read", (read.len(), next));
+    transcript.note("read", (read.len(), next));
     let (read, next) = other.read_from(&event, 1, 1).await.unwrap();
-    said.note("a page ends by bytes", (read.len(), next));
+    transcript.note("a page ends by bytes", (read.len(), next));
 
     // A bucket.
     let bucket = one.bucket(address::leases_bucket(&cluster()));
@@ -126,28 +126,28 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
     };
     let made = bucket.create("n.1", &lease("t1"), "").await.unwrap();
     let twice = bucket.create("n.1", &lease("t2"), "").await;
-    said.note("created twice", twice.is_err_and(|e| e.is_conflict()));
+    transcript.note("created twice", twice.is_err_and(|e| e.is_conflict()));
     let newer = bucket.update("n.1", &lease("t3"), made, "").await.unwrap();
-    said.note("revisions", newer - made);
+    transcript.note("revisions", newer - made);
     let stale = bucket.update("n.1", &lease("t4"), made, "").await;
-    said.note("stale", stale.is_err_and(|e| e.is_conflict()));
+    transcript.note("stale", stale.is_err_and(|e| e.is_conflict()));
     bucket.put("n.2", &lease("t5"), "").await.unwrap();
     let list = bucket.list().await.unwrap();
     let list = list
         .iter()
         .map(|e| (e.key.clone(), e.value.trainer.clone(), e.revision - made));
-    said.note("list", list.collect::<Vec<_>>());
+    transcript.note("list", list.collect::<Vec<_>>());
     let deleted = bucket.delete("n.1", newer).await.unwrap();
-    said.note("deleted", deleted - made);
-    said.note("after that", bucket.get("n.1").await.unwrap().is_none());
-    said.note("keys", bucket.list().await.unwrap().len());
+    transcript.note("deleted", deleted - made);
+    transcript.note("after that", bucket.get("n.1").await.unwrap().is_none());
+    transcript.note("keys", bucket.list().await.unwrap().len());
 
     // A queue.
     let incoming = address::incoming_from(&cluster(), "x");
     for text in ["p", "q", "r"] {
         let headers = [("ce-id", text)];
         let stored = one.store_raw(incoming.as_str(), &headers, text.into());
-        said.result("queued", stored.await.unwrap().wait().await);
+        transcript.result("queued", stored.await.unwrap().wait().await);
     }
     let mut queue = other.queue(&address::incoming(&cluster())).await.unwrap();
     let mut came = Vec::new();
@@ -158,12 +158,12 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
             queue.done(&next);
         }
     }
-    said.note("queue", came);
+    transcript.note("queue", came);
     tokio::time::sleep(Duration::from_millis(700)).await;
     let mut again = other.queue(&address::incoming(&cluster())).await.unwrap();
-    said.note("what is left", again.next().await.unwrap().sequence);
+    transcript.note("what is left", again.next().await.unwrap().sequence);
 
-    // Words that no stream keeps, and requests.
+    // Subjects that no stream keeps, and requests.
     let settled = address::settled(&cluster());
     let mut hears = other.subscribe(&settled).await.unwrap();
     let word = Settled {
@@ -172,22 +172,22 @@ async fn acts(one: &Bus, other: &Bus) -> Vec<String> {
     };
     one.publish(&settled, &word, "why").await.unwrap();
     let came = hears.next().await.unwrap();
-    said.note("published", (came.message.step, came.envelope.correlation));
+    transcript.note("published", (came.message.step, came.envelope.correlation));
     let deaf = address::logs(&cluster(), &NodeId::new("n1").unwrap());
     let limit = Duration::from_secs(2);
-    said.result("nobody", one.request_text(&deaf, "?", limit).await);
+    transcript.result("no service", one.request_text(&deaf, "?", limit).await);
     let mut asked = other.subscribe_text(&deaf).await.unwrap();
     let answering = async {
         let request = futures::StreamExt::next(&mut asked).await.unwrap();
         request.respond(format!("{}!", request.text)).await.unwrap();
     };
     let (answer, ()) = tokio::join!(one.request_text(&deaf, "here", limit), answering);
-    said.result("somebody", answer);
-    said.0
+    transcript.result("a service", answer);
+    transcript.0
 }
 
 #[test]
-fn it_answers_as_a_nats_server_does() {
+fn it_behaves_as_a_nats_server_does() {
     let nats = TestNats::start();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let real = runtime.block_on(async {
@@ -216,8 +216,8 @@ fn similar_asserts(real: &[String], simulated: &[String]) {
     assert_eq!(real.len(), simulated.len());
 }
 
-/// What a follower hears while its speaker says a number every 100 ms, and all kinds of outages
-/// come.
+/// The messages that a follower receives during all kinds of outages. The sender publishes a number
+/// every 100 ms.
 fn outages(seed: u64) -> (Vec<String>, Vec<u64>) {
     let world = virtual_time::run(seed, async {
         let delays = Delays {
@@ -225,23 +225,23 @@ fn outages(seed: u64) -> (Vec<String>, Vec<u64>) {
             most_ms: 30,
         };
         let server = SimulatedServer::new(seed, delays);
-        let (speaker, hearer) = (Host::new("ingest"), Host::new("forecast"));
-        let (say, mut told) = tokio::sync::mpsc::unbounded_channel();
-        let of_hearer = server.clone();
-        hearer.spawn(async move {
-            let bus = simulated(&of_hearer, "forecast").await;
+        let (sender, receiver) = (Host::new("ingest"), Host::new("forecast"));
+        let (into, mut out) = tokio::sync::mpsc::unbounded_channel();
+        let of_receiver = server.clone();
+        receiver.spawn(async move {
+            let bus = simulated(&of_receiver, "forecast").await;
             let clock = address::clock(&cluster());
             let mut follow = bus.follow(&clock, Start::LastOn).await.unwrap();
             while let Ok(next) = follow.next().await {
                 let at = lacuna_runtime::clock::wall();
-                if say.send((at, next.sequence, next.message.step)).is_err() {
+                if into.send((at, next.sequence, next.message.step)).is_err() {
                     return;
                 }
             }
         });
-        let of_speaker = server.clone();
-        speaker.spawn(async move {
-            let bus = simulated(&of_speaker, "ingest").await;
+        let of_sender = server.clone();
+        sender.spawn(async move {
+            let bus = simulated(&of_sender, "ingest").await;
             let clock = address::clock(&cluster());
             for step in 1..=300 {
                 while bus.store(&clock, &tick(step), "").await.is_err() {}
@@ -258,14 +258,14 @@ fn outages(seed: u64) -> (Vec<String>, Vec<u64>) {
         pause(2).await;
         server.start();
         pause(5).await;
-        hearer.pause();
+        receiver.pause();
         pause(5).await;
-        hearer.go_on();
+        receiver.go_on();
         pause(60).await;
-        hearer.kill();
-        speaker.kill();
+        receiver.kill();
+        sender.kill();
         let mut all = Vec::new();
-        while let Some(next) = told.recv().await {
+        while let Some(next) = out.recv().await {
             all.push(next);
         }
         all
@@ -279,7 +279,7 @@ fn outages(seed: u64) -> (Vec<String>, Vec<u64>) {
 }
 
 #[test]
-fn outages_repeat_by_their_seed_and_the_newest_is_heard_after_each() {
+fn outages_repeat_by_their_seed_and_the_newest_message_arrives_after_each() {
     for seed in 1..=5 {
         let (first, steps) = outages(seed);
         assert_eq!(first, outages(seed).0, "seed {seed}");

@@ -1,4 +1,4 @@
-//! What becomes of streams and buckets that are full, at a real server.
+//! Full streams and buckets of a real server.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -8,7 +8,7 @@ use lacuna_runtime::{Bus, BusError, Health};
 use lacuna_testkit::TestNats;
 use lacuna_wire::address;
 
-/// Nearly the largest message that a server takes.
+/// Just below the largest message that a server accepts.
 const LARGE: usize = 900 << 10;
 
 async fn bus(nats: &TestNats, registry: &Registry) -> Bus {
@@ -27,16 +27,16 @@ async fn keep(bus: &Bus, subject: &str) -> Result<u64, BusError> {
 }
 
 #[tokio::test]
-async fn a_full_log_loses_its_oldest_messages_and_takes_new_ones() {
+async fn a_full_log_deletes_its_oldest_messages_and_takes_new_ones() {
     let nats = TestNats::start();
     let bus = bus(&nats, &Registry::new()).await;
-    let grave = address::dead(bus.cluster(), "test");
+    let subject = address::dead(bus.cluster(), "test");
     let all = address::streams(bus.cluster());
-    let name = grave.stream().unwrap();
+    let name = subject.stream().unwrap();
     let limit = all.iter().find(|def| def.name == name).unwrap().max_bytes;
     let count = u64::try_from(limit).unwrap() / LARGE as u64 + 3;
     for _ in 0..count {
-        keep(&bus, grave.as_str()).await.unwrap();
+        keep(&bus, subject.as_str()).await.unwrap();
     }
     let mut stream = bus
         .nats()
@@ -56,7 +56,7 @@ async fn a_full_log_loses_its_oldest_messages_and_takes_new_ones() {
 }
 
 #[tokio::test]
-async fn a_full_bucket_refuses_and_keeps_what_it_has() {
+async fn a_full_bucket_refuses_new_values_and_keeps_the_old_ones() {
     let nats = TestNats::start();
     let registry = Registry::new();
     let bus = bus(&nats, &registry).await;
@@ -70,7 +70,7 @@ async fn a_full_bucket_refuses_and_keeps_what_it_has() {
             break;
         }
     }
-    let (number, error) = refused.expect("the bucket took more than it may hold");
+    let (number, error) = refused.expect("the bucket accepted more than its limit");
     assert!(number > 10, "refused after {number} already");
     assert!(error.contains("maximum bytes"), "{error}");
     assert!(

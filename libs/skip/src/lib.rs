@@ -1,10 +1,10 @@
-//! For tests alone: what a test needs and a machine may lack. A test without it is left out, and
-//! says so where libtest hides no word of it. Only the standard library is used, so that tests of
-//! cores can have it too.
+//! For tests only: requirements of tests that a machine may lack. A test whose requirement is
+//! missing is skipped, and reports it where libtest does not capture output. Only the standard
+//! library is used, so tests of cores can depend on it.
 //!
-//! `LACUNA_REQUIRE=torch,docker` (or `all`) makes it a failure to lack one of these.
-//! `LACUNA_SKIPPED=FILE` has each test that is left out append a line there; `make test` prints
-//! them at its end.
+//! `LACUNA_REQUIRE=torch,docker` (or `all`) turns a missing requirement into a failure. With
+//! `LACUNA_SKIPPED=FILE` each skipped test appends a line to that file; `make test` prints them at
+//! its end.
 
 mod missing;
 mod need;

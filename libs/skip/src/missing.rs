@@ -1,4 +1,4 @@
-//! How a test is left out.
+//! Skipping of tests.
 
 use std::fmt;
 use std::io::Write as _;
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::Need;
 
-/// Why a test, or a part of one, is left out.
+/// Why a test, or a part of one, is skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "a test that is left out says so: or_skip!"]
+#[must_use = "a skipped test must report it: or_skip!"]
 pub struct Missing {
     need: Need,
     what: String,
@@ -25,27 +25,27 @@ impl Missing {
         Self { need, what }
     }
 
-    /// Says that the test of this thread does not run. For [`or_skip`](crate::or_skip).
+    /// Reports that the test of this thread is skipped. For [`or_skip`](crate::or_skip).
     ///
     /// # Panics
-    /// If `LACUNA_REQUIRE` names what is missing.
+    /// If `LACUNA_REQUIRE` names the missing requirement.
     pub fn skip(&self, file: &str) {
-        self.tell("test", file);
+        self.report("test", file);
     }
 
-    /// Says that a part of the test of this thread does not run; the rest of it goes on.
+    /// Reports that a part of the test of this thread is skipped. The rest of it runs.
     ///
     /// # Panics
-    /// If `LACUNA_REQUIRE` names what is missing.
+    /// If `LACUNA_REQUIRE` names the missing requirement.
     #[track_caller]
     pub fn skip_part(&self) {
-        self.tell("part", std::panic::Location::caller().file());
+        self.report("part", std::panic::Location::caller().file());
     }
 
     #[expect(clippy::panic, reason = "for tests alone")]
-    fn tell(&self, which: &str, file: &str) {
+    fn report(&self, which: &str, file: &str) {
         let thread = std::thread::current();
-        // A runtime's worker tells of no test: the file must do.
+        // The name of a runtime's worker thread does not name a test; then only the file is known.
         let test = thread.name().filter(|name| !name.starts_with("tokio"));
         let test = test.unwrap_or("?");
         let required = std::env::var("LACUNA_REQUIRE").unwrap_or_default();
@@ -59,7 +59,7 @@ impl Missing {
             return;
         };
         let line = self.line(which, file, test);
-        // One write of a line at the end: of tests side by side none cuts another's.
+        // One write of a line at the end, so that concurrent tests do not mix their lines.
         let opened = std::fs::File::options()
             .create(true)
             .append(true)
@@ -69,7 +69,7 @@ impl Missing {
         }
     }
 
-    /// A line of the list, as `integration-tests/not_run.py` reads it.
+    /// A line of the list, in the form that `integration-tests/not_run.py` reads.
     fn line(&self, which: &str, file: &str, test: &str) -> String {
         let what = self.what.replace(['\t', '\n', '\r'], " ");
         let (need, remedy) = (self.need.name(), self.need.remedy());
@@ -77,7 +77,26 @@ impl Missing {
     }
 }
 
-/// Whether a list such as `torch,docker` or `all` names a need; else which name is none.
+impl Need {
+    /// That this need is not met. `what` names the missing thing.
+    pub fn missing(self, what: impl Into<String>) -> Missing {
+        Missing::new(self, what.into())
+    }
+
+    /// Checks that this need is met.
+    ///
+    /// # Errors
+    /// [`Missing`] if it is not.
+    pub fn given(self, there: bool, what: impl Into<String>) -> Result<(), Missing> {
+        if there {
+            Ok(())
+        } else {
+            Err(self.missing(what))
+        }
+    }
+}
+
+/// Whether a list such as `torch,docker` or `all` contains a need. An unknown name is the error.
 fn requires(list: &str, need: Need) -> Result<bool, String> {
     let mut found = false;
     for name in list.split(',').map(str::trim).filter(|n| !n.is_empty()) {
@@ -93,7 +112,7 @@ fn requires(list: &str, need: Need) -> Result<bool, String> {
 /// workspace.
 ///
 /// # Errors
-/// That it is not there.
+/// [`Missing`] if it does not exist.
 pub fn data(name: &str) -> Result<PathBuf, Missing> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
     let folder =
@@ -106,8 +125,8 @@ pub fn data(name: &str) -> Result<PathBuf, Missing> {
     }
 }
 
-/// What a test needs, of a `Result<T, Missing>`; without it the test says that it does not run, and
-/// returns. To be written in the test itself.
+/// The value of a `Result<T, Missing>`. Without it the test reports that it is skipped, and
+/// returns. To be used in the test itself.
 ///
 /// ```
 /// fn on_recorded_holes() {
@@ -133,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_and_unknown_ones_are_not_taken_for_nothing() {
+    fn names_are_read_and_unknown_ones_are_refused() {
         assert_eq!(requires("", Need::Torch), Ok(false));
         assert_eq!(requires("data, torch", Need::Torch), Ok(true));
         assert_eq!(requires("data,docker", Need::Torch), Ok(false));
@@ -145,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_six_fields_whatever_was_said() {
+    fn a_line_has_six_fields_whatever_the_text_contains() {
         let missing = Need::Docker.missing("no engine:\n\tit is down");
         let line = missing.line("test", "a/b.rs", "b::c");
         let fields: Vec<&str> = line.trim_end_matches('\n').split('\t').collect();

@@ -1,8 +1,6 @@
-//! What a test may need.
+//! Requirements of tests.
 
-use crate::Missing;
-
-/// Something that a test needs and a machine may lack.
+/// A requirement of a test that a machine may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// The folder of recordings.
@@ -34,7 +32,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// All of them.
+    /// All needs.
     pub const ALL: [Self; 13] = [
         Self::Data,
         Self::Torch,
@@ -51,7 +49,7 @@ impl Need {
         Self::Services,
     ];
 
-    /// Its name, as in `LACUNA_REQUIRE`.
+    /// The name in `LACUNA_REQUIRE`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -71,7 +69,7 @@ impl Need {
         }
     }
 
-    /// How to get it.
+    /// How to meet the need.
     #[must_use]
     pub fn remedy(self) -> &'static str {
         match self {
@@ -88,23 +86,6 @@ impl Need {
             Self::Cgroups => "run as root where cgroup 2 can be written",
             Self::DevFull => "mknod -m 666 /dev/full c 1 7",
             Self::Services => "cargo build --release --workspace --bins",
-        }
-    }
-
-    /// That it is missing, and what just that is.
-    pub fn missing(self, what: impl Into<String>) -> Missing {
-        Missing::new(self, what.into())
-    }
-
-    /// Nothing if it is there.
-    ///
-    /// # Errors
-    /// That it is missing.
-    pub fn given(self, there: bool, what: impl Into<String>) -> Result<(), Missing> {
-        if there {
-            Ok(())
-        } else {
-            Err(self.missing(what))
         }
     }
 }

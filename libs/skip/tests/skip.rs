@@ -1,4 +1,4 @@
-//! A test that lacks something, run by itself: what it writes, and when it fails.
+//! Tests with a missing requirement, run by themselves: their reports and their failures.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::path::Path;
@@ -20,7 +20,7 @@ fn lacks_a_part() {
     println!("and it goes on");
 }
 
-/// Runs one of the two above as a process of its own.
+/// Runs one of the two tests above as a separate process.
 fn run(test: &str, list: Option<&Path>, required: &str) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -33,19 +33,19 @@ fn run(test: &str, list: Option<&Path>, required: &str) -> Output {
     command.output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn stdout_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 #[test]
-fn what_is_left_out_stands_in_the_list() {
+fn a_skipped_test_is_in_the_list() {
     let dir = tempfile::tempdir().unwrap();
     let list = dir.path().join("list");
     for test in ["lacks_a_disk", "lacks_a_part"] {
         let output = run(test, Some(&list), "torch");
-        assert!(output.status.success(), "{}", said(&output));
-        assert!(said(&output).contains("1 passed"), "{}", said(&output));
-        assert!(said(&output).contains("SKIPPED"), "{}", said(&output));
+        assert!(output.status.success(), "{}", stdout_of(&output));
+        assert!(stdout_of(&output).contains("1 passed"), "{}", said(&output));
+        assert!(stdout_of(&output).contains("SKIPPED"), "{}", said(&output));
     }
     let text = std::fs::read_to_string(&list).unwrap();
     let begins: Vec<String> = text
@@ -63,23 +63,23 @@ fn what_is_left_out_stands_in_the_list() {
 }
 
 #[test]
-fn what_is_required_fails() {
+fn a_missing_required_need_is_a_failure() {
     let dir = tempfile::tempdir().unwrap();
     let list = dir.path().join("list");
     for required in ["dev-full", "torch,dev-full", "all", "dev-ful"] {
         let output = run("lacks_a_disk", Some(&list), required);
-        assert!(!output.status.success(), "{required}: {}", said(&output));
+        assert!(!output.status.success(), "{required}: {}", stdout_of(&output));
         assert!(
-            said(&output).contains("LACUNA_REQUIRE"),
+            stdout_of(&output).contains("LACUNA_REQUIRE"),
             "{}",
-            said(&output)
+            stdout_of(&output)
         );
     }
     assert!(!list.exists(), "a failure is not left out");
 }
 
 #[test]
-fn without_a_list_it_is_left_out_all_the_same() {
+fn without_a_list_the_test_is_skipped_too() {
     let output = run("lacks_a_disk", None, "");
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", stdout_of(&output));
 }

@@ -1,11 +1,11 @@
-//! A folder with files, and the commands at work in it.
+//! A folder with files, and commands that run in it.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A folder that goes with the test.
+/// A folder that is deleted with the test.
 #[derive(Debug)]
 pub struct Bench {
     folder: tempfile::TempDir,
@@ -28,7 +28,7 @@ impl Bench {
         bench
     }
 
-    /// Where a file of this name is, or would be.
+    /// The path of a file of this name.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
@@ -43,7 +43,7 @@ impl Bench {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// What `lacuna` says to these arguments in the folder.
+    /// Runs `lacuna` with these arguments in the folder.
     ///
     /// # Panics
     /// If it is not built.
@@ -52,7 +52,7 @@ impl Bench {
         self.run("lacuna", arguments)
     }
 
-    /// What `lacuna-lab` says to these arguments in the folder.
+    /// Runs `lacuna-lab` with these arguments in the folder.
     ///
     /// # Panics
     /// If it is not built.
@@ -71,7 +71,7 @@ impl Bench {
     }
 }
 
-/// A program of the workspace, which lies beside the test's own folder.
+/// A program of the workspace, in the folder of the test program.
 ///
 /// # Panics
 /// If it is not built.
@@ -92,7 +92,7 @@ pub fn program(name: &str) -> PathBuf {
 /// The one JSON value of a command that succeeded.
 ///
 /// # Panics
-/// If it failed, or printed anything else.
+/// If the command failed, or printed anything else.
 #[must_use]
 #[expect(clippy::unwrap_used, reason = "for tests alone")]
 pub fn json(output: &Output) -> Value {

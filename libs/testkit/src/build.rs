@@ -1,4 +1,4 @@
-//! Builders for what tests need again and again.
+//! Builders of data that many tests need.
 
 use lacuna_model::{
     EventKind, Forecast, ForecastPoint, Hole, Launch, NodeEvent, NodeId, Phase, Pool, PooledHole,
@@ -93,7 +93,7 @@ pub fn spec(name: &str, max_nodes: u32) -> TrainerSpec {
     }
 }
 
-/// A trainer, admitted, on these nodes.
+/// An admitted trainer on these nodes.
 #[must_use]
 pub fn record(spec: TrainerSpec, order: u64, nodes: &[&str]) -> TrainerRecord {
     let mut nodes: Vec<NodeId> = nodes.iter().map(|n| node(n)).collect();

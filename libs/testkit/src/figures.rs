@@ -1,24 +1,25 @@
-//! One table of figures, which every place that shows them is held against.
+//! One table of figures, with which the tests of all displays compare.
 
 use lacuna_model::{Efficiency, Stall, Stalls, Timestamp};
 use lacuna_wire::msg::Totals;
 
-/// Totals, and what must be shown of them.
+/// Totals, and the figures that are displayed for them.
 #[derive(Debug, Clone, Copy)]
 pub struct Figures {
-    /// As control publishes them. Two trainers like those of [`crate::spec`] did the work.
+    /// Totals in the form that control publishes. Two trainers like those of [`crate::spec`] did
+    /// the work.
     pub totals: Totals,
-    /// Idle nodes on average.
+    /// Mean number of idle nodes.
     pub equivalent_nodes: f64,
     /// Efficiency U.
     pub efficiency: f64,
     /// Harvested over idle node-seconds.
     pub idle_share_used: f64,
-    /// Of each cause its name, samples lost, and these over samples done.
+    /// For each cause: its name, samples lost, and these over samples done.
     pub lost: [(&'static str, f64, f64); 3],
 }
 
-/// Ten nodes idle for 1,000 s. Dedicated nodes do 100 samples/s each.
+/// Ten nodes are idle for 1,000 s. Dedicated nodes do 100 samples/s each.
 #[must_use]
 pub fn figures() -> Figures {
     Figures {

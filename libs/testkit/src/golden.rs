@@ -1,12 +1,12 @@
-//! Golden files: what a program writes, kept beside it.
+//! Golden files: the expected output of a program.
 
 use std::path::Path;
 
-/// Compares text with a golden file; with `LACUNA_GOLDEN=write` in the environment, writes
-/// the file instead.
+/// Compares text with a golden file. With `LACUNA_GOLDEN=write` in the environment it writes the
+/// file instead.
 ///
 /// # Panics
-/// If they differ: with the first line that does, and how to accept the new text.
+/// If they differ: with the first differing line, and the way to accept the new text.
 #[expect(clippy::panic, reason = "for tests alone")]
 pub fn golden(path: impl AsRef<Path>, actual: &str) {
     let path = path.as_ref();

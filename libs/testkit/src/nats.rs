@@ -1,20 +1,20 @@
-//! A nats-server of one's own, with JetStream in a temporary folder, on a free port.
+//! A private nats-server for tests, with JetStream in a temporary folder, on a free port.
 
 use lacuna_model::{ClusterId, Span};
 use lacuna_runtime::config::BusSettings;
 use lacuna_runtime::nats_server::{NatsServer, find};
 use lacuna_runtime::{Bus, Health, metrics::Registry};
 
-/// A nats-server that ends with the test.
+/// A nats-server that stops with the test.
 #[derive(Debug)]
 pub struct TestNats {
     server: NatsServer,
-    // After the server, so that the folder goes last.
+    // Declared after the server, so that the folder is deleted last.
     dir: tempfile::TempDir,
 }
 
 impl TestNats {
-    /// Starts one.
+    /// Starts a server.
     ///
     /// # Panics
     /// If no nats-server is found, with a remedy.
@@ -33,7 +33,7 @@ impl TestNats {
         }
     }
 
-    /// Its address, as `--nats` takes it.
+    /// Its address in the form of `--nats`.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
@@ -45,12 +45,12 @@ impl TestNats {
         self.server.pid()
     }
 
-    /// `kill -9`.
+    /// Kills it as `kill -9` does.
     pub fn kill(&mut self) {
         self.server.kill();
     }
 
-    /// Deletes all that it has kept; only while it does not run.
+    /// Deletes everything that it has stored. It must not be running.
     pub fn wipe(&mut self) {
         let _ = std::fs::remove_dir_all(self.dir.path().join("jetstream"));
     }
@@ -77,7 +77,7 @@ impl TestNats {
     }
 }
 
-/// A connection to it, as a service of this name.
+/// A connection to it, as a service with this name.
 ///
 /// # Panics
 /// If the server does not answer.

@@ -1,17 +1,16 @@
 //! Permissions: for each role, the subjects that it needs and no others.
 //!
 //! This is plain data, from roles to subjects of `address` and of JetStream's API. `lacuna keys`
-//! writes it into the accounts of nats-server, which enforces it; tests let each role do its work
-//! and try what it must not do. A subject that a service comes to need is added here, beside the
-//! code that needs it. Without an entry the server refuses it, which `lacuna_bus_denied_total`
-//! counts.
+//! writes it into the accounts of nats-server, which enforces it. Tests let each role do its work
+//! and try what it must not do. A service that needs a further subject needs an entry here. Without
+//! an entry the server refuses the subject, which `lacuna_bus_denied_total` counts.
 //!
-//! A cluster has four accounts: services, people, agents, external schedulers. `handed_over`
-//! lists what passes between them: messages to be heard, requests whose answers stay with the
-//! requester, and reads of streams message by message. Consumers stay with services
-//! (`Bus::follow`); all others read streams by asking (`Bus::look`). With keys only control makes
-//! streams. A message about a node or trainer must name that of its subject (`Message::about`). The
-//! threats are in `deploy/security.md`.
+//! A cluster has four accounts: services, people, agents, external schedulers. `account_exports`
+//! lists the subjects that pass between them: messages, requests whose answers stay with the
+//! requester, and reads of streams message by message. Only services have consumers
+//! (`Bus::follow`); other accounts read streams by direct gets (`Bus::follow_direct`). With keys
+//! only control makes streams. A message about a node or trainer must name the one of its subject
+//! (`Message::about`). The threats are listed in `deploy/security.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,7 +21,7 @@ use lacuna_model::{ClusterId, NodeId};
 use crate::address::{self, BucketDef, Subject};
 use crate::token::escape;
 
-/// What somebody on the bus is there for.
+/// The role of a user of the bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Numbers events.
@@ -31,19 +30,19 @@ pub enum Role {
     Forecast,
     /// Makes plans.
     Planner,
-    /// Keeps trainers and leases, commands nodes; makes the streams.
+    /// Keeps trainers and leases, commands nodes, makes the streams.
     Control,
-    /// Runs training on nodes: on one, if the key is of a node.
+    /// Runs training on one node if its key names a node, else on all nodes.
     Agent,
-    /// Serves the operator's page; only listens.
+    /// Serves the operator's page, and changes nothing.
     Gateway,
-    /// A person who runs the centre: all requests, pilots, events.
+    /// A person who runs the centre. Sends all requests, controls pilots, publishes events.
     Operator,
-    /// A person who trains: requests in their own name.
+    /// A person who trains. Sends requests in their own name.
     Researcher,
-    /// A main scheduler or its hooks: publishes events and hears which nodes came back.
+    /// A main scheduler or its hooks. Publishes events, and hears which nodes came back.
     Events,
-    /// Reads what an operator reads and says nothing.
+    /// Reads everything that an operator reads, and publishes nothing.
     Observer,
 }
 
@@ -62,7 +61,7 @@ impl Role {
         Self::Observer,
     ];
 
-    /// The roles of Lacuna's own services, one user each.
+    /// The roles of Lacuna's services, with one user each.
     pub const SERVICES: [Self; 6] = [
         Self::Ingest,
         Self::Forecast,
@@ -72,7 +71,7 @@ impl Role {
         Self::Gateway,
     ];
 
-    /// Its name.
+    /// The name of the role.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -96,7 +95,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// No role has this name.
+/// An unknown name of a role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no role: expected ingest, forecast, planner, control, agent, gateway, operator, \
@@ -113,43 +112,43 @@ impl FromStr for Role {
     }
 }
 
-/// Somebody who has a key.
+/// The holder of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Their name, unique in the cluster.
+    /// The name of the user, unique within the cluster.
     pub user: String,
-    /// What they are there for.
+    /// The role of the user.
     pub role: Role,
-    /// The one node that an agent speaks for; without one it speaks for all.
+    /// The node of an agent; without one the agent acts for all nodes.
     pub node: Option<NodeId>,
 }
 
-/// What somebody may do; everything else is refused.
+/// The permissions of a user. Everything else is refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Subjects on which they may publish.
+    /// Subjects that the user may publish on.
     pub publish: BTreeSet<String>,
-    /// Subjects which they may hear.
+    /// Subjects that the user may subscribe to.
     pub subscribe: BTreeSet<String>,
-    /// The streams that they use, each with a request that is answered as soon as it is there:
-    /// they wait for that at start.
+    /// The streams that the user needs, each with a request that the server answers as soon as the
+    /// stream exists. The user waits for that at its start.
     pub streams: BTreeMap<String, String>,
-    /// Whether they make and change the cluster's streams; the others wait for them.
+    /// Whether the user makes and changes the cluster's streams. Other users wait for them.
     pub makes_streams: bool,
 }
 
-/// What the inboxes of a user begin with, so that nobody hears another's answers.
+/// The prefix of a user's inboxes. Answers to one user cannot be read by others.
 #[must_use]
 pub fn inbox(user: &str) -> String {
     format!("_INBOX_{}", escape(user))
 }
 
-/// What the subjects for answers to another account begin with: nats-server makes each of its own,
-/// which nobody else can guess or hear.
+/// The prefix of reply subjects for requests from another account. nats-server makes each of them,
+/// so that no client can guess or hear it.
 const OTHERS: &str = "_R_.";
 
-/// Whether a subject for an answer is an inbox, of whomever: an answer is never sent elsewhere. For
-/// who asks from another account, nats-server makes one of its own.
+/// Whether a reply subject is the inbox of some user. Answers are sent to inboxes only. For a
+/// request from another account, nats-server makes an inbox of its own.
 #[must_use]
 pub fn is_inbox(subject: &str) -> bool {
     ["_INBOX.", "_INBOX_", OTHERS]
@@ -157,18 +156,18 @@ pub fn is_inbox(subject: &str) -> bool {
         .any(|inbox| subject.starts_with(inbox))
 }
 
-/// Where on the bus somebody is. Who is in one account sees nothing of another but what is handed
-/// over, and the answer to a request stays in the account of who asked: so no answer that the
-/// server gives to people or agents reaches a stream, a bucket, a command or a lead.
+/// An account of nats-server. A user of one account sees only the exports of another. The answer to
+/// a request stays in the requester's account. So no answer of the server to people or agents can
+/// reach a stream, a bucket, a command or a leadership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Account {
-    /// Services with state of their own, and all streams.
+    /// Services with state, and all streams.
     Services,
-    /// People, and the page that they look at.
+    /// People, and the gateway of their page.
     People,
-    /// Agents.
+    /// Agents of nodes.
     Agents,
-    /// External schedulers.
+    /// External schedulers and their hooks.
     Events,
 }
 
@@ -176,8 +175,9 @@ impl Account {
     /// All accounts of a cluster.
     pub const ALL: [Self; 4] = [Self::Services, Self::People, Self::Agents, Self::Events];
 
-    /// Its name in the configuration of nats-server. No cluster's name has a `+`, so that no two
-    /// accounts have one name. That of the services names the folder of their streams, too.
+    /// The name in the configuration of nats-server. No cluster's name has a `+`, so names of
+    /// accounts are unique. The name of the services' account also names the folder of their
+    /// streams.
     #[must_use]
     pub fn name(self, cluster: &ClusterId) -> String {
         match self {
@@ -190,7 +190,7 @@ impl Account {
 }
 
 impl Role {
-    /// The account that it is in.
+    /// The account of the role.
     #[must_use]
     pub const fn account(self) -> Account {
         match self {
@@ -202,40 +202,40 @@ impl Role {
     }
 }
 
-/// How a subject is handed over between accounts.
+/// How an account exports a subject, in the terms of nats-server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
-    /// Words go to the giver, who may answer once.
-    Request,
-    /// The same, and the answer may be many messages.
-    Reading,
-    /// Words of the giver are heard.
-    Hearing,
+pub enum ExportKind {
+    /// Requests to the exporter, with one answer each.
+    Service,
+    /// Requests to the exporter, each of which may have many answers.
+    StreamingService,
+    /// Messages of the exporter.
+    Stream,
 }
 
-/// A subject that one account hands over to another.
+/// A subject that one account exports to another.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Handed {
-    /// Whose it is.
-    pub giver: Account,
-    /// How.
-    pub way: Way,
-    /// Which, or which pattern.
+pub struct Export {
+    /// The account that exports it.
+    pub exporter: Account,
+    /// The kind of export.
+    pub kind: ExportKind,
+    /// Subject or pattern.
     pub subject: String,
-    /// Who may use it, as far as permissions let each.
-    pub taker: Account,
+    /// The account that imports it. Permissions of its users restrict the use further.
+    pub importer: Account,
 }
 
-/// All that is handed over between the accounts of a cluster.
+/// All exports between the accounts of a cluster.
 #[must_use]
-pub fn handed_over(c: &ClusterId) -> Vec<Handed> {
+pub fn account_exports(c: &ClusterId) -> Vec<Export> {
     let mut all = Vec::new();
-    let mut hand = |giver, way, taker, subjects: &[String]| {
-        all.extend(subjects.iter().map(|subject| Handed {
-            giver,
-            way,
+    let mut export = |exporter, kind, importer, subjects: &[String]| {
+        all.extend(subjects.iter().map(|subject| Export {
+            exporter,
+            kind,
             subject: subject.clone(),
-            taker,
+            importer,
         }));
     };
     let (services, people, agents) = (Account::Services, Account::People, Account::Agents);
@@ -243,9 +243,9 @@ pub fn handed_over(c: &ClusterId) -> Vec<Handed> {
     let clock = address::clock(c);
     let commands = address::commands(c);
     let observed = address::observed_bucket(c);
-    hand(
+    export(
         services,
-        Way::Request,
+        ExportKind::Service,
         people,
         &[
             address::requests(c).to_string(),
@@ -271,19 +271,19 @@ pub fn handed_over(c: &ClusterId) -> Vec<Handed> {
         commands.to_string(),
         observed.all().to_string(),
     ];
-    // Agents say progress to services by requests, and those go no further.
+    // Agents send progress to services as requests, which are not exported further.
     let progress = address::progress_all(c).to_string();
     let of_services: Vec<String> = kept.iter().filter(|s| **s != progress).cloned().collect();
-    hand(services, Way::Hearing, people, &of_services);
-    hand(
+    export(services, ExportKind::Stream, people, &of_services);
+    export(
         agents,
-        Way::Hearing,
+        ExportKind::Stream,
         people,
         std::slice::from_ref(&progress),
     );
-    hand(
+    export(
         services,
-        Way::Hearing,
+        ExportKind::Stream,
         people,
         &[
             address::renewals(c).to_string(),
@@ -298,37 +298,37 @@ pub fn handed_over(c: &ClusterId) -> Vec<Handed> {
         .chain([observed.stream()]);
     for stream in kept_by {
         let any = format!("$JS.API.DIRECT.GET.{stream}");
-        hand(services, Way::Request, people, &[format!("{any}.>")]);
-        hand(services, Way::Reading, people, &[any]);
+        export(services, ExportKind::Service, people, &[format!("{any}.>")]);
+        export(services, ExportKind::StreamingService, people, &[any]);
     }
-    let agents_say = [progress, address::dead(c, "agent").to_string()];
-    hand(services, Way::Request, agents, &agents_say);
+    let of_agents = [progress, address::dead(c, "agent").to_string()];
+    export(services, ExportKind::Service, agents, &of_agents);
     let renewals = address::renewals(c).to_string();
-    let agents_hear = [clock.to_string(), renewals, commands.to_string()];
-    hand(services, Way::Hearing, agents, &agents_hear);
+    let to_agents = [clock.to_string(), renewals, commands.to_string()];
+    export(services, ExportKind::Stream, agents, &to_agents);
     for stream in [clock.stream(), commands.stream()].into_iter().flatten() {
         let any = format!("$JS.API.DIRECT.GET.{stream}");
-        hand(services, Way::Request, agents, &[format!("{any}.>")]);
-        hand(services, Way::Reading, agents, &[any]);
+        export(services, ExportKind::Service, agents, &[format!("{any}.>")]);
+        export(services, ExportKind::StreamingService, agents, &[any]);
     }
-    // Of members only the newest of one trainer at a time.
+    // Members only as the newest message of one trainer at a time.
     let members = address::members_all(c);
     if let Some(stream) = members.stream() {
         let newest = format!("$JS.API.DIRECT.GET.{stream}.{members}");
-        hand(services, Way::Request, agents, &[newest]);
+        export(services, ExportKind::Service, agents, &[newest]);
     }
-    let said = [address::agents(c).to_string()];
-    hand(agents, Way::Hearing, services, &said);
-    hand(agents, Way::Hearing, people, &said);
+    let statuses = [address::agents(c).to_string()];
+    export(agents, ExportKind::Stream, services, &statuses);
+    export(agents, ExportKind::Stream, people, &statuses);
     let logs = [address::logs_all(c).to_string()];
-    hand(agents, Way::Request, services, &logs);
-    hand(services, Way::Request, Account::Events, &[incoming]);
+    export(agents, ExportKind::Service, services, &logs);
+    export(services, ExportKind::Service, Account::Events, &[incoming]);
     let released = [address::released(c).to_string()];
-    hand(services, Way::Hearing, Account::Events, &released);
+    export(services, ExportKind::Stream, Account::Events, &released);
     all
 }
 
-/// All streams of a cluster, those behind buckets too.
+/// All streams of a cluster, including those behind buckets.
 #[must_use]
 pub fn all_streams(cluster: &ClusterId) -> BTreeSet<String> {
     let streams = address::streams(cluster).into_iter().map(|s| s.name);
@@ -341,11 +341,11 @@ pub fn all_streams(cluster: &ClusterId) -> BTreeSet<String> {
         .collect()
 }
 
-/// What somebody may do in a cluster.
+/// The permissions of a user in a cluster.
 #[must_use]
 pub fn access(cluster: &ClusterId, holder: &Holder) -> Access {
     let mut to = Access::default();
-    // Their own inbox: answers, and the echo by which a subscription is known to stand.
+    // The own inbox: for answers, and for the echo that confirms a subscription.
     let own = format!("{}.>", inbox(&holder.user));
     to.publish.insert(own.clone());
     to.subscribe.insert(own);
@@ -366,154 +366,153 @@ pub fn access(cluster: &ClusterId, holder: &Holder) -> Access {
 
 fn ingest(to: &mut Access, c: &ClusterId) {
     to.service(c, "ingest");
-    to.work(&address::incoming(c));
-    to.follow(&address::event(c)).say(&address::event(c));
-    to.follow(&address::snapshot(c)).say(&address::snapshot(c));
-    to.follow(&address::clock(c)).say(&address::clock(c));
-    to.hear(&address::settled(c));
+    to.drains(&address::incoming(c));
+    to.consumes(&address::event(c)).publishes(&address::event(c));
+    to.consumes(&address::snapshot(c)).publishes(&address::snapshot(c));
+    to.consumes(&address::clock(c)).publishes(&address::clock(c));
+    to.subscribes(&address::settled(c));
 }
 
 fn forecast(to: &mut Access, c: &ClusterId) {
     to.service(c, "forecast");
-    to.follow(&address::event(c)).follow(&address::snapshot(c));
-    to.follow(&address::clock(c));
-    to.ask(&address::pool(c)).say(&address::pool(c));
+    to.consumes(&address::event(c)).consumes(&address::snapshot(c));
+    to.consumes(&address::clock(c));
+    to.gets(&address::pool(c)).publishes(&address::pool(c));
 }
 
 fn planner(to: &mut Access, c: &ClusterId) {
     to.service(c, "planner");
-    to.follow(&address::pool(c)).follow(&address::trainers(c));
-    to.follow(&address::clock(c));
-    to.ask(&address::plan(c)).say(&address::plan(c));
+    to.consumes(&address::pool(c)).consumes(&address::trainers(c));
+    to.consumes(&address::clock(c));
+    to.gets(&address::plan(c)).publishes(&address::plan(c));
 }
 
 fn control(to: &mut Access, c: &ClusterId) {
     to.service(c, "control");
     to.make_streams(c);
-    to.say(&address::audit(c, "control"));
-    to.keep(&address::trainers_bucket(c));
-    to.keep(&address::leases_bucket(c));
-    to.keep(&address::observed_bucket(c));
-    to.ask(&address::archive(c)).say(&address::archive(c));
-    to.ask(&address::past(c)).say(&address::past(c));
-    to.follow(&address::event(c)).follow(&address::snapshot(c));
-    to.follow(&address::clock(c)).follow(&address::plan(c));
-    to.follow(&address::pool(c))
-        .follow(&address::progress_all(c));
-    to.follow(&address::trainers(c)).say(&address::trainers(c));
-    to.ask(&address::totals(c)).say(&address::totals(c));
-    to.say(&address::controls(c));
-    to.follow(&address::use_state(c))
-        .say(&address::use_state(c));
-    to.ask(&address::commands(c)).say(&address::commands(c));
-    to.say(&address::members_all(c));
-    to.say(&address::renewals(c)).say(&address::settled(c));
-    to.say(&address::released(c)).say(&address::logs_all(c));
-    to.hear(&address::agents(c));
-    to.hear(&address::requests(c)).hear(&address::pilots(c));
-    to.answer();
+    to.publishes(&address::audit(c, "control"));
+    to.owns_bucket(&address::trainers_bucket(c));
+    to.owns_bucket(&address::leases_bucket(c));
+    to.owns_bucket(&address::observed_bucket(c));
+    to.gets(&address::archive(c)).publishes(&address::archive(c));
+    to.gets(&address::past(c)).publishes(&address::past(c));
+    to.consumes(&address::event(c)).consumes(&address::snapshot(c));
+    to.consumes(&address::clock(c)).consumes(&address::plan(c));
+    to.consumes(&address::pool(c))
+        .consumes(&address::progress_all(c));
+    to.consumes(&address::trainers(c)).publishes(&address::trainers(c));
+    to.gets(&address::totals(c)).publishes(&address::totals(c));
+    to.publishes(&address::controls(c));
+    to.consumes(&address::use_state(c))
+        .publishes(&address::use_state(c));
+    to.gets(&address::commands(c)).publishes(&address::commands(c));
+    to.publishes(&address::members_all(c));
+    to.publishes(&address::renewals(c)).publishes(&address::settled(c));
+    to.publishes(&address::released(c)).publishes(&address::logs_all(c));
+    to.subscribes(&address::agents(c));
+    to.subscribes(&address::requests(c)).subscribes(&address::pilots(c));
+    to.answers();
 }
 
 fn agent(to: &mut Access, c: &ClusterId, node: Option<&NodeId>) {
-    to.look(&address::clock(c));
-    to.ask_each(&address::members_all(c));
+    to.follows_direct(&address::clock(c));
+    to.gets_each(&address::members_all(c));
     match node {
         Some(node) => {
-            to.look(&address::command(c, node));
-            to.hear(&address::renewal(c, address::shard(node)));
-            to.say(&address::agent(c, node));
-            to.say(&address::progress_of(c, node));
-            to.hear(&address::logs(c, node));
+            to.follows_direct(&address::command(c, node));
+            to.subscribes(&address::renewal(c, address::shard(node)));
+            to.publishes(&address::agent(c, node));
+            to.publishes(&address::progress_of(c, node));
+            to.subscribes(&address::logs(c, node));
         }
         None => {
-            to.look(&address::commands(c));
-            to.hear(&address::renewals(c));
-            to.say(&address::agents(c));
-            to.say(&address::progress_all(c));
-            to.hear(&address::logs_all(c));
+            to.follows_direct(&address::commands(c));
+            to.subscribes(&address::renewals(c));
+            to.publishes(&address::agents(c));
+            to.publishes(&address::progress_all(c));
+            to.subscribes(&address::logs_all(c));
         }
     }
-    to.say(&address::dead(c, "agent"));
-    to.answer();
+    to.publishes(&address::dead(c, "agent"));
+    to.answers();
 }
 
 fn gateway(to: &mut Access, c: &ClusterId) {
-    to.look(&address::clock(c)).look(&address::pool(c));
-    to.look(&address::trainers(c)).look(&address::totals(c));
-    to.look(&address::plan(c)).look(&address::progress_all(c));
-    to.read(&address::event(c)).look(&address::controls(c));
-    to.look(&address::use_state(c));
-    to.look(&address::leaders(c)).hear(&address::agents(c));
-    to.say(&address::dead(c, "gateway"));
+    to.follows_direct(&address::clock(c)).follows_direct(&address::pool(c));
+    to.follows_direct(&address::trainers(c)).follows_direct(&address::totals(c));
+    to.follows_direct(&address::plan(c)).follows_direct(&address::progress_all(c));
+    to.reads(&address::event(c)).follows_direct(&address::controls(c));
+    to.follows_direct(&address::use_state(c));
+    to.follows_direct(&address::leaders(c)).subscribes(&address::agents(c));
+    to.publishes(&address::dead(c, "gateway"));
 }
 
 fn operator(to: &mut Access, c: &ClusterId, user: &str) {
     observer(to, c);
-    to.say(&address::requests_of(c, user));
-    to.say(&address::pilots_of(c, user));
-    to.say(&address::incoming(c));
+    to.publishes(&address::requests_of(c, user));
+    to.publishes(&address::pilots_of(c, user));
+    to.publishes(&address::incoming(c));
 }
 
 fn researcher(to: &mut Access, c: &ClusterId, user: &str) {
-    to.say(&address::requests_of(c, user));
-    // No consumers: the newest states, and what is published while they look.
-    to.look(&address::clock(c)).look(&address::pool(c));
-    to.look(&address::trainers(c)).look(&address::totals(c));
-    to.look(&address::plan(c)).look(&address::controls(c));
-    to.look(&address::use_state(c));
-    to.hear(&address::event(c));
+    to.publishes(&address::requests_of(c, user));
+    // No consumers: the newest states, and messages while a command runs.
+    to.follows_direct(&address::clock(c)).follows_direct(&address::pool(c));
+    to.follows_direct(&address::trainers(c)).follows_direct(&address::totals(c));
+    to.follows_direct(&address::plan(c)).follows_direct(&address::controls(c));
+    to.follows_direct(&address::use_state(c));
+    to.subscribes(&address::event(c));
 }
 
 fn events(to: &mut Access, c: &ClusterId) {
-    to.say(&address::incoming(c)).hear(&address::released(c));
+    to.publishes(&address::incoming(c)).subscribes(&address::released(c));
 }
 
 fn observer(to: &mut Access, c: &ClusterId) {
-    to.read(&address::event(c)).read(&address::snapshot(c));
-    to.read(&address::clock(c)).read(&address::pool(c));
-    to.read(&address::trainers(c)).read(&address::totals(c));
-    to.read(&address::plan(c)).read(&address::progress_all(c));
-    to.read(&address::controls(c)).read(&address::leaders(c));
-    to.read(&address::use_state(c));
-    to.read(&address::audit_all(c)).read(&address::dead_all(c));
-    to.read(&address::commands(c));
-    to.read(&address::observed_bucket(c).all());
-    to.hear(&address::agents(c)).hear(&address::renewals(c));
-    to.hear(&address::settled(c)).hear(&address::released(c));
+    to.reads(&address::event(c)).reads(&address::snapshot(c));
+    to.reads(&address::clock(c)).reads(&address::pool(c));
+    to.reads(&address::trainers(c)).reads(&address::totals(c));
+    to.reads(&address::plan(c)).reads(&address::progress_all(c));
+    to.reads(&address::controls(c)).reads(&address::leaders(c));
+    to.reads(&address::use_state(c));
+    to.reads(&address::audit_all(c)).reads(&address::dead_all(c));
+    to.reads(&address::commands(c));
+    to.reads(&address::observed_bucket(c).all());
+    to.subscribes(&address::agents(c)).subscribes(&address::renewals(c));
+    to.subscribes(&address::settled(c)).subscribes(&address::released(c));
 }
 
 impl Access {
-    /// Requests of other accounts, whatever they ask. The server's `allow_responses` would let one
-    /// speak on any subject: it counts what one says to oneself as a request, and its reply subject
-    /// as one for an answer.
-    fn answer(&mut self) {
+    /// May answer all requests of other accounts. The server's `allow_responses` would allow any
+    /// subject: a user could send itself a request with that reply subject.
+    fn answers(&mut self) {
         self.publish.insert(format!("{OTHERS}>"));
     }
 
-    fn api(&mut self, request: &str) {
+    fn requests_api(&mut self, request: &str) {
         self.publish.insert(format!("$JS.API.{request}"));
     }
 
-    /// What each service with state of its own needs.
+    /// The permissions of every service with state.
     fn service(&mut self, c: &ClusterId, name: &str) {
-        self.say(&address::dead(c, name));
-        self.say(&address::leader(c, name))
-            .follow(&address::leaders(c));
-        self.follow(&address::controls(c));
+        self.publishes(&address::dead(c, name));
+        self.publishes(&address::leader(c, name))
+            .consumes(&address::leaders(c));
+        self.consumes(&address::controls(c));
     }
 
-    fn say<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+    fn publishes<M>(&mut self, subject: &Subject<M>) -> &mut Self {
         self.publish.insert(subject.to_string());
         self
     }
 
-    fn hear<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+    fn subscribes<M>(&mut self, subject: &Subject<M>) -> &mut Self {
         self.subscribe.insert(subject.to_string());
         self
     }
 
-    /// Asks a stream for the newest message of a subject; of a pattern for any that it holds.
-    fn ask<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+    /// May get the newest message of a subject from its stream, and any message of a pattern.
+    fn gets<M>(&mut self, subject: &Subject<M>) -> &mut Self {
         if let Some(stream) = subject.stream() {
             let newest = format!("DIRECT.GET.{stream}.{subject}");
             let any = format!("DIRECT.GET.{stream}");
@@ -521,69 +520,69 @@ impl Access {
             self.streams
                 .insert(stream.to_owned(), format!("$JS.API.{there}"));
             if subject.is_pattern() {
-                self.api(&any);
+                self.requests_api(&any);
             }
-            self.api(&newest);
+            self.requests_api(&newest);
         }
         self
     }
 
-    /// Asks a stream for the newest message of one subject of a pattern at a time. Nobody waits for
+    /// May get the newest message of one subject of a pattern at a time. The user does not wait for
     /// the stream.
-    fn ask_each<M>(&mut self, pattern: &Subject<M>) -> &mut Self {
+    fn gets_each<M>(&mut self, pattern: &Subject<M>) -> &mut Self {
         if let Some(stream) = pattern.stream() {
-            self.api(&format!("DIRECT.GET.{stream}.{pattern}"));
+            self.requests_api(&format!("DIRECT.GET.{stream}.{pattern}"));
         }
         self
     }
 
-    /// The newest, and what is published from now on.
-    fn look<M>(&mut self, subject: &Subject<M>) -> &mut Self {
-        self.ask(subject).hear(subject)
+    /// May get the newest message, and subscribe to later ones.
+    fn follows_direct<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+        self.gets(subject).subscribes(subject)
     }
 
-    /// All that the stream keeps, and what is published from now on.
-    fn read<M>(&mut self, subject: &Subject<M>) -> &mut Self {
-        self.look(subject);
+    /// May get all messages of the stream, and subscribe to later ones.
+    fn reads<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+        self.follows_direct(subject);
         if let Some(stream) = subject.stream() {
-            self.api(&format!("DIRECT.GET.{stream}"));
+            self.requests_api(&format!("DIRECT.GET.{stream}"));
         }
         self
     }
 
-    /// Of services alone: all that the stream keeps of a subject, by a consumer. Its name is
-    /// random, so that nobody reads or ends another's. A consumer can send what it reads to any
-    /// subject of its account.
-    fn follow<M>(&mut self, subject: &Subject<M>) -> &mut Self {
-        self.ask(subject);
+    /// May read all messages of a subject by a consumer; for services only. Its name is random, so
+    /// no user can read or end another's. A consumer can send its messages to any subject of its
+    /// account.
+    fn consumes<M>(&mut self, subject: &Subject<M>) -> &mut Self {
+        self.gets(subject);
         if let Some(stream) = subject.stream() {
-            self.api(&format!("STREAM.INFO.{stream}"));
-            self.api(&format!("CONSUMER.CREATE.{stream}.*.{subject}"));
-            self.api(&format!("CONSUMER.MSG.NEXT.{stream}.*"));
-            self.api(&format!("CONSUMER.DELETE.{stream}.*"));
+            self.requests_api(&format!("STREAM.INFO.{stream}"));
+            self.requests_api(&format!("CONSUMER.CREATE.{stream}.*.{subject}"));
+            self.requests_api(&format!("CONSUMER.MSG.NEXT.{stream}.*"));
+            self.requests_api(&format!("CONSUMER.DELETE.{stream}.*"));
         }
         self
     }
 
-    /// Reads and writes a bucket.
-    fn keep<M>(&mut self, bucket: &BucketDef<M>) {
-        self.say(&bucket.all()).follow(&bucket.all());
+    /// May read and write a bucket.
+    fn owns_bucket<M>(&mut self, bucket: &BucketDef<M>) {
+        self.publishes(&bucket.all()).consumes(&bucket.all());
     }
 
-    /// Reads a queue, and takes out what is done with.
-    fn work<M>(&mut self, subject: &Subject<M>) {
-        self.follow(subject);
+    /// May read a queue, and remove processed messages.
+    fn drains<M>(&mut self, subject: &Subject<M>) {
+        self.consumes(subject);
         if let Some(stream) = subject.stream() {
-            self.api(&format!("STREAM.PURGE.{stream}"));
+            self.requests_api(&format!("STREAM.PURGE.{stream}"));
         }
     }
 
-    /// Who may change streams can also lower their limits, and so end all leases and the audit
-    /// log: one role alone does it.
+    /// May make and change streams. A user who changes streams can lower their limits and so delete
+    /// all leases and the audit log. Only one role has this permission.
     fn make_streams(&mut self, c: &ClusterId) {
         for stream in all_streams(c) {
             for request in ["INFO", "CREATE", "UPDATE"] {
-                self.api(&format!("STREAM.{request}.{stream}"));
+                self.requests_api(&format!("STREAM.{request}.{stream}"));
             }
         }
         self.makes_streams = true;
@@ -633,8 +632,8 @@ mod tests {
     }
 
     #[test]
-    fn each_word_has_one_speaker() {
-        let speakers = |subject: &str| -> Vec<&str> {
+    fn each_subject_has_one_publisher() {
+        let publishers = |subject: &str| -> Vec<&str> {
             let roles = Role::ALL.into_iter();
             roles
                 .filter(|r| of(*r, r.name(), None).publish.contains(subject))
@@ -660,17 +659,17 @@ mod tests {
             ("lacuna.v1.c.agent.*", "agent"),
         ];
         for (subject, role) in table {
-            assert_eq!(speakers(subject), [role], "{subject}");
+            assert_eq!(publishers(subject), [role], "{subject}");
         }
         for role in Role::ALL.into_iter().filter(|r| *r != Role::Control) {
-            let said = of(role, role.name(), None).publish;
-            let mut audit = said.iter().filter(|s| s.starts_with("lacuna.v1.c.audit"));
+            let publish = of(role, role.name(), None).publish;
+            let mut audit = publish.iter().filter(|s| s.starts_with("lacuna.v1.c.audit"));
             assert_eq!(audit.next(), None, "{role}");
         }
     }
 
     #[test]
-    fn a_user_asks_in_their_own_name_and_hears_their_own_answers() {
+    fn a_user_requests_in_their_own_name_and_reads_their_own_answers() {
         let ann = of(Role::Researcher, "ann.b", None);
         assert!(ann.publish.contains("lacuna.v1.c.req.ann_2Eb"));
         assert!(ann.subscribe.contains("_INBOX_ann_2Eb.>"));
@@ -683,7 +682,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agent_of_a_node_speaks_for_that_node_alone() {
+    fn the_agent_of_a_node_acts_for_that_node_only() {
         let one = of(Role::Agent, "agent-a.1", Some("a.1"));
         assert!(one.publish.contains("lacuna.v1.c.agent.a_2E1"));
         assert!(one.publish.contains("lacuna.v1.c.progress.a_2E1.*"));
@@ -703,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_ask_who_trains_with_them_and_nobody_else_does() {
+    fn only_agents_get_the_members_of_an_incarnation() {
         let ask = "$JS.API.DIRECT.GET.lac_c_runs.lacuna.v1.c.run.*";
         for (role, node) in Role::ALL
             .map(|role| (role, None))
@@ -717,27 +716,27 @@ mod tests {
                 .collect();
             match role {
                 Role::Agent => assert_eq!(concerned, [ask], "{role}"),
-                // It says them and makes their stream.
+                // Control publishes members and makes their stream.
                 Role::Control => assert!(!to.publish.contains(ask)),
                 _ => assert!(concerned.is_empty(), "{role}: {concerned:?}"),
             }
         }
-        let handed = handed_over(&ClusterId::new("c").unwrap());
-        let handed: Vec<&Handed> = handed
+        let exports = account_exports(&ClusterId::new("c").unwrap());
+        let exports: Vec<&Export> = exports
             .iter()
             .filter(|one| one.subject.contains("lac_c_runs") || one.subject.contains(".run."))
             .collect();
-        let [one] = handed.as_slice() else {
-            panic!("{handed:?}");
+        let [one] = exports.as_slice() else {
+            panic!("{exports:?}");
         };
         assert_eq!(
-            (one.way, one.taker, one.subject.as_str()),
-            (Way::Request, Account::Agents, ask)
+            (one.kind, one.importer, one.subject.as_str()),
+            (ExportKind::Service, Account::Agents, ask)
         );
     }
 
-    /// Whether a pattern of nats-server takes in another pattern or subject.
-    fn takes_in(pattern: &str, subject: &str) -> bool {
+    /// Whether a pattern of nats-server covers another pattern or subject.
+    fn covers(pattern: &str, subject: &str) -> bool {
         let (mut wide, mut narrow) = (pattern.split('.'), subject.split('.'));
         loop {
             match (wide.next(), narrow.next()) {
@@ -749,38 +748,38 @@ mod tests {
     }
 
     #[test]
-    fn what_people_and_agents_may_use_is_handed_over_and_no_consumer_is() {
+    fn subjects_of_people_and_agents_are_exported_and_no_consumer_is() {
         let cluster = ClusterId::new("c").unwrap();
-        let handed = handed_over(&cluster);
+        let exports = account_exports(&cluster);
         for role in Role::ALL {
             let account = role.account();
             if account == Account::Services {
                 continue;
             }
             let to = of(role, role.name(), None);
-            let takes = |subject: &str, heard: bool| {
-                handed.iter().any(|one| {
-                    one.taker == account
-                        && (one.way == Way::Hearing) == heard
-                        && takes_in(&one.subject, subject)
+            let imports = |subject: &str, is_stream: bool| {
+                exports.iter().any(|one| {
+                    one.importer == account
+                        && (one.kind == ExportKind::Stream) == is_stream
+                        && covers(&one.subject, subject)
                 })
             };
             let own = |subject: &str| {
                 subject.starts_with("_INBOX_")
                     || subject == "_R_.>"
-                    || handed
+                    || exports
                         .iter()
-                        .any(|one| one.giver == account && takes_in(&one.subject, subject))
+                        .any(|one| one.exporter == account && covers(&one.subject, subject))
             };
             for subject in &to.publish {
-                assert!(own(subject) || takes(subject, false), "{role}: {subject}");
+                assert!(own(subject) || imports(subject, false), "{role}: {subject}");
             }
             for subject in &to.subscribe {
-                assert!(own(subject) || takes(subject, true), "{role}: {subject}");
+                assert!(own(subject) || imports(subject, true), "{role}: {subject}");
             }
         }
-        // A consumer sends what it reads to any subject of the account that it is in.
-        for one in &handed {
+        // A consumer can send its messages to any subject of its account.
+        for one in &exports {
             assert!(!one.subject.contains("CONSUMER"), "{one:?}");
             assert!(!one.subject.starts_with("$JS.API.STREAM"), "{one:?}");
         }

@@ -1,7 +1,7 @@
 //! Every subject, stream and bucket, as functions of the cluster's id.
 //!
-//! A [`Subject`] carries the type of its message, so that nothing else can be published or
-//! read there by accident, and the name of the stream that keeps it, if one does.
+//! A [`Subject`] carries the type of its messages, so no other type can be published or read there,
+//! and the name of the stream that keeps it, if one does.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -31,7 +31,7 @@ impl<M> Subject<M> {
         }
     }
 
-    /// The subject as NATS knows it.
+    /// The subject as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -43,7 +43,7 @@ impl<M> Subject<M> {
         self.stream.as_deref()
     }
 
-    /// Whether it stands for many subjects.
+    /// Whether the subject is a pattern for several subjects.
     #[must_use]
     pub fn is_pattern(&self) -> bool {
         self.text
@@ -110,21 +110,21 @@ subjects! {
     pool: PoolState = "state.pool" in "state";
     /// The admitted trainers, from control.
     trainers: TrainersState = "state.trainers" in "state";
-    /// What has come of it all, from control, for itself after a restart.
+    /// Totals of the cluster, from control, for itself after a restart.
     totals: Totals = "state.totals" in "state";
-    /// What comes of the operator's controls now, from control.
+    /// The present effect of the operator's controls, from control.
     use_state: UseState = "state.use" in "state";
     /// The newest plan, from planner.
     plan: PlanState = "state.plan" in "plan";
     /// Commands to all nodes.
     commands: Command = "cmd.*" in "cmds";
-    /// Who trains in the present runs of all trainers, from control.
+    /// Members of the present incarnations of all trainers, from control.
     members_all: Members = "run.*" in "runs";
-    /// What all agents say.
+    /// Statuses of all agents.
     agents: AgentStatus = "agent.*";
     /// Progress of all trainers, from all nodes.
     progress_all: Progress = "progress.*.*" in "progress";
-    /// Which leases stand, of all nodes, from control.
+    /// The leases in force, of all nodes, from control.
     renewals: Renewal = "renewal.*";
     /// The loop has settled, from control.
     settled: Settled = "settled";
@@ -132,26 +132,26 @@ subjects! {
     requests: Request = "req.*";
     /// Requests to the executor of pilots of all users, answered by a [`Reply`](crate::msg::Reply).
     pilots: PilotsRequest = "pilots.*";
-    /// What the operator wants of the use of nodes, from control.
+    /// The operator's controls, from control.
     controls: Controls = "controls" in "controls";
-    /// What was asked and what came of it: from control alone.
+    /// The audit log: commands of users and their outcome, from control alone.
     audit_all: AuditRecord = "audit.*" in "audit";
-    /// Sums over the trainers of the archive, from control. Each move to the archive writes them anew,
-    /// so that they are never the oldest of its stream.
+    /// Sums over the trainers of the archive, from control. Each move to the archive rewrites them,
+    /// so they are never the oldest message of the stream.
     past: Past = "past" in "archive";
     /// Records of trainers that ended long ago, from control.
     archive: TrainerRecord = "archive.*" in "archive";
-    /// Which instance of each service is the active one.
+    /// The active instance of each service.
     leaders: Leader = "leader.*" in "leaders";
     /// Requests for lines of output, to any node.
     logs_all: Text = "logs.*";
-    /// What Lacuna tells the main scheduler: nodes given back.
+    /// Nodes given back, from control to the main scheduler.
     released: NodeEvent = "out.released";
     /// Dead letters of all services.
     dead_all: DeadLetter = "dead.*" in "dead";
 }
 
-/// Where an external program publishes its events; `source` names the program.
+/// The subject on which an external program publishes its events; `source` names the program.
 #[must_use]
 pub fn incoming_from(cluster: &ClusterId, source: &str) -> Subject<Foreign> {
     let text = base(cluster, &format!("in.{}", escape(source)));
@@ -159,7 +159,7 @@ pub fn incoming_from(cluster: &ClusterId, source: &str) -> Subject<Foreign> {
 }
 
 /// Requests of one user to control. A server with permissions lets each user publish on their own
-/// subject alone, so that the subject proves who asks.
+/// subject only, so the subject proves the user.
 #[must_use]
 pub fn requests_of(cluster: &ClusterId, user: &str) -> Subject<Request> {
     Subject::new(base(cluster, &format!("req.{}", escape(user))), None)
@@ -171,14 +171,14 @@ pub fn pilots_of(cluster: &ClusterId, user: &str) -> Subject<PilotsRequest> {
     Subject::new(base(cluster, &format!("pilots.{}", escape(user))), None)
 }
 
-/// Where a service says what was asked of it and what came of it.
+/// The audit log of one service.
 #[must_use]
 pub fn audit(cluster: &ClusterId, service: &str) -> Subject<AuditRecord> {
     let text = base(cluster, &format!("audit.{}", escape(service)));
     Subject::new(text, Some(stream_name(cluster, "audit")))
 }
 
-/// Which instance of a service is the active one, written by compare-and-set.
+/// The active instance of a service, written by compare-and-set.
 #[must_use]
 pub fn leader(cluster: &ClusterId, service: &str) -> Subject<Leader> {
     let text = base(cluster, &format!("leader.{}", escape(service)));
@@ -192,14 +192,14 @@ pub fn command(cluster: &ClusterId, node: &NodeId) -> Subject<Command> {
     Subject::new(text, Some(stream_name(cluster, "cmds")))
 }
 
-/// Who trains in the present run of one trainer.
+/// The members of the present incarnation of one trainer.
 #[must_use]
 pub fn members(cluster: &ClusterId, trainer: &TrainerId) -> Subject<Members> {
     let text = base(cluster, &format!("run.{}", escape(trainer.as_str())));
     Subject::new(text, Some(stream_name(cluster, "runs")))
 }
 
-/// So many renewals name all leases among them. Control and all agents must agree on it.
+/// Number of renewals that together name all leases. Control and all agents must agree on it.
 pub const SHARDS: u32 = 64;
 
 /// The renewal that names the lease of a node: the CRC-32 (IEEE) of its name, modulo [`SHARDS`].
@@ -208,13 +208,13 @@ pub fn shard(node: &NodeId) -> u32 {
     crc32fast::hash(node.as_str().as_bytes()) % SHARDS
 }
 
-/// Which leases of one shard stand, from control.
+/// The leases of one shard that are in force, from control.
 #[must_use]
 pub fn renewal(cluster: &ClusterId, shard: u32) -> Subject<Renewal> {
     Subject::new(base(cluster, &format!("renewal.{shard}")), None)
 }
 
-/// What the agent of one node says.
+/// Statuses of the agent of one node.
 #[must_use]
 pub fn agent(cluster: &ClusterId, node: &NodeId) -> Subject<AgentStatus> {
     Subject::new(
@@ -229,7 +229,7 @@ pub fn progress(cluster: &ClusterId, node: &NodeId, trainer: &TrainerId) -> Subj
     progress_by(cluster, node, &escape(trainer.as_str()))
 }
 
-/// Progress of whatever trainer, from the agent of one node.
+/// Progress of any trainer, from the agent of one node.
 #[must_use]
 pub fn progress_of(cluster: &ClusterId, node: &NodeId) -> Subject<Progress> {
     progress_by(cluster, node, "*")
@@ -240,7 +240,7 @@ fn progress_by(cluster: &ClusterId, node: &NodeId, trainer: &str) -> Subject<Pro
     Subject::new(base(cluster, &text), Some(stream_name(cluster, "progress")))
 }
 
-/// The record of one trainer that ended long ago.
+/// The record of one archived trainer.
 #[must_use]
 pub fn archived(cluster: &ClusterId, trainer: &TrainerId) -> Subject<TrainerRecord> {
     let text = base(cluster, &format!("archive.{}", escape(trainer.as_str())));
@@ -256,7 +256,7 @@ pub fn logs(cluster: &ClusterId, node: &NodeId) -> Subject<Text> {
     )
 }
 
-/// Where a service sends what it could not understand.
+/// The dead letters of a service.
 #[must_use]
 pub fn dead(cluster: &ClusterId, service: &str) -> Subject<DeadLetter> {
     let text = base(cluster, &format!("dead.{}", escape(service)));
@@ -270,41 +270,42 @@ pub fn is_state(subject: &str) -> bool {
     tokens.next() == Some("lacuna") && tokens.nth(2) == Some("state")
 }
 
-/// What a stream does that is full.
+/// The behaviour of a full stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// The oldest messages go.
+    /// The oldest messages are deleted.
     DropOldest,
-    /// New messages are refused: who publishes sees it, and nobody else's words are lost.
+    /// New messages are refused. The publisher gets an error, and no stored message is lost.
     RefuseNew,
 }
 
-/// What an acknowledged write has survived.
+/// The failures that an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// Power failure, if the server runs with `sync_interval: always`.
     Synced,
-    /// Nothing yet: the server writes it a moment later. For what is repaired from newer
-    /// messages anyway.
+    /// None at first: the server writes it a moment later. For messages that later ones repair
+    /// anyway.
     Buffered,
 }
 
-/// A stream as plain data. All streams are files: a restarted server still has them.
+/// A stream as plain data. All streams are stored in files, so they survive a restart of the
+/// server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamDef {
     /// Its name: no dots, fewer than 32 characters.
     pub name: String,
-    /// What it keeps.
+    /// The subjects that it keeps.
     pub subjects: Vec<String>,
-    /// Messages older than this go; zero means no limit.
+    /// Messages older than this are deleted; zero means no limit.
     pub max_age: Span,
     /// The stream is full beyond this many bytes.
     pub max_bytes: i64,
-    /// How many messages are kept for each subject; -1 means no limit.
+    /// Most messages that are kept for each subject; -1 means no limit.
     pub max_per_subject: i64,
-    /// What it does then.
+    /// The behaviour when it is full.
     pub full: Full,
-    /// What an acknowledged write has survived.
+    /// The failures that an acknowledged write survives.
     pub durability: Durability,
 }
 
@@ -334,7 +335,7 @@ impl<M> BucketDef<M> {
         format!("KV_{}", self.name)
     }
 
-    /// The subject of one key; the key is escaped.
+    /// The subject of one key. The key is escaped.
     #[must_use]
     pub fn key(&self, key: &str) -> Subject<M> {
         let text = format!("$KV.{}.{}", self.name, escape(key));
@@ -360,17 +361,17 @@ pub fn leases_bucket(cluster: &ClusterId) -> BucketDef<LeaseRecord> {
     BucketDef::new(stream_name(cluster, "leases"), 64 << 20)
 }
 
-/// What was observed while no pilots were started, by hour.
+/// Observations while no pilots were started, by hour.
 #[must_use]
 pub fn observed_bucket(cluster: &ClusterId) -> BucketDef<ObservedHour> {
     BucketDef::new(stream_name(cluster, "observed"), 16 << 20)
 }
 
-/// All streams but those behind buckets. Each has a limit of size, and the oldest messages go first;
-/// what other programs say is refused.
-/// States, plans, commands, members, controls, ended trainers and leaders have none of age: of each subject
-/// only the newest message is kept, and it holds until there is a newer one, however old it is. Buckets have none
-/// either, and refuse what no longer fits rather than lose what they hold.
+/// All streams except those behind buckets. Each has a limit of size. A full stream deletes its
+/// oldest messages, but the stream of external events refuses new ones.
+/// States, plans, commands, members, controls, ended trainers and leaders have no limit of age: the
+/// newest message of a subject holds until there is a newer one. Buckets have none either, and
+/// refuse new values when they are full.
 #[must_use]
 pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
     let hour = Span::from_secs(3600);
@@ -397,10 +398,10 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
     };
     let incoming = StreamDef {
         full: Full::RefuseNew,
-        // Synced: nobody repeats what an external program has said once.
+        // Synced: an external program sends each event once.
         ..limits("in", "in.>", hour, 256, -1, Durability::Synced)
     };
-    // The newest 128 MiB of trainers that are over.
+    // The newest 128 MiB of ended trainers.
     let archived = StreamDef {
         subjects: vec![archive(cluster).text, past(cluster).text],
         ..limits("archive", "", Span::ZERO, 128, 1, Durability::Synced)
@@ -409,7 +410,8 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         incoming,
         limits("events", "event", day, 512, -1, Durability::Buffered),
         state,
-        // Synced: an external event leaves the stream `in` when a snapshot has what came of it.
+        // Synced: an external event is removed from the stream `in` when a snapshot includes its
+        // result.
         limits(
             "snapshot",
             "state.snapshot",
@@ -419,15 +421,15 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
             Durability::Synced,
         ),
         limits("plan", "state.plan", Span::ZERO, 64, 1, Durability::Synced),
-        // Commands follow from leases and records, which are synced, and are sent again until
-        // they are obeyed: to wait for the disk here would only make them late (a trainer of
-        // a hundred nodes has a hundred of them at every change).
+        // Commands follow from leases and records, which are synced, and are sent again until they
+        // are obeyed. Waiting for the disk here would only delay them: a trainer of a hundred nodes
+        // has a hundred commands at every change.
         limits("cmds", "cmd.*", Span::ZERO, 256, 1, Durability::Buffered),
-        // Said again with commands that are sent again, and emptied when a trainer is over. There is
-        // room for five lists of 262,144 nodes, the most that a trainer may have.
+        // Members are sent again with commands, and emptied when a trainer ends. There is room for
+        // five lists of 262,144 nodes, the most that a trainer may have.
         limits("runs", "run.*", Span::ZERO, 32, 1, Durability::Buffered),
-        // Several per node and trainer, so that the last report of a run is not pushed out by the
-        // first of the next before control has read it.
+        // Several for each node and trainer, so that the last report of an incarnation is kept
+        // until control has read it, and not replaced by the first one of the next.
         limits(
             "progress",
             "progress.*.*",
@@ -440,8 +442,9 @@ pub fn streams(cluster: &ClusterId) -> Vec<StreamDef> {
         limits("controls", "controls", Span::ZERO, 4, 1, Durability::Synced),
         limits("audit", "audit.*", year, 256, -1, Durability::Synced),
         archived,
-        // Synced: a lead is renewed after the number of the renewal before. A server that loses its
-        // newest messages gives their numbers again, and a former leader would renew another's lead.
+        // Synced: a leadership is renewed after the number of the renewal before. A server that has
+        // lost its newest messages gives their numbers again; a former leader would then renew the
+        // leadership of another.
         limits("leaders", "leader.*", Span::ZERO, 1, 1, Durability::Synced),
     ]
 }
@@ -451,12 +454,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subjects_and_streams_are_named_as_the_design_says() {
+    fn subjects_and_streams_have_their_documented_names() {
         let c = ClusterId::new("c").unwrap();
         assert_eq!(event(&c).as_str(), "lacuna.v1.c.event");
         assert_eq!(event(&c).stream(), Some("lac_c_events"));
         assert_eq!(renewals(&c).stream(), None);
-        // Agents of all releases must find it where control says it.
+        // Agents of all releases must find it where control publishes it.
         let of = |name: &str| shard(&NodeId::new(name).unwrap());
         assert_eq!(["n1", "a01n02", "123456789"].map(of), [44, 7, 38]);
         assert_eq!(renewal(&c, 38).as_str(), "lacuna.v1.c.renewal.38");
@@ -474,13 +477,13 @@ mod tests {
     }
 
     #[test]
-    fn no_stream_grows_for_ever() {
+    fn every_stream_has_a_limit() {
         let cluster = ClusterId::new("c").unwrap();
         let mut ageless = Vec::new();
         for stream in streams(&cluster) {
             assert!(stream.max_bytes > 0, "{} has no limit of size", stream.name);
             if stream.max_age == Span::ZERO {
-                // What may grow old is kept once for each subject.
+                // Streams without a limit of age keep one message for each subject.
                 assert_eq!(stream.max_per_subject, 1, "{}", stream.name);
                 ageless.push(stream.name);
             }
@@ -500,7 +503,7 @@ mod tests {
         assert!(buckets.iter().all(|limit| *limit > 0));
         let all = streams(&cluster).iter().map(|s| s.max_bytes).sum::<i64>();
         let all = all + buckets.iter().sum::<i64>();
-        // As the operator's guide says, 8 GB are enough for four clusters.
+        // By the operator's guide, 8 GB are enough for four clusters.
         assert!(all <= 2 << 30, "{all} bytes");
     }
 

@@ -1,7 +1,7 @@
-//! Messages as bytes and headers, and back.
+//! Encoding of messages as bytes and headers, and decoding.
 //!
-//! The payload is MessagePack with named fields, or JSON if the content type says so. Fields that
-//! are not known are ignored. Versions are judged by the rules in `crate::msg`.
+//! The payload is MessagePack with named fields, or JSON if the content type says so. Unknown
+//! fields are ignored. The rules in `crate::msg` decide on versions.
 //!
 //! Header fields: `ce-specversion`, `ce-id`, `ce-source`, `ce-type` (the message's kind),
 //! `ce-time`, `ce-dataversion` (the message's version), `ce-correlationid`, `content-type`. The
@@ -11,99 +11,62 @@
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use lacuna_model::Timestamp;
-use serde::de::DeserializeOwned;
 
-use crate::msg::Message;
+use crate::content::ContentType;
+use crate::message::Message;
 use crate::time_text;
 
 /// `ce-specversion`: the version of CloudEvents.
 const SPEC_VERSION: &str = "1.0";
 
-/// What CloudEvents asks to escape in header values (NATS protocol binding 1.0.2, 3.1.3.2):
+/// Characters that CloudEvents escapes in header values (NATS protocol binding 1.0.2, 3.1.3.2):
 /// space, double quote, percent, and all outside printable ASCII.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
-/// How a payload is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ContentType {
-    /// `application/msgpack`, with named fields.
-    #[default]
-    MessagePack,
-    /// `application/json`.
-    Json,
-}
-
-impl ContentType {
-    /// As it stands in the header.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::MessagePack => "application/msgpack",
-            Self::Json => "application/json",
-        }
-    }
-
-    /// Reads a header value; parameters (`; charset=utf-8`) and suffixes (`+json`) are seen
-    /// through.
-    #[must_use]
-    pub fn parse(value: &str) -> Option<Self> {
-        let essence = value.split(';').next().unwrap_or(value).trim();
-        match essence.to_ascii_lowercase().as_str() {
-            "application/msgpack" | "application/x-msgpack" | "application/vnd.msgpack" => {
-                Some(Self::MessagePack)
-            }
-            "application/json" | "text/json" => Some(Self::Json),
-            other if other.ends_with("+json") => Some(Self::Json),
-            other if other.ends_with("+msgpack") => Some(Self::MessagePack),
-            _ => None,
-        }
-    }
-}
-
-/// What stands in the headers of a message: CloudEvents attributes, binary mode.
+/// The headers of a message: CloudEvents attributes, binary mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
-    /// `ce-id`: unique for the source.
+    /// `ce-id`: unique within the source.
     pub id: String,
-    /// `ce-source`: who sent it, e.g. `lacuna/planner`.
+    /// `ce-source`: the sender, e.g. `lacuna/planner`.
     pub source: String,
     /// `ce-type`: the kind of the message.
     pub kind: String,
     /// `ce-dataversion`: the version of its fields.
     pub version: u16,
-    /// `ce-time`: when it was sent, by the sender's wall clock.
+    /// `ce-time`: the time of sending, by the sender's wall clock.
     pub time: Timestamp,
-    /// `ce-correlationid`: id of the newest event that led to it; empty if none did.
+    /// `ce-correlationid`: id of the newest event that led to the message; empty if none did.
     pub correlation: String,
     /// `content-type`.
     pub content_type: ContentType,
 }
 
-/// Why a message was not understood.
+/// Why a message cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// A header that every message must have is missing.
+    /// A required header is missing.
     #[error("header {header} is missing")]
     MissingHeader {
-        /// Which.
+        /// The name of the header.
         header: &'static str,
     },
-    /// A header makes no sense.
+    /// A header has an invalid value.
     #[error("header {header} is {value:?}: expected {expected}")]
     BadHeader {
-        /// Which.
+        /// The name of the header.
         header: &'static str,
-        /// What it says.
+        /// The value.
         value: String,
-        /// What would have been accepted.
+        /// The values that are accepted.
         expected: &'static str,
     },
-    /// The message is of another kind than the subject carries.
+    /// The message has another kind than its subject.
     #[error("message of kind {found:?} where {expected:?} was expected")]
     Kind {
-        /// What came.
+        /// The kind of the message.
         found: String,
-        /// What the subject carries.
+        /// The kind of the subject.
         expected: &'static str,
     },
     /// The message has a newer version than this program knows.
@@ -111,43 +74,43 @@ pub enum DecodeError {
         "{kind} has version {found}; this program knows {known} at most: upgrade the older side"
     )]
     Newer {
-        /// Of which kind.
+        /// The kind of the message.
         kind: &'static str,
-        /// What came.
+        /// The version of the message.
         found: u16,
-        /// The newest that is known.
+        /// The newest version that is read.
         known: u16,
     },
-    /// The message has a version that is read no more.
+    /// The message has a version that is no longer read.
     #[error(
         "{kind} has version {found}, of an older build; this program reads {oldest} and later: stop \
          all services of the cluster, remove the server's data folder, and start them again"
     )]
     Older {
-        /// Of which kind.
+        /// The kind of the message.
         kind: &'static str,
-        /// What came.
+        /// The version of the message.
         found: u16,
-        /// The oldest that is read.
+        /// The oldest version that is read.
         oldest: u16,
     },
-    /// The payload is not what its kind and version say.
+    /// The payload does not match its kind and version.
     #[error("payload of {kind} is not valid: {reason}")]
     Payload {
-        /// Of which kind.
+        /// The kind of the message.
         kind: &'static str,
-        /// What the decoder said.
+        /// The text of the decoder.
         reason: String,
     },
 }
 
-/// Why a message could not be written. Cannot happen for the messages of [`crate::msg`].
+/// Why a message cannot be encoded. This cannot happen for the messages of [`crate::msg`].
 #[derive(Debug, thiserror::Error)]
 #[error("message of kind {kind} cannot be encoded: {source}")]
 pub struct EncodeError {
-    /// Of which kind.
+    /// The kind of the message.
     pub kind: &'static str,
-    /// What the encoder said.
+    /// The error of the encoder.
     pub source: rmp_serde::encode::Error,
 }
 
@@ -166,7 +129,7 @@ impl Envelope {
         }
     }
 
-    /// As headers: names and values, values escaped.
+    /// The headers: names and escaped values.
     #[must_use]
     pub fn headers(&self) -> Vec<(&'static str, String)> {
         let escape = |value: &str| utf8_percent_encode(value, ESCAPED).to_string();
@@ -185,7 +148,7 @@ impl Envelope {
         headers
     }
 
-    /// From headers. Names are compared without regard to case; `ce-source`, `ce-time` and
+    /// Reads headers. Names are compared without regard to case. `ce-source`, `ce-time` and
     /// `ce-correlationid` may be missing.
     ///
     /// # Errors
@@ -237,7 +200,7 @@ impl Envelope {
     }
 }
 
-/// CloudEvents attributes as they stand in headers, unescaped, all optional.
+/// CloudEvents attributes of headers, unescaped, all optional.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// `ce-specversion`.
@@ -259,7 +222,7 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Takes note of a header, if it is one of ours.
+    /// Takes the value of a header, if the header is one of these.
     pub fn take(&mut self, name: &str, value: &str) {
         let slot = match name.to_ascii_lowercase().as_str() {
             "ce-specversion" => &mut self.spec,
@@ -279,7 +242,7 @@ impl Attributes {
 /// The payload of a message: MessagePack with named fields.
 ///
 /// # Errors
-/// [`EncodeError`]; cannot happen for the messages of [`crate::msg`].
+/// [`EncodeError`], which cannot happen for the messages of [`crate::msg`].
 pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = Vec::with_capacity(256);
     let mut writer = rmp_serde::Serializer::new(&mut bytes).with_struct_map();
@@ -291,7 +254,7 @@ pub fn encode<M: Message>(message: &M) -> Result<Vec<u8>, EncodeError> {
     Ok(bytes)
 }
 
-/// Whether a version of a kind is read.
+/// Checks that a version of a kind is read.
 ///
 /// # Errors
 /// [`DecodeError::Newer`] or [`DecodeError::Older`], with the remedy.
@@ -312,7 +275,7 @@ pub fn check_version<M: Message>(found: u16) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// The message in a payload, after a look at its envelope.
+/// Decodes a payload, after a check of its envelope.
 ///
 /// # Errors
 /// [`DecodeError`] for another kind, an unknown version, or a payload that does not decode.
@@ -329,12 +292,4 @@ pub fn decode<M: Message>(envelope: &Envelope, payload: &[u8]) -> Result<M, Deco
         kind: M::KIND,
         reason,
     })
-}
-
-/// A value out of a payload.
-pub(crate) fn parse<T: DeserializeOwned>(form: ContentType, payload: &[u8]) -> Result<T, String> {
-    match form {
-        ContentType::MessagePack => rmp_serde::from_slice(payload).map_err(|e| e.to_string()),
-        ContentType::Json => serde_json::from_slice(payload).map_err(|e| e.to_string()),
-    }
 }

@@ -1,16 +1,16 @@
-//! Events as other programs may send them: a small object, leniently read.
+//! Events of other programs: a small object, leniently read.
 //!
 //! ```json
 //! {"type": "node.idle", "node": "a01n02", "time": "2021-02-10T00:08:00Z"}
 //! ```
 //!
-//! `time` is ISO 8601 or seconds since 1970, and may be left out (the time of arrival counts), as
-//! may the `deadline` of `node.wanted` (the event's own time then).
-//! The object comes alone, or as the `data` of a CloudEvent: binary mode (attributes in
-//! `ce-*` headers) or structured mode (`application/cloudevents+json`). JSON or MessagePack.
-//! A message holds one event or a list of them (`application/cloudevents-batch+json`): the server
+//! `time` is ISO 8601 or seconds since 1970. Without it the time of arrival counts. Without the
+//! `deadline` of `node.wanted` the event's own time counts.
+//! The object comes alone, or as the `data` of a CloudEvent: binary mode (attributes in `ce-*`
+//! headers) or structured mode (`application/cloudevents+json`). It is JSON or MessagePack. A
+//! message holds one event or a list of events (`application/cloudevents-batch+json`). The server
 //! syncs a list once.
-//! [`crate::schema`] says the same as JSON Schema.
+//! [`crate::schema`] gives the same rules as JSON Schema.
 
 mod error;
 mod fields;
@@ -20,7 +20,8 @@ use std::borrow::Cow;
 use lacuna_model::{EventKind, Timestamp};
 use serde_json::{Map, Value};
 
-use crate::codec::{Attributes, ContentType};
+use crate::codec::Attributes;
+use crate::content::ContentType;
 use crate::time_text;
 
 use fields::{Fields, name_of, text_of, version_of};
@@ -44,13 +45,13 @@ pub const TYPES: [&str; 7] = [
 /// An external event, read and checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct External {
-    /// What happened.
+    /// The change that it reports.
     pub kind: EventKind,
-    /// When, if the sender said so.
+    /// The time, if the sender gave one.
     pub at: Option<Timestamp>,
-    /// The sender's id for it (`ce-id`), unique for the source.
+    /// The sender's id of the event (`ce-id`), unique within the source.
     pub id: Option<String>,
-    /// Who sent it (`ce-source`).
+    /// The sender (`ce-source`).
     pub source: Option<String>,
 }
 
@@ -59,12 +60,12 @@ pub struct External {
 pub struct Part<'p> {
     /// The payload, or the element of the list, as JSON.
     pub payload: Cow<'p, [u8]>,
-    /// What it says, or the first thing that is wrong.
+    /// The event, or the first error in it.
     pub event: Result<External, ExternalError>,
 }
 
-/// Reads the events of a message: one, or those of a list. An element of a list has its
-/// attributes with it: of the headers only the content type counts there.
+/// Reads the events of a message: one event, or a list of them. An element of a list carries its
+/// own attributes, so only the content type of the headers applies to it.
 pub fn read_all<'h, 'p>(
     headers: impl IntoIterator<Item = (&'h str, &'h str)>,
     payload: &'p [u8],
@@ -89,10 +90,10 @@ pub fn read_all<'h, 'p>(
     }
 }
 
-/// Reads an external event out of headers and payload.
+/// Reads an external event from headers and payload.
 ///
 /// # Errors
-/// [`ExternalError`] says which field is wrong and what was expected.
+/// [`ExternalError`] names the field and the accepted values.
 pub fn read<'h>(
     headers: impl IntoIterator<Item = (&'h str, &'h str)>,
     payload: &[u8],
@@ -103,14 +104,14 @@ pub fn read<'h>(
 fn first_of(read: Result<External, Vec<ExternalError>>) -> Result<External, ExternalError> {
     read.map_err(|wrong| {
         let first = wrong.into_iter().next();
-        // There is no refusal without an error.
+        // A refusal always has an error.
         first.unwrap_or_else(|| ExternalError::Syntax {
             reason: "for no known reason".to_owned(),
         })
     })
 }
 
-/// Like [`read`], but tells all that is wrong, and not only the first thing.
+/// Like [`read`], but with all errors instead of the first.
 ///
 /// # Errors
 /// Every [`ExternalError`], in the order of the fields; at least one.
@@ -165,7 +166,7 @@ fn structured(
         ("time", &mut attributes.time),
         ("dataversion", &mut attributes.version),
     ] {
-        // As CloudEvents has it, null is as good as absent.
+        // In CloudEvents, null means absent.
         if let Some(value) = body.get(name).filter(|value| !value.is_null()) {
             *slot = Some(text_of(value));
         }
@@ -179,7 +180,7 @@ fn structured(
     Ok(())
 }
 
-/// Bytes to a value: by content type, or by the first byte if there is none.
+/// Parses bytes by content type, or by the first byte without one.
 fn parse(content_type: Option<&str>, payload: &[u8]) -> Result<Value, ExternalError> {
     let syntax = |reason: String| ExternalError::Syntax { reason };
     let json = match content_type {
@@ -193,7 +194,7 @@ fn parse(content_type: Option<&str>, payload: &[u8]) -> Result<Value, ExternalEr
         },
         None => match payload.first() {
             Some(b) if b.is_ascii_whitespace() || *b == b'{' || *b == b'[' => true,
-            // How a MessagePack map or array begins: no text does.
+            // The first bytes of a MessagePack map or array. No text begins with them.
             Some(0x80..=0x9f | 0xdc..=0xdf) => false,
             Some(_) => return Err(syntax(UNKNOWN_FORM.to_owned())),
             None => return Err(syntax("it is empty".to_owned())),
@@ -206,7 +207,7 @@ fn parse(content_type: Option<&str>, payload: &[u8]) -> Result<Value, ExternalEr
     }
 }
 
-/// The event in a body, with what the attributes say in addition.
+/// The event in a body, with further fields from the attributes.
 fn event(
     attributes: &Attributes,
     body: &Map<String, Value>,
@@ -263,12 +264,12 @@ fn event(
     }
 }
 
-/// The type without what may stand before it.
+/// The type without its optional prefix.
 fn bare_name(kind: &str) -> &str {
     kind.strip_prefix("lacuna.").unwrap_or(kind)
 }
 
-/// The event of this type; nothing if a field is wrong, which `fields` has noted.
+/// The event of this type; nothing if a field is wrong. `fields` holds the errors.
 fn kind_of(name: &str, fields: &mut Fields<'_>, at: Option<Timestamp>) -> Option<EventKind> {
     Some(match name {
         "node.idle" => EventKind::NodeIdle {
@@ -310,7 +311,7 @@ fn kind_of(name: &str, fields: &mut Fields<'_>, at: Option<Timestamp>) -> Option
                 end: end?,
             }
         }
-        // The caller has looked at the type.
+        // The caller has checked the type.
         _ => EventKind::Snapshot {
             idle: fields.holes(at)?,
         },

@@ -2,18 +2,18 @@
 //!
 //! Rules of versions:
 //!
-//! - A change that makes older readers misread a kind takes a new version. A field that may be
-//!   missing, a new kind and a new variant of a request need none: a reader that does not know the
-//!   variant refuses it.
-//! - `VERSION` is written, `OLDEST..=VERSION` is read. The shape of an older version is a type of
-//!   its own, written out in full and never changed, with `From` to the newest; `message!` names it
-//!   beside the kind. Tests read its golden bytes (`golden/v<version>`) for as long as the version
-//!   is read. No kind has an older version now: tests have one that is made up.
-//! - A version that is newer, or older than `OLDEST`, goes into dead letters with the remedy, and
-//!   the message before holds. In a bucket it ends the reader (control does not start): a record
-//!   left out would be taken for gone, and its nodes for free.
-//! - Nothing is written in an older version. So an upgrade replaces the readers of a new version
-//!   before its writers.
+//! - A change that makes older readers misread a kind takes a new version. An optional field, a new
+//!   kind and a new variant of a request need none: a reader refuses a variant that it does not
+//!   know.
+//! - `VERSION` is written, `OLDEST..=VERSION` is read. An older version has a type of its own,
+//!   written out in full and never changed, with `From` to the newest; `message!` names it beside
+//!   the kind. Tests read its golden bytes (`golden/v<version>`) for as long as the version is
+//!   read. At present no kind has an older version, and the tests use an artificial kind.
+//! - A message of a newer version, or one older than `OLDEST`, becomes a dead letter with the
+//!   remedy, and the message before it holds. In a bucket it ends the reader (control does not
+//!   start): a skipped record would count as deleted, and its nodes as free.
+//! - Older versions are never written. So an upgrade replaces the readers of a new version before
+//!   its writers.
 //!
 //! The events of other programs have a version of their own (`external::EVENT_VERSION`).
 
@@ -29,41 +29,11 @@ pub use lacuna_model::{
     ObservedHour, Past, Progress, UseState,
 };
 
-use crate::codec::{self, ContentType};
+use crate::content::{self, ContentType};
+use crate::message::Message;
 
-/// A message type with its address on the bus: the kind that goes into `ce-type` and the
-/// version of its fields.
-///
-/// The version of a kind grows by one when its fields change so that older readers would misread
-/// them. A field that may be missing is no such change, nor is a new variant of a request: readers
-/// ignore the one and refuse the other by itself.
-pub trait Message: Serialize + for<'de> Deserialize<'de> {
-    /// Kind, e.g. `lacuna.pool`.
-    const KIND: &'static str;
-    /// Version of the fields, as they are written; a receiver refuses any newer one.
-    const VERSION: u16;
-    /// The oldest version that is still read.
-    const OLDEST: u16;
-
-    /// Whether control signs it, and an agent with keys believes it only so.
-    const SIGNED: bool = false;
-
-    /// The nodes and trainers that it is about, if its subject ends with these names: who may
-    /// publish on the subject may speak of no others.
-    fn about(&self) -> Vec<&str> {
-        Vec::new()
-    }
-
-    /// Reads a payload of a version from `OLDEST` to `VERSION`.
-    ///
-    /// # Errors
-    /// What the decoder says of a payload that is not of this version.
-    fn read(version: u16, form: ContentType, payload: &[u8]) -> Result<Self, String>;
-}
-
-/// A message: its type, kind and version, then each older version that is still read, from the
-/// oldest on, with the type that it had: that type is never changed, and the newest is made of it
-/// by `From`.
+/// Implements [`Message`]: the type, its kind and version, then each older version that is still
+/// read, oldest first, with its type. That type never changes, and `From` makes the newest of it.
 macro_rules! message {
     ($type:ty, $kind:literal, $version:literal $(signed $signed:literal)?
         $(, $past:literal = $before:ty)* $(; $message:ident => $($about:expr),+)?) => {
@@ -80,15 +50,15 @@ macro_rules! message {
 
             fn read(version: u16, form: ContentType, payload: &[u8]) -> Result<Self, String> {
                 match version {
-                    $($past => codec::parse::<$before>(form, payload).map(Self::from),)*
-                    _ => codec::parse(form, payload),
+                    $($past => content::parse::<$before>(form, payload).map(Self::from),)*
+                    _ => content::parse(form, payload),
                 }
             }
         }
     };
 }
 
-/// The oldest of a kind's versions, which stand in their order and without a gap.
+/// The oldest of a kind's versions, which are in order and without a gap.
 const fn first(versions: &[u16]) -> u16 {
     match versions {
         [oldest, rest @ ..] => {
@@ -127,44 +97,44 @@ message!(UseState, "lacuna.use", 1);
 message!(AuditRecord, "lacuna.audit", 1);
 message!(Leader, "lacuna.leader", 1);
 
-/// How the cluster's time runs.
+/// The pace of the cluster's time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "mode")]
 pub enum Pace {
-    /// The cluster's time is the wall clock's.
+    /// The cluster's time is that of the wall clock.
     Real,
-    /// A recording at `rate` seconds a second: cluster time is
-    /// `now + (wall - wall_at) * rate`.
+    /// A recording at `rate` seconds per second: cluster time is `now + (wall - wall_at) * rate`.
     Scaled {
         /// Recorded seconds per second.
         rate: f64,
         /// The wall clock's time at which the cluster's time was [`Clock::now`].
         wall_at: Timestamp,
     },
-    /// A recording that advances when the loop has settled: time stands at [`Clock::now`]
-    /// until the next tick.
+    /// A recording that advances when the loop has settled. Time stays at [`Clock::now`] until the
+    /// next tick.
     LockStep,
 }
 
-/// The cluster's time, sent by ingest: at start, at every change of pace, and in lock step
-/// twice for every moment of the recording: once when time has advanced (`events_upto` is
-/// still that of the step before), and once more when the step's events have been published.
+/// The cluster's time, sent by ingest at its start and at every change of pace. In lock step it is
+/// sent twice for every moment of the recording. The first tick says that time has advanced, with
+/// the `events_upto` of the step before. The second follows when the step's events have been
+/// published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Clock {
     /// The cluster's time.
     pub now: Timestamp,
-    /// How it goes on.
+    /// The pace at which it advances.
     pub pace: Pace,
     /// Number of the moment, from 1; grows by one for each.
     pub step: u64,
     /// The last event published so far.
     pub events_upto: u64,
-    /// Whether the events of this step are out (the second of the two ticks).
+    /// Whether the events of this step have been published (the second of the two ticks).
     pub complete: bool,
-    /// Whether the recording has ended: nothing follows.
+    /// Whether the recording has ended, so that no further moment follows.
     pub ended: bool,
-    /// Which recording is played (a fingerprint of what was chosen of which file); empty if
-    /// none is. Steps and moments of different recordings cannot be compared.
+    /// Fingerprint of the recording that is replayed, from its file and the part that was chosen;
+    /// empty without one. Steps and moments of different recordings cannot be compared.
     #[serde(default)]
     pub recording: String,
 }
@@ -174,51 +144,53 @@ pub struct Clock {
 pub struct PoolState {
     /// The pool.
     pub pool: Pool,
-    /// Which predictor made the forecasts.
+    /// The predictor that made the forecasts.
     pub predictor: String,
 }
 
-/// The admitted trainers and what they hold, sent by control at every change.
+/// The admitted trainers and their nodes, sent by control at every change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainersState {
-    /// Grows with every change that a plan depends on: not with mere figures. Never smaller
-    /// than the wall clock's milliseconds at control's start, so that a bus that has lost all
-    /// does not bring old numbers back.
+    /// Grows with every change that a plan depends on, and not with changes of figures only. It is
+    /// never below the wall clock's milliseconds at control's start, so an emptied server brings no
+    /// old number back.
     pub version: u64,
     /// The moment, in the cluster's time.
     pub as_of: Timestamp,
     /// Trainers in phase `Active`, in order of admission.
     pub trainers: Vec<TrainerRecord>,
-    /// Nodes that must not be given to anyone (quarantined, or their agent is silent).
+    /// Nodes that no trainer may have: they are quarantined, or their agent is silent.
     pub unusable: Vec<NodeId>,
 }
 
-/// A plan and the states that it was made from, sent by planner.
+/// A plan with the versions of its inputs, sent by planner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanState {
     /// The plan.
     pub plan: Plan,
-    /// [`TrainersState::version`] that it was made from; in lock step control refuses a plan
-    /// made from another than the present one.
+    /// The [`TrainersState::version`] of its input. In lock step control refuses a plan whose
+    /// version is not the present one.
     pub trainers_version: u64,
-    /// The run of each trainer that it was made from; else control leaves out the trainers
-    /// whose run has changed since.
+    /// The incarnation of each trainer in its input. Outside lock step control leaves out trainers
+    /// whose incarnation has changed since.
     #[serde(default)]
     pub runs: Vec<(TrainerId, RunId)>,
     /// Wall-clock seconds from the arrival of the newest input to this plan.
     pub latency_s: f64,
 }
 
-/// Control lives and these leases stand: an agent whose lease is not renewed for its dead-man
-/// time gives the node back by itself. Of each lead and number there is one for each shard of
-/// nodes ([`crate::address::shard`]); an older one is not heeded after a newer one.
+/// The leases of one shard that are in force, sent by control. An agent whose lease is not renewed
+/// within its lease timeout gives the node back by itself. For each leadership and number there is
+/// one message for each shard of nodes ([`crate::address::shard`]). Agents ignore an older one
+/// after a newer one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Renewal {
-    /// When its sender took the lead, milliseconds since 1970; grows with every change of the lead.
+    /// When the sender took the leadership, in milliseconds since 1970; it grows with every change
+    /// of leader.
     pub lead: u64,
-    /// Grows with every renewal of the lead.
+    /// Grows with every renewal under this leadership.
     pub number: u64,
-    /// Every lease of the shard that stands.
+    /// Every lease of the shard that is in force.
     pub leases: Vec<Member>,
 }
 
@@ -234,32 +206,32 @@ pub struct Settled {
 /// A lease in its bucket, under the key of its node. The entry's revision is the epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseRecord {
-    /// Who may use the node; nobody after a release.
+    /// The trainer that may use the node; none after a release.
     pub trainer: Option<TrainerId>,
 }
 
-/// What the command line asks of control (request and reply).
+/// A request of the command line to control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask")]
 pub enum Request {
-    /// Take these trainers into the queue.
+    /// Queue these trainers.
     Submit {
-        /// What their owner wrote.
+        /// Their specifications.
         trainers: Vec<TrainerSpec>,
-        /// Only check, do not queue.
+        /// Only check them.
         test_only: bool,
     },
     /// End a trainer.
     Cancel {
-        /// Which.
+        /// The trainer.
         trainer: TrainerId,
     },
     /// All trainers, with the finished ones if `all`.
     Trainers {
-        /// Whether finished ones are wanted too.
+        /// Whether ended trainers are included.
         all: bool,
     },
-    /// One page of trainers, ended ones too.
+    /// One page of trainers, ended ones included.
     Page {
         /// Where they are kept.
         of: Kept,
@@ -268,25 +240,25 @@ pub enum Request {
     },
     /// One trainer, wherever its record is kept.
     Trainer {
-        /// Which.
+        /// The trainer.
         trainer: TrainerId,
     },
-    /// All nodes that control knows of.
+    /// All nodes that control knows.
     Nodes,
     /// The last lines of a trainer's output, from the agent that runs its rank 0.
     Logs {
-        /// Which trainer.
+        /// The trainer.
         trainer: TrainerId,
-        /// How many lines.
+        /// Number of lines.
         lines: u32,
     },
     /// Totals since control first started.
     Totals,
-    /// What the operator wants of the use of nodes.
+    /// The operator's controls.
     Controls,
-    /// Change what is wanted; only operators may.
+    /// Change the controls; for operators only.
     Change {
-        /// What, in this order: all or nothing.
+        /// The changes, in this order. Either all of them apply or none.
         changes: Vec<ControlsChange>,
     },
 }
@@ -295,30 +267,30 @@ pub enum Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kept {
-    /// In control's books: those that are not over, and those that ended lately.
+    /// In control's state: trainers that have not ended, and those that ended recently.
     Books,
-    /// In the archive: those that ended longer ago, the newest 128 MiB.
+    /// In the archive: trainers that ended earlier, the newest 128 MiB of them.
     Archive,
 }
 
-/// One node as control sees it.
+/// The state of one node in control.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeView {
-    /// Which node.
+    /// The node.
     pub node: NodeId,
-    /// Whether it is in the pool, and since when.
+    /// When it entered the pool, if it is in it.
     pub idle_since: Option<Timestamp>,
-    /// Who holds its lease.
+    /// The trainer that holds its lease.
     pub trainer: Option<TrainerId>,
     /// The fencing token.
     pub epoch: Epoch,
-    /// What its agent last said, if it ever did.
+    /// The last activity that its agent reported, if it has reported any.
     pub activity: Option<Activity>,
-    /// Wall-clock seconds since the agent's last word.
+    /// Wall-clock seconds since the agent's last status.
     pub silent_s: Option<f64>,
 }
 
-/// What has come of it all.
+/// Totals of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Totals {
     /// Cluster time of the first event or submission.
@@ -344,30 +316,30 @@ pub struct Totals {
     /// Efficiency U so far.
     #[serde(default, skip_serializing_if = "is_default")]
     pub efficiency: Efficiency,
-    /// Times that a trainer lost nodes unasked.
+    /// Number of preemptions.
     pub preemptions: u64,
-    /// Times that the planner changed a trainer's size.
+    /// Number of changes of size by the planner.
     pub rescales: u64,
-    /// Trainers that have done their work.
+    /// Number of trainers that are done.
     pub trainers_done: u64,
     /// Nodes in the pool now.
     pub pool_nodes: u32,
-    /// Nodes under a lease now.
+    /// Number of nodes under a lease now.
     pub leased_nodes: u32,
-    /// Trainers waiting.
+    /// Number of queued trainers.
     pub queued: u32,
-    /// Trainers admitted.
+    /// Number of admitted trainers.
     pub active: u32,
 }
 
-/// What an operator asks of the executor of pilots; answered by a [`Reply`].
+/// A request of an operator to the executor of pilots, answered by a [`Reply`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask")]
 pub enum PilotsRequest {
-    /// Submit nothing more and cancel all pilots, until control is told to resume: a restart or
-    /// another control changes nothing of it.
+    /// Cancel all pilots and submit none until [`PilotsRequest::Resume`]. A restart or a new leader
+    /// of control does not change this.
     Stop,
-    /// Do again as the configuration says.
+    /// Run pilots as the configuration says.
     Resume,
 }
 
@@ -375,19 +347,19 @@ pub enum PilotsRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "answer")]
 pub enum Reply {
-    /// Done.
+    /// The request is carried out.
     Accepted {
-        /// The trainers concerned.
+        /// The trainers of the request.
         trainers: Vec<TrainerId>,
     },
-    /// Refused; nothing was changed.
+    /// The request is refused, and nothing has changed.
     Refused {
-        /// A code with a page, e.g. `L0007`.
+        /// An error code with a page, e.g. `L0007`.
         code: String,
-        /// What is wrong and what to do.
+        /// The reason and the remedy.
         reason: String,
     },
-    /// Trainers.
+    /// The trainers that were asked for.
     Trainers {
         /// Cluster time now.
         now: Timestamp,
@@ -398,7 +370,7 @@ pub enum Reply {
     Page {
         /// Cluster time now.
         now: Timestamp,
-        /// The records: in order of arrival, of the archive in the order of their moves.
+        /// The records in order of arrival; those of the archive in the order of their moves.
         trainers: Vec<TrainerRecord>,
         /// Where the next page begins, if there is one.
         next: Option<u64>,
@@ -412,7 +384,7 @@ pub enum Reply {
         /// Where it is kept.
         kept: Kept,
     },
-    /// Nodes.
+    /// All nodes that control knows.
     Nodes {
         /// Cluster time now.
         now: Timestamp,
@@ -424,63 +396,63 @@ pub enum Reply {
         /// The lines, oldest first.
         lines: Vec<String>,
     },
-    /// Totals.
+    /// The totals.
     Totals(Totals),
-    /// What the operator wants of the use of nodes.
+    /// The operator's controls.
     Controls(Controls),
 }
 
-/// What somebody asked, and what came of it: kept for whoever looks into it later.
+/// A command of a user with its outcome, kept in the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRecord {
     /// The wall clock's time.
     pub at: Timestamp,
-    /// Who asked, as the bus proves it; `unknown` of one who was not let in.
+    /// The user, as the bus proves it; `unknown` for a user who was not let in.
     pub user: String,
-    /// Whether the bus proves who asked. Without keys anybody may say any name.
+    /// Whether the bus proves the user. Without keys every user can claim any name.
     pub proven: bool,
-    /// What was asked, in one word: `submit`, `cancel`, `pause`, `pilots-stop`.
+    /// The command in one word: `submit`, `cancel`, `pause`, `pilots-stop`.
     pub action: String,
-    /// Of what: trainers, nodes.
+    /// Its targets: trainers, nodes.
     pub target: Vec<String>,
     /// `accepted` or `refused`.
     pub outcome: String,
     /// The code of the refusal.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,
-    /// Details, and why it was refused. Never a secret.
+    /// Details and the reason of a refusal. Never a secret.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
 }
 
-/// The active instance of a service, as it says again and again. Who sees no newer word for the
-/// time that it names may take its place, by compare-and-set on the number of this message.
+/// The active instance of a service, renewed again and again. When it is not renewed within its
+/// length, a standby may take over by compare-and-set on the number of this message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leader {
-    /// Unique for the process.
+    /// Unique for each process.
     pub instance: String,
-    /// Where it runs: machine, network namespace and the address it listens on. Whoever holds the
-    /// same place knows that it is gone.
+    /// Where the instance runs: machine, network namespace and the address that it listens on. A
+    /// process that has bound the same address knows that this instance has ended.
     pub seat: String,
-    /// The wall clock's time at which it took the lead.
+    /// When it took the leadership, by its wall clock.
     pub since: Timestamp,
-    /// Milliseconds without a newer word after which it has lost the lead.
+    /// Length of the leadership without renewal, in milliseconds.
     pub ttl_ms: u64,
-    /// Whether it has given the lead up.
+    /// Whether it has resigned.
     #[serde(default)]
     pub resigned: bool,
 }
 
-/// A message that could not be understood, kept for the operator.
+/// A message that could not be decoded, kept for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeadLetter {
     /// The subject that it came on.
     pub subject: String,
-    /// Which service refused it.
+    /// The service that refused it.
     pub service: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// The payload, as it came (cut at 64 KiB).
+    /// The payload as received, cut at 64 KiB.
     #[serde(with = "bytes")]
     pub payload: Vec<u8>,
 }
@@ -521,16 +493,16 @@ mod bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::{DecodeError, Envelope};
+    use crate::codec::{self, DecodeError, Envelope};
 
-    /// A kind that has changed twice, and whose first version is read no more.
+    /// A kind that has changed twice, and whose first version is no longer read.
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Made {
         node: String,
         cores: u32,
     }
 
-    /// It as version 2 had it.
+    /// Its version 2.
     #[derive(Serialize, Deserialize)]
     struct Before {
         name: String,
@@ -558,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_version_is_read_by_the_type_that_it_had() {
+    fn an_older_version_is_read_by_its_own_type() {
         let then = Made {
             node: "a".to_owned(),
             cores: 1,
@@ -570,7 +542,7 @@ mod tests {
         };
         let read = codec::decode::<Made>(&json, br#"{"name": "b"}"#).unwrap();
         assert_eq!(read.node, "b");
-        // What is written is of the newest version, and no version is read by another's type.
+        // The newest version is written, and no version is read by the type of another.
         let now = Made {
             node: "c".to_owned(),
             cores: 4,

@@ -1,35 +1,34 @@
 //! The events of other programs as JSON Schema (2020-12): one table of types and fields, from
 //! which schemas, the help of the command line and examples are made.
 //!
-//! [`crate::external::read`] is held against the schemas by property tests: what a schema
-//! accepts is read, and what is read is accepted by the schema once it is in canonical form. The
-//! reader is more lenient in two things, so that senders who write nearly the right thing are
-//! understood: times in other forms of ISO 8601, and CloudEvents without `id` or `source` (which
-//! cannot be told from their repetitions).
+//! Property tests compare [`crate::external::read`] with the schemas. The reader accepts every
+//! event that a schema accepts, and a schema accepts every event that is read, in canonical form.
+//! The reader is more lenient in two points: it accepts times in other forms of ISO 8601, and
+//! CloudEvents without `id` or `source` (whose repetitions cannot be recognised).
 
 mod render;
 
 pub use render::{CLOUD_EVENTS, any, of};
 
-/// What a field holds.
+/// The form of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// One node's name.
     Node,
     /// A list of node names.
     Nodes,
-    /// A name in the scheduler's words: a text or a number.
+    /// A name that the scheduler uses: a text or a number.
     Name,
-    /// Words for people.
+    /// A text for people.
     Text,
-    /// A moment.
+    /// A point in time.
     Time,
     /// The present holes.
     Holes,
 }
 
 impl Form {
-    /// What is expected, for people.
+    /// The accepted values, as a text for people.
     #[must_use]
     pub const fn expected(self) -> &'static str {
         match self {
@@ -48,11 +47,11 @@ impl Form {
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// What it holds.
+    /// The form of its value.
     pub form: Form,
-    /// Whether it must be there.
+    /// Whether the field is required.
     pub required: bool,
-    /// What it means.
+    /// Its meaning.
     pub about: &'static str,
 }
 
@@ -61,7 +60,7 @@ pub struct Field {
 pub struct EventType {
     /// Its name, as in `node.idle`.
     pub name: &'static str,
-    /// What it says.
+    /// Its meaning.
     pub about: &'static str,
     /// Its fields, besides `type`, `time` and `version`.
     pub fields: &'static [Field],
@@ -84,43 +83,43 @@ const NODE: Field = field("node", Form::Node, true, "the scheduler's name of the
 pub const EVENTS: [EventType; 7] = [
     EventType {
         name: "node.idle",
-        about: "no batch job runs on the node and none is promised it: Lacuna may train there",
+        about: "no batch job runs on the node and none is promised it, so Lacuna may train there",
         fields: &[NODE],
         example: r#"{"type":"node.idle","node":"a01n02","time":"2026-01-31T12:00:00Z"}"#,
     },
     EventType {
         name: "node.busy",
-        about: "a batch job has the node now: Lacuna leaves it at once",
+        about: "a batch job has the node now, so Lacuna leaves it at once",
         fields: &[NODE],
         example: r#"{"type":"node.busy","node":"a01n02","time":1769860800.5}"#,
     },
     EventType {
         name: "node.down",
-        about: "the node is down, drained or unknown: nobody may use it",
+        about: "the node is down, drained or unknown, and must not be used",
         fields: &[
             NODE,
-            field("reason", Form::Text, false, "why, in the scheduler's words"),
+            field("reason", Form::Text, false, "the reason, as the scheduler words it"),
         ],
         example: r#"{"type":"node.down","node":"a01n02","reason":"fan failed"}"#,
     },
     EventType {
         name: "node.wanted",
-        about: "give the node back; node.released answers when nothing runs there any more",
+        about: "Lacuna must give the node back; node.released follows when nothing runs there",
         fields: &[
             NODE,
             field(
                 "deadline",
                 Form::Time,
                 false,
-                "by when; at once if it is left out",
+                "when the node must be back; at once if absent",
             ),
         ],
         example: r#"{"type":"node.wanted","node":"a01n02","deadline":"2026-01-31T12:01:00Z"}"#,
     },
     EventType {
         name: "job.planned",
-        about: "a batch job is to start on these nodes then; a later word on the same job replaces \
-            it, one without nodes withdraws it",
+        about: "a batch job is planned to start on these nodes; a later event on the same job \
+            replaces it, and one without nodes withdraws it",
         fields: &[
             field(
                 "job",
@@ -132,27 +131,32 @@ pub const EVENTS: [EventType; 7] = [
                 "nodes",
                 Form::Nodes,
                 true,
-                "where it will run; none withdraws",
+                "the planned nodes; an empty list withdraws the plan",
             ),
-            field("start", Form::Time, true, "when it is planned to start"),
+            field("start", Form::Time, true, "the planned start"),
         ],
         example: r#"{"type":"job.planned","job":4711,"nodes":["a01n01","a01n02"],"start":"2026-01-31T13:00:00Z"}"#,
     },
     EventType {
         name: "reservation",
-        about: "nobody but its holder may use these nodes in this time; a later word on the same \
-            name replaces it, one without nodes withdraws it",
+        about: "the nodes are reserved for this time; a later event with the same \
+            name replaces it, and one without nodes withdraws it",
         fields: &[
             field("name", Form::Name, true, "the reservation's name"),
-            field("nodes", Form::Nodes, true, "which nodes; none withdraws"),
-            field("start", Form::Time, true, "from when"),
-            field("end", Form::Time, true, "until when"),
+            field(
+                "nodes",
+                Form::Nodes,
+                true,
+                "the reserved nodes; an empty list withdraws the reservation",
+            ),
+            field("start", Form::Time, true, "when it begins"),
+            field("end", Form::Time, true, "when it ends"),
         ],
         example: r#"{"type":"reservation","name":"maintenance","nodes":["a01n01"],"start":"2026-02-01T06:00:00Z","end":"2026-02-01T18:00:00Z"}"#,
     },
     EventType {
         name: "snapshot",
-        about: "every idle node, with the start of its hole: what is not listed is not idle",
+        about: "every idle node, with the start of its hole; a node that is not listed is not idle",
         fields: &[field(
             "idle",
             Form::Holes,
@@ -164,7 +168,7 @@ pub const EVENTS: [EventType; 7] = [
     },
 ];
 
-/// A type by its name, with or without the `lacuna.` that may stand before it.
+/// A type by its name, with or without the prefix `lacuna.`.
 #[must_use]
 pub fn event_type(name: &str) -> Option<&'static EventType> {
     let name = name.strip_prefix("lacuna.").unwrap_or(name);

@@ -1,4 +1,4 @@
-//! Times as people and CloudEvents write them: ISO 8601, or seconds since the Unix epoch.
+//! Times in the form of people and CloudEvents: ISO 8601, or seconds since the Unix epoch.
 
 use lacuna_model::Timestamp;
 
@@ -35,7 +35,7 @@ pub fn parse(text: &str) -> Result<Timestamp, TimeError> {
 /// The last second of the year 9999, the end of ISO 8601's four digits.
 pub const LAST_SECOND: f64 = 253_402_300_799.0;
 
-/// From seconds since the Unix epoch; nothing for what is no plausible time.
+/// From seconds since the Unix epoch; nothing for an implausible time.
 #[must_use]
 pub fn from_seconds(seconds: f64) -> Option<Timestamp> {
     (seconds.is_finite() && (0.0..=LAST_SECOND).contains(&seconds))

@@ -1,6 +1,5 @@
-//! The schemas of events against the reader of events: documents made from the schemas, and the
-//! same with something changed, must be judged alike by a validator of JSON Schema and by
-//! [`external::read`].
+//! The schemas of events against the reader of events. A validator of JSON Schema and
+//! [`external::read`] must agree on documents made from the schemas, and on changed ones.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -18,7 +17,7 @@ fn validator(schema: &Value) -> Validator {
     jsonschema::draft202012::new(schema).unwrap()
 }
 
-/// The validators, which take longer to make than to ask.
+/// The validators. Making one takes longer than using it.
 static ANY: LazyLock<Validator> = LazyLock::new(|| validator(&schema::any()));
 static EACH: LazyLock<BTreeMap<&str, Validator>> = LazyLock::new(|| {
     let each = external::TYPES.map(|name| (name, validator(&schema::of(name).unwrap())));
@@ -30,7 +29,7 @@ fn reads(document: &Value) -> Result<external::External, external::ExternalError
 }
 
 /// Documents that a schema describes. Rules that bind one field to another (`if`, `not`) are not
-/// followed here: what breaks them is sifted out.
+/// followed here; documents that break them are filtered out.
 struct Maker<'s> {
     root: &'s Value,
 }
@@ -93,8 +92,8 @@ impl Maker<'_> {
         }
     }
 
-    /// An object with all that is required, by the schema or by those of `allOf`, and some of the
-    /// rest.
+    /// An object with everything that is required, by the schema or by those of `allOf`, and some
+    /// optional fields.
     fn object(&self, schema: &Value) -> BoxedStrategy<Value> {
         let (mut fields, mut required) = (Map::new(), Vec::new());
         self.gather(schema, &mut fields, &mut required);
@@ -148,7 +147,7 @@ fn bare(kind: &str) -> BoxedStrategy<Value> {
     sifted.boxed()
 }
 
-/// A CloudEvent of a type, from its schema: the attributes from the one, the data from the other.
+/// A CloudEvent of a type: the attributes from one schema, the data from the other.
 fn structured(kind: &'static str) -> BoxedStrategy<Value> {
     let schema = schema::of(schema::CLOUD_EVENTS).unwrap();
     let judge = validator(&schema);
@@ -172,7 +171,7 @@ fn documents() -> BoxedStrategy<Value> {
     proptest::strategy::Union::new(each).boxed()
 }
 
-/// What may be put in a field's place.
+/// Values that may replace the value of a field.
 fn junk() -> BoxedStrategy<Value> {
     let texts = [
         "",
@@ -247,7 +246,7 @@ fn paths(value: &Value, at: &str, into: &mut Vec<String>) {
     }
 }
 
-/// The document with something replaced, taken out, or added.
+/// The document with a part replaced, removed or added.
 fn changed(mut document: Value, at: Index, how: u8, junk: Value, name: &str) -> Value {
     let mut known = Vec::new();
     paths(&document, "", &mut known);
@@ -269,8 +268,8 @@ fn changed(mut document: Value, at: Index, how: u8, junk: Value, name: &str) -> 
     document
 }
 
-/// What the reader also takes, as the schema has it: times in other forms, CloudEvents without
-/// `id` and `source`.
+/// The canonical form of an event that only the reader accepts: times in other forms, CloudEvents
+/// without `id` and `source`.
 fn canonical(value: &Value, field: &str) -> Value {
     match value {
         Value::Object(fields) => {
@@ -322,7 +321,7 @@ proptest! {
             "{}\nas {}\nreader: {:?}\nschema: {:?}", document, canonical, read,
             judge.validate(&canonical).err().map(|e| e.to_string()),
         );
-        // The schema of the one type says the same as that of all.
+        // The schema of the one type agrees with that of all types.
         let name = canonical.get("type").and_then(Value::as_str).and_then(schema::event_type);
         if let Some(of_type) = name.and_then(|event| EACH.get(event.name))
             && canonical.get("specversion").is_none()
@@ -333,8 +332,8 @@ proptest! {
 }
 
 #[test]
-fn changed_events_are_refused_often_and_taken_often() {
-    // Else the property above would say little.
+fn changed_events_are_often_refused_and_often_accepted() {
+    // Otherwise the property above would prove little.
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let cases = (documents(), any::<Index>(), 0_u8..4, junk());
     let (mut taken, mut refused) = (0, 0);

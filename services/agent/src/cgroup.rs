@@ -1,10 +1,10 @@
-//! A control group (cgroups(7), version 2) for each program: the kernel keeps its processes
-//! together, wherever they go, and ends them by one write (`cgroup.kill`, Linux 5.14).
+//! A control group (cgroups(7), version 2) for each program. The kernel keeps its processes in the
+//! group wherever they go, and ends them by one write (`cgroup.kill`, Linux 5.14).
 //!
-//! It takes an agent that may divide its own group, as under systemd with `Delegate=yes`. A pilot
-//! does not: what is in its group is for the main scheduler to count and to end. A group is one
-//! more fence and not the only one, since a program of the agent's own user may leave it: guards
-//! and the safety thread do not rely on it.
+//! This requires an agent that may divide its own group, as under systemd with `Delegate=yes`. A
+//! pilot does not divide its group: the main scheduler counts and ends what is in it. Guards and
+//! the safety thread do not rely on cgroups, since a program of the agent's own user may leave its
+//! group.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 const KILL: &str = "cgroup.kill";
 const NAME: &str = "lacuna-";
 
-/// Where groups of programs are made.
+/// The place for groups of programs.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
     folder: PathBuf,
@@ -27,14 +27,14 @@ impl Cgroups {
     /// Divides the group of this process.
     ///
     /// # Errors
-    /// If there is none of version 2, or it is not this user's to divide.
+    /// If there is no group of version 2, or this user may not divide it.
     pub(crate) fn divide() -> io::Result<Self> {
         let own = own_group(
             &fs::read_to_string("/proc/self/cgroup")?,
             &fs::read_to_string("/proc/self/mountinfo")?,
         );
         let own = own.ok_or_else(|| io::Error::other("no cgroup of version 2 is mounted"))?;
-        // Empty ones of agents that were killed; what still has processes cannot be removed.
+        // Empty groups of killed agents. Groups with processes cannot be removed.
         for entry in fs::read_dir(&own)?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(NAME) {
                 remove(&entry.path());
@@ -54,7 +54,7 @@ impl Cgroups {
         above.probe()
     }
 
-    /// Processes can be moved there, too: a guard that starts nothing tries it.
+    /// Checks, with a guard that starts nothing, that processes can be moved into a group.
     fn probe(self) -> io::Result<Self> {
         let group = self.make()?;
         let mut child = std::process::Command::new("/proc/self/exe")
@@ -71,7 +71,7 @@ impl Cgroups {
         moved.map(|()| self)
     }
 
-    /// Removes all that are empty.
+    /// Removes all empty groups.
     pub(crate) fn remove(&self) {
         remove(&self.folder);
     }
@@ -93,7 +93,7 @@ impl Cgroups {
 pub(crate) struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// Takes a process in, with all that it will start.
+    /// Moves a process into the group; its later children follow.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -101,20 +101,20 @@ impl Cgroup {
         fs::write(self.0.join("cgroup.procs"), process.to_string())
     }
 
-    /// SIGKILL to all processes in it.
+    /// Sends SIGKILL to all processes of the group.
     pub(crate) fn kill(&self) {
         if let Err(error) = fs::write(self.0.join(KILL), "1") {
             tracing::warn!(group = %self.0.display(), %error, "cgroup not killed");
         }
     }
 
-    /// Whether any process lives in it.
+    /// Whether any process of the group runs.
     pub(crate) fn populated(&self) -> bool {
         fs::read_to_string(self.0.join("cgroup.events"))
             .is_ok_and(|text| text.lines().any(|line| line == "populated 1"))
     }
 
-    /// Kills what is left, and removes it.
+    /// Kills the remaining processes, and removes the group.
     pub(crate) fn end(self) {
         if self.populated() {
             self.kill();
@@ -123,7 +123,7 @@ impl Cgroup {
     }
 }
 
-/// Removes a group and those in it, as far as they are empty.
+/// Removes a group and the groups below it, if they are empty.
 fn remove(folder: &Path) {
     let below = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
@@ -158,7 +158,7 @@ mod tests {
         let found = own_group("0::/system.slice/lacuna-agent.service\n", mounts);
         let expected = "/sys/fs/cgroup/system.slice/lacuna-agent.service";
         assert_eq!(found, Some(PathBuf::from(expected)));
-        // Beside groups of version 1, and in a container that sees a part of them.
+        // Beside groups of version 1, and in a container that sees only a part of them.
         let hybrid = "8:pids:/x\n0::/box/agent\n";
         let part = "40 25 0:31 /box /sys/fs/cgroup/unified rw - cgroup2 cgroup rw\n";
         let found = own_group(hybrid, part);

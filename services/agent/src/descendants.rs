@@ -1,10 +1,9 @@
-//! Processes below a process, wherever they have gone.
+//! The descendants of a process, wherever they have gone.
 //!
 //! A program that calls `setsid` leaves its process group, and one that forks twice leaves its
-//! parent. A guard is therefore a child subreaper (prctl(2), `PR_SET_CHILD_SUBREAPER`): what loses
-//! its parent below it becomes its own child, so that all that a program has started is found
-//! below its guard for as long as the guard lives. The agent's process is one too: what loses its
-//! guard becomes a child of the agent.
+//! parent. A guard is therefore a child subreaper (prctl(2), `PR_SET_CHILD_SUBREAPER`): an orphaned
+//! descendant becomes its child. So all processes of a program are found below its guard while the
+//! guard runs. The agent's process is a subreaper too: orphans of a dead guard become its children.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -16,28 +15,27 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getpid};
 
-/// Looks this often. Each look kills what the one before had not seen yet; only what forks faster
-/// than it is killed is left.
+/// Most passes over the descendants. Each pass kills the processes that the pass before had not
+/// found. Only processes that fork faster than they are killed remain.
 const LOOKS: usize = 20;
-/// Between two looks whether what was killed has ended.
+/// Time between two checks whether killed processes have ended.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Says it where a guard's program has its output. That may be closed, or its disk full.
+/// Writes a message to the output of a guard's program. It may be closed, or its disk full.
 pub(crate) fn complain(text: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Makes this process the parent of what loses its parent below it.
+/// Makes this process the parent of its orphaned descendants.
 pub(crate) fn adopt() {
     if let Err(error) = prctl::set_child_subreaper(true) {
         complain(format_args!(
-            "what leaves its parent cannot be followed: {error}"
+            "orphaned processes cannot be followed: {error}"
         ));
     }
 }
 
-/// SIGKILL to all that a process has started and what that has started, not to itself. Returns
-/// what was killed.
+/// Sends SIGKILL to all descendants of a process, not to itself. Returns the killed processes.
 pub(crate) fn kill_below(process: Pid) -> Vec<Pid> {
     let mut killed = Vec::new();
     for _ in 0..LOOKS {
@@ -53,13 +51,13 @@ pub(crate) fn kill_below(process: Pid) -> Vec<Pid> {
     killed
 }
 
-/// The children of this process, living or not.
+/// The children of this process, running or not.
 pub(crate) fn own_children() -> Vec<Pid> {
     children(getpid())
 }
 
-/// SIGKILL to children of this process and to all below them. Returns what was killed. Those that
-/// have ended are buried.
+/// Sends SIGKILL to children of this process and to all their descendants. Returns the killed
+/// processes. Ended ones are reaped.
 pub(crate) fn kill_children(which: impl IntoIterator<Item = Pid>) -> Vec<Pid> {
     let mut killed = Vec::new();
     for child in which {
@@ -74,8 +72,8 @@ pub(crate) fn kill_children(which: impl IntoIterator<Item = Pid>) -> Vec<Pid> {
     killed
 }
 
-/// Waits until what was killed has ended, but no longer than this: a process with much memory, or
-/// one in a system call, takes its time. Blocks.
+/// Waits until killed processes have ended, but at most `limit`: a process with much memory, or in
+/// a system call, takes its time. Blocks.
 pub(crate) fn wait_for(mut killed: Vec<Pid>, limit: Duration) {
     let watch = Stopwatch::start();
     loop {
@@ -98,8 +96,8 @@ fn below(process: Pid) -> Vec<Pid> {
     found
 }
 
-/// The children of a process, of all its threads (proc(5), `/proc/pid/task/tid/children`), also
-/// those that have ended and that nobody has waited for.
+/// The children of all threads of a process (proc(5), `/proc/pid/task/tid/children`), including
+/// zombies.
 fn children(parent: Pid) -> Vec<Pid> {
     let Ok(threads) = fs::read_dir(format!("/proc/{parent}/task")) else {
         return Vec::new();
@@ -113,8 +111,8 @@ fn children(parent: Pid) -> Vec<Pid> {
     found
 }
 
-/// Whether a process is more than an entry that nobody has waited for. One whose first thread has
-/// ended looks like such an entry, and lives on in its others.
+/// Whether a process runs. A process whose first thread has ended looks like a zombie, and runs on
+/// in its other threads.
 fn lives(process: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let state = stat

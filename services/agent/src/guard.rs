@@ -1,18 +1,20 @@
-//! The guard between an agent and a program: whatever happens to the agent, all that the program
-//! has started ends.
+//! The guard between an agent and a program. Whatever happens to the agent, all processes of the
+//! program end.
 //!
-//! The agent starts `lacuna-agent <GUARD> <grace ms> <file> <program> <args>...` as the leader
-//! of a new process group, with an environment of its own, and holds its standard input open. The
-//! first line of it is the program's environment, beside the guard's, as a JSON object; nothing is
-//! started before. When the input ends (the agent wants the program to stop, or is gone), the
-//! guard writes the deadline to the file, the group gets SIGTERM, and SIGKILL after the grace. When
-//! the program ends by itself, what it left behind is killed, also what has left the group
+//! The agent starts `lacuna-agent <GUARD> <grace ms> <file> <program> <args>...` as the leader of a
+//! new process group, with an environment of its own, and holds its standard input open. The first
+//! line of the input is the program's environment as a JSON object, in addition to the guard's. The
+//! program starts only then.
+//!
+//! The input ends when the agent stops the program, or has ended itself. Then the guard writes the
+//! deadline to the file. The group gets SIGTERM, and SIGKILL after the grace. When the program ends
+//! by itself, its remaining processes are killed, including those that have left the group
 //! (`descendants`). The guard's exit code is the program's.
 //!
-//! A program of the same user can kill its guard. So nothing rests on the guard alone: what loses
-//! it becomes a child of the agent, which kills it (`safety`).
+//! A program of the same user can kill its guard. So the agent does not rely on the guard alone:
+//! orphans of a dead guard become children of the agent, which kills them (`safety`).
 //!
-//! The end of a program is reported only when nothing of it is left.
+//! The end of a program is reported only when none of its processes is left.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -30,17 +32,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::descendants::{adopt, complain, kill_below, wait_for};
 use crate::untrusted;
 
-/// First argument of the agent's program when it is a guard.
+/// The first argument of the agent's program when it runs as a guard.
 pub const GUARD: &str = "guard-process-group";
 
-/// Exit code of a guard that could not start the program, as in shells.
+/// The exit code of a guard that could not start the program, as in shells.
 const NOT_STARTED: i32 = 127;
 /// Longest environment of a program, in bytes.
 const ENVIRONMENT: u64 = 4 << 20;
-/// What was killed is waited for so long.
+/// How long killed processes are waited for.
 const DYING: Duration = Duration::from_secs(2);
 
-/// What a guard has to do.
+/// The task of a guard.
 struct Task {
     grace: Span,
     deadline: PathBuf,
@@ -67,7 +69,7 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let read = input.take(ENVIRONMENT).read_line(&mut line);
     let environment = serde_json::from_str(&line);
     let (Ok(_), Ok(environment)) = (read, environment) else {
-        // The agent is gone, or has thought better of it.
+        // The agent has ended, or has withdrawn the start.
         return ExitCode::from(70);
     };
     let task = Task {
@@ -84,13 +86,13 @@ pub fn guard(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(70);
     };
     let code = runtime.block_on(watch(task));
-    // What the program left behind must not train on.
+    // Remaining processes of the program must not train on.
     wait_for(kill_below(getpid()), DYING);
     ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
 async fn watch(task: Task) -> i32 {
-    // Signals to the group are for the program; the guard outlives them.
+    // Signals to the group are meant for the program. The guard ignores them.
     let kinds = [
         SignalKind::terminate(),
         SignalKind::interrupt(),
@@ -133,7 +135,7 @@ async fn watch(task: Task) -> i32 {
     }
 }
 
-/// Waits for it on a thread of its own, which ends with the process.
+/// Waits for the end of the input on a separate thread, which ends with the process.
 async fn end_of_input() {
     let (tell, ended) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {

@@ -1,13 +1,13 @@
-//! The agent: the shell around [`lacuna_trainer::agent`], for one node or for many.
+//! The agent of one node or of many: the shell around [`lacuna_trainer::agent`].
 //!
-//! - [`run`] is the service: commands in, statuses and progress out;
-//! - `launcher` starts and stops what trains: simulated runs, or any program under a guard
-//!   that never leaves an orphan;
-//! - `safety` is the thread that gives nodes back when all else hangs; `cgroup` and `descendants`
-//!   find whatever a program has started;
-//! - `outbox` says the newest, and nobody waits for the bus;
-//! - `untrusted` opens files where programs may have been;
-//! - `lock` lets one agent alone play a node;
+//! - [`run`] is the service: it receives commands and sends statuses and progress;
+//! - `launcher` starts and stops training: simulated runs, or any program under a guard that leaves
+//!   no orphan;
+//! - `safety` is the thread that gives nodes back when everything else hangs; `cgroup` and
+//!   `descendants` find all processes of a program;
+//! - `outbox` sends the newest messages, so that no code waits for the bus;
+//! - `untrusted` opens files that programs may have changed;
+//! - `lock` ensures that a node has one agent only;
 //! - `tail` reads the progress that a program writes.
 
 mod cgroup;
@@ -25,7 +25,7 @@ mod tail;
 mod untrusted;
 
 pub use guard::{GUARD, guard};
-pub use launcher::{Command, Happened, Launcher, MembersSaid, Names, Settings, Simulated};
+pub use launcher::{Command, Launcher, LauncherEvent, MembersAnswer, Names, Settings, Simulated};
 pub use metrics::Metrics;
 pub use safety::{Process, Safety};
 pub use service::{AgentArgs, run, run_alone};

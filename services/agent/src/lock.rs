@@ -1,10 +1,10 @@
-//! One agent for a node: two with one folder would end each other's programs and overwrite
-//! each other's files.
+//! The lock that gives a node one agent only. Two agents with one folder would end each other's
+//! programs and overwrite each other's files.
 //!
-//! In the folder `.locks` of the work folder (no trainer's folder has a dot in its name) lie a
-//! file for each node and one for all of them. An agent of named nodes locks those of its
-//! nodes, and that for all together with others; an agent of all nodes has that one alone. The
-//! kernel frees a lock when its process ends, however it ends.
+//! The folder `.locks` of the work folder has a file for each node and one for all nodes. (No
+//! trainer's folder has a dot in its name.) An agent of named nodes locks the files of its nodes,
+//! and the file for all nodes in shared mode. An agent of all nodes locks that file exclusively.
+//! The kernel frees a lock when its process ends.
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -17,53 +17,53 @@ use lacuna_wire::token::escape;
 use crate::untrusted;
 
 const FOLDER: &str = ".locks";
-/// No node's file has this name, since names are escaped.
+/// The file for all nodes. No node's file has this name, since names are escaped.
 const ALL: &str = "_all";
 
-/// Why nodes are not an agent's alone.
+/// Why the nodes cannot be locked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LockError {
-    /// Another agent has them.
+    /// Another agent has locked them.
     #[error(
-        "another agent plays {node} with the work folder {dir}: stop it, or give this one \
+        "another agent serves {node} with the work folder {dir}: stop it, or give this one \
          another agent.work_dir", dir = dir.display()
     )]
     Taken {
-        /// Which node, or `every node`, or `a node` if this agent wants all.
+        /// The node, or `every node`, or `a node` if this agent wants all.
         node: String,
         /// The work folder.
         dir: PathBuf,
     },
-    /// The folder is not this user's alone.
+    /// Other users can change the folder.
     #[error(
         "agent.work_dir is not this user's alone: {source}: name another folder, or have it owned \
-         by the user of the agent, below folders that nobody else may change"
+         by the user of the agent, below folders that no other user may change"
     )]
     Foreign {
-        /// Which, and why.
+        /// The reason, with the folder.
         source: io::Error,
     },
-    /// The folder cannot be written to, or its file system knows no locks.
+    /// The folder cannot be written to, or its file system has no locks.
     #[error("cannot lock {path}: {source}", path = path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// Holds nodes for one agent until it is dropped.
+/// Locks nodes for one agent until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _files: Vec<File>,
 }
 
 impl Lock {
-    /// Takes these nodes, or all of them (`None`).
+    /// Locks these nodes, or all nodes (`None`).
     ///
     /// # Errors
-    /// If another agent has one of them, or the folder does not allow locks.
+    /// If another agent has locked one of them, or the folder has no locks.
     pub(crate) fn take(
         work_dir: &Path,
         nodes: Option<&BTreeSet<NodeId>>,
@@ -126,31 +126,31 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_one_agents_and_other_nodes_are_free() {
+    fn a_locked_node_has_one_agent_and_other_nodes_are_free() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         let first = Lock::take(dir, Some(&nodes(&["n1", "n2.example"]))).unwrap();
         let text = taken(dir, Some(&nodes(&["n0", "n2.example"]))).unwrap();
-        assert!(text.contains("plays n2.example with"), "{text}");
+        assert!(text.contains("serves n2.example with"), "{text}");
         assert!(text.contains(&dir.display().to_string()), "{text}");
         assert_eq!(taken(dir, Some(&nodes(&["n0", "n3"]))), None);
-        assert!(taken(dir, None).unwrap().contains("plays a node with"));
+        assert!(taken(dir, None).unwrap().contains("serves a node with"));
         drop(first);
         assert_eq!(taken(dir, Some(&nodes(&["n2.example"]))), None);
         let all = Lock::take(dir, None).unwrap();
         let text = taken(dir, Some(&nodes(&["n9"]))).unwrap();
-        assert!(text.contains("plays every node with"), "{text}");
+        assert!(text.contains("serves every node with"), "{text}");
         assert!(taken(dir, None).is_some());
         drop(all);
         assert_eq!(taken(dir, None), None);
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_no_other_agent() {
+    fn a_folder_that_cannot_be_made_is_not_reported_as_another_agent() {
         let dir = tempfile::tempdir().unwrap();
         let error = Lock::take(Path::new("/proc/none/work"), None).unwrap_err();
         assert!(matches!(error, LockError::Io { .. }), "{error}");
-        // But one that is not the agent's own is none to work in.
+        // A folder that is not the agent's own is refused.
         let file = dir.path().join("file");
         std::fs::write(&file, "").unwrap();
         let error = Lock::take(&file, None).unwrap_err();

@@ -1,9 +1,9 @@
-//! Starts, watches and stops training on a node, and gives the node back, alone if need be.
+//! Starts, watches and stops training on a node, and gives the node back, on its own if necessary.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Between the agent and a program stands a guard: this program once more.
+    // The guard between the agent and a program is this program too.
     let mut arguments = std::env::args_os().skip(1);
     if arguments
         .next()

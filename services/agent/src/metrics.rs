@@ -1,4 +1,4 @@
-//! What an agent measures.
+//! The metrics of an agent.
 
 use lacuna_runtime::metrics::{self, Error, Registry};
 use prometheus::{IntCounter, IntCounterVec, IntGauge};
@@ -23,7 +23,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers them.
+    /// Registers the metrics.
     ///
     /// # Errors
     /// If a name is taken.
@@ -38,11 +38,11 @@ impl Metrics {
             Ok::<_, Error>(vec)
         };
         Ok(Self {
-            nodes: gauge("lacuna_agent_nodes", "nodes that this process plays")?,
-            running: gauge("lacuna_agent_running", "nodes on which a run has its part")?,
+            nodes: gauge("lacuna_agent_nodes", "nodes that this process serves")?,
+            running: gauge("lacuna_agent_running", "nodes on which an incarnation runs")?,
             commands: labelled(
                 "lacuna_agent_commands_total",
-                "commands heard, by what became of them",
+                "commands received, by outcome",
                 "outcome",
                 &[
                     "run",
@@ -62,11 +62,11 @@ impl Metrics {
             )?,
             replaced: counter(
                 "lacuna_agent_replaced_total",
-                "statuses and progress reports that newer ones replaced before they were sent",
+                "statuses and progress reports that were replaced by newer ones before they were sent",
             )?,
             older_renewals: counter(
                 "lacuna_agent_older_renewals_total",
-                "renewals that were not heeded because newer ones had been heard",
+                "renewals that were ignored because a newer one had been received",
             )?,
             released: labelled(
                 "lacuna_agent_given_back_total",
@@ -83,7 +83,7 @@ impl Metrics {
             )?,
             garbage: counter(
                 "lacuna_agent_garbage_lines_total",
-                "lines in progress files that were no progress",
+                "lines in progress files that were not valid",
             )?,
             guard_kills: counter(
                 "lacuna_agent_guard_kills_total",
@@ -95,7 +95,7 @@ impl Metrics {
             )?,
             hangs: counter(
                 "lacuna_agent_hangs_total",
-                "programs that regroup, killed because they said nothing any more",
+                "programs that regroup and were killed because they were silent",
             )?,
         })
     }

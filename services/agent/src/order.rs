@@ -1,6 +1,6 @@
-//! Renewals in their order: they have the number of control's lead (the moment at which it was
-//! taken, later than that of the lead before) and count within it. A renewal older than one that
-//! was heard holds no lease, whether a former leader sends it or somebody repeats it.
+//! The order of renewals. A renewal has the number of control's leadership (the moment at which it
+//! began, later than that of any before) and a count within it. A renewal older than one that was
+//! received confirms no lease, whether a former leader sends it or another user repeats it.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ pub(crate) struct Order {
 struct Newest {
     lead: u64,
     number: u64,
-    heard: Timestamp,
+    received: Timestamp,
 }
 
 impl Order {
-    /// Nothing heard yet. After the dead man's time without a renewal no lease is held, and any
-    /// order begins anew: a bus that was emptied may have forgotten the lead before.
+    /// No renewal yet. After the lease timeout without a renewal no lease is held, and any number
+    /// is accepted again: an emptied bus may have lost the leadership before.
     pub(crate) const fn new(dead_man: Span) -> Self {
         Self {
             newest: BTreeMap::new(),
@@ -31,22 +31,22 @@ impl Order {
         }
     }
 
-    /// Whether a renewal that is heard at `now` (real time) is newer than all of its subject.
-    pub(crate) fn heeds(&mut self, subject: &str, renewal: &Renewal, now: Timestamp) -> bool {
+    /// Whether a renewal that is received at `now` (real time) is newer than all of its subject.
+    pub(crate) fn accepts(&mut self, subject: &str, renewal: &Renewal, now: Timestamp) -> bool {
         let Renewal { lead, number, .. } = *renewal;
         let older = |newest: &Newest| {
-            now.since(newest.heard) < self.dead_man
+            now.since(newest.received) < self.dead_man
                 && (lead, number) <= (newest.lead, newest.number)
         };
         if self.newest.get(subject).is_some_and(older) {
             return false;
         }
-        let heard = Newest {
+        let newest = Newest {
             lead,
             number,
-            heard: now,
+            received: now,
         };
-        self.newest.insert(subject.to_owned(), heard);
+        self.newest.insert(subject.to_owned(), newest);
         true
     }
 }
@@ -56,22 +56,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_older_renewal_is_not_heeded_before_the_dead_man_is_over() {
+    fn an_older_renewal_is_ignored_until_the_lease_timeout() {
         let mut order = Order::new(Span::from_secs(60));
-        let mut heeds = |subject: &str, lead, number, at| {
+        let mut accepts = |subject: &str, lead, number, at| {
             let leases = Vec::new();
             let renewal = Renewal {
                 lead,
                 number,
                 leases,
             };
-            order.heeds(subject, &renewal, Timestamp::from_unix(at))
+            order.accepts(subject, &renewal, Timestamp::from_unix(at))
         };
-        assert!(heeds("r.1", 7, 4, 100) && heeds("r.1", 7, 5, 110));
-        assert!(!heeds("r.1", 7, 5, 111) && !heeds("r.1", 6, 99, 112));
-        // Other shards and later leads count by themselves.
-        assert!(heeds("r.2", 7, 1, 112) && heeds("r.1", 8, 1, 113));
-        assert!(!heeds("r.1", 7, 6, 172));
-        assert!(heeds("r.1", 2, 1, 173));
+        assert!(accepts("r.1", 7, 4, 100) && accepts("r.1", 7, 5, 110));
+        assert!(!accepts("r.1", 7, 5, 111) && !accepts("r.1", 6, 99, 112));
+        // Other shards and later leaderships count separately.
+        assert!(accepts("r.2", 7, 1, 112) && accepts("r.1", 8, 1, 113));
+        assert!(!accepts("r.1", 7, 6, 172));
+        assert!(accepts("r.1", 2, 1, 173));
     }
 }

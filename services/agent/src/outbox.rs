@@ -1,10 +1,10 @@
-//! What is to be said on the bus, without anybody waiting for the bus.
+//! Messages to send on the bus, without any code waiting for the bus.
 //!
-//! Of each status and each report only the newest waits: the newer replaces the older, in the
-//! newer's place, so that words go out in the order in which the newest were said. What waits is
-//! bounded by nodes and by trainers that run here, however much a program says and however long the
-//! server is away. A report is said until a stream has it: no later one tells what a run that has
-//! ended did.
+//! Only the newest status of a node and the newest report of an incarnation wait. A newer one takes
+//! the place of the older one, at its own place in the order. So messages are sent in the order in
+//! which the newest were put. The number of waiting messages is bounded by nodes and by trainers
+//! that run here, however much a program sends and however long the server is away. A report is
+//! sent until a stream has it, since no later report covers an incarnation that has ended.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,19 +20,19 @@ use tokio::sync::Notify;
 
 use crate::metrics::Metrics;
 
-/// Runs of one trainer of which a report waits at most: a program names runs as it likes.
+/// Most incarnations of one trainer with a waiting report. A program may name any incarnation.
 const RUNS: usize = 8;
-/// Between two looks whether the server is there again.
+/// Time between two checks whether the server is back.
 const AWAY: Duration = Duration::from_millis(100);
-/// Between two looks whether all has gone out.
+/// Time between two checks whether all messages are sent.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// One thing to say.
+/// A message to send.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Word {
-    /// Of a node.
+pub(crate) enum Message {
+    /// The status of a node.
     Status(AgentStatus),
-    /// Of a run.
+    /// The progress of an incarnation.
     Progress(Progress),
 }
 
@@ -42,7 +42,7 @@ enum About {
     Run(TrainerId, RunId),
 }
 
-/// What waits to be said. Clones share it.
+/// The waiting messages. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outbox(Arc<Shared>);
 
@@ -55,28 +55,28 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Waiting {
     put: u64,
-    words: BTreeMap<u64, (About, Word, String)>,
+    messages: BTreeMap<u64, (About, Message, String)>,
     places: BTreeMap<About, u64>,
-    /// The newest report of each run that has been said and is not known to be kept.
+    /// The newest report of each incarnation that was sent and is not yet known to be stored.
     unkept: BTreeMap<About, u64>,
-    /// A word has been taken out and is not yet with the client.
-    saying: bool,
+    /// A message was taken out and is not yet with the client.
+    sending: bool,
 }
 
-/// A report that has been said, and whether a stream has it.
-struct Said {
+/// A report that was sent, with its outcome.
+struct Sent {
     about: About,
     number: u64,
-    /// What is to be said again.
-    lost: Option<(Word, String)>,
+    /// The message to send again.
+    lost: Option<(Message, String)>,
 }
 
 impl Waiting {
-    /// Returns whether an older word is lost by it.
-    fn put(&mut self, word: Word, correlation: &str) -> bool {
-        let about = match &word {
-            Word::Status(status) => About::Node(status.node.clone()),
-            Word::Progress(report) => About::Run(report.trainer.clone(), report.run),
+    /// Returns whether an older message is lost by it.
+    fn put(&mut self, message: Message, correlation: &str) -> bool {
+        let about = match &message {
+            Message::Status(status) => About::Node(status.node.clone()),
+            Message::Progress(report) => About::Run(report.trainer.clone(), report.run),
         };
         let mut lost = self.forget(&about);
         if let Some(oldest) = self.crowded(&about) {
@@ -84,17 +84,17 @@ impl Waiting {
         }
         self.put += 1;
         self.places.insert(about.clone(), self.put);
-        self.words
-            .insert(self.put, (about, word, correlation.to_owned()));
+        self.messages
+            .insert(self.put, (about, message, correlation.to_owned()));
         lost
     }
 
     fn forget(&mut self, about: &About) -> bool {
         let place = self.places.remove(about);
-        place.is_some_and(|place| self.words.remove(&place).is_some())
+        place.is_some_and(|place| self.messages.remove(&place).is_some())
     }
 
-    /// The oldest run of the same trainer, if there is room for no more of them.
+    /// The oldest incarnation of the same trainer, if there is no room for a further one.
     fn crowded(&self, about: &About) -> Option<About> {
         let About::Run(trainer, _) = about else {
             return None;
@@ -108,26 +108,26 @@ impl Waiting {
         (number >= RUNS).then(|| oldest.cloned()).flatten()
     }
 
-    fn take(&mut self) -> Option<(u64, About, Word, String)> {
-        let (number, (about, word, correlation)) = self.words.pop_first()?;
+    fn take(&mut self) -> Option<(u64, About, Message, String)> {
+        let (number, (about, message, correlation)) = self.messages.pop_first()?;
         self.places.remove(&about);
-        if matches!(word, Word::Progress(_)) {
+        if matches!(message, Message::Progress(_)) {
             self.unkept.insert(about.clone(), number);
         }
-        self.saying = true;
-        Some((number, about, word, correlation))
+        self.sending = true;
+        Some((number, about, message, correlation))
     }
 
-    /// The outcome of a report: what is lost waits again, unless a newer one has been said.
-    fn settle(&mut self, said: Said) {
-        if self.unkept.get(&said.about) != Some(&said.number) {
+    /// Handles the outcome of a report. A lost one waits again, unless a newer one was sent.
+    fn settle(&mut self, sent: Sent) {
+        if self.unkept.get(&sent.about) != Some(&sent.number) {
             return;
         }
-        self.unkept.remove(&said.about);
-        if let Some((word, correlation)) = said.lost
-            && !self.places.contains_key(&said.about)
+        self.unkept.remove(&sent.about);
+        if let Some((message, correlation)) = sent.lost
+            && !self.places.contains_key(&sent.about)
         {
-            self.put(word, &correlation);
+            self.put(message, &correlation);
         }
     }
 }
@@ -138,42 +138,42 @@ impl Outbox {
         waiting.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be said as soon as may be. Returns whether an older word is not said for it.
-    pub(crate) fn put(&self, word: Word, correlation: &str) -> bool {
-        let lost = self.waiting().put(word, correlation);
+    /// Puts a message to be sent as soon as possible. Returns whether it replaces an older one.
+    pub(crate) fn put(&self, message: Message, correlation: &str) -> bool {
+        let lost = self.waiting().put(message, correlation);
         self.0.news.notify_one();
         lost
     }
 
-    /// Says what is put, for as long as this process lives.
-    pub(crate) async fn say(self, ctx: Context, metrics: Metrics) {
+    /// Sends waiting messages, for as long as this process runs.
+    pub(crate) async fn send(self, ctx: Context, metrics: Metrics) {
         let mut answers = FuturesUnordered::new();
         loop {
-            // What the client holds cannot be replaced any more.
+            // A message that the client holds cannot be replaced any more.
             while !ctx.bus.connected() {
                 tokio::time::sleep(AWAY).await;
             }
-            while let Some(Some(said)) = answers.next().now_or_never() {
-                self.waiting().settle(said);
+            while let Some(Some(sent)) = answers.next().now_or_never() {
+                self.waiting().settle(sent);
             }
             let next = self.waiting().take();
-            let Some((number, about, word, correlation)) = next else {
+            let Some((number, about, message, correlation)) = next else {
                 tokio::select! {
                     biased;
                     () = self.0.news.notified() => {}
-                    Some(said) = answers.next() => self.waiting().settle(said),
+                    Some(sent) = answers.next() => self.waiting().settle(sent),
                 }
                 continue;
             };
-            match word {
-                Word::Status(status) => {
+            match message {
+                Message::Status(status) => {
                     metrics.statuses.inc();
                     let subject = address::agent(&ctx.cluster, &status.node);
                     if let Err(error) = ctx.bus.publish(&subject, &status, &correlation).await {
-                        tracing::warn!(%error, "not said");
+                        tracing::warn!(%error, "not sent");
                     }
                 }
-                Word::Progress(report) => {
+                Message::Progress(report) => {
                     metrics.progress.inc();
                     let subject = address::progress(&ctx.cluster, &report.node, &report.trainer);
                     let on_its_way = ctx.bus.store_later(&subject, &report, &correlation).await;
@@ -185,16 +185,16 @@ impl Outbox {
                         let lost = match kept {
                             Ok(_) => None,
                             Err(error @ (BusError::TooLarge { .. } | BusError::Denied { .. })) => {
-                                tracing::warn!(%error, "not said");
+                                tracing::warn!(%error, "not sent");
                                 None
                             }
                             Err(error) => {
-                                tracing::debug!(%error, "no stream has it, to be said again");
+                                tracing::debug!(%error, "no stream has it, sending it again");
                                 tokio::time::sleep(AWAY).await;
-                                Some((Word::Progress(report), correlation))
+                                Some((Message::Progress(report), correlation))
                             }
                         };
-                        Said {
+                        Sent {
                             about,
                             number,
                             lost,
@@ -202,16 +202,16 @@ impl Outbox {
                     });
                 }
             }
-            self.waiting().saying = false;
+            self.waiting().sending = false;
         }
     }
 
-    /// Waits until all that was put is with the client, and each report in a stream.
+    /// Waits until all messages are with the client, and each report is in a stream.
     pub(crate) async fn empty(&self) {
         loop {
             {
                 let waiting = self.waiting();
-                if waiting.words.is_empty() && waiting.unkept.is_empty() && !waiting.saying {
+                if waiting.messages.is_empty() && waiting.unkept.is_empty() && !waiting.sending {
                     return;
                 }
             }
@@ -226,8 +226,8 @@ mod tests {
 
     use super::*;
 
-    fn report(trainer: &str, run: u64, samples: f64) -> Word {
-        Word::Progress(Progress {
+    fn report(trainer: &str, run: u64, samples: f64) -> Message {
+        Message::Progress(Progress {
             node: NodeId::new("n1").unwrap(),
             trainer: TrainerId::new(trainer).unwrap(),
             run: RunId(run),
@@ -243,8 +243,8 @@ mod tests {
         })
     }
 
-    fn status(seq: u64) -> Word {
-        Word::Status(AgentStatus {
+    fn status(seq: u64) -> Message {
+        Message::Status(AgentStatus {
             node: NodeId::new("n1").unwrap(),
             epoch: Epoch(1),
             seq,
@@ -257,12 +257,12 @@ mod tests {
         })
     }
 
-    fn all(waiting: &mut Waiting) -> Vec<Word> {
-        std::iter::from_fn(|| waiting.take().map(|(_, _, word, _)| word)).collect()
+    fn all(waiting: &mut Waiting) -> Vec<Message> {
+        std::iter::from_fn(|| waiting.take().map(|(_, _, message, _)| message)).collect()
     }
 
     #[test]
-    fn the_newest_is_said_after_what_was_said_before_it() {
+    fn the_newest_message_is_sent_after_those_put_before_it() {
         let mut waiting = Waiting::default();
         assert!(!waiting.put(status(1), ""));
         for samples in 1..1000 {
@@ -276,41 +276,41 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_no_stream_has_is_said_again_unless_a_newer_one_was() {
+    fn a_report_that_no_stream_has_is_sent_again_unless_a_newer_one_was() {
         let mut waiting = Waiting::default();
-        let say = |waiting: &mut Waiting, samples| {
+        let send = |waiting: &mut Waiting, samples| {
             waiting.put(report("a", 1, samples), "");
-            let (number, about, word, correlation) = waiting.take().unwrap();
-            let lost = Some((word, correlation));
-            Said {
+            let (number, about, message, correlation) = waiting.take().unwrap();
+            let lost = Some((message, correlation));
+            Sent {
                 about,
                 number,
                 lost,
             }
         };
-        let first = say(&mut waiting, 1.0);
+        let first = send(&mut waiting, 1.0);
         waiting.settle(first);
         assert_eq!(all(&mut waiting), [report("a", 1, 1.0)]);
-        let (older, newer) = (say(&mut waiting, 2.0), say(&mut waiting, 3.0));
+        let (older, newer) = (send(&mut waiting, 2.0), send(&mut waiting, 3.0));
         waiting.settle(older);
-        assert!(waiting.words.is_empty());
-        waiting.settle(Said {
+        assert!(waiting.messages.is_empty());
+        waiting.settle(Sent {
             lost: None,
             ..newer
         });
-        assert!(waiting.words.is_empty() && waiting.unkept.is_empty());
+        assert!(waiting.messages.is_empty() && waiting.unkept.is_empty());
     }
 
     #[test]
-    fn a_program_that_makes_up_runs_fills_nothing() {
+    fn a_program_that_invents_incarnations_fills_nothing() {
         let mut waiting = Waiting::default();
         waiting.put(report("aa", 1, 1.0), "");
         for run in 1..=1000 {
             waiting.put(report("a", run, 1.0), "");
         }
-        assert_eq!(waiting.words.len(), RUNS + 1);
-        let said = all(&mut waiting);
-        assert_eq!(said.first(), Some(&report("aa", 1, 1.0)));
-        assert_eq!(said.last(), Some(&report("a", 1000, 1.0)));
+        assert_eq!(waiting.messages.len(), RUNS + 1);
+        let sent = all(&mut waiting);
+        assert_eq!(sent.first(), Some(&report("aa", 1, 1.0)));
+        assert_eq!(sent.last(), Some(&report("a", 1000, 1.0)));
     }
 }

@@ -1,18 +1,20 @@
-//! What gives nodes back when all else hangs: one thread with a clock, signals and `kill`.
+//! The safety thread: gives nodes back when everything else hangs. It uses only a clock, signals
+//! and `kill`.
 //!
-//! The thread needs no bus, no async runtime and no file of a program. It knows of every program
-//! by a [`Ward`], and of every node when it is [due](Safety::due) to be given back for want of a
-//! renewal. The async side says what stands and asks for ends; the thread alone carries them out,
+//! The thread needs no bus, no async runtime and no file of a program. It knows every program by a
+//! [`Ward`], and for every node the moment at which it is [due](Safety::due) to be given back
+//! without a renewal. The async side records states and requests ends. Only the thread ends
+//! programs, so they end in time whatever the async side waits for.
 //! so they come in time whatever the async side waits for.
 //!
-//! | What | Then |
+//! | Condition | Action |
 //! |---|---|
-//! | a node is due, or a ward is to stop | its guard's input ends: SIGTERM, and SIGKILL after the grace |
-//! | a guard has not ended [`GUARD_GRACE`] after that, or a ward is to be killed | SIGKILL to all below it and to itself |
-//! | SIGTERM to a process of its own, and the async side has not acted | all wards stop; those of a pilot are killed |
-//! | a child of the process is no guard: it has lost its own | SIGKILL to it and to all below it |
+//! | a node is due, or a ward must stop | its guard's input ends: SIGTERM, SIGKILL after the grace |
+//! | a guard still runs [`GUARD_GRACE`] after that, or a ward must be killed | SIGKILL to all of it |
+//! | SIGTERM to a process of its own, and no action of the async side | wards stop, or are killed (pilot) |
+//! | a child of the process is no guard, so it has lost its own | SIGKILL to it and its descendants |
 //!
-//! It hears SIGTERM itself. No other thread ends programs.
+//! The thread handles SIGTERM itself. No other thread ends programs.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -29,32 +31,34 @@ use crate::cgroup::{Cgroup, Cgroups};
 use crate::descendants::{adopt, kill_below, kill_children, own_children, wait_for};
 use crate::metrics::Metrics;
 
-/// Given to a guard beyond the program's grace, and to what was killed to be gone.
+/// Time for a guard beyond the program's grace, and for killed processes to end.
 pub(crate) const GUARD_GRACE: Duration = Duration::from_secs(3);
 /// Longest sleep of the thread.
 const LOOK: Duration = Duration::from_millis(100);
-/// After SIGTERM the async side may act itself for so long.
-const HESITATE: Duration = Duration::from_millis(500);
-/// After SIGTERM what still runs is killed. Less than services are given to stop.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
-/// After SIGTERM the process ends, by the thread if need be: of a pilot, and of another agent.
+/// Time after SIGTERM in which the async side may act itself.
+const ASYNC_GRACE: Duration = Duration::from_millis(500);
+/// Time after SIGTERM until running programs are killed. It is shorter than the time that services
+/// have to stop.
+pub(crate) const KILL_AFTER: Duration = Duration::from_secs(8);
+/// Time after SIGTERM until a pilot's process ends, by the thread if necessary. The next one is for
+/// other agents.
 const LEAVE_PILOT: Duration = Duration::from_secs(6);
 const LEAVE: Duration = Duration::from_secs(25);
-/// Exit code of a process that the thread had to end.
+/// The exit code of a process that the thread had to end.
 const HUNG: i32 = 70;
 
-/// What the thread is to know of its process.
+/// The kind of process in which the thread runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Process {
-    /// The agent is one part of it: signals and children are not the agent's alone.
+    /// The agent is one part of the process. Signals and children are not only the agent's.
     Shared,
-    /// It is an agent and nothing else.
+    /// An agent and nothing else.
     Agent,
-    /// It is a pilot, which leaves at once.
+    /// A pilot, which ends at once.
     Pilot,
 }
 
-/// The thread's handle; clones are the same thread. It ends with the last of them.
+/// The handle of the thread. Clones share it, and the thread ends with the last of them.
 #[derive(Debug, Clone)]
 pub struct Safety(Arc<Handle>);
 
@@ -63,7 +67,7 @@ struct Handle(Arc<Shared>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // A process of its own is watched until it has ended.
+        // In a process of its own the thread runs until the process ends.
         self.0.state().over = self.0.process == Process::Shared;
         self.0.changed.notify_all();
     }
@@ -75,7 +79,7 @@ struct Shared {
     grace: Duration,
     metrics: Metrics,
     cgroups: Option<Cgroups>,
-    /// SIGTERM or SIGINT has come.
+    /// SIGTERM or SIGINT was received.
     asked: Arc<AtomicBool>,
     state: Mutex<State>,
     changed: Condvar,
@@ -83,7 +87,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    wards: BTreeMap<u64, Held>,
+    wards: BTreeMap<u64, Program>,
     made: u64,
     /// Guards that are being started and are not known yet.
     starting: usize,
@@ -92,28 +96,28 @@ struct State {
     over: bool,
 }
 
-/// What is known of one program.
+/// The state of one program.
 #[derive(Debug)]
-struct Held {
+struct Program {
     node: NodeId,
     guard: Option<Pid>,
-    /// The guard's input, as long as the program may run.
+    /// The guard's input, for as long as the program may run.
     input: Option<OwnedFd>,
-    /// Whether it was told to end.
-    told: bool,
+    /// Whether it was stopped.
+    stopping: bool,
     kill_at: Option<Instant>,
-    /// Whether it was to be killed without a grace.
+    /// Whether it is to be killed without a grace.
     at_once: bool,
-    /// What was killed of it: it may take its time to die.
+    /// The processes that were killed, which may take their time to end.
     killed: Vec<Pid>,
     cgroup: Option<Cgroup>,
 }
 
-impl Held {
+impl Program {
     fn stop(&mut self, now: Instant, grace: Duration) {
         self.input = None;
-        if !self.told {
-            self.told = true;
+        if !self.stopping {
+            self.stopping = true;
             self.kill_at = Some(now + grace + GUARD_GRACE);
         }
     }
@@ -124,7 +128,7 @@ impl Held {
         self.at_once = true;
     }
 
-    /// SIGKILL to all of it.
+    /// Sends SIGKILL to all its processes.
     fn end(&mut self) {
         self.input = None;
         if let Some(cgroup) = &self.cgroup {
@@ -143,42 +147,42 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A change of one ward, at once seen by the thread.
-    fn change<T>(&self, ward: u64, change: impl FnOnce(&mut Held) -> T) -> Option<T> {
+    /// Changes one ward, and wakes the thread.
+    fn change<T>(&self, ward: u64, change: impl FnOnce(&mut Program) -> T) -> Option<T> {
         let changed = self.state().wards.get_mut(&ward).map(change);
         self.changed.notify_all();
         changed
     }
 
-    /// Kills what has lost its guard. Returns what was killed.
+    /// Kills processes that have lost their guard. Returns the killed processes.
     fn sweep(&self) -> Vec<Pid> {
         if self.process == Process::Shared {
             return Vec::new();
         }
-        // First who is there, then who is known: a guard that has just been started is known, or
-        // still being started.
+        // The children are read before the known guards. So a guard that has just been started is
+        // known, or still counted as starting.
         let mut strangers = own_children();
         {
             let state = self.state();
             if state.starting > 0 {
                 return Vec::new();
             }
-            strangers.retain(|pid| state.wards.values().all(|held| held.guard != Some(*pid)));
+            strangers.retain(|pid| state.wards.values().all(|program| program.guard != Some(*pid)));
         }
         let killed = kill_children(strangers);
         if !killed.is_empty() {
-            tracing::info!(processes = killed.len(), "killed what had lost its guard");
+            tracing::info!(processes = killed.len(), "killed processes without a guard");
         }
         killed
     }
 }
 
 impl Safety {
-    /// Starts the thread. In a process of its own (not [`Process::Shared`]) it hears signals and
-    /// becomes the parent of what loses its own. `cgroups`: whether to divide the process's group.
+    /// Starts the thread. In a process of its own (not [`Process::Shared`]) it handles signals and
+    /// becomes the parent of orphaned processes. `cgroups`: whether to divide the process's group.
     ///
     /// # Errors
-    /// If there can be no thread or no handler.
+    /// If the thread or a signal handler cannot be made.
     pub fn start(
         process: Process,
         cgroups: bool,
@@ -201,7 +205,7 @@ impl Safety {
             state: Mutex::default(),
             changed: Condvar::new(),
         });
-        // In virtual time there are no programs, and a thread would live in another time.
+        // In virtual time there are no programs, and a thread would run in real time.
         if virtual_time::is_on() {
             return Ok(Self(Arc::new(Handle(shared))));
         }
@@ -212,7 +216,7 @@ impl Safety {
         Ok(Self(Arc::new(Handle(shared))))
     }
 
-    /// The node is given back at this moment, unless another one is said until then.
+    /// Sets the moment at which a node is given back. A later call replaces it.
     pub(crate) fn due(&self, node: &NodeId, at: Option<Instant>) {
         let mut state = self.0.0.state();
         match at {
@@ -221,14 +225,14 @@ impl Safety {
         }
     }
 
-    /// Removes the cgroups that were made.
+    /// Removes the cgroups of programs.
     pub(crate) fn clean(&self) {
         if let Some(cgroups) = &self.0.0.cgroups {
             cgroups.remove();
         }
     }
 
-    /// A place for a program that is about to start on a node.
+    /// Makes a ward for a program that is about to start on a node.
     pub(crate) fn ward(&self, node: &NodeId) -> Ward {
         let shared = self.0.0.clone();
         let cgroup = shared.cgroups.as_ref().and_then(|above| {
@@ -239,17 +243,17 @@ impl Safety {
         let mut state = shared.state();
         state.made += 1;
         let number = state.made;
-        let held = Held {
+        let program = Program {
             node: node.clone(),
             guard: None,
             input: None,
-            told: false,
+            stopping: false,
             kill_at: None,
             at_once: false,
             killed: Vec::new(),
             cgroup,
         };
-        state.wards.insert(number, held);
+        state.wards.insert(number, program);
         drop(state);
         Ward {
             safety: self.clone(),
@@ -271,7 +275,7 @@ fn divide() -> Option<Cgroups> {
     }
 }
 
-/// One program, under the eyes of the thread. Clones are the same program.
+/// One program that the thread can end. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Ward {
     safety: Safety,
@@ -283,8 +287,8 @@ impl Ward {
         &self.safety.0.0
     }
 
-    /// Starts its guard by `start`, which gives the guard's number beside what it makes. Nothing
-    /// of the program may have been started yet.
+    /// Starts the guard by `start`, which returns the guard's process id and its result. No process
+    /// of the program may run before.
     ///
     /// # Errors
     /// Those of `start`.
@@ -298,10 +302,10 @@ impl Ward {
         let guard = guard.and_then(|pid| i32::try_from(pid).ok());
         let mut state = self.shared().state();
         state.starting -= 1;
-        if let (Some(held), Some(pid)) = (state.wards.get_mut(&self.number), guard) {
+        if let (Some(program), Some(pid)) = (state.wards.get_mut(&self.number), guard) {
             let pid = Pid::from_raw(pid);
-            held.guard = Some(pid);
-            let taken = held.cgroup.as_ref().map(|cgroup| cgroup.take(pid));
+            program.guard = Some(pid);
+            let taken = program.cgroup.as_ref().map(|cgroup| cgroup.take(pid));
             if let Some(Err(error)) = taken {
                 tracing::warn!(%error, "program not in its cgroup");
             }
@@ -310,54 +314,54 @@ impl Ward {
         started.map(|(made, _)| made)
     }
 
-    /// The guard's input: the program is told to stop by its end. At once if it should have
+    /// Takes the guard's input, whose end stops the program. It ends at once if the program was
     /// stopped meanwhile.
     pub(crate) fn hold(&self, input: OwnedFd) {
-        self.shared().change(self.number, |held| {
-            held.input = (!held.told).then_some(input);
+        self.shared().change(self.number, |program| {
+            program.input = (!program.stopping).then_some(input);
         });
     }
 
-    /// Whether it has been told to end.
-    pub(crate) fn told(&self) -> bool {
+    /// Whether the program was stopped.
+    pub(crate) fn is_stopping(&self) -> bool {
         let state = self.shared().state();
-        state.wards.get(&self.number).is_none_or(|held| held.told)
+        state.wards.get(&self.number).is_none_or(|program| program.stopping)
     }
 
-    /// Has it stop within the grace.
+    /// Stops the program within the grace.
     pub(crate) fn stop(&self) {
         let (now, grace) = (now(), self.shared().grace);
         self.shared()
-            .change(self.number, |held| held.stop(now, grace));
+            .change(self.number, |program| program.stop(now, grace));
     }
 
-    /// Kills it.
+    /// Kills the program.
     pub(crate) fn kill(&self) {
         let now = now();
-        self.shared().change(self.number, |held| held.kill(now));
+        self.shared().change(self.number, |program| program.kill(now));
     }
 
-    /// Kills it as one that hangs: its end counts as its own.
+    /// Kills a hanging program. Its end counts as its own.
     pub(crate) fn kill_hung(&self) {
         let now = now();
-        self.shared().change(self.number, |held| {
-            held.kill_at = Some(now);
-            held.at_once = true;
+        self.shared().change(self.number, |program| {
+            program.kill_at = Some(now);
+            program.at_once = true;
         });
     }
 
-    /// Its guard has ended: nothing of the program is left after this, or all that can be done
-    /// about it was done. Blocks for [`GUARD_GRACE`] at most, as a rule not at all. Returns whether
-    /// it had been told to end.
+    /// To be called when the guard has ended. Afterwards no process of the program is left, or
+    /// everything possible was done. Blocks for [`GUARD_GRACE`] at most, usually not at all.
+    /// Returns whether the program was stopped.
     pub(crate) fn finish(&self) -> bool {
         let shared = self.shared();
-        let held = shared.state().wards.remove(&self.number);
-        let Some(held) = held else {
+        let program = shared.state().wards.remove(&self.number);
+        let Some(program) = program else {
             return false;
         };
-        let left = [held.killed, shared.sweep()].concat();
+        let left = [program.killed, shared.sweep()].concat();
         wait_for(left, GUARD_GRACE);
-        if let Some(cgroup) = held.cgroup {
+        if let Some(cgroup) = program.cgroup {
             cgroup.kill();
             let watch = Stopwatch::start();
             while cgroup.populated() && watch.seconds() < GUARD_GRACE.as_secs_f64() {
@@ -365,7 +369,7 @@ impl Ward {
             }
             cgroup.end();
         }
-        held.told
+        program.stopping
     }
 }
 
@@ -373,7 +377,7 @@ fn now() -> Instant {
     Stopwatch::start().instant()
 }
 
-/// The thread.
+/// The body of the thread.
 fn watch(shared: &Shared) {
     let mut swept = now();
     loop {
@@ -383,7 +387,7 @@ fn watch(shared: &Shared) {
             if state.over {
                 return;
             }
-            state.look(shared, now);
+            state.run_due(shared, now);
         }
         if now.duration_since(swept) > LOOK * 5 {
             swept = now;
@@ -400,49 +404,49 @@ fn watch(shared: &Shared) {
 }
 
 impl State {
-    /// When something is to be done next.
+    /// The moment of the next action.
     fn next(&self) -> Option<Instant> {
-        let kills = self.wards.values().filter_map(|held| held.kill_at);
+        let kills = self.wards.values().filter_map(|program| program.kill_at);
         kills.chain(self.due.values().copied()).min()
     }
 
-    /// Does what is due by now.
-    fn look(&mut self, shared: &Shared, now: Instant) {
+    /// Does everything that is due.
+    fn run_due(&mut self, shared: &Shared, now: Instant) {
         let due = self.due.iter().filter(|(_, at)| **at <= now);
         let due: Vec<NodeId> = due.map(|(node, _)| node.clone()).collect();
         for node in due {
             self.due.remove(&node);
-            for held in self.wards.values_mut().filter(|held| held.node == node) {
-                held.stop(now, shared.grace);
+            for program in self.wards.values_mut().filter(|program| program.node == node) {
+                program.stop(now, shared.grace);
             }
         }
         if shared.asked.load(Ordering::Relaxed) {
             self.leave(shared, now);
         }
-        for held in self.wards.values_mut() {
-            if held.kill_at.is_some_and(|at| at <= now) {
-                held.kill_at = Some(now + GUARD_GRACE);
-                if !held.at_once {
+        for program in self.wards.values_mut() {
+            if program.kill_at.is_some_and(|at| at <= now) {
+                program.kill_at = Some(now + GUARD_GRACE);
+                if !program.at_once {
                     shared.metrics.guard_killed();
                 }
-                held.end();
+                program.end();
             }
         }
     }
 
-    /// The process is to end.
+    /// Ends the process.
     fn leave(&mut self, shared: &Shared, now: Instant) {
         let asked = *self.asked.get_or_insert(now);
         let (kill_after, leave_after) = match shared.process {
-            Process::Pilot => (HESITATE, LEAVE_PILOT),
-            Process::Agent | Process::Shared => (PATIENCE, LEAVE),
+            Process::Pilot => (ASYNC_GRACE, LEAVE_PILOT),
+            Process::Agent | Process::Shared => (KILL_AFTER, LEAVE),
         };
         let since = now.duration_since(asked);
-        for held in self.wards.values_mut() {
-            if since >= kill_after && held.kill_at.is_none_or(|at| at > now + GUARD_GRACE) {
-                held.kill(now);
-            } else if since >= HESITATE {
-                held.stop(now, shared.grace);
+        for program in self.wards.values_mut() {
+            if since >= kill_after && program.kill_at.is_none_or(|at| at > now + GUARD_GRACE) {
+                program.kill(now);
+            } else if since >= ASYNC_GRACE {
+                program.stop(now, shared.grace);
             }
         }
         if since >= leave_after {
@@ -470,7 +474,7 @@ mod tests {
         Metrics::new(&Registry::new()).unwrap()
     }
 
-    /// In the place of a guard; nothing of tokio is near.
+    /// A stand-in for a guard, without tokio.
     fn guard(ward: &Ward, script: &str) -> Child {
         let start = || {
             let mut child = Command::new("/bin/sh");
@@ -496,28 +500,28 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_due_is_given_back_and_others_are_not() {
+    fn only_a_node_that_is_due_is_given_back() {
         let safety = Safety::start(Process::Shared, false, Duration::ZERO, metrics()).unwrap();
-        let wards = ["heeds", "deaf", "renewed"].map(|name| safety.ward(&node(name)));
-        // One that ends with its input, and one that never would.
-        let mut heeds = guard(&wards[0], "read x");
+        let wards = ["obedient", "deaf", "renewed"].map(|name| safety.ward(&node(name)));
+        // A guard that ends with its input, and one that never ends by itself.
+        let mut obedient = guard(&wards[0], "read x");
         let mut deaf = guard(&wards[1], "trap '' TERM; exec sleep 600");
         let mut renewed = guard(&wards[2], "read x");
         let soon = Some(now() + Duration::from_millis(50));
-        for name in ["heeds", "deaf", "renewed"] {
+        for name in ["obedient", "deaf", "renewed"] {
             safety.due(&node(name), soon);
         }
         safety.due(&node("renewed"), Some(now() + Duration::from_secs(3600)));
-        ends(&mut heeds);
+        ends(&mut obedient);
         ends(&mut deaf);
         assert!(!ended(&mut renewed));
-        assert!(wards[0].finish() && wards[1].finish(), "told to end");
+        assert!(wards[0].finish() && wards[1].finish(), "stopped");
         wards[2].kill();
         ends(&mut renewed);
     }
 
     #[test]
-    fn what_was_to_stop_before_it_started_stops() {
+    fn a_program_that_was_stopped_before_its_start_stops() {
         let safety = Safety::start(Process::Shared, false, Duration::ZERO, metrics()).unwrap();
         let ward = safety.ward(&node("n1"));
         ward.stop();
@@ -525,11 +529,11 @@ mod tests {
         assert!(ward.finish());
         let ward = safety.ward(&node("n1"));
         ends(&mut guard(&ward, "exit 3"));
-        assert!(!ward.finish(), "nobody told it to");
+        assert!(!ward.finish(), "it ended by itself");
     }
 
     #[test]
-    fn a_process_that_is_asked_back_gives_all_back_though_nobody_says_so() {
+    fn a_process_with_sigterm_gives_all_nodes_back_without_the_async_side() {
         for (process, kills_at_once) in [(Process::Pilot, true), (Process::Agent, false)] {
             let shared = Shared {
                 process,
@@ -542,27 +546,27 @@ mod tests {
             };
             let (read, input) = std::io::pipe().unwrap();
             let mut state = shared.state();
-            let held = Held {
+            let program = Program {
                 node: node("n1"),
                 guard: None,
                 input: Some(input.into()),
-                told: false,
+                stopping: false,
                 kill_at: None,
                 at_once: false,
                 killed: Vec::new(),
                 cgroup: None,
             };
-            state.wards.insert(1, held);
+            state.wards.insert(1, program);
             let start = now();
-            state.look(&shared, start);
+            state.run_due(&shared, start);
             assert!(state.wards[&1].input.is_some(), "the async side may act");
-            state.look(&shared, start + HESITATE);
-            assert!(state.wards[&1].told && state.wards[&1].input.is_none());
+            state.run_due(&shared, start + ASYNC_GRACE);
+            assert!(state.wards[&1].stopping && state.wards[&1].input.is_none());
             assert_eq!(state.wards[&1].at_once, kills_at_once);
-            state.look(&shared, start + PATIENCE / 2);
+            state.run_due(&shared, start + KILL_AFTER / 2);
             assert_eq!(state.wards[&1].at_once, kills_at_once);
             if process == Process::Agent {
-                state.look(&shared, start + PATIENCE);
+                state.run_due(&shared, start + KILL_AFTER);
                 assert!(state.wards[&1].at_once, "it outlives its agent");
             }
             drop(read);

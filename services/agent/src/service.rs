@@ -1,4 +1,4 @@
-//! The loop.
+//! The main loop of the agent.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,53 +15,53 @@ use lacuna_wire::msg::{Clock, Pace};
 use lacuna_wire::{address, token};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::launcher::{Command, Happened, Names, Settings};
+use crate::launcher::{Command, LauncherEvent, Names, Settings};
 use crate::lock::{Lock, LockError};
 use crate::metrics::Metrics;
 use crate::order::Order;
-use crate::safety::{PATIENCE, Process, Safety};
-use crate::shell::{Plays, Shell};
+use crate::safety::{KILL_AFTER, Process, Safety};
+use crate::shell::{Serves, Shell};
 
-/// The dead man looks at the clock this often.
+/// Time between two checks of the lease timeout.
 const TICK: Duration = Duration::from_millis(250);
-/// Progress files of programs are looked at this often at least.
+/// Longest time between two reads of a program's progress file.
 const POLL: Span = Span::from_ms(500);
-/// Idle nodes of an agent that is no pilot speak this often in the time after which control takes
-/// them for silent.
-const IDLE_WORDS: i64 = 3;
-/// Programs that were killed are waited for so long.
+/// Statuses that an idle node of an agent that is no pilot sends within the time after which
+/// control counts it as silent.
+const IDLE_STATUSES: i64 = 3;
+/// How long killed programs are waited for.
 const KILLED: Duration = Duration::from_secs(1);
-/// So many requests for output are answered at a time; others get no answer.
+/// Most requests for output that are answered at a time. Further ones get no answer.
 const ANSWERS: usize = 8;
 
 /// Arguments of the agent.
 #[derive(Debug, Clone, Default, Args)]
 pub struct AgentArgs {
-    /// A node that this process plays; may be repeated
+    /// A node that this process serves; may be repeated
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<NodeId>,
-    /// Play every node that a command comes for (demonstrations)
+    /// Serve every node that receives a command (demonstrations)
     #[arg(long, conflicts_with = "nodes")]
     all_nodes: bool,
-    /// Run as a pilot, a job of the main scheduler: at SIGTERM kill what runs and be gone at
-    /// once, and end when control has been silent for the dead man's time
+    /// Run as a pilot, a job of the main scheduler: at SIGTERM kill the programs and end at once;
+    /// end also when control has been silent for the lease timeout
     #[arg(long, requires = "nodes")]
     pilot: bool,
 }
 
-/// Runs the agent until it is told to stop, as a part of a process.
+/// Runs the agent as a part of a process until it is stopped.
 ///
 /// # Errors
-/// If the bus is closed for good, no node is named, or another agent plays it.
+/// If the bus is closed for good, no node is named, or another agent serves it.
 pub fn run(ctx: Context, args: AgentArgs) -> Running {
     Box::pin(serve(ctx, args, Process::Shared))
 }
 
-/// Runs it in a process that does nothing else: it hears signals whatever the rest of it waits
-/// for, and what loses its guard becomes its child and is killed.
+/// Runs the agent in a process of its own. It handles signals whatever the rest of it waits for.
+/// Processes that lose their guard become its children and are killed.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_alone(ctx: Context, args: AgentArgs) -> Running {
     let process = if args.pilot {
         Process::Pilot
@@ -79,19 +79,19 @@ async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), Se
     } else {
         args.nodes.iter().cloned().collect()
     };
-    let plays = if args.all_nodes || (settings.all_nodes && named.is_empty()) {
-        Plays::All
+    let serves = if args.all_nodes || (settings.all_nodes && named.is_empty()) {
+        Serves::All
     } else if named.is_empty() {
-        let text = "no node to play: give --node NAME, --all-nodes or [agent] nodes";
+        let text = "no node to serve: give --node NAME, --all-nodes or [agent] nodes";
         return Err(Misconfigured(text.to_owned()).into());
     } else {
-        Plays::Nodes(named)
+        Serves::Nodes(named)
     };
-    // Before anything in the folder is touched.
-    let _lock = lock(&settings.work_dir, &plays)?;
+    // Before any file of the folder is touched.
+    let _lock = lock(&settings.work_dir, &serves)?;
     let cgroups = settings.cgroups && process == Process::Agent;
     let safety = Safety::start(process, cgroups, settings.grace.to_std(), metrics.clone())?;
-    let (told, happened) = mpsc::unbounded_channel();
+    let (sender, events) = mpsc::unbounded_channel();
     let programs = Command::new(
         Settings {
             guard: std::env::current_exe()?,
@@ -102,33 +102,33 @@ async fn serve(ctx: Context, args: AgentArgs, process: Process) -> Result<(), Se
         safety.clone(),
         ctx.clock.clone(),
         metrics.clone(),
-        told,
+        sender,
     );
-    let _ = programs.end_orphans(plays.named());
+    let _ = programs.end_orphans(serves.named());
     let shell = Shell::new(
         ctx.clone(),
         metrics.clone(),
-        plays.clone(),
+        serves.clone(),
         programs,
         safety.clone(),
     );
-    let saying = lacuna_runtime::task::spawn(shell.outbox().say(ctx.clone(), metrics));
-    let result = live(ctx, shell, plays, happened, args.pilot).await;
-    saying.abort();
+    let sending = lacuna_runtime::task::spawn(shell.outbox().send(ctx.clone(), metrics));
+    let result = live(ctx, shell, serves, events, args.pilot).await;
+    sending.abort();
     safety.clean();
     result
 }
 
-/// Makes sure that no other agent plays these nodes with the same folder. A folder that does
-/// not allow locks (read-only, say) is no reason not to run: simulated trainers need none.
-fn lock(work_dir: &Path, plays: &Plays) -> Result<Option<Lock>, Misconfigured> {
-    match Lock::take(work_dir, plays.named()) {
+/// Makes sure that no other agent serves these nodes with the same folder. Without locks (on a
+/// read-only folder, for example) the agent still runs, since simulated trainers need none.
+fn lock(work_dir: &Path, serves: &Serves) -> Result<Option<Lock>, Misconfigured> {
+    match Lock::take(work_dir, serves.named()) {
         Ok(lock) => Ok(Some(lock)),
         Err(error @ (LockError::Taken { .. } | LockError::Foreign { .. })) => {
             Err(Misconfigured(error.to_string()))
         }
         Err(error @ LockError::Io { .. }) => {
-            tracing::warn!(%error, "another agent of the same nodes would not be noticed");
+            tracing::warn!(%error, "a second agent of the same nodes would not be noticed");
             Ok(None)
         }
     }
@@ -137,8 +137,8 @@ fn lock(work_dir: &Path, plays: &Plays) -> Result<Option<Lock>, Misconfigured> {
 async fn live(
     ctx: Context,
     mut shell: Shell,
-    plays: Plays,
-    mut happened: mpsc::UnboundedReceiver<Happened>,
+    serves: Serves,
+    mut events: mpsc::UnboundedReceiver<LauncherEvent>,
     pilot: bool,
 ) -> Result<(), ServiceError> {
     let (bus, cluster) = (ctx.bus.clone(), ctx.cluster.clone());
@@ -146,9 +146,10 @@ async fn live(
     if let Some(clock) = bus.last(&address::clock(&cluster)).await? {
         ctx.clock.update(&clock.message);
     }
-    // One node hears its own subjects; several share a subscription of each kind.
-    let (commands, renewals, logs) = match &plays {
-        Plays::Nodes(nodes) if nodes.len() == 1 => match nodes.first() {
+    // An agent of one node subscribes to that node's subjects. One of several nodes shares a
+    // subscription of each kind.
+    let (commands, renewals, logs) = match &serves {
+        Serves::Nodes(nodes) if nodes.len() == 1 => match nodes.first() {
             Some(node) => (
                 address::command(&cluster, node),
                 address::renewal(&cluster, address::shard(node)),
@@ -156,20 +157,20 @@ async fn live(
             ),
             None => return Ok(()),
         },
-        Plays::Nodes(_) | Plays::All => (
+        Serves::Nodes(_) | Serves::All => (
             address::commands(&cluster),
             address::renewals(&cluster),
             address::logs_all(&cluster),
         ),
     };
-    // What the stream holds now is from before this process: whatever it asked for is gone.
-    // Its times tell, not its numbers: a server that was emptied begins to count anew, and what
-    // it is told now must be obeyed.
+    // Commands in the stream are from before this process, whose programs have ended. They are
+    // recognised by time, not by number: an emptied server begins to count again, and its new
+    // commands must be obeyed.
     let before = bus.newest_kept(&commands).await?;
     let mut renewals = bus.subscribe(&renewals).await?;
     let mut asked = bus.subscribe_text(&logs).await?;
-    let mut clocks = bus.look(&address::clock(&cluster), Start::Last).await?;
-    let mut commands = bus.look(&commands, Start::Last).await?;
+    let mut clocks = bus.follow_direct(&address::clock(&cluster), Start::Last).await?;
+    let mut commands = bus.follow_direct(&commands, Start::Last).await?;
     let settings = &ctx.config.agent;
     let mut tick = interval(TICK);
     let mut reports = interval(settings.report_every.to_std());
@@ -198,9 +199,9 @@ async fn live(
             renewal = renewals.next() => {
                 let renewal = renewal?;
                 let now = moment(&ctx, &watch).wall;
-                if !order.heeds(&renewal.subject, &renewal.message, now) {
+                if !order.accepts(&renewal.subject, &renewal.message, now) {
                     shell.metrics.older_renewals.inc();
-                    tracing::debug!(lead = renewal.message.lead, "older renewal not heeded");
+                    tracing::debug!(lead = renewal.message.lead, "older renewal ignored");
                     continue;
                 }
                 control_spoke = now;
@@ -212,13 +213,13 @@ async fn live(
                 let old = before.is_some_and(|before| command.kept.is_some_and(|kept| kept <= before));
                 shell.command(command, old, moment(&ctx, &watch));
             }
-            Some(one) = happened.recv() => {
-                shell.happened(vec![one], "", moment(&ctx, &watch));
+            Some(one) = events.recv() => {
+                shell.handle_events(vec![one], "", moment(&ctx, &watch));
             }
             () = sleep(finish) => shell.progress(false, "", moment(&ctx, &watch)),
             _ = tick.tick() => shell.tick(moment(&ctx, &watch)),
             _ = reports.tick() => {
-                // In lock step the clock says when.
+                // In lock step the clock decides when.
                 shell.progress(!ctx.clock.lock_step(), "", moment(&ctx, &watch));
                 shell.statuses(true);
             }
@@ -234,45 +235,45 @@ async fn live(
         } else {
             None
         };
-        ended(&mut shell, &mut happened).await;
-        // Of programs that no signal ends this says too little, but that it took long.
+        ended(&mut shell, &mut events).await;
+        // For programs that ignore SIGKILL for a while this time is a lower bound.
         shell.gone(asked.map(|since| since.span())).await;
         return Ok(());
     }
-    // Every program ends, and says how far it has come.
+    // Every program ends, and reports its progress.
     shell.give_up_all(moment(&ctx, &watch));
-    let patience = tokio::time::sleep(PATIENCE);
+    let patience = tokio::time::sleep(KILL_AFTER);
     tokio::pin!(patience);
     while shell.busy() {
         tokio::select! {
             biased;
             () = &mut patience => break,
-            Some(one) = happened.recv() => {
-                shell.happened(vec![one], "", moment(&ctx, &watch));
+            Some(one) = events.recv() => {
+                shell.handle_events(vec![one], "", moment(&ctx, &watch));
             }
         }
     }
-    // Nothing outlives its agent.
+    // No program outlives its agent.
     shell.programs.kill_all();
-    ended(&mut shell, &mut happened).await;
+    ended(&mut shell, &mut events).await;
     shell.flush().await;
     Ok(())
 }
 
-/// Waits a little for programs that were killed.
-async fn ended(shell: &mut Shell, happened: &mut mpsc::UnboundedReceiver<Happened>) {
+/// Waits briefly for killed programs.
+async fn ended(shell: &mut Shell, events: &mut mpsc::UnboundedReceiver<LauncherEvent>) {
     let patience = tokio::time::sleep(KILLED);
     tokio::pin!(patience);
-    while shell.programs.living() > 0 {
+    while shell.programs.running() > 0 {
         tokio::select! {
             biased;
             () = &mut patience => break,
-            Some(one) = happened.recv() => shell.reaped(one),
+            Some(one) = events.recv() => shell.reaped(one),
         }
     }
 }
 
-/// Tells since when this process is to end, however late the loop hears of it.
+/// Measures the time since SIGTERM, however late the loop handles it.
 fn asked_back(ctx: &Context) -> tokio::task::JoinHandle<Stopwatch> {
     let shutdown = ctx.shutdown.clone();
     lacuna_runtime::task::spawn(async move {
@@ -281,23 +282,23 @@ fn asked_back(ctx: &Context) -> tokio::task::JoinHandle<Stopwatch> {
     })
 }
 
-/// How often nodes without work say so. A pilot without work is soon missed; many nodes of one
-/// process need not say so that often.
+/// Time between two statuses of idle nodes. A pilot without work must soon be missed. Many nodes of
+/// one process need fewer statuses.
 fn idle_every(config: &Config, pilot: bool) -> Span {
     let often = config.agent.report_every;
     if pilot {
         return often;
     }
-    let share = config.control.silent_after.as_ms() / IDLE_WORDS;
+    let share = config.control.silent_after.as_ms() / IDLE_STATUSES;
     often.max(Span::from_ms(share))
 }
 
-/// In lock step every run tells where it stands as soon as time has advanced.
+/// In lock step every run reports its progress as soon as time has advanced.
 fn wants_reports(clock: &Clock) -> bool {
     clock.pace == Pace::LockStep && !clock.complete
 }
 
-/// Real time until the next simulated run will have done its work.
+/// Real time until the next simulated run has done its work.
 fn until_finish(ctx: &Context, shell: &Shell) -> Option<Duration> {
     let rate = ctx.clock.rate();
     let finish = shell.simulated.next_finish()?;
@@ -312,16 +313,17 @@ async fn sleep(length: Option<Duration>) {
     }
 }
 
-/// The question is `<trainer> <lines>`. Nothing waits until the answer has gone out.
+/// The request is `<trainer> <lines>`. The loop does not wait until the answer is sent.
 fn answer(shell: &Shell, request: TextRequest, answers: &Arc<Semaphore>) {
     let node: Option<NodeId> = token::last_name(&request.subject).and_then(|n| n.parse().ok());
-    let mut words = request.text.split_whitespace();
-    let trainer = words.next().unwrap_or_default();
-    let lines = words.next().and_then(|n| n.parse().ok()).unwrap_or(20);
+    let mut fields = request.text.split_whitespace();
+    let trainer = fields.next().unwrap_or_default();
+    let lines = fields.next().and_then(|n| n.parse().ok()).unwrap_or(20);
     let Ok(place) = answers.clone().try_acquire_owned() else {
         return;
     };
-    // Another process may play the node: silence leaves the answer to it.
+    // Another process may serve the node. Without an answer of this one the requester gets that
+    // one's.
     let Some(text) = node.and_then(|node| shell.output(&node, trainer, lines)) else {
         return;
     };
@@ -351,14 +353,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_nodes_speak_often_enough_not_to_be_taken_for_silent() {
+    fn idle_nodes_send_statuses_before_they_count_as_silent() {
         let mut config = Config::default();
         assert_eq!(idle_every(&config, false), Span::from_secs(10));
         assert_eq!(idle_every(&config, true), Span::from_secs(5));
         config.control.silent_after = Span::from_secs(12);
         config.agent.report_every = Span::from_secs(1);
         assert_eq!(idle_every(&config, false), Span::from_secs(4));
-        // Reports are never more frequent than the owner wants; control waits for two of them.
+        // Reports are never more frequent than the owner wants, and control waits for two of them.
         config.agent.report_every = Span::from_secs(20);
         assert_eq!(idle_every(&config, false), Span::from_secs(20));
     }

@@ -1,4 +1,4 @@
-//! All nodes of this process: commands in, effects carried out, statuses out.
+//! All nodes of this process: handles commands, applies effects, sends statuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,25 +9,25 @@ use lacuna_trainer::Now;
 use lacuna_trainer::agent::{Agent, Effect};
 use lacuna_wire::msg::AgentStatus;
 
-use crate::launcher::{Command, Happened, Launcher, Simulated};
+use crate::launcher::{Command, LauncherEvent, Launcher, Simulated};
 use crate::metrics::Metrics;
-use crate::outbox::{Outbox, Word};
+use crate::outbox::{Outbox, Message};
 use crate::safety::Safety;
 
-/// Longest wait for the last words to go out.
+/// Longest wait until the last messages are sent.
 const FLUSH: Duration = Duration::from_millis(20);
 
-/// Which nodes this process plays.
+/// The nodes that this process serves.
 #[derive(Debug, Clone)]
-pub(crate) enum Plays {
-    /// These.
+pub(crate) enum Serves {
+    /// These nodes.
     Nodes(BTreeSet<NodeId>),
-    /// Every one that it hears of.
+    /// Every node that receives a command.
     All,
 }
 
-impl Plays {
-    /// The nodes, if not all.
+impl Serves {
+    /// The named nodes; nothing if it serves all.
     pub(crate) const fn named(&self) -> Option<&BTreeSet<NodeId>> {
         match self {
             Self::Nodes(nodes) => Some(nodes),
@@ -42,7 +42,7 @@ pub(crate) struct Shell {
     pub(crate) simulated: Simulated,
     pub(crate) programs: Command,
     agents: BTreeMap<NodeId, Agent>,
-    plays: Plays,
+    serves: Serves,
     dead_man: Span,
     outbox: Outbox,
     safety: Safety,
@@ -52,20 +52,20 @@ impl Shell {
     pub(crate) fn new(
         ctx: Context,
         metrics: Metrics,
-        plays: Plays,
+        serves: Serves,
         programs: Command,
         safety: Safety,
     ) -> Self {
         let (dead_man, grace) = (ctx.config.agent.dead_man, ctx.config.agent.grace);
-        let agents = match &plays {
-            Plays::Nodes(nodes) => nodes
+        let agents = match &serves {
+            Serves::Nodes(nodes) => nodes
                 .iter()
                 .map(|node| {
                     let agent = Agent::new(node.clone(), dead_man).with_grace(grace);
                     (node.clone(), agent)
                 })
                 .collect(),
-            Plays::All => BTreeMap::new(),
+            Serves::All => BTreeMap::new(),
         };
         Self {
             ctx,
@@ -73,20 +73,20 @@ impl Shell {
             simulated: Simulated::default(),
             programs,
             agents,
-            plays,
+            serves,
             dead_man,
             outbox: Outbox::default(),
             safety,
         }
     }
 
-    /// What says what this process has to say.
+    /// The outbox of this process.
     pub(crate) fn outbox(&self) -> Outbox {
         self.outbox.clone()
     }
 
-    /// A command. Of those that the bus has kept from before this process began, one that was
-    /// obeyed then is not obeyed again, and any other only once control stands by it.
+    /// Handles a command. Commands from before this process began are not obeyed again if they were
+    /// obeyed then. Others are obeyed once control renews the lease.
     pub(crate) fn command(
         &mut self,
         received: Received<lacuna_model::Command>,
@@ -96,18 +96,18 @@ impl Shell {
         let correlation = received.envelope.correlation;
         let command = received.message;
         let node = command.node.clone();
-        let agent = match &self.plays {
-            Plays::Nodes(_) => match self.agents.get_mut(&node) {
+        let agent = match &self.serves {
+            Serves::Nodes(_) => match self.agents.get_mut(&node) {
                 Some(agent) => agent,
                 None => return,
             },
-            Plays::All => self.agents.entry(node.clone()).or_insert_with(|| {
+            Serves::All => self.agents.entry(node.clone()).or_insert_with(|| {
                 let grace = self.ctx.config.agent.grace;
                 Agent::new(node.clone(), self.dead_man).with_grace(grace)
             }),
         };
         let begun = match &command.action {
-            // A simulated run is gone with the process that it was in.
+            // A simulated run has ended with its process.
             Action::Run(run) | Action::Prepare(run) => {
                 matches!(*run.launch, Launch::Simulated) || self.programs.begun(&node, run)
             }
@@ -151,7 +151,7 @@ impl Shell {
         self.act(&node, effects, &correlation, now);
     }
 
-    /// Carries out what an agent wants, and what comes of it.
+    /// Applies the effects of an agent.
     pub(crate) fn act(&mut self, node: &NodeId, effects: Vec<Effect>, correlation: &str, now: Now) {
         for effect in effects {
             match effect {
@@ -187,41 +187,41 @@ impl Shell {
                         self.simulated.stop(node, run, at);
                     }
                 }
-                Effect::Report(status) => self.say(&status, correlation),
+                Effect::Report(status) => self.send(&status, correlation),
                 Effect::Refused { .. } | Effect::Contradicted { .. } => {}
             }
         }
-        let happened = self.simulated.happened();
-        self.happened(happened, correlation, now);
-        // Whatever becomes of this side, the thread gives the node back when it is due.
+        let events = self.simulated.events();
+        self.handle_events(events, correlation, now);
+        // Whatever happens to this side, the safety thread gives the node back when it is due.
         let due = self.agents.get(node).and_then(Agent::due);
         let due = due.map(|at| Stopwatch::start().instant() + at.since(now.wall).to_std());
         self.safety.due(node, due);
     }
 
-    /// Tells the agents what happened to their programs, and the bus what was achieved.
-    pub(crate) fn happened(&mut self, happened: Vec<Happened>, correlation: &str, now: Now) {
-        for one in happened {
+    /// Handles events of programs: passes them to the agents, and progress to the bus.
+    pub(crate) fn handle_events(&mut self, events: Vec<LauncherEvent>, correlation: &str, now: Now) {
+        for one in events {
             let (node, effects) = match one {
-                Happened::Progress(progress) => {
-                    self.put(Word::Progress(progress), correlation);
+                LauncherEvent::Progress(progress) => {
+                    self.put(Message::Progress(progress), correlation);
                     continue;
                 }
-                Happened::Ready { node, run } => {
+                LauncherEvent::Ready { node, run } => {
                     let effects = self.agents.get_mut(&node).map(|a| a.ready(run));
                     (node, effects)
                 }
-                Happened::Group {
+                LauncherEvent::Group {
                     node,
                     run,
                     of,
                     broken,
                 } => {
-                    tracing::info!(%node, run = of.0, broken, "the program says this of its group");
+                    tracing::info!(%node, run = of.0, broken, "state of a process group");
                     let effects = self.agents.get_mut(&node).map(|a| a.group(run, of, broken));
                     (node, effects)
                 }
-                Happened::Stopped { node, run } => {
+                LauncherEvent::Stopped { node, run } => {
                     self.programs.forget(&node, run);
                     if self.agents.get(&node).is_some_and(|a| a.due().is_some()) {
                         self.died(&node);
@@ -229,7 +229,7 @@ impl Shell {
                     let effects = self.agents.get_mut(&node).map(|a| a.stopped(run));
                     (node, effects)
                 }
-                Happened::Exited {
+                LauncherEvent::Exited {
                     node,
                     run,
                     code,
@@ -251,17 +251,17 @@ impl Shell {
         }
     }
 
-    /// Where the simulated runs stand is told, by `now` or when the work was done.
+    /// Reports the progress of simulated runs, as of `now` or of the end of their work.
     pub(crate) fn progress(&mut self, all: bool, correlation: &str, now: Now) {
         self.simulated.finished(now.cluster);
         if all {
             self.simulated.report_all(now.cluster);
         }
-        let happened = self.simulated.happened();
-        self.happened(happened, correlation, now);
+        let events = self.simulated.events();
+        self.handle_events(events, correlation, now);
     }
 
-    /// These leases stand: no dead man for them, and what was held for one is obeyed.
+    /// Handles a renewal: these leases are in force, and commands that waited for one are obeyed.
     pub(crate) fn renewed(&mut self, leases: &[Member], correlation: &str, now: Now) {
         for lease in leases {
             let effects = match self.agents.get_mut(&lease.node) {
@@ -272,7 +272,7 @@ impl Shell {
         }
     }
 
-    /// Who has waited too long for a renewal gives up.
+    /// Gives nodes back whose lease timeout is over.
     pub(crate) fn tick(&mut self, now: Now) {
         let mut given_up = Vec::new();
         for (node, agent) in &mut self.agents {
@@ -292,13 +292,13 @@ impl Shell {
         self.metrics.running.set(running);
     }
 
-    /// The dead man's time is over, here or for the safety thread.
+    /// The lease timeout is over, here or in the safety thread.
     fn died(&self, node: &NodeId) {
         tracing::warn!(%node, "no renewal of the lease, giving the node back");
         self.metrics.released.with_label_values(&["dead man"]).inc();
     }
 
-    /// This process ends: everything is given back.
+    /// Gives all nodes back, since this process ends.
     pub(crate) fn give_up_all(&mut self, now: Now) {
         for node in self.agents.keys().cloned().collect::<Vec<_>>() {
             let effects = self
@@ -314,79 +314,79 @@ impl Shell {
         }
     }
 
-    /// This pilot's process ends, now: control hears of it, and every program is killed.
+    /// Ends a pilot's process now: control is informed, and every program is killed.
     pub(crate) fn leave(&mut self, cause: &str) {
         tracing::info!(cause, "leaving the node");
         let last: Vec<AgentStatus> = self.agents.values_mut().map(|a| a.leave(cause)).collect();
         for status in last {
-            self.say(&status, "");
+            self.send(&status, "");
             self.metrics.released.with_label_values(&[cause]).inc();
         }
         self.programs.kill_all();
     }
 
-    /// Nothing runs any more, so long after the nodes were asked for, if they were: the last word
-    /// of this process.
+    /// Sends the last status of this process when no program runs any more. The argument is the
+    /// time since SIGTERM, if that was received.
     pub(crate) async fn gone(&mut self, gave_back_in: Option<Span>) {
         if let Some(span) = gave_back_in {
             for agent in self.agents.values() {
-                self.say(&agent.gone(span), "");
+                self.send(&agent.gone(span), "");
             }
         }
         self.flush().await;
     }
 
-    /// Waits a little until what was said has gone out, but not for the server: it may be what is
-    /// gone.
+    /// Waits briefly until all messages are sent, but not for a server that may be away.
     pub(crate) async fn flush(&self) {
         let flush = async {
             self.outbox.empty().await;
             self.ctx.bus.flush().await
         };
         if tokio::time::timeout(FLUSH, flush).await.is_err() {
-            tracing::warn!("the server may not have heard that this agent leaves");
+            tracing::warn!("the server may not know that this agent leaves");
         }
     }
 
-    /// A program that was killed has ended.
-    pub(crate) fn reaped(&mut self, happened: Happened) {
-        if let Happened::Exited { node, run, .. } | Happened::Stopped { node, run } = happened {
+    /// Handles the end of a killed program.
+    pub(crate) fn reaped(&mut self, event: LauncherEvent) {
+        if let LauncherEvent::Exited { node, run, .. } | LauncherEvent::Stopped { node, run } = event {
             self.programs.forget(&node, run);
         }
     }
 
-    /// Whether any program has still to stop.
+    /// Whether any program has not stopped yet.
     pub(crate) fn busy(&self) -> bool {
         self.agents
             .values()
             .any(|agent| !matches!(agent.status().activity, Activity::Free))
     }
 
-    /// Statuses of a part of the nodes: of those that run something, or of the others.
+    /// Sends statuses of the nodes that run something, or of the others.
     pub(crate) fn statuses(&self, running: bool) {
         for agent in self.agents.values() {
             if agent.running().is_some() == running {
-                self.say(&agent.status(), "");
+                self.send(&agent.status(), "");
             }
         }
     }
 
-    /// Says it, unless it would be said for a program that may hang: then silence is true.
-    fn say(&self, status: &AgentStatus, correlation: &str) {
+    /// Sends a status, unless it would be for a program that may hang. Then control must see the
+    /// silence.
+    fn send(&self, status: &AgentStatus, correlation: &str) {
         let running = matches!(status.activity, Activity::Running { .. });
         if running && !self.programs.vouches(&status.node) {
             return;
         }
-        self.put(Word::Status(status.clone()), correlation);
+        self.put(Message::Status(status.clone()), correlation);
     }
 
-    fn put(&self, word: Word, correlation: &str) {
-        if self.outbox.put(word, correlation) {
+    fn put(&self, message: Message, correlation: &str) {
+        if self.outbox.put(message, correlation) {
             self.metrics.replaced.inc();
         }
     }
 
-    /// The last lines of a trainer's output on a node, if the node is played here.
+    /// The last lines of a trainer's output on a node, if this process serves the node.
     pub(crate) fn output(&self, node: &NodeId, trainer: &str, lines: usize) -> Option<String> {
         self.agents.get(node)?;
         let mut found = self.programs.output(node, trainer, lines);

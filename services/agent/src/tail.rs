@@ -1,6 +1,6 @@
-//! Reads the progress that a program appends to a file, one JSON object a line:
-//! `{"t","step","samples","world_size","loss","checkpoint"}`, the last two optional.
-//! `samples` is what this run of the program has done since it was started.
+//! Reads the progress that a program appends to a file, one JSON object per line:
+//! `{"t","step","samples","world_size","loss","checkpoint"}`, the last two optional. `samples`
+//! counts from the program's start.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -9,22 +9,22 @@ use serde::Deserialize;
 
 use crate::untrusted;
 
-/// At most so much is read at a time.
+/// Most bytes of one read.
 const READ: u64 = 1 << 20;
-/// A line longer than this is no progress.
+/// Longest valid line, in bytes.
 const LINE: usize = 64 << 10;
 
 /// One line of progress.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Line {
-    /// The program's own time, Unix seconds.
+    /// The program's own time, in Unix seconds.
     pub t: f64,
     /// Optimiser step.
     #[serde(default)]
     pub step: Option<u64>,
-    /// Samples since the program was started.
+    /// Samples since the program's start.
     pub samples: f64,
-    /// How many processes took part.
+    /// Number of processes that took part.
     #[serde(default)]
     pub world_size: Option<u32>,
     /// Training loss.
@@ -41,12 +41,12 @@ pub struct Tail {
     path: PathBuf,
     offset: u64,
     partial: Vec<u8>,
-    /// Lines that were no progress.
+    /// Number of invalid lines.
     garbage: u64,
 }
 
 impl Tail {
-    /// Follows a file, which need not exist yet, from its beginning.
+    /// Follows a file from its beginning. It need not exist yet.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self {
@@ -57,9 +57,9 @@ impl Tail {
         }
     }
 
-    /// The lines that have been completed since the last call. A line without its end waits;
-    /// a file that has become shorter is read from its beginning. Anything but a regular file
-    /// of this user has no lines, and nobody waits for it.
+    /// The lines that were completed since the last call. An incomplete line waits. A file that has
+    /// become shorter is read from its beginning. A file that is not a regular file of this user
+    /// has no lines, and is never waited for.
     pub fn read(&mut self) -> Vec<Line> {
         let mut lines = Vec::new();
         let Ok(mut file) = untrusted::open(&self.path) else {
@@ -97,7 +97,7 @@ impl Tail {
         lines
     }
 
-    /// Lines so far that were no progress.
+    /// Number of invalid lines so far.
     #[must_use]
     pub const fn garbage(&self) -> u64 {
         self.garbage

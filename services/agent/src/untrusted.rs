@@ -1,9 +1,9 @@
-//! Files where programs may have been before.
+//! Files in folders that programs can change.
 //!
 //! A program owns its folder, and may put anything there: a FIFO without a writer, a link to
-//! elsewhere, a device, a file without end. So no file of the work folder is opened by another way
-//! than this one: without following a last link, without waiting, and only if it is a regular file
-//! of the agent's user; and nobody reads more of it than a limit.
+//! another place, a device, an endless file. So files of the work folder are opened only through
+//! this module: without following a last link, without blocking, and only if it is a regular file
+//! of the agent's user. At most a limited number of bytes is read.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -14,32 +14,32 @@ use std::path::{Path, PathBuf};
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::Uid;
 
-/// Write permission of the group and of everybody else.
+/// Write permission of the group and of others.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
-/// Owners that cannot be told: those that a container's own users do not name (user_namespaces(7)).
+/// The owner of files whose owner has no name in a container (user_namespaces(7)).
 const UNNAMED: u32 = 65_534;
 
 /// Opens a file for reading.
 ///
 /// # Errors
-/// If there is none, or it is no regular file of this user.
+/// If there is none, or it is not a regular file of this user.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     careful(OpenOptions::new().read(true), path)
 }
 
-/// Opens a file for appending, and makes it if there is none.
+/// Opens a file for appending, and makes it if it does not exist.
 ///
 /// # Errors
-/// If it is no regular file of this user, or cannot be made.
+/// If it is not a regular file of this user, or cannot be made.
 pub(crate) fn append(path: &Path) -> io::Result<File> {
     careful(OpenOptions::new().append(true).create(true), path)
 }
 
-/// The text of a file that is no longer than this.
+/// The text of a file up to a length.
 ///
 /// # Errors
-/// As [`open`]; or if it is longer, or no text.
+/// Those of [`open`]; also if it is longer, or not text.
 pub(crate) fn read(path: &Path, limit: u64) -> io::Result<String> {
     let mut text = String::new();
     open(path)?.take(limit + 1).read_to_string(&mut text)?;
@@ -49,10 +49,10 @@ pub(crate) fn read(path: &Path, limit: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes a file whole: beside, and then renamed over whatever is there.
+/// Replaces a file as a whole: a new file is written and renamed over it.
 ///
 /// # Errors
-/// If something that cannot be removed is in the way.
+/// If an obstacle cannot be removed.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut beside = path.to_owned().into_os_string();
     beside.push(".new");
@@ -64,7 +64,7 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&beside, path)
 }
 
-/// Removes a file, a link or anything but a folder, if it is there.
+/// Removes a file, a link or anything but a folder, if it exists.
 ///
 /// # Errors
 /// If it cannot be removed.
@@ -75,8 +75,8 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a folder below another one, for its owner alone (the next batch job's user may look around
-/// on this node). One that is there already must be a folder of this user and no link.
+/// Makes a folder that only its owner can read, since users of later batch jobs may look around on
+/// the node. An existing one must be a folder of this user and no link.
 ///
 /// # Errors
 /// If it is not, or cannot be made.
@@ -92,11 +92,11 @@ pub(crate) fn folder(path: &Path) -> io::Result<()> {
     own(path, &found)
 }
 
-/// Makes the work folder, or makes sure that it is this user's alone to change: nobody else may
-/// write to it or put another one in its place.
+/// Makes the work folder, or checks that only this user can change it: no other user may write to
+/// it or replace it.
 ///
 /// # Errors
-/// [`io::ErrorKind::PermissionDenied`] if others could; else if it cannot be made.
+/// [`io::ErrorKind::PermissionDenied`] if another user can; else if it cannot be made.
 pub(crate) fn work_folder(path: &Path) -> io::Result<()> {
     let path = std::path::absolute(path)?;
     if let Some(above) = path.parent() {
@@ -106,14 +106,14 @@ pub(crate) fn work_folder(path: &Path) -> io::Result<()> {
             .create(above)?;
     }
     for above in path.ancestors().skip(1) {
-        // A link counts for what it is, and what it leads to for what that is.
+        // Both a link and its target are checked.
         let link = fs::symlink_metadata(above)?;
         let found = fs::metadata(above)?;
         for found in [&link, &found] {
             let sound = [0, UNNAMED, Uid::effective().as_raw()].contains(&found.uid());
             let open_to_all = found.mode() & 0o002 != 0 && found.mode() & STICKY == 0;
             if !sound || (found.is_dir() && open_to_all) {
-                return Err(refused(above, "another user may change what lies in it"));
+                return Err(refused(above, "another user may change its contents"));
             }
         }
     }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_but_a_regular_file_is_opened_and_nothing_waits() {
+    fn only_a_regular_file_is_opened_and_nothing_blocks() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::write(path("file"), "12345").unwrap();
@@ -182,7 +182,7 @@ mod tests {
             assert!(append(&path(name)).is_err(), "{name} was opened");
         }
         assert_eq!(fs::read_to_string(path("file")).unwrap(), "12345");
-        // What stands beside and below is replaced, and nothing behind a link is touched.
+        // Files beside and below are replaced, and the target of a link is never touched.
         symlink(path("file"), path("code.new")).unwrap();
         symlink(path("file"), path("code")).unwrap();
         write(&path("code"), "7").unwrap();
@@ -191,17 +191,17 @@ mod tests {
     }
 
     #[test]
-    fn a_work_folder_is_its_users_alone() {
+    fn only_its_user_may_change_a_work_folder() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         work_folder(&path("a/b")).unwrap();
         let mode = |name: &str| fs::metadata(path(name)).unwrap().mode() & 0o777;
         assert_eq!(mode("a/b"), 0o700);
-        // One of an older release, made under a loose umask.
+        // A folder of an older release, made under a loose umask.
         fs::set_permissions(path("a/b"), Permissions::from_mode(0o777)).unwrap();
         work_folder(&path("a/b")).unwrap();
         assert_eq!(mode("a/b"), 0o755);
-        // Whoever can rename it can put another one there.
+        // A user who can rename it can replace it.
         fs::set_permissions(path("a"), Permissions::from_mode(0o777)).unwrap();
         let error = work_folder(&path("a/b")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
@@ -216,9 +216,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_anothers_is_refused() {
+    fn files_of_another_user_are_refused() {
         let root = Uid::effective().is_root();
-        or_skip!(Need::Root.given(root, "only root can give a folder to somebody else"));
+        or_skip!(Need::Root.given(root, "only root can give a folder to another user"));
         let dir = tempfile::tempdir().unwrap();
         let (folder, file) = (dir.path().join("work"), dir.path().join("file"));
         fs::create_dir(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Agents as processes: for a node there is one alone.
+//! Agents as processes: a node has one agent only.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use lacuna_runtime::Stopwatch;
 use lacuna_testkit::TestNats;
 
-/// Long enough on a loaded machine.
+/// Time limit, long enough on a loaded machine.
 const LIMIT_S: f64 = 30.0;
 
 /// An agent that ends with the test.
@@ -56,7 +56,7 @@ impl Agent {
         panic!("it has not ended:\n{}", self.log());
     }
 
-    /// Waits until this file of the work folder is locked, as it is before the agent hears
+    /// Waits until this file of the work folder is locked, which happens before the agent receives
     /// any command.
     fn holds(&mut self, file: &Path) {
         let watch = Stopwatch::start();
@@ -80,7 +80,7 @@ impl Drop for Agent {
 }
 
 #[test]
-fn a_second_agent_of_a_node_ends_with_64_and_says_why() {
+fn a_second_agent_of_a_node_ends_with_64_and_an_error() {
     let nats = TestNats::start();
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

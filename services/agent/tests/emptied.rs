@@ -1,4 +1,5 @@
-//! An agent lives on while the server loses all that it kept, and counts its messages anew.
+//! An agent keeps running while the server loses all its data and counts its messages from the
+//! start.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
@@ -13,10 +14,10 @@ use lacuna_runtime::{Bus, Stopwatch, Subscription};
 use lacuna_testkit::TestNats;
 use lacuna_wire::address;
 
-/// Long enough on a loaded machine; nothing waits so long if all is well.
+/// Time limit, long enough on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Ends with the test.
+/// Ends the agent with the test.
 struct Agent(Child);
 
 impl Drop for Agent {
@@ -59,7 +60,7 @@ fn run(node: &str, epoch: u64, trainer: &str) -> Command {
     }
 }
 
-/// Tries until the server has its streams again.
+/// Repeats until the server has its streams again.
 async fn send(bus: &Bus, command: &Command) -> u64 {
     let subject = address::command(&cluster(), &command.node);
     let watch = Stopwatch::start();
@@ -72,8 +73,8 @@ async fn send(bus: &Bus, command: &Command) -> u64 {
     }
 }
 
-/// Waits until the agent of a node says that it runs this trainer under this epoch. It must never
-/// say so of another trainer.
+/// Waits until the agent of a node reports that it runs this trainer under this epoch. It must
+/// never report another trainer.
 async fn until_runs(statuses: &mut Subscription<AgentStatus>, command: &Command, trainer: &str) {
     let found = tokio::time::timeout(LIMIT, async {
         loop {
@@ -91,10 +92,10 @@ async fn until_runs(statuses: &mut Subscription<AgentStatus>, command: &Command,
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_emptied_server_is_told_is_obeyed_and_no_epoch_gets_two_trainers() {
+async fn commands_of_an_emptied_server_are_obeyed_and_no_epoch_gets_two_trainers() {
     let mut nats = TestNats::start();
     let bus = lacuna_testkit::connect(&nats, &cluster(), "test").await;
-    // The numbers that the server will give again.
+    // The last number that the server will give again.
     let mut last = 0;
     for epoch in 1..=40 {
         last = send(&bus, &run("elsewhere", epoch, "x")).await;
@@ -118,7 +119,7 @@ async fn what_an_emptied_server_is_told_is_obeyed_and_no_epoch_gets_two_trainers
         .unwrap();
     let _agent = Agent(child);
     let heard = tokio::time::timeout(LIMIT, statuses.next()).await;
-    heard.expect("the agent never spoke").unwrap();
+    heard.expect("the agent sent no status").unwrap();
     let before = run("n1", 100, "a");
     send(&bus, &before).await;
     until_runs(&mut statuses, &before, "a").await;
@@ -130,7 +131,7 @@ async fn what_an_emptied_server_is_told_is_obeyed_and_no_epoch_gets_two_trainers
     for (node, epoch) in [("n1", 200), ("n2", 201)] {
         let command = run(node, epoch, "b");
         let sequence = send(&bus, &command).await;
-        assert!(sequence <= last, "the server counts anew: {sequence}");
+        assert!(sequence <= last, "the server counts again: {sequence}");
         until_runs(&mut statuses, &command, "b").await;
     }
 }

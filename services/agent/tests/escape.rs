@@ -1,4 +1,4 @@
-//! Programs that leave their process group and their parent are ended with the rest.
+//! Programs that leave their process group and their parent end with the rest.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use lacuna_runtime::Stopwatch;
 
-/// Long enough on a loaded machine; nothing waits so long if all is well.
+/// Time limit, long enough on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Leaves a process in a session of its own, whose parent has ended, and writes down its number.
+/// Starts a process in a session of its own, whose parent has ended, and writes down its id.
 const HIDE: &str = "(setsid sh -c 'echo $$ > hidden; exec sleep 600' &)";
 
 fn guarded(dir: &Path, script: &str) -> Child {
@@ -24,7 +24,7 @@ fn guarded(dir: &Path, script: &str) -> Child {
         .process_group(0)
         .spawn()
         .unwrap();
-    // The program's environment, before which nothing starts.
+    // The program's environment, which the guard needs before it starts anything.
     let input = guard.stdin.as_mut().unwrap();
     input.write_all(b"{}\n").unwrap();
     guard
@@ -51,7 +51,7 @@ fn hidden(dir: &Path) -> String {
     })
 }
 
-/// A zombie does not live.
+/// A zombie does not count as running.
 fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
     stat.is_ok_and(|s| !s.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
@@ -64,18 +64,18 @@ fn ends(pid: &str) {
 }
 
 #[test]
-fn what_hides_from_its_group_ends_with_the_program() {
+fn a_process_that_left_its_group_ends_with_the_program() {
     let dir = tempfile::tempdir().unwrap();
     let script = format!("{HIDE}; while ! test -s hidden; do sleep 0.02; done; exit 3");
     let mut guard = guarded(dir.path(), &script);
-    // Waiting would close it, which stops the program.
+    // Waiting would close the input, which stops the program.
     let _input = guard.stdin.take();
     assert_eq!(guard.wait().unwrap().code(), Some(3));
     ends(&hidden(dir.path()));
 }
 
 #[test]
-fn what_hides_from_its_group_ends_when_the_program_is_stopped() {
+fn a_process_that_left_its_group_ends_when_the_program_is_stopped() {
     let dir = tempfile::tempdir().unwrap();
     let mut guard = guarded(dir.path(), &format!("{HIDE}; sleep 600"));
     let pid = hidden(dir.path());

@@ -1,5 +1,5 @@
-//! The agent cannot be held: whatever a program does to the files, the processes and the words that
-//! its agent relies on, the node is given back and nothing of the program is left.
+//! A program cannot hold its agent. Whatever it does to the files, processes and messages of its
+//! agent, the node is given back and no process of the program is left.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
@@ -21,19 +21,19 @@ use lacuna_wire::msg::Renewal;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Long enough on a loaded machine; nothing waits so long if all is well.
+/// Time limit, long enough on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(40);
-/// Says that all is in place.
+/// Reports that the program is up.
 const UP: &str = "echo $$ > $HERE/up.new; mv $HERE/up.new $HERE/up; ";
-/// Stays; SIGTERM does not end it.
+/// Keeps running; SIGTERM does not end it.
 const STAY: &str = "trap '' TERM; echo $$ > $HERE/up.new; mv $HERE/up.new $HERE/up; \
                     while :; do sleep 0.1; done";
-/// Leaves a process in a session of its own, of no parent, and without its environment.
+/// Starts a process in a session of its own, without a parent and without its environment.
 const HIDE: &str = "(env -i setsid sh -c 'echo $$ > '$HERE'/hidden.new; \
                     mv '$HERE'/hidden.new '$HERE'/hidden; exec sleep 600' &); \
                     while ! test -s $HERE/hidden; do sleep 0.02; done; ";
 
-/// Speaks as the Python package does, without a pause.
+/// Sends messages as the Python package does, without a pause.
 const FLOOD: &str = r#"
 import json, os, signal, socket
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -61,8 +61,8 @@ fn trainer() -> TrainerId {
     TrainerId::new("a").unwrap()
 }
 
-/// An agent as a process, a server, and control played by the test.
-struct Bed {
+/// An agent as a process, a server, and a stand-in for control.
+struct Harness {
     agent: Child,
     bus: Bus,
     statuses: Subscription<AgentStatus>,
@@ -71,7 +71,7 @@ struct Bed {
     nats: TestNats,
 }
 
-impl Drop for Bed {
+impl Drop for Harness {
     fn drop(&mut self) {
         let _ = self.agent.kill();
         let _ = self.agent.wait();
@@ -98,7 +98,7 @@ fn agent(dir: &Path, args: &[&str]) -> Child {
         .unwrap()
 }
 
-impl Bed {
+impl Harness {
     async fn start(dead_man: &str, more: &str, args: &[&str]) -> Self {
         let nats = TestNats::start();
         let dir = tempfile::tempdir().unwrap();
@@ -113,7 +113,7 @@ impl Bed {
         let bus = lacuna_testkit::connect(&nats, &cluster(), "test").await;
         let statuses = bus.subscribe(&address::agents(&cluster())).await.unwrap();
         let agent = agent(dir.path(), args);
-        let mut bed = Self {
+        let mut harness = Self {
             agent,
             bus,
             statuses,
@@ -121,11 +121,11 @@ impl Bed {
             dir,
             nats,
         };
-        bed.until(|s| s.activity == Activity::Free).await;
-        bed
+        harness.until(|s| s.activity == Activity::Free).await;
+        harness
     }
 
-    /// One whose programs their guards hold alone.
+    /// A test cluster in which only guards hold the programs.
     async fn plain(dead_man: &str) -> Self {
         Self::start(dead_man, "cgroups = false", &[]).await
     }
@@ -149,7 +149,7 @@ impl Bed {
         });
         match found.await {
             Ok(status) => status,
-            Err(_) => panic!("the agent never said so:\n{}", self.log()),
+            Err(_) => panic!("the agent never reported it:\n{}", self.log()),
         }
     }
 
@@ -166,7 +166,7 @@ impl Bed {
         self.seq
     }
 
-    /// Starts a program and waits until it says that it is up. Gives its number.
+    /// Starts a program and waits until it reports that it is up. Returns its process id.
     async fn run(&mut self, script: &str, elastic: Elastic) -> i32 {
         let _ = fs::remove_file(self.path("up"));
         self.send_run(script, elastic).await;
@@ -210,7 +210,7 @@ impl Bed {
         self.send(Action::Release { reason, at: None }).await
     }
 
-    /// The number in a file of this name, once it is there.
+    /// The number in a file of this name, once the file exists.
     async fn number(&self, name: &str) -> i32 {
         let watch = Stopwatch::start();
         while watch.seconds() < LIMIT.as_secs_f64() {
@@ -277,7 +277,7 @@ fn lives(pid: i32) -> bool {
     status.is_ok_and(|s| !s.rsplit(')').next().unwrap_or("").starts_with(" Z"))
 }
 
-/// What programs leave where their agent looks. `$LACUNA_PROGRESS_FILE` lies in the folder.
+/// Traps that programs leave for their agent. `$LACUNA_PROGRESS_FILE` is in the folder.
 const TRAPS: [(&str, &str); 4] = [
     (
         "pipes",
@@ -289,7 +289,7 @@ const TRAPS: [(&str, &str); 4] = [
         "for f in $LACUNA_PROGRESS_FILE output.log begun; do ln -sf /dev/zero $f; done; ",
     ),
     (
-        "links to what is not theirs",
+        "links to files of others",
         "for f in $LACUNA_PROGRESS_FILE $LACUNA_DEADLINE_FILE $LACUNA_DEADLINE_FILE.new \
          output.log begun begun.new; do ln -sf $HERE/precious $f; done; ",
     ),
@@ -303,50 +303,50 @@ const TRAPS: [(&str, &str); 4] = [
 async fn no_file_of_a_program_holds_its_agent() {
     for (trap, script) in TRAPS {
         println!("{trap}");
-        let mut bed = Bed::plain("60s").await;
-        fs::write(bed.path("precious"), "precious").unwrap();
+        let mut harness = Harness::plain("60s").await;
+        fs::write(harness.path("precious"), "precious").unwrap();
         let script = format!("cd $(dirname $LACUNA_PROGRESS_FILE); {script} {STAY}");
-        let pid = bed.run(&script, Elastic::Restart).await;
-        // Some looks at its progress.
+        let pid = harness.run(&script, Elastic::Restart).await;
+        // Time for some reads of its progress.
         tokio::time::sleep(Duration::from_millis(700)).await;
-        let seq = bed.release().await;
-        let freed = bed.until(|s| s.seq == seq).await;
+        let seq = harness.release().await;
+        let freed = harness.until(|s| s.seq == seq).await;
         assert_eq!(freed.activity, Activity::Free, "{trap}");
-        assert!(!lives(pid), "{trap}: said to be free while it ran");
-        let kept = fs::read_to_string(bed.path("precious")).unwrap();
+        assert!(!lives(pid), "{trap}: reported free while it ran");
+        let kept = fs::read_to_string(harness.path("precious")).unwrap();
         assert_eq!(kept, "precious", "{trap}");
 
-        // A later agent starts in the folder as it was left, and ends when it is told to.
-        bed.terminate();
-        assert_eq!(bed.ends().await, 0, "{trap}");
+        // A later agent starts in this folder, and ends when it is stopped.
+        harness.terminate();
+        assert_eq!(harness.ends().await, 0, "{trap}");
         let subject = address::agents(&cluster());
-        bed.statuses = bed.bus.subscribe(&subject).await.unwrap();
-        bed.agent = agent(bed.dir.path(), &["--pilot"]);
-        bed.until(|s| s.activity == Activity::Free).await;
-        let pid = bed.run(STAY, Elastic::Restart).await;
-        bed.terminate();
-        assert_eq!(bed.ends().await, 0, "{trap}");
+        harness.statuses = harness.bus.subscribe(&subject).await.unwrap();
+        harness.agent = agent(harness.dir.path(), &["--pilot"]);
+        harness.until(|s| s.activity == Activity::Free).await;
+        let pid = harness.run(STAY, Elastic::Restart).await;
+        harness.terminate();
+        assert_eq!(harness.ends().await, 0, "{trap}");
         assert!(!lives(pid), "{trap}: it outlives its pilot");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_is_told_who_trains_from_what_is_kept() {
-    let mut bed = Bed::plain("60s").await;
+async fn a_program_gets_its_members_from_the_stored_message() {
+    let mut harness = Harness::plain("60s").await;
     let script = format!("echo $LACUNA_MEMBERS $LACUNA_LEADER > $HERE/names; {STAY}");
-    bed.run(&script, Elastic::Restart).await;
-    let names = fs::read_to_string(bed.path("names")).unwrap();
+    harness.run(&script, Elastic::Restart).await;
+    let names = fs::read_to_string(harness.path("names")).unwrap();
     assert_eq!(names, "n1 n1\n");
-    bed.release().await;
-    bed.until(|s| s.activity == Activity::Free).await;
+    harness.release().await;
+    harness.until(|s| s.activity == Activity::Free).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_reports_is_thinned_and_delays_no_dead_man() {
-    let mut bed = Bed::plain("2s").await;
+async fn a_flood_of_reports_is_thinned_and_does_not_delay_the_lease_timeout() {
+    let mut harness = Harness::plain("2s").await;
     let subject = address::progress(&cluster(), &node(), &trainer());
-    let mut reports: Subscription<Progress> = bed.bus.subscribe(&subject).await.unwrap();
-    let pid = bed.run(FLOOD, Elastic::Regroup).await;
+    let mut reports: Subscription<Progress> = harness.bus.subscribe(&subject).await.unwrap();
+    let pid = harness.run(FLOOD, Elastic::Regroup).await;
     let watch = Stopwatch::start();
     let (mut heard, mut number) = (0, 0);
     while watch.seconds() < 3.0 {
@@ -360,7 +360,7 @@ async fn a_flood_of_reports_is_thinned_and_delays_no_dead_man() {
             }],
         };
         let subject = address::renewal(&cluster(), address::shard(&node()));
-        bed.bus.publish(&subject, &renewal, "").await.unwrap();
+        harness.bus.publish(&subject, &renewal, "").await.unwrap();
         let pause = tokio::time::sleep(Duration::from_millis(300));
         tokio::pin!(pause);
         loop {
@@ -373,58 +373,58 @@ async fn a_flood_of_reports_is_thinned_and_delays_no_dead_man() {
             }
         }
     }
-    // It speaks of three runs in turn: of each the newest is told five times a second.
+    // It reports three runs in turn. The newest report of each is sent five times a second.
     println!("{heard} reports in {:.1} s", watch.seconds());
-    assert!(heard > 0, "nothing was heard");
+    assert!(heard > 0, "no report arrived");
     let most = 15.0 * watch.seconds() + 30.0;
     assert!(f64::from(heard) < most, "{heard} reports");
-    assert!(lives(pid), "a program may say much");
-    bed.nats.kill();
-    bed.gone(pid).await;
-    // And the agent, which has no server, still hears the word to go.
-    bed.terminate();
-    bed.ends().await;
+    assert!(lives(pid), "a program may report much");
+    harness.nats.kill();
+    harness.gone(pid).await;
+    // The agent has no server, and still handles SIGTERM.
+    harness.terminate();
+    harness.ends().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_kills_the_guard_ends_with_all_that_was_hidden() {
-    let mut bed = Bed::plain("60s").await;
+async fn a_program_that_kills_its_guard_ends_with_all_hidden_processes() {
+    let mut harness = Harness::plain("60s").await;
     let kill_guard = format!("trap '' TERM; {HIDE} {UP} kill -9 $PPID; sleep 600");
-    let pid = bed.run(&kill_guard, Elastic::Restart).await;
-    let hidden = bed.number("hidden").await;
-    let status = bed
+    let pid = harness.run(&kill_guard, Elastic::Restart).await;
+    let hidden = harness.number("hidden").await;
+    let status = harness
         .until(|s| matches!(s.activity, Activity::Exited { .. }))
         .await;
     assert!(
         matches!(status.activity, Activity::Exited { code: 137, .. }),
         "{status:?}"
     );
-    assert!(!lives(pid) && !lives(hidden), "said to have ended before");
+    assert!(!lives(pid) && !lives(hidden), "reported as ended before");
 
-    // The same, while it is being stopped: it kills its guard when SIGTERM comes.
-    fs::remove_file(bed.path("hidden")).unwrap();
+    // The same during a stop: the program kills its guard on SIGTERM.
+    fs::remove_file(harness.path("hidden")).unwrap();
     let on_term = format!("{HIDE} trap 'kill -9 $PPID' TERM; {UP} while :; do sleep 0.1; done");
-    let pid = bed.run(&on_term, Elastic::Restart).await;
-    let hidden = bed.number("hidden").await;
+    let pid = harness.run(&on_term, Elastic::Restart).await;
+    let hidden = harness.number("hidden").await;
     assert!(lives(pid) && lives(hidden));
-    let seq = bed.release().await;
-    let freed = bed.until(|s| s.seq == seq).await;
+    let seq = harness.release().await;
+    let freed = harness.until(|s| s.seq == seq).await;
     assert_eq!(freed.activity, Activity::Free);
-    assert!(!lives(pid) && !lives(hidden), "said to be free before");
+    assert!(!lives(pid) && !lives(hidden), "reported free before");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guard_that_is_stopped_is_killed_with_its_program() {
-    let mut bed = Bed::plain("60s").await;
+    let mut harness = Harness::plain("60s").await;
     let script = format!("{HIDE} kill -STOP $PPID; {STAY}");
-    let pid = bed.run(&script, Elastic::Restart).await;
-    let hidden = bed.number("hidden").await;
-    let seq = bed.release().await;
-    bed.until(|s| s.seq == seq).await;
-    assert!(!lives(pid) && !lives(hidden), "said to be free before");
+    let pid = harness.run(&script, Elastic::Restart).await;
+    let hidden = harness.number("hidden").await;
+    let seq = harness.release().await;
+    harness.until(|s| s.seq == seq).await;
+    assert!(!lives(pid) && !lives(hidden), "reported free before");
 }
 
-/// A process that keeps a file open and is no child of the agent's.
+/// A process that keeps a file open and is no child of the agent.
 fn holder(file: &Path, mark: Option<&Path>) -> Child {
     let file = fs::File::open(file).unwrap();
     let mut command = std::process::Command::new("sleep");
@@ -436,7 +436,7 @@ fn holder(file: &Path, mark: Option<&Path>) -> Child {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_is_free_when_nobody_keeps_its_device_open() {
+async fn a_node_is_free_when_no_process_keeps_its_device_open() {
     let folder = tempfile::tempdir().unwrap();
     let device = folder.path().join("gpu0");
     fs::write(&device, "").unwrap();
@@ -444,46 +444,46 @@ async fn a_node_is_free_when_nobody_keeps_its_device_open() {
         "cgroups = false\ndevices = [\"{}/gpu*\"]\ndevice_wait = \"3s\"",
         folder.path().display()
     );
-    let mut bed = Bed::start("60s", &more, &[]).await;
+    let mut harness = Harness::start("60s", &more, &[]).await;
     let script = format!("echo $LACUNA_PROGRESS_FILE > $HERE/mark; {STAY}");
 
-    // Who had it open before the program started is not waited for.
+    // A process that had it open before the program started is not waited for.
     let mut before = holder(&device, None);
     tokio::time::sleep(Duration::from_millis(50)).await;
-    bed.run(&script, Elastic::Restart).await;
-    // What is the run's is killed, wherever it comes from.
-    let mark = fs::read_to_string(bed.path("mark")).unwrap();
+    harness.run(&script, Elastic::Restart).await;
+    // A process of the run is killed, whatever its parent.
+    let mark = fs::read_to_string(harness.path("mark")).unwrap();
     let mut own = holder(&device, Some(Path::new(mark.trim())));
     let watch = Stopwatch::start();
-    let seq = bed.release().await;
-    bed.until(|s| s.seq == seq).await;
+    let seq = harness.release().await;
+    harness.until(|s| s.seq == seq).await;
     assert!(own.try_wait().unwrap().is_some(), "it was not killed");
     assert!(watch.seconds() < 3.0, "{} s", watch.seconds());
     assert!(before.try_wait().unwrap().is_none());
 
-    // Another one is waited for, until it has ended.
-    bed.run(&script, Elastic::Restart).await;
+    // Another process is waited for until it has ended.
+    harness.run(&script, Elastic::Restart).await;
     let mut other = holder(&device, None);
-    let seq = bed.release().await;
-    let early = tokio::time::timeout(Duration::from_millis(1500), bed.until(|s| s.seq == seq));
-    assert!(early.await.is_err(), "said to be free before");
+    let seq = harness.release().await;
+    let early = tokio::time::timeout(Duration::from_millis(1500), harness.until(|s| s.seq == seq));
+    assert!(early.await.is_err(), "reported free before");
     other.kill().unwrap();
     other.wait().unwrap();
-    bed.until(|s| s.seq == seq).await;
-    assert!(!bed.log().contains("with an open device"), "{}", bed.log());
+    harness.until(|s| s.seq == seq).await;
+    assert!(!harness.log().contains("with an open device"), "{}", harness.log());
 
-    // But not for ever, and the node's last words say so.
-    bed.run(&format!("{UP} sleep 1; exit 3"), Elastic::Restart)
+    // The wait has a limit, and the node's last status reports it.
+    harness.run(&format!("{UP} sleep 1; exit 3"), Elastic::Restart)
         .await;
     let mut other = holder(&device, None);
-    let status = bed
+    let status = harness
         .until(|s| matches!(s.activity, Activity::Exited { .. }))
         .await;
     let Activity::Exited { reason, .. } = &status.activity else {
         panic!("{status:?}");
     };
     assert!(reason.contains("gpu0 open"), "{reason}");
-    assert!(bed.log().contains("with an open device"), "{}", bed.log());
+    assert!(harness.log().contains("with an open device"), "{}", harness.log());
     for child in [&mut before, &mut other] {
         child.kill().unwrap();
         child.wait().unwrap();
@@ -492,11 +492,11 @@ async fn a_node_is_free_when_nobody_keeps_its_device_open() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_submitters_environment_reaches_the_program_alone() {
-    let mut bed = Bed::plain("60s").await;
+    let mut harness = Harness::plain("60s").await;
     let script = format!("env > $HERE/mine; cat /proc/$PPID/environ > $HERE/guards; {STAY}");
-    bed.run(&script, Elastic::Restart).await;
+    harness.run(&script, Elastic::Restart).await;
     let read = |name: &str| {
-        let bytes = fs::read(bed.path(name)).unwrap();
+        let bytes = fs::read(harness.path(name)).unwrap();
         String::from_utf8(bytes).unwrap().replace('\0', "\n")
     };
     let (mine, guards) = (read("mine"), read("guards"));
@@ -516,37 +516,37 @@ async fn the_submitters_environment_reaches_the_program_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pilot_gives_its_node_back_whatever_its_program_does() {
-    let mut bed = Bed::start("60s", "", &["--pilot"]).await;
+    let mut harness = Harness::start("60s", "", &["--pilot"]).await;
     let script = format!(
         "{HIDE} cd $(dirname $LACUNA_PROGRESS_FILE); \
          for f in *; do rm -rf $f; mkfifo $f; done; kill -STOP $PPID; {STAY}"
     );
-    let pid = bed.run(&script, Elastic::Restart).await;
-    let hidden = bed.number("hidden").await;
-    bed.nats.kill();
-    bed.terminate();
-    assert_eq!(bed.ends().await, 0);
+    let pid = harness.run(&script, Elastic::Restart).await;
+    let hidden = harness.number("hidden").await;
+    harness.nats.kill();
+    harness.terminate();
+    assert_eq!(harness.ends().await, 0);
     assert!(!lives(pid) && !lives(hidden), "it outlives the pilot");
 }
 
-/// Groups are one more fence; where they cannot be made the other tests say all there is.
+/// Cgroups are an additional fence. Without them the other tests cover everything.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cgroup_ends_what_left_its_guard() {
-    let mut bed = Bed::start("60s", "", &[]).await;
-    let divided = bed.log().contains("each program gets a cgroup");
+    let mut harness = Harness::start("60s", "", &[]).await;
+    let divided = harness.log().contains("each program gets a cgroup");
     or_skip!(Need::Cgroups.given(divided, "no cgroup of version 2 that this user may divide"));
     let script =
         format!("{HIDE} cat /proc/self/cgroup > $HERE/group; {UP} kill -9 $PPID; sleep 600");
-    bed.run(&script, Elastic::Restart).await;
-    let hidden = bed.number("hidden").await;
-    let group = fs::read_to_string(bed.path("group")).unwrap();
-    let own = format!("/lacuna-{}/", bed.agent.id());
+    harness.run(&script, Elastic::Restart).await;
+    let hidden = harness.number("hidden").await;
+    let group = fs::read_to_string(harness.path("group")).unwrap();
+    let own = format!("/lacuna-{}/", harness.agent.id());
     assert!(group.contains(&own), "{group}");
-    bed.until(|s| matches!(s.activity, Activity::Exited { .. }))
+    harness.until(|s| matches!(s.activity, Activity::Exited { .. }))
         .await;
     assert!(!lives(hidden));
-    bed.terminate();
-    assert_eq!(bed.ends().await, 0);
+    harness.terminate();
+    assert_eq!(harness.ends().await, 0);
     let left = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let mounted = left.lines().filter(|line| line.contains(" - cgroup2 "));
     for line in mounted {

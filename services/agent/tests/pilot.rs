@@ -1,5 +1,5 @@
-//! The agent's process as a pilot, with a program that regroups: what it hears, says, and how
-//! it leaves.
+//! The agent's process as a pilot, with a program that regroups: its messages in both directions,
+//! and its end.
 
 #![expect(
     clippy::unwrap_used,
@@ -25,10 +25,11 @@ use lacuna_wire::msg::Renewal;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Long enough on a loaded machine; nothing waits so long if all is well.
+/// Time limit, long enough on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A program that speaks as the Python package does, ignores SIGTERM, and dies of nothing.
+/// A program that sends messages as the Python package does, ignores SIGTERM, and never ends by
+/// itself.
 const PROGRAM: &str = r#"
 import json, os, signal, socket, sys, threading, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -131,7 +132,7 @@ impl Pilot {
                 }
             }
         });
-        found.await.expect("the agent never said so")
+        found.await.expect("the agent never reported it")
     }
 
     async fn command(&self, seq: u64, action: Action) {
@@ -145,7 +146,7 @@ impl Pilot {
         self.bus.store(&subject, &command, "").await.unwrap();
     }
 
-    /// Who trains is said before the command, as control does it.
+    /// Members are published before the command, as control does.
     async fn run(&self, run: u64, members: &[&str], args: &[String]) {
         self.say(run, members).await;
         let part = assignment(run, members.len(), args.to_vec());
@@ -245,7 +246,7 @@ async fn a_pilot_prepares_regroups_and_is_gone_at_once_when_its_node_is_wanted()
         if run == 4 {
             pilot.run(run, &members, &args).await;
         } else {
-            // Late, and after the command.
+            // Members are published late, after the command.
             let part = assignment(run, members.len(), args.clone());
             pilot.command(run, Action::Run(Box::new(part))).await;
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -266,7 +267,7 @@ async fn a_pilot_prepares_regroups_and_is_gone_at_once_when_its_node_is_wanted()
     ));
     assert!(lives(program), "it lives on over its runs");
 
-    // With two others its group breaks; the next run has a new one.
+    // With two other members its group breaks. The next run has a new group.
     for (run, members, broken) in [
         (7, vec!["n1", "n2", "n3"], Some(RunId(7))),
         (9, vec!["n1", "n2"], None),
@@ -285,22 +286,22 @@ async fn a_pilot_prepares_regroups_and_is_gone_at_once_when_its_node_is_wanted()
     assert_eq!(last.activity, Activity::Free);
     assert_eq!(
         last.gave_back_in, None,
-        "control hears of it before all is done"
+        "control is informed before everything has ended"
     );
     let gone = pilot.until(|s| s.gave_back_in.is_some()).await;
     let took = gone.gave_back_in.unwrap_or_default();
-    assert!(gone.leaving && !lives(program), "said while it ran");
+    assert!(gone.leaving && !lives(program), "reported while it ran");
     assert!(took.as_secs_f64() <= watch.seconds(), "{took}");
     assert_eq!(pilot.ended().await, 0);
     println!(
-        "said after {said:.4} s, gone after {:.4} s",
+        "reported after {said:.4} s, ended after {:.4} s",
         watch.seconds()
     );
     assert!(!lives(program), "an orphan");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_is_told_of_others_than_control_commanded_ends() {
+async fn a_program_whose_members_do_not_fit_the_command_ends() {
     let mut pilot = Pilot::start("60s").await;
     let program = pilot.prepare(false).await;
     let args = vec![pilot.path("train.py"), pilot.path("up")];
@@ -314,12 +315,12 @@ async fn a_program_that_is_told_of_others_than_control_commanded_ends() {
         panic!("{status:?}");
     };
     assert_eq!(code, 127);
-    assert!(reason.contains("does not fit the command"), "{reason}");
+    assert!(reason.contains("do not fit the command"), "{reason}");
     assert!(!lives(program));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_says_nothing_any_more_is_killed() {
+async fn a_silent_program_is_killed() {
     let mut pilot = Pilot::start("60s").await;
     let program = pilot.prepare(true).await;
     let status = pilot
@@ -329,17 +330,17 @@ async fn a_program_that_says_nothing_any_more_is_killed() {
         panic!("{status:?}");
     };
     assert_eq!(code, 137);
-    assert!(reason.contains("said nothing for 1s"), "{reason}");
+    assert!(reason.contains("was silent for 1s"), "{reason}");
     assert!(!lives(program));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_does_not_speak_for_a_program_that_says_nothing() {
+async fn an_agent_sends_no_status_for_a_silent_program() {
     let mut pilot = Pilot::start_with("60s", "5s").await;
     let _ = pilot.prepare(true).await;
     let args = vec![pilot.path("train.py"), pilot.path("up"), "mute".to_owned()];
     pilot.run(4, &["n1"], &args).await;
-    // Its last word is the report on that run; after five seconds it is killed.
+    // Its last message is the report on that run. After five seconds it is killed.
     let mut said = Stopwatch::start();
     let silence = loop {
         let status = pilot.until(|_| true).await;

@@ -1,4 +1,4 @@
-//! Real programs under a guard: they report, stop when told, and never outlive their agent.
+//! Real programs under a guard: they report, stop on request, and never outlive their agent.
 
 #![expect(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lacuna_agent_service::{
-    Command, Happened, Launcher, Metrics, Names, Process, Safety, Settings,
+    Command, LauncherEvent, Launcher, Metrics, Names, Process, Safety, Settings,
 };
 use lacuna_model::{
     Assignment, Launch, Members, NodeId, RescaleCost, RunId, ScalingCurve, Span, Timestamp,
@@ -25,15 +25,15 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 
-/// Long enough on a loaded machine; nothing waits so long if all is well.
+/// Time limit, long enough on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
 struct Bench {
     dir: tempfile::TempDir,
     launcher: Command,
-    told: UnboundedReceiver<Happened>,
-    /// The newest that control has said of who trains.
-    said: Arc<Mutex<Option<Members>>>,
+    events: UnboundedReceiver<LauncherEvent>,
+    /// The newest members that control has published.
+    published: Arc<Mutex<Option<Members>>>,
 }
 
 fn node() -> NodeId {
@@ -49,13 +49,13 @@ fn members(run: u64, names: &[&str]) -> Members {
 }
 
 fn bench(grace_ms: i64) -> Bench {
-    let said = Some(members(7, &["n1.example", "n2"]));
-    bench_with(grace_ms, Span::from_ms(500), said)
+    let published = Some(members(7, &["n1.example", "n2"]));
+    bench_with(grace_ms, Span::from_ms(500), published)
 }
 
-fn bench_with(grace_ms: i64, start_limit: Span, said: Option<Members>) -> Bench {
+fn bench_with(grace_ms: i64, start_limit: Span, published: Option<Members>) -> Bench {
     let dir = tempfile::tempdir().unwrap();
-    let (tell, told) = mpsc::unbounded_channel();
+    let (sender, events) = mpsc::unbounded_channel();
     let settings = Settings {
         guard: PathBuf::from(env!("CARGO_BIN_EXE_lacuna-agent")),
         poll_every: Span::from_ms(20),
@@ -72,18 +72,18 @@ fn bench_with(grace_ms: i64, start_limit: Span, said: Option<Members>) -> Bench 
     let metrics = Metrics::new(&Registry::new()).unwrap();
     let grace = settings.agent.grace.to_std();
     let safety = Safety::start(Process::Shared, false, grace, metrics.clone()).unwrap();
-    let said = Arc::new(Mutex::new(said));
-    let newest = Arc::clone(&said);
+    let published = Arc::new(Mutex::new(published));
+    let newest = Arc::clone(&published);
     let names = Names::new(move |_| {
         let newest = newest.lock().unwrap().clone();
         Box::pin(std::future::ready(Ok(newest)))
     });
-    let launcher = Command::new(settings, names, safety, ClusterClock::new(), metrics, tell);
+    let launcher = Command::new(settings, names, safety, ClusterClock::new(), metrics, sender);
     Bench {
         dir,
         launcher,
-        told,
-        said,
+        events,
+        published,
     }
 }
 
@@ -129,8 +129,8 @@ impl Bench {
         self.launcher.stop(&node(), RunId(7), at);
     }
 
-    async fn next(&mut self) -> Happened {
-        tokio::time::timeout(LIMIT, self.told.recv())
+    async fn next(&mut self) -> LauncherEvent {
+        tokio::time::timeout(LIMIT, self.events.recv())
             .await
             .expect("nothing happened in time")
             .expect("the launcher is gone")
@@ -183,7 +183,7 @@ fn walkdir(below: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn a_program_finds_its_environment_and_its_progress_is_told() {
+async fn a_program_has_its_environment_and_its_progress_is_reported() {
     let mut bench = bench(1000);
     let env = bench.path("env");
     bench.start(&format!(
@@ -191,7 +191,7 @@ async fn a_program_finds_its_environment_and_its_progress_is_told() {
         echo '{{"t":1,"step":5,"samples":40,"world_size":2,"loss":0.25,"checkpoint":"c5"}}' >> "$LACUNA_PROGRESS_FILE"
         echo done; echo last words >&2; exit 3"#
     ));
-    let Happened::Progress(progress) = bench.next().await else {
+    let LauncherEvent::Progress(progress) = bench.next().await else {
         panic!("no progress");
     };
     assert_eq!(
@@ -200,7 +200,7 @@ async fn a_program_finds_its_environment_and_its_progress_is_told() {
     );
     assert_eq!(progress.loss, Some(0.25));
     assert_eq!(progress.checkpoint.as_deref(), Some("c5"));
-    let Happened::Exited { code, reason, .. } = bench.next().await else {
+    let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
         panic!("no exit");
     };
     assert_eq!((code, reason.as_str()), (3, "last words"));
@@ -210,78 +210,78 @@ async fn a_program_finds_its_environment_and_its_progress_is_told() {
     );
     let output = bench.launcher.output(&node(), "..", 5);
     assert_eq!(output, ["done", "last words"]);
-    // Whose batch job is next on this node may not read it.
+    // The user of the next batch job on this node may not read it.
     let folders = walkdir(&bench.dir.path().join("work"));
     assert!(!folders.is_empty());
     for folder in folders {
         let mode = folder.metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0, "{}: {mode:o}", folder.display());
     }
-    // A name of dots leads nowhere else.
+    // A name of dots does not lead to another folder.
     assert!(bench.dir.path().join("work").is_dir());
     assert!(!bench.dir.path().join("n1_2Eexample").exists());
 }
 
-/// Writes who trains to a file of the folder.
+/// A script that writes the members to a file of the folder.
 fn writes(bench: &Bench) -> String {
     let names = bench.path("names");
     format!("echo $LACUNA_MEMBERS $LACUNA_LEADER > {names}.new; mv {names}.new {names}; sleep 600")
 }
 
 #[tokio::test]
-async fn who_trains_with_a_program_is_waited_for() {
+async fn a_program_waits_for_its_members() {
     let mut bench = bench_with(300, Span::from_secs(600), None);
     let script = writes(&bench);
     bench.start(&script);
     let names = PathBuf::from(bench.path("names"));
-    for said in [None, Some(members(6, &["n1.example", "n3"]))] {
-        *bench.said.lock().unwrap() = said;
+    for published in [None, Some(members(6, &["n1.example", "n3"]))] {
+        *bench.published.lock().unwrap() = published;
         tokio::time::sleep(Duration::from_millis(200)).await;
-        assert!(!names.exists(), "it began with nobody, or with others");
+        assert!(!names.exists(), "it began without its members, or with others");
     }
-    *bench.said.lock().unwrap() = Some(members(7, &["n1.example", "n2"]));
+    *bench.published.lock().unwrap() = Some(members(7, &["n1.example", "n2"]));
     assert_eq!(bench.line("names").await, "n1.example,n2 n1.example");
     bench.stop();
-    assert!(matches!(bench.next().await, Happened::Stopped { .. }));
+    assert!(matches!(bench.next().await, LauncherEvent::Stopped { .. }));
 }
 
 #[tokio::test]
-async fn who_trains_must_fit_the_command() {
-    for said in [
+async fn members_must_fit_the_command() {
+    for published in [
         members(7, &["n2", "n1.example"]),
         members(7, &["n1.example"]),
         members(7, &[]),
     ] {
-        let mut bench = bench_with(300, Span::from_secs(600), Some(said));
+        let mut bench = bench_with(300, Span::from_secs(600), Some(published));
         let script = writes(&bench);
         bench.start(&script);
-        let Happened::Exited { code, reason, .. } = bench.next().await else {
+        let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
             panic!("no exit");
         };
         assert_eq!(code, 127);
-        assert!(reason.contains("does not fit the command"), "{reason}");
+        assert!(reason.contains("do not fit the command"), "{reason}");
         assert!(!PathBuf::from(bench.path("names")).exists());
     }
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_learn_who_trains_ends_with_the_remedy() {
+async fn a_program_without_its_members_ends_with_the_remedy() {
     let mut bench = bench_with(300, Span::from_ms(500), None);
     bench.start("sleep 600");
-    let Happened::Exited { code, reason, .. } = bench.next().await else {
+    let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
         panic!("no exit");
     };
     assert_eq!(code, 127);
-    assert!(reason.contains("control has not said it"), "{reason}");
+    assert!(reason.contains("control has not published it"), "{reason}");
     assert!(reason.contains("`lacuna keys init`"), "{reason}");
 }
 
 #[tokio::test]
-async fn who_waits_to_learn_who_trains_stops_when_it_is_told_to() {
-    // Nothing is said, or that a later run has begun.
-    for said in [None, Some(members(8, &["n2"]))] {
+async fn a_program_that_waits_for_its_members_can_be_stopped() {
+    // Either no members are published, or those of a later run.
+    for published in [None, Some(members(8, &["n2"]))] {
         for kill in [false, true] {
-            let mut bench = bench_with(60_000, Span::from_secs(600), said.clone());
+            let mut bench = bench_with(60_000, Span::from_secs(600), published.clone());
             let script = writes(&bench);
             bench.start(&script);
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -290,14 +290,14 @@ async fn who_waits_to_learn_who_trains_stops_when_it_is_told_to() {
             } else {
                 bench.stop();
             }
-            assert!(matches!(bench.next().await, Happened::Stopped { .. }));
+            assert!(matches!(bench.next().await, LauncherEvent::Stopped { .. }));
             assert!(!PathBuf::from(bench.path("names")).exists());
         }
     }
 }
 
 #[tokio::test]
-async fn told_to_stop_a_program_may_save_and_its_last_report_counts() {
+async fn a_stopped_program_may_save_and_its_last_report_counts() {
     let mut bench = bench(10_000);
     let up = bench.path("up");
     bench.start(&format!(
@@ -306,11 +306,11 @@ async fn told_to_stop_a_program_may_save_and_its_last_report_counts() {
     ));
     let pid = bench.line("up").await;
     bench.stop();
-    let Happened::Progress(progress) = bench.next().await else {
+    let LauncherEvent::Progress(progress) = bench.next().await else {
         panic!("no last report");
     };
     assert_eq!(progress.samples, 77.0);
-    let stopped = Happened::Stopped {
+    let stopped = LauncherEvent::Stopped {
         node: node(),
         run: RunId(7),
     };
@@ -328,19 +328,19 @@ async fn a_program_that_will_not_stop_is_killed_with_all_its_children() {
     ));
     let (pid, child) = (bench.line("up").await, bench.line("child").await);
     bench.stop();
-    assert!(matches!(bench.next().await, Happened::Stopped { .. }));
+    assert!(matches!(bench.next().await, LauncherEvent::Stopped { .. }));
     gone(&pid).await;
     gone(&child).await;
 }
 
 #[tokio::test]
-async fn what_a_program_leaves_behind_is_killed_and_its_exit_code_is_kept() {
+async fn remaining_processes_are_killed_and_the_exit_code_is_kept() {
     let mut bench = bench(1000);
     let child = bench.path("child");
     bench.start(&format!(
         "sh -c 'echo $$ > {child}; sleep 600' & while ! test -s {child}; do sleep 0.02; done; exit 5"
     ));
-    let Happened::Exited { code, .. } = bench.next().await else {
+    let LauncherEvent::Exited { code, .. } = bench.next().await else {
         panic!("no exit");
     };
     assert_eq!(code, 5);
@@ -357,9 +357,9 @@ async fn a_killed_guard_leaves_no_orphan_behind() {
     ));
     let line = bench.line("up").await;
     let (pid, guard) = line.split_once(' ').unwrap();
-    // The program's death by a signal is told as such.
+    // A death by a signal is reported as such.
     kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGUSR1).unwrap();
-    let Happened::Exited { code, .. } = bench.next().await else {
+    let LauncherEvent::Exited { code, .. } = bench.next().await else {
         panic!("no exit");
     };
     assert_eq!(code, 128 + Signal::SIGUSR1 as i32);
@@ -367,14 +367,14 @@ async fn a_killed_guard_leaves_no_orphan_behind() {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_exist_says_so() {
+async fn a_program_that_does_not_exist_is_reported() {
     let mut bench = bench(1000);
     let mut run = shell("");
     if let Launch::Command { program, .. } = Arc::make_mut(&mut run.launch) {
         *program = "/no/such/program".to_owned();
     }
     bench.launcher.start(&node(), run, Timestamp::from_unix(0));
-    let Happened::Exited { code, reason, .. } = bench.next().await else {
+    let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
         panic!("no exit");
     };
     assert_eq!(code, 127);
@@ -390,16 +390,16 @@ async fn a_program_that_regroups_and_hangs_at_its_start_is_killed() {
         *elastic = lacuna_model::Elastic::Regroup;
     }
     bench.launcher.prepare(&node(), run);
-    let Happened::Exited { code, reason, .. } = bench.next().await else {
+    let LauncherEvent::Exited { code, reason, .. } = bench.next().await else {
         panic!("no exit");
     };
     assert_eq!(code, 128 + Signal::SIGKILL as i32);
-    assert_eq!(reason, "said nothing for 500ms since its start");
+    assert_eq!(reason, "was silent for 500ms since its start");
     gone(&bench.line("up").await).await;
 }
 
 #[tokio::test]
-async fn a_successor_kills_what_is_left_behind_and_nobody_else() {
+async fn a_later_agent_kills_remaining_programs_and_no_other_process() {
     use std::os::unix::process::CommandExt;
     let mut bench = bench(60_000);
     let up = bench.path("up");
@@ -407,7 +407,7 @@ async fn a_successor_kills_what_is_left_behind_and_nobody_else() {
         "trap '' TERM; echo $$ > {up}; while :; do sleep 0.1; done"
     ));
     let pid = bench.line("up").await;
-    // The group of an older run has gone to somebody else since.
+    // The id of an older run's group has been reused since.
     let mut stranger = std::process::Command::new("sleep")
         .arg("600")
         .process_group(0)
@@ -444,11 +444,12 @@ impl Drop for Group {
 }
 
 #[tokio::test]
-async fn an_agent_killed_without_a_word_takes_its_programs_with_it() {
+async fn programs_of_a_killed_agent_end() {
     use std::os::unix::process::CommandExt;
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name).display().to_string();
-    // A shell plays the agent: it holds the input of the guard, which has a group of its own,
+    // A shell stands in for the agent: it holds the input of the guard, which has its own group,
+    // and is killed.
     // and is killed.
     let script = format!(
         "(echo '{{}}'; sleep 600) | setsid {} guard-process-group 300 {} /bin/sh -c 'echo $$ > {}; while :; do sleep 0.1; done'",

@@ -1,6 +1,6 @@
-//! What a browser needs to follow: all that each node does, or only what is new.
+//! Updates for browsers: the state of each node as a whole, or only the changes.
 //!
-//! With ten thousand nodes the whole takes tens of kilobytes, a change a few hundred bytes.
+//! With ten thousand nodes the whole takes tens of kilobytes, and a change a few hundred bytes.
 
 use serde::Serialize;
 
@@ -10,24 +10,24 @@ use crate::view::{Reading, View};
 /// (moment, nodes idle, nodes training)
 type ReadingRow = (i64, u32, u32);
 
-/// What each node does, in the order of the names, and the readings of the pool.
+/// The state of each node, in the order of the names, and the readings of the pool.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Whole {
     cells: Vec<Code>,
     readings: Vec<ReadingRow>,
 }
 
-/// What differs from the picture before.
+/// The differences from the snapshot before.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Change {
-    /// Place in the list of names, and what that node does now.
+    /// Index into the list of names, and the present state of that node.
     cells: Vec<(usize, Code)>,
-    /// How many of the readings before still stand; those behind them are new.
+    /// Number of earlier readings that are kept. Those after them are new.
     keep: usize,
     readings: Vec<ReadingRow>,
 }
 
-/// The picture before.
+/// The snapshot before.
 #[derive(Debug, Default)]
 pub(crate) struct Before {
     cells: Vec<Code>,
@@ -39,8 +39,8 @@ fn row(reading: &Reading) -> ReadingRow {
 }
 
 impl Before {
-    /// The newest picture whole, and what is new in it. The change is of no use if the list of
-    /// names is another.
+    /// The newest snapshot as a whole, and its changes. The change is valid only with the same list
+    /// of names.
     pub(crate) fn next(&mut self, view: &View) -> (Whole, Change) {
         let cells: Vec<Code> = view.history.present().collect();
         let readings: Vec<ReadingRow> = view.readings.iter().map(row).collect();
@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
 
-    fn say(view: &mut View, as_of: i64, nodes: &[&str]) {
+    fn take(view: &mut View, as_of: i64, nodes: &[&str]) {
         view.take_pool(PoolState {
             pool: pool(1, as_of, &["a", "b", "c"]),
             predictor: "constant".to_owned(),
@@ -83,13 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn the_changes_come_to_the_whole() {
+    fn the_changes_add_up_to_the_whole() {
         let (mut view, mut before) = (View::new(Span::from_secs(3600)), Before::default());
-        say(&mut view, 10, &["a"]);
+        take(&mut view, 10, &["a"]);
         let (whole, _) = before.next(&view);
         let (mut cells, mut readings) = (whole.cells, whole.readings);
         for (as_of, nodes) in [(20, &["a", "b"][..]), (21, &["c"]), (21, &[]), (40, &["b"])] {
-            say(&mut view, as_of, nodes);
+            take(&mut view, as_of, nodes);
             let (whole, change) = before.next(&view);
             for (place, code) in change.cells {
                 *cells.get_mut(place).unwrap() = code;

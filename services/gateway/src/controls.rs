@@ -1,10 +1,10 @@
-//! What the operator wants, in words.
+//! The operator's controls, as text.
 
 use lacuna_model::{NodeId, UseLimit, UseWindow};
 use lacuna_wire::msg::Controls;
 use serde::Serialize;
 
-/// Drained nodes that are named; of more it is said how many.
+/// Most drained nodes that are named. Of further ones only the number is shown.
 const NAMED: usize = 12;
 
 /// The controls that are set. Times are milliseconds since 1970.
@@ -12,7 +12,7 @@ const NAMED: usize = 12;
 pub(crate) struct Wanted<'a> {
     pause: Option<PauseRow<'a>>,
     drained: usize,
-    /// The first of them, and why.
+    /// The first drained nodes, with the reasons.
     named: Vec<(&'a NodeId, &'a str)>,
     only: &'a [String],
     avoid: &'a [String],
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn controls_that_want_nothing_are_not_shown_and_others_are_in_words() {
+    fn default_controls_are_not_shown_and_others_are_text() {
         let mut controls = Controls {
             version: 7,
             ..Controls::default()

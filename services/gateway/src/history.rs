@@ -1,66 +1,65 @@
-//! Who had which node, as far back as the page looks.
+//! The trainer of each node over time.
 
 use std::collections::BTreeMap;
 
 use lacuna_model::{NodeId, Span, Timestamp, TrainerId};
 use serde::Serialize;
 
-/// What a node does, as a number: one of the constants of [`code`], or that of a trainer.
+/// The state of a node as a number: one of the constants of [`code`], or the code of a trainer.
 pub(crate) type Code = u32;
 
-/// Codes that are no trainer's.
+/// Codes that stand for no trainer.
 pub(crate) mod code {
     use super::Code;
 
-    /// It is no hole: the main scheduler has it, or nobody knows.
+    /// The node is no hole: the main scheduler has it, or its state is unknown.
     pub(crate) const AWAY: Code = 0;
-    /// It is a hole, and nobody trains there.
+    /// The node is a hole, and no trainer has it.
     pub(crate) const IDLE: Code = 1;
-    /// It is a hole, and nobody may have it: quarantined, or its agent is silent.
+    /// The node is a hole that no trainer may have: it is quarantined, or its agent is silent.
     pub(crate) const UNUSABLE: Code = 2;
-    /// The first trainer's.
+    /// The code of the first trainer.
     pub(crate) const FIRST: Code = 3;
 }
 
-/// So many changes are kept at most, of all nodes together (16 bytes each); then the past is
-/// shortened.
+/// Most changes that are kept, over all nodes (16 bytes each). Above this the history is shortened.
 const MOST: usize = 500_000;
 
-/// From a moment on, what a node does.
+/// A change of a node's state: the moment and the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Turn {
     from: Timestamp,
     code: Code,
 }
 
-/// Who had which node.
+/// The trainer of each node over time.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
     length: Span,
-    /// Before this nothing is known.
+    /// The start of the history.
     since: Option<Timestamp>,
     until: Timestamp,
     nodes: BTreeMap<NodeId, Vec<Turn>>,
     codes: BTreeMap<TrainerId, Code>,
     next_code: Code,
     turns: usize,
-    /// Grows when a node comes that was not known, or goes.
+    /// Grows when a node joins or leaves the list.
     version: u64,
 }
 
-/// What a node did, in order: from when (milliseconds), and what ([`Code`]).
+/// The states of one node, in order: from when (milliseconds), and which ([`Code`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Row<'a> {
     node: &'a NodeId,
     turns: Vec<(i64, Code)>,
 }
 
-/// All of it, for the browser.
+/// The whole history, for the browser.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Past<'a> {
-    /// Milliseconds, Unix.
+    /// Milliseconds of Unix time.
     since: i64,
-    /// Milliseconds, Unix.
+    /// Milliseconds of Unix time.
     until: i64,
     /// Names of the trainers, by code.
     trainers: BTreeMap<Code, &'a TrainerId>,
@@ -68,7 +67,7 @@ pub(crate) struct Past<'a> {
 }
 
 impl History {
-    /// Nothing known yet; `length` is how far back is kept.
+    /// An empty history; `length` is how far back it reaches.
     pub(crate) fn new(length: Span) -> Self {
         Self {
             length,
@@ -82,7 +81,7 @@ impl History {
         }
     }
 
-    /// The code of a trainer: its own for as long as it is in the history.
+    /// The code of a trainer, which it has for as long as it is in the history.
     pub(crate) fn code_of(&mut self, trainer: &TrainerId) -> Code {
         if let Some(&code) = self.codes.get(trainer) {
             return code;
@@ -93,8 +92,8 @@ impl History {
         code
     }
 
-    /// What all nodes do from `now` on; those that are not named are away. A clock that goes back
-    /// begins the history anew: moments of two times cannot stand beside each other.
+    /// Takes the states of all nodes from `now` on. Nodes that are not named are away. A clock that
+    /// goes back starts the history again, since times of two clocks cannot be compared.
     pub(crate) fn take(&mut self, now: Timestamp, uses: &BTreeMap<&NodeId, Code>) {
         if now < self.until {
             *self = Self {
@@ -131,7 +130,7 @@ impl History {
         }
     }
 
-    /// Forgets what was before a moment.
+    /// Removes everything before a moment.
     fn forget(&mut self, before: Timestamp) {
         if self.since.is_none_or(|since| since >= before) {
             return;
@@ -153,7 +152,7 @@ impl History {
         self.turns = self.nodes.values().map(Vec::len).sum();
     }
 
-    /// Forgets the codes of trainers that neither the history nor `present` knows any more.
+    /// Removes the codes of trainers that are neither in the history nor in `present`.
     pub(crate) fn forget_trainers(&mut self, present: &[TrainerId]) {
         let used: std::collections::BTreeSet<Code> = self
             .nodes
@@ -165,28 +164,28 @@ impl History {
             .retain(|trainer, code| used.contains(code) || present.contains(trainer));
     }
 
-    /// The newest moment that is known of.
+    /// The newest moment of the history.
     pub(crate) fn until(&self) -> Timestamp {
         self.until
     }
 
-    /// The codes of all trainers that the history knows.
+    /// The codes of all trainers in the history.
     pub(crate) fn codes(&self) -> &BTreeMap<TrainerId, Code> {
         &self.codes
     }
 
-    /// All nodes that the history knows, sorted, and the number of that list.
+    /// All nodes of the history, sorted, and the version of that list.
     pub(crate) fn nodes(&self) -> (u64, impl Iterator<Item = &NodeId>) {
         (self.version, self.nodes.keys())
     }
 
-    /// What each node does now, in the order of [`Self::nodes`].
+    /// The present state of each node, in the order of [`Self::nodes`].
     pub(crate) fn present(&self) -> impl Iterator<Item = Code> {
         let last = |turns: &Vec<Turn>| turns.last().map_or(code::AWAY, |turn| turn.code);
         self.nodes.values().map(last)
     }
 
-    /// All of it.
+    /// The whole history.
     pub(crate) fn past(&self) -> Past<'_> {
         let row = |(node, turns): (_, &Vec<Turn>)| Row {
             node,
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_past_is_cut_and_nodes_long_gone_are_forgotten() {
+    fn the_history_is_cut_and_nodes_without_changes_are_removed() {
         let mut history = History::new(Span::from_secs(100));
         let (a, b) = (node("a"), node("b"));
         let (t, u) = (
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_begins_anew() {
+    fn a_clock_that_goes_back_starts_the_history_again() {
         let mut history = History::new(Span::from_secs(100));
         let a = node("a");
         history.take(at(1000), &BTreeMap::from([(&a, code::IDLE)]));
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_changes_shorten_the_past() {
+    fn too_many_changes_shorten_the_history() {
         let mut history = History::new(Span::from_secs(1_000_000));
         let names: Vec<NodeId> = (0..1000).map(|i| node(&format!("n{i}"))).collect();
         for step in 0..1100_u32 {

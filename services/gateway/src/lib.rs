@@ -1,22 +1,22 @@
-//! The operator's page: what the services say, in a browser, live and read-only. The service
-//! publishes no message, so it can change nothing.
+//! The operator's page: the states of the services in a browser, live and read-only. The gateway
+//! publishes no state, so it cannot change anything.
 //!
-//! - `view` keeps the newest of each state that others publish.
-//! - `history` keeps who had which node: numbers for trainers, changes only, cut at
+//! - `view` keeps the newest of each state that the services publish.
+//! - `history` keeps the trainer of each node over time: codes of trainers, changes only, cut at
 //!   `gateway.history` or at half a million changes.
-//! - `picture` makes what the page shows, at most twice a second, once for all browsers.
-//! - `web` sends it as server-sent events. What nodes do goes whole to a browser that comes, and as
-//!   changes (`change`) to one that has the picture before.
+//! - `snapshot` makes the data of the page, at most twice a second, once for all browsers.
+//! - `web` sends it as server-sent events. A new browser gets the states of all nodes, and a
+//!   browser with the snapshot before gets the changes (`change`).
 //!
-//! The page's files are part of the program. The page follows the past from the changes by itself,
-//! and draws many nodes a line as means.
+//! The page's files are part of the program. The page extends the history from the changes itself,
+//! and draws many nodes per line as means.
 
 mod change;
 mod controls;
 mod history;
 mod metrics;
-mod picture;
 mod shell;
+mod snapshot;
 mod token;
 mod view;
 mod web;

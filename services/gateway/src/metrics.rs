@@ -3,7 +3,7 @@
 use lacuna_runtime::metrics::{Error, Registry, counter, counters, gauge};
 use prometheus::{IntCounter, IntCounterVec, IntGauge};
 
-/// What the gateway counts.
+/// The metrics of the gateway.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     pub(crate) requests: IntCounterVec,
@@ -12,7 +12,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Registers all of them.
+    /// Registers the metrics.
     ///
     /// # Errors
     /// If a name is taken.
@@ -20,7 +20,7 @@ impl Metrics {
         let requests = counters(
             registry,
             "lacuna_gateway_requests_total",
-            "Answered requests, by what was asked for: page, past, node, live.",
+            "Answered requests by kind: page, past, node, live.",
             &["what"],
         )?;
         for what in ["page", "past", "node", "live"] {
@@ -36,7 +36,7 @@ impl Metrics {
             viewers: gauge(
                 registry,
                 "lacuna_gateway_viewers",
-                "Browsers that are shown what happens, now.",
+                "Browsers that follow the page now.",
             )?,
         })
     }

@@ -1,4 +1,4 @@
-//! The shell: states in, pictures out.
+//! The shell: takes states, and sends snapshots to browsers.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,31 +16,31 @@ use tokio::time::MissedTickBehavior;
 
 use crate::change::Before;
 use crate::metrics::Metrics;
-use crate::picture::{names, picture};
+use crate::snapshot::{names, snapshot};
 use crate::token::Token;
 use crate::view::View;
 use crate::web::{Shown, Site, cookie, router};
 
-/// A picture is made no more often than this.
-const PICTURE: Duration = Duration::from_millis(500);
-/// And no less often: ages grow though nothing comes.
+/// Least time between two snapshots.
+const SNAPSHOT: Duration = Duration::from_millis(500);
+/// A snapshot is made at the latest after this many intervals, since ages grow without messages.
 const STILL: u32 = 10;
-/// What nobody can see any more is forgotten this often.
+/// Time between two removals of data that the page no longer shows.
 const TIDY: Duration = Duration::from_secs(60);
-/// Most words of agents that are taken at once: a large cluster's come by the thousand.
+/// Most agents' statuses that are handled at once. A large cluster sends thousands.
 const BATCH: usize = 512;
-/// Connections at a time beside those of browsers that follow.
+/// Most connections in addition to those of browsers that follow.
 const OTHERS: usize = 256;
-/// Browsers have this long to take their leave.
+/// Time for browsers to close their connections.
 const LEAVE: Duration = Duration::from_secs(1);
 
 /// Arguments of the gateway.
 #[derive(Debug, Clone, Default, Args)]
 pub struct GatewayArgs {
-    /// Serve the page here, whatever `gateway.page` says
+    /// Address of the page, instead of `gateway.page`
     #[arg(long, value_name = "ADDR")]
     pub page: Option<SocketAddr>,
-    /// The page's token is in this file, whatever `gateway.token_file` says
+    /// File with the page's token, instead of `gateway.token_file`
     #[arg(long, value_name = "FILE", env = "LACUNA_PAGE_TOKEN_FILE")]
     pub page_token_file: Option<PathBuf>,
 }
@@ -62,10 +62,10 @@ pub fn run(ctx: Context, args: GatewayArgs) -> Running {
     })
 }
 
-/// The same with an address that is bound already.
+/// Like [`run`], with an address that is already bound.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_at(listener: TcpListener, ctx: Context, args: GatewayArgs) -> Running {
     Box::pin(serve(ctx, args, listener))
 }
@@ -81,7 +81,7 @@ async fn serve(ctx: Context, args: GatewayArgs, listener: TcpListener) -> Result
     let token = token.map_err(|error| misconfigured(&error))?;
     let address = listener.local_addr()?;
     if token.is_none() && !address.ip().is_loopback() {
-        tracing::warn!(%address, "whoever reaches this address sees the page: gateway.token_file is not set");
+        tracing::warn!(%address, "the page is open to all: gateway.token_file is not set");
     }
     let view = Arc::new(Mutex::new(View::new(settings.history)));
     let (show, shown) = watch::channel(Shown::default());
@@ -103,18 +103,18 @@ async fn serve(ctx: Context, args: GatewayArgs, listener: TcpListener) -> Result
     let ended = tokio::select! {
         ended = listen(&ctx, &view, show) => ended,
         served = &mut server => return Err(match served {
-            // It was told to, and was faster than the loop.
+            // The server was stopped, and ended before the loop.
             Ok(()) if ctx.shutdown.is_cancelled() => return Ok(()),
             Ok(()) => "the page's server stopped".into(),
             Err(error) => error.into(),
         }),
     };
-    // The sender of pictures is gone, so browsers' streams end.
+    // The sender of snapshots is dropped, so the streams to browsers end.
     let _ = tokio::time::timeout(LEAVE, server).await;
     ended
 }
 
-/// Hears the bus, and makes pictures of what has come.
+/// Follows the bus, and makes snapshots of its states.
 async fn listen(
     ctx: &Context,
     view: &Mutex<View>,
@@ -122,22 +122,22 @@ async fn listen(
 ) -> Result<(), ServiceError> {
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let (bus, cluster) = (&ctx.bus, &ctx.cluster);
-    let mut ticks = bus.look(&address::clock(cluster), Start::Last).await?;
-    let mut pools = bus.look(&address::pool(cluster), Start::Last).await?;
-    let mut trainers = bus.look(&address::trainers(cluster), Start::Last).await?;
-    let mut totals = bus.look(&address::totals(cluster), Start::Last).await?;
-    let mut plans = bus.look(&address::plan(cluster), Start::Last).await?;
+    let mut ticks = bus.follow_direct(&address::clock(cluster), Start::Last).await?;
+    let mut pools = bus.follow_direct(&address::pool(cluster), Start::Last).await?;
+    let mut trainers = bus.follow_direct(&address::trainers(cluster), Start::Last).await?;
+    let mut totals = bus.follow_direct(&address::totals(cluster), Start::Last).await?;
+    let mut plans = bus.follow_direct(&address::plan(cluster), Start::Last).await?;
     let mut progress = bus
-        .look(&address::progress_all(cluster), Start::Last)
+        .follow_direct(&address::progress_all(cluster), Start::Last)
         .await?;
     let mut events = bus
-        .look(&address::event(cluster), Start::Newest(60))
+        .follow_direct(&address::event(cluster), Start::Newest(60))
         .await?;
-    let mut controls = bus.look(&address::controls(cluster), Start::Last).await?;
-    let mut leaders = bus.look(&address::leaders(cluster), Start::Last).await?;
+    let mut controls = bus.follow_direct(&address::controls(cluster), Start::Last).await?;
+    let mut leaders = bus.follow_direct(&address::leaders(cluster), Start::Last).await?;
     let mut agents = bus.subscribe(&address::agents(cluster)).await?;
-    let mut pictures = tokio::time::interval(PICTURE);
-    pictures.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut snapshots = tokio::time::interval(SNAPSHOT);
+    snapshots.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut tidying = tokio::time::interval(TIDY);
     tidying.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut still, mut last) = (0_u32, Before::default());
@@ -173,7 +173,7 @@ async fn listen(
                 }
             }
             _ = tidying.tick() => lock().tidy(),
-            _ = pictures.tick() => {
+            _ = snapshots.tick() => {
                 let mut view = lock();
                 let is_news = view.settle();
                 still = if is_news { 0 } else { still + 1 };
@@ -186,7 +186,7 @@ async fn listen(
     }
 }
 
-/// The newest picture; the names are those of before if no node has come or gone.
+/// The newest snapshot. The names are those of the one before if no node has joined or left.
 fn shown(
     ctx: &Context,
     view: &View,
@@ -200,7 +200,7 @@ fn shown(
         serde_json::to_string(&names(view))?.into()
     };
     let (cluster, clock) = (ctx.cluster.as_str(), &ctx.clock);
-    let now = picture(view, cluster, clock.now(), clock.rate());
+    let now = snapshot(view, cluster, clock.now(), clock.rate());
     let (whole, change) = last.next(view);
     Ok(Shown {
         number: before.number + 1,

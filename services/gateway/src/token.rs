@@ -1,8 +1,8 @@
-//! Who may see the page.
+//! The token of the page.
 
 use std::path::{Path, PathBuf};
 
-/// The shortest token that is accepted, characters.
+/// The shortest accepted token, in characters.
 const SHORTEST: usize = 16;
 
 /// Why the token cannot be used.
@@ -11,23 +11,23 @@ pub(crate) enum TokenError {
     /// Its file cannot be read.
     #[error("gateway.token_file: cannot read {path}: {source}", path = path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// It is none.
+    /// The file holds no token.
     #[error(
         "gateway.token_file: {path} holds no token: expected one line of {SHORTEST} characters or \
          more, letters, digits, - and _ (openssl rand -hex 24)", path = path.display()
     )]
     Unusable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
 }
 
-/// A secret that is shown to nobody, not even to a log.
+/// A secret that is never printed, not even in a log.
 #[derive(Clone)]
 pub(crate) struct Token(String);
 
@@ -38,10 +38,10 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// Reads it.
+    /// Reads the token of a file.
     ///
     /// # Errors
-    /// The file cannot be read, or holds nothing that could be a token.
+    /// If the file cannot be read, or holds no usable token.
     pub(crate) fn read(path: &Path) -> Result<Self, TokenError> {
         let text = std::fs::read_to_string(path).map_err(|source| TokenError::Read {
             path: path.to_owned(),
@@ -57,7 +57,8 @@ impl Token {
         Ok(Self(token.to_owned()))
     }
 
-    /// Whether somebody gave the right one. Takes as long for a wrong one of the same length.
+    /// Whether the given token is the right one. A wrong one of the same length takes the same
+    /// time.
     pub(crate) fn is(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differ = own.iter().zip(given).fold(0, |all, (a, b)| all | (a ^ b));
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_right_or_wrong_and_never_shown() {
+    fn a_token_is_compared_and_never_printed() {
         let token = Token("0123456789abcdef".to_owned());
         assert!(token.is("0123456789abcdef"));
         for wrong in [

@@ -1,4 +1,4 @@
-//! The newest of what is heard.
+//! The newest states from the bus.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -8,25 +8,26 @@ use lacuna_wire::msg::{Controls, Leader, PlanState, PoolState, Progress, Totals,
 
 use crate::history::{Code, History, code};
 
-/// Events that the page lists.
+/// Most events that the page lists.
 const EVENTS: usize = 60;
-/// Nodes given back whose time is remembered.
+/// Most nodes given back whose times are kept.
 const GIVEN_BACK: usize = 1000;
-/// Readings of the pool that the page draws, and the shortest time between two of them: when
-/// there are too many, every other one is dropped and the time doubled.
+/// Most readings of the pool that the page draws. When there are more, every other one is dropped,
+/// and the least time between two readings doubles.
 const READINGS: usize = 720;
 
-/// A clock that goes back by no more than this was set right, and stands still meanwhile.
+/// A clock that goes back by at most this was corrected. Meanwhile the page's time does not
+/// advance.
 const JITTER: Span = Span::from_secs(60);
 
-/// Something with the moment at which it came.
+/// A value with the time of its arrival.
 #[derive(Debug)]
-pub(crate) struct Heard<T> {
+pub(crate) struct Arrived<T> {
     pub(crate) value: T,
     pub(crate) arrived: Stopwatch,
 }
 
-impl<T> Heard<T> {
+impl<T> Arrived<T> {
     fn now(value: T) -> Self {
         Self {
             value,
@@ -35,14 +36,14 @@ impl<T> Heard<T> {
     }
 }
 
-/// A node that was asked back and given.
+/// A node that was wanted back and was given back.
 #[derive(Debug, Clone)]
 pub(crate) struct GivenBack {
-    /// When the gateway heard of it, in the cluster's time.
+    /// When the gateway received it, in the cluster's time.
     pub(crate) at: Timestamp,
-    /// Which node.
+    /// The node.
     pub(crate) node: NodeId,
-    /// How long it took, from when it was asked back until nothing ran there, in real time.
+    /// Real time from the request until no program ran there.
     pub(crate) took: Span,
 }
 
@@ -54,31 +55,31 @@ pub(crate) struct Reading {
     pub(crate) training: u32,
 }
 
-/// The newest of everything.
+/// The newest of all states.
 #[derive(Debug)]
 pub(crate) struct View {
-    pub(crate) pool: Option<Heard<PoolState>>,
-    pub(crate) trainers: Option<Heard<TrainersState>>,
-    pub(crate) plan: Option<Heard<PlanState>>,
-    pub(crate) totals: Option<Heard<Totals>>,
-    /// What the operator wants.
+    pub(crate) pool: Option<Arrived<PoolState>>,
+    pub(crate) trainers: Option<Arrived<TrainersState>>,
+    pub(crate) plan: Option<Arrived<PlanState>>,
+    pub(crate) totals: Option<Arrived<Totals>>,
+    /// The operator's controls.
     pub(crate) controls: Option<Controls>,
-    /// Which instance of each service is the active one, as it has said last.
-    pub(crate) leaders: BTreeMap<String, Heard<Leader>>,
+    /// The active instance of each service, from its newest message.
+    pub(crate) leaders: BTreeMap<String, Arrived<Leader>>,
     pub(crate) progress: HashMap<TrainerId, Progress>,
     pub(crate) events: VecDeque<NodeEvent>,
     pub(crate) given_back: VecDeque<GivenBack>,
     pub(crate) readings: Vec<Reading>,
-    /// The pool now; nothing if none has come.
+    /// The present pool; nothing before the first one.
     pub(crate) present: Option<Reading>,
     pub(crate) history: History,
     reading_every: Span,
-    /// Whether anything has come since the last picture.
+    /// Whether anything has changed since the last snapshot.
     changed: bool,
 }
 
 impl View {
-    /// Nothing heard yet; `history` is how far back who had which node is kept.
+    /// No states yet; `history` is how far back the history reaches.
     pub(crate) fn new(history: Span) -> Self {
         Self {
             pool: None,
@@ -99,24 +100,24 @@ impl View {
     }
 
     pub(crate) fn take_pool(&mut self, state: PoolState) {
-        self.pool = Some(Heard::now(state));
+        self.pool = Some(Arrived::now(state));
         self.changed = true;
     }
 
     pub(crate) fn take_trainers(&mut self, state: TrainersState) {
         let present = |id: &TrainerId| state.trainers.iter().any(|t| t.spec.id == *id);
         self.progress.retain(|id, _| present(id));
-        self.trainers = Some(Heard::now(state));
+        self.trainers = Some(Arrived::now(state));
         self.changed = true;
     }
 
     pub(crate) fn take_plan(&mut self, state: PlanState) {
-        self.plan = Some(Heard::now(state));
+        self.plan = Some(Arrived::now(state));
         self.changed = true;
     }
 
     pub(crate) fn take_totals(&mut self, totals: Totals) {
-        self.totals = Some(Heard::now(totals));
+        self.totals = Some(Arrived::now(totals));
         self.changed = true;
     }
 
@@ -125,14 +126,14 @@ impl View {
         self.changed = true;
     }
 
-    /// The active instance of a service has spoken. It does so every second: only another
-    /// instance, or one that gives the lead up, is news.
+    /// Takes a renewal of a leadership. It comes every second; only another instance, or a
+    /// resignation, counts as a change.
     pub(crate) fn take_leader(&mut self, service: String, leader: Leader) {
-        let same = |known: &Heard<Leader>| {
+        let same = |known: &Arrived<Leader>| {
             known.value.instance == leader.instance && known.value.resigned == leader.resigned
         };
         self.changed |= !self.leaders.get(&service).is_some_and(same);
-        self.leaders.insert(service, Heard::now(leader));
+        self.leaders.insert(service, Arrived::now(leader));
     }
 
     pub(crate) fn take_progress(&mut self, progress: Progress) {
@@ -148,7 +149,8 @@ impl View {
         self.changed = true;
     }
 
-    /// Takes what an agent says: only the last words of one that was asked back are of use here.
+    /// Takes the status of an agent. Only the last status of an agent whose node was wanted back is
+    /// used here.
     pub(crate) fn take_agent(&mut self, status: AgentStatus, now: Timestamp) {
         let Some(took) = status.gave_back_in else {
             return;
@@ -164,7 +166,7 @@ impl View {
         self.changed = true;
     }
 
-    /// Brings the history up to the newest states. Returns whether there is anything new to see.
+    /// Updates the history to the newest states. Returns whether anything has changed.
     pub(crate) fn settle(&mut self) -> bool {
         if !std::mem::take(&mut self.changed) {
             return false;
@@ -208,7 +210,7 @@ impl View {
         true
     }
 
-    /// Forgets what nobody can see any more.
+    /// Removes data that the page no longer shows.
     pub(crate) fn tidy(&mut self) {
         let state = self.trainers.as_ref().map(|t| t.value.trainers.as_slice());
         let present: Vec<TrainerId> = state
@@ -268,11 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn what_nodes_do_comes_from_the_pool_and_the_trainers() {
+    fn states_of_nodes_come_from_the_pool_and_the_trainers() {
         let mut view = View::new(Span::from_secs(3600));
         assert!(!view.settle());
         view.take_pool(pools(10, &["a", "b", "c"]));
-        // `d` left the pool, but its trainer still has it; `e` is quarantined, but no hole.
+        // `d` has left the pool and still has its trainer; `e` is quarantined and no hole.
         view.take_trainers(trainers(12, &["b", "d"], &["c", "e"]));
         assert!(view.settle());
         let t = view.history.code_of(&TrainerId::new("t").unwrap());
@@ -283,7 +285,7 @@ mod tests {
         let reading = view.readings.last().map(|r| (r.idle, r.training));
         assert_eq!(reading, Some((3, 2)));
         assert!(!view.settle(), "nothing new has come");
-        // Too soon for another reading, and yet it is what is so now.
+        // Too soon for another reading, and still the present state.
         view.take_trainers(trainers(12, &["b"], &[]));
         assert!(view.settle());
         assert_eq!(view.present.map(|r| (r.idle, r.training)), Some((3, 1)));
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_right_costs_no_history() {
+    fn a_corrected_clock_loses_no_history() {
         let mut view = View::new(Span::from_secs(3600));
         for (as_of, known) in [(1000, 1), (1500, 2), (1490, 3), (10, 4)] {
             let names: Vec<String> = (0..known).map(|i| format!("n{i}")).collect();
@@ -299,7 +301,7 @@ mod tests {
             view.take_pool(pools(as_of, &names));
             view.settle();
         }
-        // Only the jump to another time began anew.
+        // Only the jump to another time started the history again.
         assert_eq!(view.readings.len(), 1);
         assert_eq!(view.history.until(), Timestamp::from_unix(10));
         view.take_pool(pools(600, &["n0"]));
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn only_last_words_tell_how_long_it_took() {
+    fn only_the_last_status_has_the_time_of_giving_back() {
         let mut view = View::new(Span::from_secs(3600));
         let mut status = AgentStatus {
             node: node("a"),

@@ -1,4 +1,4 @@
-//! What browsers get: the page, the past, the present as server-sent events.
+//! The web server of the page: its files, the history, and the present state as server-sent events.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -28,13 +28,13 @@ use crate::metrics::Metrics;
 use crate::token::Token;
 use crate::view::View;
 
-/// The cookie in which a browser keeps the token of a cluster's page: cookies know no ports, and
-/// the pages of several clusters may come from one machine.
+/// The cookie in which a browser keeps the token of a cluster's page. Cookies do not depend on
+/// ports, and one machine may serve the pages of several clusters.
 pub(crate) fn cookie(cluster: &ClusterId) -> String {
     format!("lacuna_token_{cluster}")
 }
 
-/// Nothing is loaded from elsewhere, and nobody may put the page into a frame.
+/// The page loads nothing from other servers, and no other page may embed it.
 const HEADERS: [(HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -46,33 +46,33 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "no-cache"),
 ];
 
-/// What all browsers are shown: made once, however many look.
+/// The newest snapshot, made once for all browsers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shown {
-    /// Grows by one with every picture.
+    /// The number of the snapshot.
     pub(crate) number: u64,
-    /// The number of the list of names.
+    /// The version of the list of names.
     pub(crate) version: u64,
-    /// [`crate::picture::Names`] as JSON.
+    /// [`crate::snapshot::Names`] as JSON.
     pub(crate) names: Arc<str>,
     /// [`crate::change::Whole`] as JSON.
     pub(crate) whole: Arc<str>,
-    /// [`crate::change::Change`] since the picture before, as JSON.
+    /// [`crate::change::Change`] since the snapshot before, as JSON.
     pub(crate) change: Arc<str>,
-    /// [`crate::picture::Picture`] as JSON.
+    /// [`crate::snapshot::Snapshot`] as JSON.
     pub(crate) now: Arc<str>,
 }
 
-/// The past as it is sent: made once for each picture, however many ask.
+/// The history in its encoded form, made once for each snapshot.
 #[derive(Debug, Clone)]
 pub(crate) struct Past {
-    /// The number of the picture.
+    /// The number of the snapshot.
     number: u64,
     plain: Bytes,
     gzip: Bytes,
 }
 
-/// All that answers are made from.
+/// The shared state of all requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
     pub(crate) view: Arc<Mutex<View>>,
@@ -80,13 +80,13 @@ pub(crate) struct Site {
     pub(crate) token: Option<Token>,
     /// The name of [`cookie`].
     pub(crate) cookie: Arc<str>,
-    /// Whether browsers may send the cookie by TLS alone.
+    /// Whether browsers may send the cookie over TLS only.
     pub(crate) behind_tls: bool,
     /// Names under which a page without a token is served.
     pub(crate) hosts: Arc<[String]>,
-    /// One for each browser that may follow.
+    /// One permit for each browser that may follow.
     pub(crate) places: Arc<Semaphore>,
-    /// The past as of one picture.
+    /// The history as of one snapshot.
     pub(crate) past: Arc<tokio::sync::Mutex<Option<Past>>>,
     pub(crate) metrics: Metrics,
 }
@@ -101,7 +101,7 @@ impl Site {
     }
 }
 
-/// All routes. Only GET is answered.
+/// All routes. Only GET is allowed.
 pub(crate) fn router(site: Site) -> Router {
     Router::new()
         .route("/", get(page))
@@ -116,7 +116,7 @@ pub(crate) fn router(site: Site) -> Router {
         .with_state(site)
 }
 
-/// Lets only those in who have the token, and says what browsers may do with the answer.
+/// Lets only requests with the token pass, and sets the security headers of answers.
 async fn guard(State(site): State<Site>, request: Request, next: Next) -> Response {
     let mut answer = match &site.token {
         None if !is_own(request.headers(), &site.hosts) => {
@@ -127,7 +127,7 @@ async fn guard(State(site): State<Site>, request: Request, next: Next) -> Respon
         None => next.run(request).await,
         Some(token) if is_known(request.headers(), &site.cookie, token) => next.run(request).await,
         Some(token) => match query(request.uri().query(), "token").filter(|t| token.is(t)) {
-            // The token leaves the address bar, and so the browser's history of addresses.
+            // The token is removed from the address bar, and so from the browser's history.
             Some(given) => {
                 let name = &site.cookie;
                 let secure = if site.behind_tls { "; Secure" } else { "" };
@@ -166,11 +166,11 @@ fn is_known(headers: &HeaderMap, cookie: &str, token: &Token) -> bool {
     bearer.chain(cookies).any(|given| token.is(given.trim()))
 }
 
-/// Whether the name under which a browser asks cannot be a foreign page's own: an address,
+/// Whether the host name of a request cannot belong to a foreign page: it is an address,
 /// `localhost`, or a name of the list.
 fn is_own(headers: &HeaderMap, hosts: &[String]) -> bool {
     let Some(host) = headers.get(header::HOST) else {
-        // No browser leaves it away.
+        // Every browser sends it.
         return true;
     };
     let Some(host) = host
@@ -225,7 +225,7 @@ async fn icon() -> Response {
     file("image/svg+xml", include_str!("page/icon.svg"))
 }
 
-/// Counts a browser for as long as it looks.
+/// Counts a browser for as long as it follows the page.
 struct Viewer {
     viewers: IntGauge,
     _place: OwnedSemaphorePermit,
@@ -260,17 +260,17 @@ async fn live(State(site): State<Site>) -> Response {
         .into_response()
 }
 
-/// What a browser has still to be told, and how far it is.
+/// The progress of one browser: the events still to send, and its snapshot.
 struct Watching {
     shown: watch::Receiver<Shown>,
-    /// The number of the picture that it has, and of its list of names.
+    /// The number of its snapshot, and the version of its list of names.
     has: Option<(u64, u64)>,
     due: VecDeque<Event>,
     _viewer: Viewer,
 }
 
-/// `names` when the list of nodes has changed; `whole`, or `change` for a browser that has the
-/// picture before; then `now`. A browser that is slow misses pictures, never the newest.
+/// `names` when the list of nodes has changed; `whole`, or `change` for a browser with the snapshot
+/// before; then `now`. A slow browser skips snapshots, but never the newest one.
 fn watched(
     mut shown: watch::Receiver<Shown>,
     viewer: Viewer,
@@ -290,7 +290,7 @@ fn watched(
             at.shown.changed().await.ok()?;
             let newest = at.shown.borrow_and_update().clone();
             if newest.number == 0 {
-                // No picture has been made yet.
+                // No snapshot has been made yet.
                 continue;
             }
             at.due = due(&newest, at.has);
@@ -299,7 +299,7 @@ fn watched(
     })
 }
 
-/// The events that bring a browser to the newest picture.
+/// The events that bring a browser to the newest snapshot.
 fn due(newest: &Shown, has: Option<(u64, u64)>) -> VecDeque<Event> {
     let event = |kind, data: &str| Event::default().event(kind).data(data);
     let mut due = VecDeque::new();
@@ -323,7 +323,7 @@ fn json(value: &impl serde::Serialize) -> Response {
     }
 }
 
-/// Long, and much of it alike: compressed for whoever takes that.
+/// Long and repetitive, so compressed for browsers that accept it.
 async fn past(State(site): State<Site>, headers: HeaderMap) -> Response {
     site.count("past");
     let past = match newest_past(&site).await {
@@ -340,7 +340,8 @@ async fn past(State(site): State<Site>, headers: HeaderMap) -> Response {
     }
 }
 
-/// The past as of the newest picture or later, made by one at a time and beside the loop.
+/// The history as of the newest snapshot or later. One request at a time makes it, outside the
+/// loop.
 async fn newest_past(site: &Site) -> std::io::Result<Past> {
     let mut kept = site.past.lock().await;
     let number = site.shown.borrow().number;
@@ -366,7 +367,7 @@ fn failed(error: &dyn std::fmt::Display) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()
 }
 
-/// Why a node is used as it is.
+/// The explanation of a node's use.
 async fn node(State(site): State<Site>, Path(name): Path<String>) -> Response {
     site.count("node");
     let Ok(node) = NodeId::new(name.as_str()) else {
@@ -395,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_foreign_name_is_not_the_pages_own() {
+    fn a_foreign_host_name_is_refused() {
         let hosts = ["page.example.org".to_owned()];
         let own = |host: &'static str| {
             let host = HeaderValue::from_static(host);

@@ -1,4 +1,4 @@
-//! The page against a real nats-server, as a browser asks for it.
+//! The page over a real nats-server, with the requests of a browser.
 
 #![expect(
     clippy::unwrap_used,
@@ -117,13 +117,13 @@ impl Running {
     }
 }
 
-/// The events of `/live`, one after the other, and the picture that they come to.
+/// The events of `/live` in order, and the snapshot that they add up to.
 struct Live {
     stream: TcpStream,
     text: String,
     names: Value,
     cells: Vec<Value>,
-    /// Bytes that have come.
+    /// Number of bytes received.
     bytes: usize,
 }
 
@@ -141,15 +141,14 @@ impl Live {
         }
     }
 
-    /// The next event. Nothing when the stream has ended.
+    /// The next event; nothing when the stream has ended.
     async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((_, rest)) = self.text.split_once("event: ")
                 && let Some((event, rest)) = rest.split_once("\n\n")
                 && let Some((kind, data)) = event.split_once("\ndata: ")
             {
-                // A chunk's length may stand between two parts of an answer, not in such short
-                // lines.
+                // A chunk's length may split an answer, but not one with lines this short.
                 let event = (kind.to_owned(), serde_json::from_str(data).unwrap());
                 self.text = rest.to_owned();
                 return Some(event);
@@ -167,8 +166,8 @@ impl Live {
         }
     }
 
-    /// The next picture, after all that belongs to it.
-    async fn picture(&mut self) -> Option<Value> {
+    /// The next snapshot, after all its events.
+    async fn snapshot(&mut self) -> Option<Value> {
         loop {
             let (kind, value) = self.next().await?;
             match kind.as_str() {
@@ -187,12 +186,12 @@ impl Live {
     }
 }
 
-/// What a message says of nodes.
+/// The states of nodes in a message.
 fn cells(value: &Value) -> &Vec<Value> {
     value.get("cells").and_then(Value::as_array).unwrap()
 }
 
-async fn say_pool(bus: &Bus, seq: u64, names: &[&str]) {
+async fn publish_pool(bus: &Bus, seq: u64, names: &[&str]) {
     let as_of = i64::try_from(seq).unwrap();
     let state = PoolState {
         pool: pool(seq, as_of, names),
@@ -203,7 +202,7 @@ async fn say_pool(bus: &Bus, seq: u64, names: &[&str]) {
         .unwrap();
 }
 
-async fn say_trainers(bus: &Bus, version: u64, nodes: &[&str]) {
+async fn publish_trainers(bus: &Bus, version: u64, nodes: &[&str]) {
     let state = TrainersState {
         version,
         as_of: Timestamp::from_unix(i64::try_from(version).unwrap()),
@@ -216,29 +215,30 @@ async fn say_trainers(bus: &Bus, version: u64, nodes: &[&str]) {
 }
 
 #[tokio::test]
-async fn what_the_services_say_is_shown_as_it_changes() {
+async fn states_of_the_services_are_shown_as_they_change() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "other").await;
-    say_pool(&bus, 1, &["a", "b"]).await;
-    say_trainers(&bus, 1, &["a"]).await;
+    publish_pool(&bus, 1, &["a", "b"]).await;
+    publish_trainers(&bus, 1, &["a"]).await;
     let page = Running::start(&nats, None).await;
     let mut live = Live::open(&page).await;
     let shown = loop {
-        let now = live.picture().await.unwrap();
+        let now = live.snapshot().await.unwrap();
         if now["training"] == 1 && now["pool"] == 2 {
             break now;
         }
     };
     assert_eq!(live.names, serde_json::json!(["a", "b"]));
     assert_eq!(live.cells, [3, 1], "{shown}");
-    // A node is taken, another comes; an agent says how fast it was gone.
+    // One node is taken, another becomes idle, and an agent reports how fast its node was given
+    // back.
     for event in events(2, &[("busy", "a"), ("idle", "c")]) {
         bus.store(&address::event(&cluster()), &event, "")
             .await
             .unwrap();
     }
-    say_pool(&bus, 3, &["b", "c"]).await;
-    say_trainers(&bus, 3, &["c"]).await;
+    publish_pool(&bus, 3, &["b", "c"]).await;
+    publish_trainers(&bus, 3, &["c"]).await;
     let status = AgentStatus {
         node: node("a"),
         epoch: Epoch(1),
@@ -254,7 +254,7 @@ async fn what_the_services_say_is_shown_as_it_changes() {
         .await
         .unwrap();
     let shown = loop {
-        let now = live.picture().await.unwrap();
+        let now = live.snapshot().await.unwrap();
         let all = now["harm"]["count"] == 1 && live.cells == [0, 1, 3];
         if all && now["events"].as_array().unwrap().len() == 2 {
             break now;
@@ -271,13 +271,13 @@ async fn what_the_services_say_is_shown_as_it_changes() {
     assert_eq!(hole["hole"]["since"], 0);
     assert_eq!(page.json("/node/nowhere").await["hole"], Value::Null);
     assert!(expose(&page.registry).unwrap().contains("viewers 1"));
-    // A browser that looks does not keep the service from stopping.
+    // A browser that follows does not keep the service from stopping.
     page.stop().await;
-    while live.picture().await.is_some() {}
+    while live.snapshot().await.is_some() {}
 }
 
 #[tokio::test]
-async fn nothing_can_be_written_and_nothing_comes_from_elsewhere() {
+async fn the_page_is_read_only_and_loads_nothing_from_other_servers() {
     let nats = TestNats::start();
     let page = Running::start(&nats, None).await;
     let answer = page.ask("GET", "/", "").await;
@@ -304,19 +304,19 @@ async fn nothing_can_be_written_and_nothing_comes_from_elsewhere() {
 }
 
 #[tokio::test]
-async fn half_a_request_does_not_keep_a_connection_and_who_follows_stays() {
+async fn half_a_request_loses_its_connection_and_a_follower_keeps_it() {
     let nats = TestNats::start();
     let page = Running::start(&nats, None).await;
     let mut live = Live::open(&page).await;
-    live.picture().await.unwrap();
+    live.snapshot().await.unwrap();
     let mut half = page.open("GET / HTTP/1.1\r\nhost: localhost\r\n").await;
     let mut rest = Vec::new();
     let limit = Duration::from_secs(120);
     let ended = tokio::time::timeout(limit, half.read_to_end(&mut rest)).await;
     let _ = ended.expect("it is still open");
     assert!(!rest.starts_with(b"HTTP/1.1 200"));
-    // Its request came in time, however long the answer is.
-    live.picture().await.unwrap();
+    // The request came in time, however long the answer takes.
+    live.snapshot().await.unwrap();
     page.stop().await;
 }
 
@@ -342,7 +342,7 @@ async fn without_the_token_nothing_is_shown() {
         refused.contains("lacuna_gateway_refused_total 6"),
         "{refused}"
     );
-    // The address with the token gives a cookie, and leads to one without it.
+    // The address with the token sets a cookie, and redirects to the address without it.
     let answer = page.ask("GET", &format!("/?token={TOKEN}"), "").await;
     assert!(answer.starts_with("HTTP/1.1 303"), "{answer}");
     assert!(
@@ -361,7 +361,7 @@ async fn without_the_token_nothing_is_shown() {
 }
 
 #[tokio::test]
-async fn a_page_that_cannot_be_served_says_why() {
+async fn a_page_that_cannot_be_served_is_an_error_with_a_reason() {
     let nats = TestNats::start();
     let page = Running::start(&nats, Some(PathBuf::from("/nonexistent/token"))).await;
     let error = page.ended.await.unwrap().unwrap_err();
@@ -378,7 +378,7 @@ fn the_exposition_is_as_written_down() {
 }
 
 #[tokio::test]
-async fn what_operators_want_and_who_is_active_is_shown() {
+async fn controls_and_active_instances_are_shown() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "other").await;
     let page = Running::start(&nats, None).await;
@@ -400,7 +400,7 @@ async fn what_operators_want_and_who_is_active_is_shown() {
     let subject = address::leader(&cluster(), "control");
     bus.store(&subject, &leader, "").await.unwrap();
     let shown = loop {
-        let now = live.picture().await.unwrap();
+        let now = live.snapshot().await.unwrap();
         let all = now["controls"] != Value::Null && now["services"] != serde_json::json!([]);
         if all {
             break now;
@@ -414,27 +414,27 @@ async fn what_operators_want_and_who_is_active_is_shown() {
         ..Controls::default()
     };
     bus.store(&at, &controls, "").await.unwrap();
-    while live.picture().await.unwrap()["controls"] != Value::Null {}
+    while live.snapshot().await.unwrap()["controls"] != Value::Null {}
     page.stop().await;
 }
 
-/// The exact figures stand in the operator's guide.
+/// The exact figures are in the operator's guide.
 #[tokio::test]
 async fn with_ten_thousand_nodes_a_change_is_small() {
     let nats = TestNats::start();
     let bus = connect(&nats, &cluster(), "other").await;
     let all: Vec<String> = (0..10_000).map(|i| format!("n{i:05}")).collect();
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    say_pool(&bus, 1, &all).await;
-    say_trainers(&bus, 1, all.get(..3000).unwrap()).await;
+    publish_pool(&bus, 1, &all).await;
+    publish_trainers(&bus, 1, all.get(..3000).unwrap()).await;
     let page = Running::start(&nats, None).await;
     let mut live = Live::open(&page).await;
-    while live.picture().await.unwrap()["training"] != 3000 {}
+    while live.snapshot().await.unwrap()["training"] != 3000 {}
     let first = live.bytes;
     live.bytes = 0;
-    let mut pictures = 0;
+    let mut snapshots = 0;
     for version in 2..6 {
-        say_trainers(
+        publish_trainers(
             &bus,
             version,
             all.get(..3000 + 5 * version as usize).unwrap(),
@@ -442,8 +442,8 @@ async fn with_ten_thousand_nodes_a_change_is_small() {
         .await;
         let expected = 3000 + 5 * version;
         loop {
-            let now = live.picture().await.unwrap();
-            pictures += 1;
+            let now = live.snapshot().await.unwrap();
+            snapshots += 1;
             if now["training"] == expected {
                 break;
             }
@@ -451,12 +451,12 @@ async fn with_ten_thousand_nodes_a_change_is_small() {
     }
     let training = live.cells.iter().filter(|cell| **cell == 3).count();
     assert_eq!(training, 3025);
-    let each = live.bytes / pictures;
+    let each = live.bytes / snapshots;
     let plain = page.ask("GET", "/past", "").await.len();
     let gzip = "accept-encoding: gzip, br\r\n";
     let packed = page.bytes("GET", "/past", gzip).await.len();
-    println!("first {first} bytes, a picture {each}, the past {plain}, compressed {packed}");
-    assert!(each < 5000, "{each} bytes a picture");
+    println!("first {first} bytes, a snapshot {each}, the past {plain}, compressed {packed}");
+    assert!(each < 5000, "{each} bytes per snapshot");
     assert!(packed < plain / 5, "{packed} of {plain}");
     page.stop().await;
 }

@@ -1,5 +1,5 @@
-//! Key-value buckets with compare-and-set. The values are messages with envelopes, so that
-//! their version can be seen; the layout on the server is that of NATS' own buckets.
+//! Key-value buckets with compare-and-set. The values are messages with envelopes, so they have a
+//! version. The layout on the server is that of NATS' own buckets.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -8,12 +8,10 @@ use async_nats::HeaderMap;
 use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_TTL};
 use lacuna_wire::{BucketDef, Message, token};
 
-use super::look::Begin;
+use super::transport::{Begin, DELETED};
 use super::{Bus, BusError, Newest, Origin, refuse_version};
 
-/// The header of a marker that a value has been deleted.
-pub(super) const DELETED: &str = "KV-Operation";
-/// How long that marker stands.
+/// Lifetime of a deletion marker.
 const MARKER_TTL: &str = "60s";
 
 /// A value with its key and revision.
@@ -23,7 +21,7 @@ pub struct Entry<M> {
     pub key: String,
     /// The value.
     pub value: M,
-    /// Its revision: grows with every write to the bucket.
+    /// The revision of the value. It grows with every write to the bucket.
     pub revision: u64,
 }
 
@@ -48,7 +46,7 @@ impl Bus {
 }
 
 impl<M: Message + Send + 'static> Bucket<M> {
-    /// Writes whatever was there before. Gives the new revision.
+    /// Writes a value whether or not there is one. Gives the new revision.
     ///
     /// # Errors
     /// [`BusError::Timeout`] leaves open whether the write was kept.
@@ -56,8 +54,8 @@ impl<M: Message + Send + 'static> Bucket<M> {
         self.write(key, value, correlation, None).await
     }
 
-    /// Writes only if the key has never been written (or its value was deleted, and then only
-    /// through [`Bucket::update`] with the revision of the deletion).
+    /// Writes a value if the key has never been written. After a deletion use [`Bucket::update`]
+    /// with the revision of the deletion.
     ///
     /// # Errors
     /// [`BusError::Conflict`] if there is a value; else as [`Bucket::put`].
@@ -65,7 +63,7 @@ impl<M: Message + Send + 'static> Bucket<M> {
         self.write(key, value, correlation, Some(0)).await
     }
 
-    /// Writes only if the newest revision is `revision` (0: never written).
+    /// Writes a value if the newest revision is `revision` (0: never written).
     ///
     /// # Errors
     /// [`BusError::Conflict`] if another write came first; else as [`Bucket::put`].
@@ -101,8 +99,8 @@ impl<M: Message + Send + 'static> Bucket<M> {
             .await
     }
 
-    /// Deletes the value if its revision is `revision`. For a minute a marker stands in its place,
-    /// so that who follows the bucket learns of it; then nothing is left.
+    /// Deletes the value if its revision is `revision`. A deletion marker remains for a minute, so
+    /// that followers of the bucket learn of it.
     ///
     /// # Errors
     /// As [`Bucket::update`].
@@ -129,11 +127,11 @@ impl<M: Message + Send + 'static> Bucket<M> {
     pub async fn get(&self, key: &str) -> Result<Option<Entry<M>>, BusError> {
         match self.newest(key).await {
             Err(BusError::Decode { .. }) => Ok(None),
-            newest => Ok(newest?.understood()),
+            newest => Ok(newest?.decoded()),
         }
     }
 
-    /// What stands in a key, with the revision that [`Bucket::update`] wants to know.
+    /// The value of a key, with the revision that [`Bucket::update`] needs.
     ///
     /// # Errors
     /// As [`Bus::newest`].
@@ -146,12 +144,12 @@ impl<M: Message + Send + 'static> Bucket<M> {
         }))
     }
 
-    /// All values, by the time of their last write. What does not decode is buried.
+    /// All values, in the order of their last writes. Undecodable ones become dead letters.
     ///
     /// # Errors
     /// [`BusError::Stream`] if the bucket cannot be read to its end, after several attempts;
-    /// [`BusError::Decode`] if a value has a version that this process does not read: to go on
-    /// without it would be to take it for gone.
+    /// [`BusError::Decode`] if a value has a version that this process does not read. Without that
+    /// value the key would look deleted.
     pub async fn list(&self) -> Result<Vec<Entry<M>>, BusError> {
         let stream = self.def.stream();
         self.bus.patiently(&stream, || self.list_once()).await
@@ -168,7 +166,7 @@ impl<M: Message + Send + 'static> Bucket<M> {
                 let Some(key) = token::last_name(subject) else {
                     continue;
                 };
-                // What was written while this was read comes again, and the newest counts.
+                // Values that were written during this read come again; the newest counts.
                 if message.headers.get(DELETED).is_some() {
                     entries.remove(&key);
                     continue;

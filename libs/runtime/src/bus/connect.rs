@@ -1,4 +1,4 @@
-//! Connecting, and staying connected.
+//! Connecting to the server, and staying connected.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use async_nats::{ConnectErrorKind, ConnectOptions, Event};
 use lacuna_model::{ClusterId, Span};
-use lacuna_wire::access::{Access, inbox};
+use lacuna_wire::access::Access;
 use prometheus::{IntCounter, Registry};
 use tokio::sync::watch;
 
-use super::certificate::{self, Shown};
+use super::certificate;
+use super::credentials::{credentials, servers};
 use super::denied::Denials;
 use super::link::LinkSender;
 use super::nats::Nats;
 use super::seal::Seal;
 use super::server::Server;
 use super::simulated::SimulatedServer;
+use super::tls::Expiry;
 use super::{Bus, BusError, BusMetrics, Inner};
 use crate::clock::{self, Stopwatch};
 use crate::config::BusSettings;
@@ -27,18 +29,18 @@ use crate::virtual_time;
 
 /// Unacknowledged writes in flight before a writer waits.
 const ACKS_IN_FLIGHT: usize = 4096;
-/// Messages of one subscription that wait for their receiver; more are dropped and counted. Every
-/// agent of ten thousand nodes may speak at the same moment.
+/// Messages of one subscription that wait for their receiver. Further ones are dropped and counted.
+/// Each agent of ten thousand nodes may publish at the same moment.
 const WAITING: usize = 16_384;
 /// Largest message, in bytes: a plan with its report, a pool or a snapshot of many nodes.
 const LARGEST: usize = 8 << 20;
-/// Who says what may be so large.
-const SAY_MUCH: [&str; 4] = ["ingest", "forecast", "planner", "control"];
+/// Services that may send messages of that size.
+const LARGE_SENDERS: [&str; 4] = ["ingest", "forecast", "planner", "control"];
 
 impl Bus {
-    /// Connects, waiting for the server up to the limit of the settings, and puts all streams
-    /// in place. Afterwards the connection is restored for ever, and missing streams are made
-    /// again after every reconnection.
+    /// Connects, waiting for the server up to the limit of the settings, and makes all streams.
+    /// Afterwards the connection is always restored, and missing streams are made again after every
+    /// reconnection.
     ///
     /// # Errors
     /// [`BusError::Unreachable`] or [`BusError::Refused`] with a remedy; [`BusError::Stream`] if
@@ -53,7 +55,7 @@ impl Bus {
         let link = LinkSender::default();
         let link_in = link.clone();
         let (drops, dropped) = watch::channel(0);
-        // Each dropped message is counted; the log tells of them once a second.
+        // Each dropped message is counted. The log reports them once a second.
         let said = Mutex::new(None::<Stopwatch>);
         let metrics = declare(registry, service).map_err(|e| BusError::other("metrics", e))?;
         let check = health.check("bus", None);
@@ -65,7 +67,7 @@ impl Bus {
         let identity = identity.transpose()?;
         let seal = Seal::of(identity.as_ref()).map_err(|e| BusError::other("identity", e))?;
         let denials = Denials::new(metrics.denied.clone());
-        let heard = denials.clone();
+        let refusals = denials.clone();
         let on_event = move |event: Event| {
             match &event {
                 Event::Connected => {
@@ -97,13 +99,13 @@ impl Bus {
                     }
                 }
                 Event::Connected => tracing::debug!("bus connected"),
-                Event::ServerError(error) if heard.heed(&error.to_string()) => {}
+                Event::ServerError(error) if refusals.handle(&error.to_string()) => {}
                 other => tracing::warn!(event = %other, "bus"),
             }
             std::future::ready(())
         };
-        let shown = Shown::default();
-        let options = credentials(settings, identity.as_ref(), &shown)
+        let expiry = Expiry::default();
+        let options = credentials(settings, identity.as_ref(), &expiry)
             .await?
             .name(format!("lacuna-{service}"))
             .connection_timeout(Duration::from_secs(5))
@@ -122,17 +124,17 @@ impl Bus {
         certificate::watch(
             settings.clone(),
             identity.clone(),
-            &shown,
+            &expiry,
             metrics.certificate,
         );
         let info = client.server_info();
-        if SAY_MUCH.contains(&service) && info.max_payload < LARGEST {
+        if LARGE_SENDERS.contains(&service) && info.max_payload < LARGEST {
             return Err(BusError::SmallPayload {
                 url: settings.url.clone(),
                 bytes: info.max_payload,
             });
         }
-        // A server that asks for no keys lets anybody speak in any name.
+        // A server without keys lets every client claim any name.
         let access = identity
             .as_ref()
             .filter(|_| client.server_info().auth_required)
@@ -170,8 +172,8 @@ impl Bus {
         Ok(bus)
     }
 
-    /// Connects to a simulated server, from the host whose task this is, and waits until the
-    /// connection stands.
+    /// Connects the host of the calling task to a simulated server, and waits until the connection
+    /// is up.
     ///
     /// # Errors
     /// [`BusError::Stream`] if a stream cannot be made; [`BusError::Other`] if a metric's name is
@@ -251,11 +253,11 @@ impl Bus {
             limit,
             retained: tokio::sync::Mutex::default(),
             denials: end.denials,
-            graves: std::sync::Mutex::default(),
+            dead_letters: std::sync::Mutex::default(),
             access: end.access,
             gate: super::gate::Gate::default(),
             seal: end.seal,
-            lead: AtomicU64::new(super::millis(clock::wall())),
+            leader_since: AtomicU64::new(super::millis(clock::wall())),
             metrics: BusMetrics {
                 dead_letters,
                 failed,
@@ -264,7 +266,7 @@ impl Bus {
     }
 }
 
-/// What a bus has of its connection.
+/// The connection of a bus, with the state that belongs to it.
 struct End {
     server: Server,
     link: LinkSender,
@@ -284,62 +286,6 @@ fn user(settings: &BusSettings, identity: Option<&Identity>) -> String {
     known
         .find(|name| !name.is_empty())
         .unwrap_or_else(|| "anonymous".to_owned())
-}
-
-/// How the server is to be asked in; notes the certificate that it shows.
-pub(super) async fn credentials(
-    settings: &BusSettings,
-    identity: Option<&Identity>,
-    shown: &Shown,
-) -> Result<ConnectOptions, BusError> {
-    let unreadable = |path: &std::path::Path, source| BusError::Credentials {
-        path: path.display().to_string(),
-        source,
-    };
-    let mut options = ConnectOptions::new();
-    if let Some(identity) = identity {
-        options = options
-            .nkey(identity.seed.reveal().to_owned())
-            .custom_inbox_prefix(inbox(&identity.holder.user));
-        if let Some(ca) = &identity.ca {
-            let trusting =
-                certificate::trusting(ca, shown).map_err(|reason| BusError::NotTrusted {
-                    url: settings.url.clone(),
-                    reason: format!("the authority in the identity cannot be read: {reason}"),
-                })?;
-            options = options.require_tls(true).tls_client_config(trusting);
-        }
-        return Ok(options);
-    }
-    if let Some(path) = &settings.credentials {
-        options = options
-            .credentials_file(path)
-            .await
-            .map_err(|e| unreadable(path, e))?;
-    }
-    if let Some(user) = &settings.user {
-        let password = match (&settings.password, &settings.password_file) {
-            (Some(password), _) => password.reveal().to_owned(),
-            (None, Some(path)) => std::fs::read_to_string(path)
-                .map_err(|e| unreadable(path, e))?
-                .trim_end()
-                .to_owned(),
-            (None, None) => String::new(),
-        };
-        options = options.user_and_password(user.clone(), password);
-    }
-    Ok(options)
-}
-
-/// The addresses that are separated by commas.
-pub(super) fn servers(url: &str) -> Result<Vec<async_nats::ServerAddr>, BusError> {
-    url.split(',')
-        .map(|part| part.trim().parse())
-        .collect::<Result<_, _>>()
-        .map_err(|e: std::io::Error| BusError::Unreachable {
-            url: url.to_owned(),
-            reason: e.to_string(),
-        })
 }
 
 async fn first_connection(
@@ -378,17 +324,17 @@ async fn first_connection(
     }
 }
 
-/// Half to one and a half of these milliseconds, so that thousands who lost the same server do
-/// not come back at the same moment.
+/// Half to one and a half of these milliseconds, so that thousands of clients do not reconnect to a
+/// restarted server at the same moment.
 fn jittered(ms: u64) -> Duration {
     let thousandths = u64::try_from(virtual_time::unique() % 1000).unwrap_or_default();
     Duration::from_millis(ms / 2 + ms * thousandths / 1000)
 }
 
-/// How rustls words it that the server's certificate is not good.
+/// The text of rustls for a bad certificate of the server.
 const BAD_CERTIFICATE: &str = "invalid peer certificate";
 
-/// The error with all that caused it.
+/// The text of an error with all its causes.
 fn reasons(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -417,14 +363,14 @@ fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::E
     let dead = metrics::counters(
         registry,
         "lacuna_bus_dead_letters_total",
-        "messages that could not be understood",
+        "messages that could not be decoded",
         &["service"],
     )?;
     Ok(Declared {
         connected: metrics::gauge(
             registry,
             "lacuna_bus_connected",
-            "whether the connection to nats-server stands",
+            "whether the connection to nats-server is up",
         )?,
         disconnects: metrics::counter(
             registry,
@@ -439,7 +385,7 @@ fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::E
         denied: metrics::counter(
             registry,
             "lacuna_bus_denied_total",
-            "acts that nats-server refused because the key has no permission",
+            "operations that nats-server refused because the key has no permission",
         )?,
         failed: metrics::counter(
             registry,
@@ -451,8 +397,8 @@ fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::E
     })
 }
 
-/// Declares the metrics of the bus alone, so that a service's golden exposition can include
-/// them without a connection.
+/// Declares the metrics of the bus, so that a service's golden exposition includes them without a
+/// connection.
 ///
 /// # Errors
 /// If a name is taken.

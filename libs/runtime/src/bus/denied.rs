@@ -1,5 +1,5 @@
-//! What the server refuses. nats-server reports a refused subject apart from answers, so the
-//! refusal is passed to the request that waits, which learns that no answer will come.
+//! Refusals by the server. nats-server reports a refused subject separately from answers. The
+//! refusal is passed to the waiting request, which then ends.
 
 use std::future::Future;
 
@@ -8,26 +8,26 @@ use tokio::sync::broadcast;
 
 use super::{Bus, BusError};
 
-/// How long a subscription that stands is doubted, where keys are in use.
+/// How long a subscription waits for a refusal, where keys are in use.
 const DOUBT: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Who listens for refusals.
+/// Passes refusals to waiting requests.
 #[derive(Debug, Clone)]
 pub(super) struct Denials {
-    said: broadcast::Sender<String>,
+    reported: broadcast::Sender<String>,
     counted: IntCounter,
 }
 
 impl Denials {
     pub(super) fn new(counted: IntCounter) -> Self {
         Self {
-            said: broadcast::Sender::new(64),
+            reported: broadcast::Sender::new(64),
             counted,
         }
     }
 
-    /// Takes what the server reported, if it is a refusal.
-    pub(super) fn heed(&self, report: &str) -> bool {
+    /// Handles a report of the server, if it is a refusal; gives whether it is one.
+    pub(super) fn handle(&self, report: &str) -> bool {
         let Some(denial) = Denial::read(report) else {
             return false;
         };
@@ -37,8 +37,8 @@ impl Denials {
             act = denial.act,
             "nats-server refuses it: the key of this process has no permission"
         );
-        // Nobody may be waiting.
-        let _ = self.said.send(denial.subject.to_owned());
+        // There may be no waiting request.
+        let _ = self.reported.send(denial.subject.to_owned());
         true
     }
 }
@@ -66,10 +66,10 @@ impl Bus {
         concerns: impl Fn(&str) -> bool,
         answer: impl Future<Output = Result<T, BusError>>,
     ) -> Result<T, BusError> {
-        let mut said = self.0.denials.said.subscribe();
+        let mut reported = self.0.denials.reported.subscribe();
         let refusal = async {
             loop {
-                match said.recv().await {
+                match reported.recv().await {
                     Ok(subject) if concerns(&subject) => return subject,
                     Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => {
@@ -85,7 +85,7 @@ impl Bus {
         }
     }
 
-    /// Waits until `subscribed` has come back and the server has had time to refuse it.
+    /// Waits until the subscription is made and the server has had time to refuse it.
     pub(super) async fn unless_deaf<T>(
         &self,
         subject: &str,

@@ -1,8 +1,8 @@
-//! What can go wrong on the bus.
+//! Errors of the bus.
 
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 
-/// What can go wrong on the bus.
+/// An error of the bus.
 #[derive(Debug, thiserror::Error)]
 pub enum BusError {
     /// No server answers.
@@ -11,112 +11,112 @@ pub enum BusError {
          address with --nats URL or [bus] url"
     )]
     Unreachable {
-        /// Where it was looked for.
+        /// The address.
         url: String,
-        /// What the last attempt said.
+        /// The reason of the last attempt.
         reason: String,
     },
-    /// The server refuses us.
+    /// The server refuses the connection.
     #[error(
         "nats-server at {url} refuses the connection: {reason}: it knows users by keys, so give \
          the identity that `lacuna keys` has made (--identity FILE, [bus] identity), or a newer one"
     )]
     Refused {
-        /// Where.
+        /// The address.
         url: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The server cannot prove that it is the one meant.
+    /// The server cannot prove its identity.
     #[error(
         "nats-server at {url} cannot prove who it is: {reason}: take an identity of the same keys \
          as the server's certificate, which must hold for the host name (`lacuna keys renew-tls`)"
     )]
     NotTrusted {
-        /// Where.
+        /// The address.
         url: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The server refuses this act of this user.
+    /// The server refuses this operation of this user.
     #[error(
         "nats-server does not let {user} use {subject}: take an identity of a role that may \
          (`lacuna keys list` shows them)"
     )]
     Denied {
-        /// What.
+        /// The subject.
         subject: String,
-        /// Who.
+        /// The user.
         user: String,
     },
     /// The identity cannot be used.
     #[error(transparent)]
     Identity(#[from] crate::identity::IdentityError),
-    /// The streams that are needed are not there.
+    /// A needed stream is missing.
     #[error("stream {stream} is not there: control makes the streams, start it first")]
     NoStream {
-        /// The first one that is missed.
+        /// The first missing stream.
         stream: String,
     },
-    /// A stream was made by an older release, in a way that cannot be changed.
+    /// A stream was made by an older release, and cannot be changed.
     #[error(
         "stream {stream} is of an older release, which made it another way: stop all services of the \
          cluster, remove it (`nats stream rm {stream}`, or the server's data folder), and start \
          them again"
     )]
     OldStream {
-        /// Which.
+        /// The stream.
         stream: String,
     },
-    /// Credentials cannot be read.
+    /// A file of credentials cannot be read.
     #[error("cannot read {path}: {source}")]
     Credentials {
-        /// Which file.
+        /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// The server does not keep streams.
+    /// The server has no streams.
     #[error("nats-server at {url} has no JetStream: start it with `-js` or a `jetstream` section")]
     NoJetStream {
-        /// Where.
+        /// The address.
         url: String,
     },
-    /// The server takes only short messages.
+    /// The server's limit on messages is too low.
     #[error(
         "nats-server at {url} takes messages of {bytes} bytes at most: set `max_payload: 8MB` in its \
          configuration (`lacuna config nats-server` prints one)"
     )]
     SmallPayload {
-        /// Where.
+        /// The address.
         url: String,
-        /// How long a message may be.
+        /// The limit in bytes.
         bytes: usize,
     },
-    /// Somebody else wrote first: the expected revision is no longer the newest.
+    /// Another write came first: the expected revision is not the newest.
     #[error("{subject}: another write came first")]
     Conflict {
-        /// Where.
+        /// The subject.
         subject: String,
     },
-    /// Nobody answers the request.
-    #[error("nobody answers on {subject}: is the service running?")]
+    /// No service subscribes to the subject of the request.
+    #[error("no service answers on {subject}: is it running?")]
     NoResponders {
-        /// Where.
+        /// The subject.
         subject: String,
     },
-    /// No answer or acknowledgement within the limit; the message may have arrived or not.
+    /// No answer or acknowledgement within the limit. The message may have arrived.
     #[error("{subject}: no answer in time")]
     Timeout {
-        /// Where.
+        /// The subject.
         subject: String,
     },
     /// The message is larger than the server allows.
     #[error("{subject}: message of {bytes} bytes is too large for the server (max_payload)")]
     TooLarge {
-        /// Where.
+        /// The subject.
         subject: String,
-        /// How large.
+        /// Its size.
         bytes: usize,
     },
     /// The message cannot be encoded.
@@ -125,37 +125,37 @@ pub enum BusError {
     /// An answer cannot be decoded.
     #[error("{subject}: {source}")]
     Decode {
-        /// Where.
+        /// The subject.
         subject: String,
-        /// Why.
+        /// The reason.
         source: lacuna_wire::DecodeError,
     },
     /// The subject is kept by no stream.
     #[error("{subject} is kept by no stream")]
     NotKept {
-        /// Which.
+        /// The subject.
         subject: String,
     },
     /// The connection has been closed.
     #[error("{subject}: the subscription has ended")]
     Closed {
-        /// Where.
+        /// The subject.
         subject: String,
     },
-    /// A stream could not be made or asked.
+    /// A stream cannot be made or read.
     #[error("stream {stream}: {reason}")]
     Stream {
-        /// Which.
+        /// The stream.
         stream: String,
-        /// What the server said.
+        /// The reason that the server gives.
         reason: String,
     },
-    /// Anything else that the client reports.
+    /// Any other error of the client.
     #[error("{subject}: {reason}")]
     Other {
-        /// Where.
+        /// The subject.
         subject: String,
-        /// What the client said.
+        /// The reason that the client gives.
         reason: String,
     },
 }
@@ -167,7 +167,7 @@ impl BusError {
         matches!(self, Self::Conflict { .. })
     }
 
-    /// Whether another attempt would end as this one did.
+    /// Whether a further attempt would fail in the same way.
     pub(super) const fn is_final(&self) -> bool {
         matches!(
             self,

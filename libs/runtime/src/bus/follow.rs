@@ -1,4 +1,4 @@
-//! Hearing subjects that a stream keeps, across reconnections and restarts of the server.
+//! Following subjects that a stream keeps, across reconnections and restarts of the server.
 
 use std::time::Duration;
 
@@ -9,67 +9,65 @@ use lacuna_model::Timestamp;
 use lacuna_wire::{Message, Subject};
 use tokio::sync::mpsc;
 
-use super::bucket::DELETED;
 use super::denied::names;
-use super::look::kept_by;
-use super::server::Consumed;
+use super::transport::{Consumed, DELETED, Record, kept_by, timestamp};
 use super::{Bus, BusError, Origin, Received, refuse_version};
 use crate::clock::Stopwatch;
 
-/// Messages decoded ahead of the receiver; beyond it the stream waits.
+/// Most messages that are decoded ahead of the receiver. Beyond it the stream waits.
 pub(super) const AHEAD: usize = 1024;
 
-/// Between attempts.
+/// Time between attempts.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
 
-/// Where to begin.
+/// Where a follower begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// The newest message of each subject, then all that come. After a reconnection the
-    /// newest come again: for states and commands.
+    /// With the newest message of each subject. After a reconnection the newest are delivered
+    /// again. For states and commands.
     Last,
-    /// The newest message of each subject, then all that come; after a reconnection it goes on
-    /// where it was: for reports, each of which counts.
+    /// With the newest message of each subject. After a reconnection it continues at its place. For
+    /// reports, each of which counts.
     LastOn,
-    /// Only what comes from now on; after a reconnection it goes on where it was.
+    /// With the next message. After a reconnection it continues at its place.
     New,
-    /// The newest so many messages of the stream, then all that come.
+    /// With this many of the newest messages of the stream.
     Newest(u64),
-    /// From this sequence number of the stream.
+    /// At this sequence number of the stream.
     Sequence(u64),
-    /// All that the stream holds.
+    /// At the oldest message of the stream.
     All,
 }
 
-/// What stands on a subject, or in a key of a bucket.
+/// The newest message of a subject, or the value of a key of a bucket.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Newest<T> {
-    /// Nothing.
+    /// There is none.
     Nothing,
-    /// What was understood.
-    Understood(T),
-    /// The mark of a deletion, or what cannot be understood and no other release has written. Who
-    /// writes next writes after it, and so it is gone.
+    /// A message that decodes.
+    Decoded(T),
+    /// A deletion marker, or a message that cannot be decoded and is of no other release. The next
+    /// write replaces it.
     Unreadable {
-        /// Its number.
+        /// Its sequence number.
         sequence: u64,
     },
 }
 
 impl<T> Newest<T> {
-    /// What was understood.
-    pub fn understood(self) -> Option<T> {
+    /// The message, if it decodes.
+    pub fn decoded(self) -> Option<T> {
         match self {
-            Self::Understood(found) => Some(found),
+            Self::Decoded(found) => Some(found),
             Self::Nothing | Self::Unreadable { .. } => None,
         }
     }
 
-    /// The same, by reference.
+    /// The same by reference.
     pub const fn as_ref(&self) -> Newest<&T> {
         match self {
             Self::Nothing => Newest::Nothing,
-            Self::Understood(found) => Newest::Understood(found),
+            Self::Decoded(found) => Newest::Decoded(found),
             Self::Unreadable { sequence } => Newest::Unreadable {
                 sequence: *sequence,
             },
@@ -79,19 +77,19 @@ impl<T> Newest<T> {
     pub(crate) fn map<U>(self, of: impl FnOnce(T) -> U) -> Newest<U> {
         match self {
             Self::Nothing => Newest::Nothing,
-            Self::Understood(found) => Newest::Understood(of(found)),
+            Self::Decoded(found) => Newest::Decoded(of(found)),
             Self::Unreadable { sequence } => Newest::Unreadable { sequence },
         }
     }
 }
 
 impl<M> Newest<Received<M>> {
-    /// Its sequence number in the stream, 0 for none: the next write goes after it.
+    /// The sequence number in the stream, 0 for none. The next write goes after it.
     #[must_use]
     pub const fn sequence(&self) -> u64 {
         match self {
             Self::Nothing => 0,
-            Self::Understood(found) => found.sequence,
+            Self::Decoded(found) => found.sequence,
             Self::Unreadable { sequence } => *sequence,
         }
     }
@@ -122,15 +120,15 @@ impl<M> Follow<M> {
         })
     }
 
-    /// The next message, if it has already come: to catch up with the newest.
+    /// The next message, if it has already arrived.
     pub fn try_next(&mut self) -> Option<Received<M>> {
         self.messages.try_recv().ok()
     }
 }
 
 impl Bus {
-    /// Follows a subject (or a pattern) that a stream keeps. Survives everything that the
-    /// server does, except that messages which the server lost are not heard.
+    /// Follows a subject (or a pattern) that a stream keeps, across outages and restarts of the
+    /// server. Only messages that the server has lost are not received.
     ///
     /// # Errors
     /// [`BusError::NotKept`] if no stream keeps the subject, [`BusError::Stream`] if the
@@ -144,7 +142,7 @@ impl Bus {
         Ok(Follow::new(subject, messages))
     }
 
-    /// As [`Bus::follow`], for those who read the messages themselves.
+    /// Like [`Bus::follow`], with a reader of its own.
     pub(super) async fn follow_as<M, T: Send + 'static>(
         &self,
         subject: &Subject<M>,
@@ -169,8 +167,8 @@ impl Bus {
         Ok(messages)
     }
 
-    /// The newest message of a subject, if the stream holds one that can be understood: for who
-    /// reads alone. Who writes after it asks for [`Bus::newest`].
+    /// The newest message of a subject, if the stream holds one that decodes; for readers only. A
+    /// writer that writes after it uses [`Bus::newest`].
     ///
     /// # Errors
     /// [`BusError::NotKept`], [`BusError::Timeout`] or [`BusError::Stream`], after several
@@ -181,15 +179,15 @@ impl Bus {
     ) -> Result<Option<Received<M>>, BusError> {
         match self.newest(subject).await {
             Err(BusError::Decode { .. }) => Ok(None),
-            newest => Ok(newest?.understood()),
+            newest => Ok(newest?.decoded()),
         }
     }
 
-    /// What stands on a subject, with the number that [`Bus::store_after`] wants to know.
+    /// The newest message of a subject, with the number that [`Bus::store_after`] needs.
     ///
     /// # Errors
-    /// As [`Bus::last`], and [`BusError::Decode`] for what has a version that is not read. That must
-    /// not be overwritten.
+    /// Those of [`Bus::last`], and [`BusError::Decode`] for a message of a version that is not
+    /// read. It must not be overwritten.
     pub async fn newest<M: Message>(
         &self,
         subject: &Subject<M>,
@@ -198,8 +196,7 @@ impl Bus {
         self.patiently(stream, || self.newest_once(subject)).await
     }
 
-    /// The number of the newest message of a subject, whoever wrote it, a newer release included; 0
-    /// for none.
+    /// The number of the newest message of a subject, of any release; 0 for none.
     ///
     /// # Errors
     /// [`BusError::NotKept`] or [`BusError::Stream`].
@@ -208,8 +205,8 @@ impl Bus {
         Ok(newest.map_or(0, |newest| newest.sequence))
     }
 
-    /// When the newest message of a subject or pattern was taken, by the server's clock; nothing if
-    /// the stream holds none.
+    /// When the stream took the newest message of a subject or pattern, by the server's clock;
+    /// nothing if it holds none.
     ///
     /// # Errors
     /// [`BusError::NotKept`], [`BusError::Timeout`] or [`BusError::Stream`].
@@ -218,10 +215,10 @@ impl Bus {
         subject: &Subject<M>,
     ) -> Result<Option<Timestamp>, BusError> {
         let newest = self.newest_of(subject).await?;
-        Ok(newest.map(|newest| moment(newest.time)))
+        Ok(newest.map(|newest| timestamp(newest.time)))
     }
 
-    /// Tries again what fails, until the limit of a request or until the server refuses it.
+    /// Repeats a failed attempt, up to the limit of a request, unless the error is final.
     pub(super) async fn patiently<T, F>(
         &self,
         stream: &str,
@@ -258,29 +255,24 @@ impl Bus {
             refuse_version::<M>(&at, Some(&found.headers))?;
             return Ok(Newest::Unreadable { sequence });
         };
-        Ok(Newest::Understood(Received {
+        Ok(Newest::Decoded(Received {
             sequence,
-            kept: Some(moment(found.time)),
-            ..Received::heard(message, envelope, at)
+            kept: Some(timestamp(found.time)),
+            ..Received::published(message, envelope, at)
         }))
     }
 }
 
-pub(super) fn moment(time: DateTime) -> Timestamp {
-    let ms = time.unix_timestamp_nanos() / 1_000_000;
-    Timestamp::from_unix_ms(i64::try_from(ms).unwrap_or_default())
-}
-
-/// How far a follower has come.
+/// The position of a follower.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
     Unknown,
-    /// Nothing seen yet; all up to this sequence number is to be skipped.
+    /// Nothing was received yet. Messages up to this sequence number are skipped.
     After(u64),
-    /// The newest message handed on, and the latest time at which one was written, by the
-    /// server's clock. A greater number or a later time is news: a killed server may lose the
-    /// tail of a stream, and then gives the same numbers to other messages; and its clock may go
-    /// back.
+    /// The newest message that was handed on, and the latest time at which one was written, by the
+    /// server's clock. A message with a greater number or a later time is new: a killed server may
+    /// lose the tail of a stream, and then gives the same numbers to other messages. Its clock may
+    /// also go back.
     At {
         sequence: u64,
         written: DateTime,
@@ -308,7 +300,8 @@ impl Place {
         }
     }
 
-    /// The same place in a stream that ends at `last` now: before all of it if it is another one.
+    /// The same place in a stream that ends at `last` now. In another stream it is before the first
+    /// message.
     fn within(self, last: u64, is_another: bool) -> Self {
         match self {
             Self::Unknown => Self::Unknown,
@@ -322,25 +315,14 @@ impl Place {
     }
 }
 
-/// What a stream says of a message beside it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Heard {
-    /// Its number in the stream.
-    pub(super) sequence: u64,
-    /// How many messages wait behind it.
-    pub(super) pending: u64,
-    /// When the stream took it, by the server's clock.
-    pub(super) written: DateTime,
-}
+/// Converts a message to the type that is handed on; nothing to skip it.
+type Read<T> = fn(&Bus, &async_nats::Message, Record) -> Option<T>;
 
-/// Makes of a message what is handed on; nothing if it is not to be.
-type Read<T> = fn(&Bus, &async_nats::Message, Heard) -> Option<T>;
-
-/// A message of Lacuna, if it decodes and marks no deletion.
+/// A message of Lacuna, if it decodes and is no deletion marker.
 fn received<M: Message>(
     bus: &Bus,
     message: &async_nats::Message,
-    heard: Heard,
+    record: Record,
 ) -> Option<Received<M>> {
     let headers = message.headers.as_ref();
     if headers.is_some_and(|h| h.get(DELETED).is_some()) {
@@ -349,10 +331,10 @@ fn received<M: Message>(
     let subject = message.subject.to_string();
     let (envelope, decoded) = bus.open::<M>(&subject, headers, &message.payload)?;
     Some(Received {
-        sequence: heard.sequence,
-        pending: heard.pending,
-        kept: Some(moment(heard.written)),
-        ..Received::heard(decoded, envelope, subject)
+        sequence: record.sequence,
+        pending: record.pending,
+        kept: Some(timestamp(record.written)),
+        ..Received::published(decoded, envelope, subject)
     })
 }
 
@@ -362,7 +344,7 @@ struct Follower<T> {
     subject: String,
     start: Start,
     place: Place,
-    /// When the stream was made, which tells it from another of its name.
+    /// When the stream was made. It distinguishes the stream from another of the same name.
     made: Option<DateTime>,
     read: Read<T>,
     into: mpsc::Sender<T>,
@@ -411,7 +393,8 @@ impl<T: Send + 'static> Follower<T> {
         }
     }
 
-    /// Hands messages on until the consumer must be made anew; nothing when all is over.
+    /// Hands messages on until the consumer must be made again; nothing when the follower has
+    /// ended.
     async fn pump(&mut self, mut messages: Consumed, generation: u64) -> Option<()> {
         let mut link = self.bus.link();
         loop {
@@ -426,9 +409,9 @@ impl<T: Send + 'static> Follower<T> {
                     }
                 }
                 next = messages.next() => match next {
-                    Some(Ok((message, heard))) => self.hand_on(&message, heard).await?,
+                    Some(Ok((message, record))) => self.hand_on(&message, record).await?,
                     Some(Err(error)) => {
-                        tracing::debug!(stream = self.stream, %error, "consumer failed, making it anew");
+                        tracing::debug!(stream = self.stream, %error, "consumer failed, making it again");
                         tokio::time::sleep(Duration::from_millis(50)).await;
                         return Some(());
                     }
@@ -438,14 +421,14 @@ impl<T: Send + 'static> Follower<T> {
         }
     }
 
-    async fn hand_on(&mut self, message: &async_nats::Message, heard: Heard) -> Option<()> {
+    async fn hand_on(&mut self, message: &async_nats::Message, record: Record) -> Option<()> {
         if self.start != Start::Last {
-            if !self.place.is_before(heard.sequence, heard.written) {
+            if !self.place.is_before(record.sequence, record.written) {
                 return Some(());
             }
-            self.place = self.place.then(heard.sequence, heard.written);
+            self.place = self.place.then(record.sequence, record.written);
         }
-        match (self.read)(&self.bus, message, heard) {
+        match (self.read)(&self.bus, message, record) {
             Some(read) => self.into.send(read).await.ok(),
             None => Some(()),
         }
@@ -459,8 +442,8 @@ impl<T: Send + 'static> Follower<T> {
             reason,
         };
         let server = &self.bus.0.server;
-        let about = server.about(&self.stream).await.map_err(failed)?;
-        let (last, made) = (about.last, about.made);
+        let state = server.state(&self.stream).await.map_err(failed)?;
+        let (last, made) = (state.last, state.made);
         let is_another = self.made.is_some_and(|known| known != made);
         let after = |sequence: u64| DeliverPolicy::ByStartSequence {
             start_sequence: sequence.saturating_add(1),
@@ -471,8 +454,9 @@ impl<T: Send + 'static> Follower<T> {
         };
         let deliver_policy = match (self.start, place) {
             (Start::Last, _) | (Start::LastOn, Place::Unknown) => DeliverPolicy::LastPerSubject,
-            // By time comes what has the number of what was lost, but only if the clock goes on.
-            (_, Place::At { sequence, written }) if about.written < written => after(sequence),
+            // A start by time includes messages with the numbers of lost ones, but needs a clock
+            // that has not gone back.
+            (_, Place::At { sequence, written }) if state.written < written => after(sequence),
             (_, Place::At { written, .. }) => DeliverPolicy::ByStartTime {
                 start_time: written,
             },
@@ -508,11 +492,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_on_is_not_handed_on_again() {
+    fn a_message_is_handed_on_once() {
         let place = place(7, 100);
         assert!(!place.is_before(7, at(100)));
         assert!(!place.is_before(6, at(99)));
-        // Two may be written at the same moment.
+        // Two messages may be written at the same moment.
         assert!(place.is_before(8, at(100)));
         assert_eq!(place.within(9, false), place);
     }
@@ -524,29 +508,29 @@ mod tests {
             assert!(now.is_before(number, at(second)), "{number}");
             now = now.then(number, at(second));
             assert!(!now.is_before(number, at(second)), "{number}");
-            // What came before the clock went back does not come again.
+            // Messages from before the clock went back are not handed on again.
             assert!(!now.is_before(6, at(99)) && !now.is_before(7, at(100)));
         }
         assert_eq!(now, place(10, 101));
     }
 
     #[test]
-    fn numbers_that_are_given_a_second_time_are_heard() {
-        // The stream ended at 3 for a moment; when it is looked at, it has grown again.
+    fn messages_with_reused_numbers_are_received() {
+        // The stream ended at 3 for a moment, and has grown again when its state is read.
         let mut now = place(7, 100).within(9, false);
         for number in 4..=9 {
             assert!(!now.is_before(3, at(90)));
             assert!(now.is_before(number, at(110)), "{number}");
             now = now.then(number, at(110));
         }
-        // It still ends there, and the clock has gone back as well.
+        // The stream still ends at 3, and the clock has gone back as well.
         let now = place(7, 100).within(3, false);
         assert_eq!(now, place(3, 100));
         assert!(now.is_before(4, at(40)) && !now.is_before(3, at(90)));
     }
 
     #[test]
-    fn another_stream_is_heard_from_its_beginning() {
+    fn another_stream_is_read_from_its_beginning() {
         let now = place(7, 100).within(2, true);
         assert_eq!(now, Place::After(0));
         assert!(now.is_before(1, at(40)));

@@ -1,23 +1,23 @@
-//! The fence of leadership: an instance writes only while its lead is sure.
+//! The fence of leadership: an instance writes only while its leadership is certain.
 //!
-//! Later messages are lost, as they are while the server is away; states are repeated after a
-//! reconnection only when the lead is confirmed. An instance that finds the lead taken ends with
-//! exit code 75. So a process that was stopped, or comes back from the other side of a broken
-//! network, publishes nothing older than the next active instance has published.
+//! Later messages are lost, as they are while the server is away. States are repeated after a
+//! reconnection only when the leadership is confirmed. An instance that finds another leader ends
+//! with exit code 75. So a process that was stopped, or was cut off by the network, publishes
+//! nothing older than the next active instance has published.
 //!
-//! Messages handed to the network before that are fenced further on, and so are those of a moment
-//! with two leaders because somebody wrote the lead by hand:
+//! Messages that were handed to the network before that are fenced at their receivers. So are the
+//! messages of two leaders, which exist if a person writes the leadership by hand:
 //!
 //! 1. leases and trainers' records by compare-and-set;
 //! 2. commands by epoch and number at the agent;
 //! 3. plans by generation at control;
 //! 4. ingest by its first snapshot;
-//! 5. the pool and the trainers' state have no fence of their own: an old one may be heard for a
-//!    moment, and the active one's next replaces it. Plans made from it are judged by generation,
-//!    run and event number like any other.
+//! 5. the pool and the trainers' state have no fence. An old one may be received for a moment,
+//!    until the next one of the active instance. Plans made from it are checked by generation,
+//!    incarnation and event number like any other.
 //!
-//! A running call of the scheduler's commands (`sbatch`, `scancel`) cannot be taken back: the next
-//! control adopts its pilot (`pilots::keeper`).
+//! A running command of the scheduler (`sbatch`, `scancel`) cannot be taken back. The next control
+//! adopts its pilot (`pilots::keeper`).
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -27,13 +27,13 @@ use lacuna_wire::{Message, Subject};
 use super::{Bus, BusError};
 use crate::clock::Stopwatch;
 
-/// Between looks.
+/// Time between checks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// So long a writer waits after a reconnection for the lead to be confirmed.
+/// How long a writer waits after a reconnection until the leadership is confirmed, in seconds.
 const PATIENCE_S: f64 = 1.0;
 
-/// Until when this process may write; for ever, unless it has been limited.
+/// The time until which this process may write; without a limit unless one was set.
 #[derive(Debug, Default)]
 pub(super) struct Gate(Mutex<Option<Limit>>);
 
@@ -60,15 +60,14 @@ impl Limit {
 }
 
 impl Bus {
-    /// From now on this process writes only within this time since then, or until it is said
-    /// again.
+    /// Lets this process write only for this length of time from `since`, until the next call.
     pub(crate) fn write_within(&self, since: Stopwatch, length: Duration) {
         self.0.gate.set(Limit { since, length });
     }
 
-    /// Whether a message may go out. Just after a reconnection this waits a little for the lead to
-    /// be confirmed. While the server is away nothing may: what waits in the client would go out
-    /// when another one leads.
+    /// Whether a message may be sent. Just after a reconnection this waits a little for the
+    /// leadership to be confirmed. While the server is away no message may be sent: the client
+    /// would send it later, perhaps under another leader.
     pub(super) async fn may_write(&self) -> bool {
         let waiting = Stopwatch::start();
         loop {
@@ -82,7 +81,7 @@ impl Bus {
         }
     }
 
-    /// Waits until this process may write; gives whether it may, or the connection is gone again.
+    /// Waits until this process may write. Gives false if the connection is lost again.
     pub(super) async fn writes_again(&self) -> bool {
         while !self.may_write().await {
             if !self.connected() {
@@ -92,8 +91,7 @@ impl Bus {
         true
     }
 
-    /// As [`Bus::store_after`], whether or not this process may write otherwise: for the lead
-    /// itself.
+    /// Like [`Bus::store_after`], but regardless of the gate: for the leadership itself.
     pub(crate) async fn claim<M: Message>(
         &self,
         subject: &Subject<M>,

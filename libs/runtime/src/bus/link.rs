@@ -1,23 +1,23 @@
-//! Whether the server is there. Receivers wake in the order in which they began to wait: those of
-//! tokio's `watch` wake at random, and a world in virtual time would not come again by its seed.
+//! The state of the connection. Receivers wake in the order in which they began to wait. Those of
+//! tokio's `watch` wake at random, so a world in virtual time would not repeat by its seed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Whether the server is there, and how often it has been found.
+/// The state of the connection, and the number of connections so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Link {
-    /// Whether the connection stands.
+    /// Whether the connection is up.
     pub up: bool,
-    /// Grows with every connection made, and whenever what this process said may have been lost as
-    /// in an outage.
+    /// Grows with every new connection, and when messages of this process may have been lost as in
+    /// an outage.
     pub generation: u64,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// The link, and how often it has changed.
+    /// The link, and the number of its changes.
     state: Mutex<(Link, u64)>,
     changed: Notify,
 }
@@ -28,12 +28,12 @@ impl Shared {
     }
 }
 
-/// Changes the link. Clones share it.
+/// The writing end of the link. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LinkSender(Arc<Shared>);
 
 impl LinkSender {
-    /// Changes it, and wakes all receivers if it is another then.
+    /// Changes the link, and wakes all receivers if it differs then.
     pub(crate) fn modify(&self, change: impl FnOnce(&mut Link)) {
         let mut state = self.0.state();
         let before = state.0;
@@ -48,7 +48,7 @@ impl LinkSender {
         self.0.state().0
     }
 
-    /// A receiver that has not seen the present.
+    /// A receiver that has seen no state yet.
     pub(crate) fn receiver(&self) -> LinkReceiver {
         LinkReceiver {
             shared: self.0.clone(),
@@ -57,7 +57,7 @@ impl LinkSender {
     }
 }
 
-/// The link as it is and as it changes.
+/// The reading end of the link.
 #[derive(Debug, Clone)]
 pub struct LinkReceiver {
     shared: Arc<Shared>,
@@ -65,13 +65,13 @@ pub struct LinkReceiver {
 }
 
 impl LinkReceiver {
-    /// The present.
+    /// The present state.
     #[must_use]
     pub fn now(&self) -> Link {
         self.shared.state().0
     }
 
-    /// The present, which has then been seen.
+    /// The present state, which then counts as seen.
     pub fn seen(&mut self) -> Link {
         let state = self.shared.state();
         let (link, changes) = *state;
@@ -80,7 +80,7 @@ impl LinkReceiver {
         link
     }
 
-    /// Waits until there is a link that has not been seen. Safe to drop in `select!`.
+    /// Waits for a state that has not been seen. Safe to drop in `select!`.
     pub async fn changed(&mut self) {
         loop {
             let changed = self.shared.changed.notified();
@@ -95,7 +95,7 @@ impl LinkReceiver {
         }
     }
 
-    /// Waits until the link is as it should be.
+    /// Waits for a state of the wanted kind.
     pub async fn wait_for(&mut self, wanted: impl Fn(&Link) -> bool) {
         while !wanted(&self.seen()) {
             self.changed().await;

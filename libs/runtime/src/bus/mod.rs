@@ -1,16 +1,17 @@
-//! NATS as the services see it: typed messages in, typed messages out, and no message that
-//! does not decode goes unnoticed.
+//! The bus of the services over NATS: typed messages in both directions. A message that does not
+//! decode becomes a dead letter.
 
 mod bucket;
 mod certificate;
 mod connect;
+mod credentials;
+mod dead_letters;
 mod denied;
+mod direct;
 mod error;
 mod follow;
 mod gate;
-mod graves;
 mod link;
-mod look;
 mod nats;
 mod queue;
 mod seal;
@@ -19,6 +20,8 @@ mod server;
 mod simulated;
 mod streams;
 mod subscription;
+mod tls;
+mod transport;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +48,7 @@ pub use send::PendingAck;
 pub use simulated::{Delays, SimulatedServer, Weather};
 pub use subscription::{Received, Subscription, TextRequest};
 
-/// In which the server's answer to a direct get names the stream.
+/// The header of a direct get's answer that names the stream.
 const STREAM: &str = "Nats-Stream";
 
 /// A payload in a dead letter is cut at this many bytes.
@@ -59,30 +62,30 @@ struct Inner {
     server: server::Server,
     cluster: ClusterId,
     service: String,
-    /// On whose behalf requests go out.
+    /// The user in whose name requests are sent.
     user: String,
     source: String,
-    /// Unique for this process; ids of messages are this and a number.
+    /// Unique for this process. The id of a message is this and a number.
     instance: String,
     sent: AtomicU64,
     link: link::LinkSender,
-    /// How often the client has dropped messages because a receiver was too slow.
+    /// The number of times that the client has dropped messages because a receiver was too slow.
     dropped: watch::Receiver<u64>,
     limit: Duration,
     metrics: BusMetrics,
     denials: denied::Denials,
-    graves: Mutex<graves::Graves>,
-    /// What the server lets this user do, if it knows users by keys.
+    dead_letters: Mutex<dead_letters::DeadLetters>,
+    /// The permissions of this user, if the server knows users by keys.
     access: Option<Access>,
     gate: gate::Gate,
     seal: seal::Seal,
-    /// See [`Bus::lead`].
-    lead: AtomicU64,
+    /// See [`Bus::leader_since`].
+    leader_since: AtomicU64,
     /// The newest message that this process stored on each state subject.
     retained: tokio::sync::Mutex<BTreeMap<String, (async_nats::HeaderMap, bytes::Bytes)>>,
 }
 
-/// What the bus counts.
+/// The metrics of the bus.
 #[derive(Debug, Clone)]
 struct BusMetrics {
     dead_letters: IntCounter,
@@ -100,7 +103,7 @@ impl std::fmt::Debug for Bus {
 }
 
 impl Bus {
-    /// Which cluster.
+    /// The cluster.
     #[must_use]
     pub fn cluster(&self) -> &ClusterId {
         &self.0.cluster
@@ -112,53 +115,54 @@ impl Bus {
         &self.0.service
     }
 
-    /// On whose behalf requests go out: the user of the connection, else that of the process. A
-    /// server with permissions lets nobody ask in another's name.
+    /// The user in whose name requests are sent: that of the connection, else that of the process.
+    /// A server with permissions refuses requests in the name of another user.
     #[must_use]
     pub fn user(&self) -> &str {
         &self.0.user
     }
 
-    /// Whether the server proves who asks: it knows users by keys, and lets each speak in their
-    /// own name alone. What is said of a user is then true; else it is only claimed.
+    /// Whether the server proves the user of a request: it knows users by keys, and lets each
+    /// publish in their own name only. Otherwise the user is only a claim.
     #[must_use]
     pub fn proven(&self) -> bool {
         self.0.access.is_some()
     }
 
-    /// Whether the server is there; the present and changes can be awaited.
+    /// The state of the connection, which can be awaited.
     #[must_use]
     pub fn link(&self) -> LinkReceiver {
         self.0.link.receiver()
     }
 
-    /// When this process took the lead of its service, milliseconds since 1970: later than anybody
-    /// before it. Without a lead it is when the process connected.
+    /// When this process took the leadership of its service, in milliseconds since 1970. It grows
+    /// with every leader. Without a leadership it is the time of the connection.
     #[must_use]
-    pub fn lead(&self) -> u64 {
-        self.0.lead.load(Ordering::Relaxed)
+    pub fn leader_since(&self) -> u64 {
+        self.0.leader_since.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn leads_since(&self, since: Timestamp) {
-        self.0.lead.store(millis(since), Ordering::Relaxed);
+    pub(crate) fn set_leader_since(&self, since: Timestamp) {
+        self.0.leader_since.store(millis(since), Ordering::Relaxed);
     }
 
     fn generation(&self) -> u64 {
         self.0.link.now().generation
     }
 
-    /// What this process said was lost for a while: all is repaired as after a reconnection.
-    pub(crate) fn begin_anew(&self) {
+    /// Counts an outage: messages of this process were lost, and everything is repaired as after a
+    /// reconnection.
+    pub(crate) fn count_outage(&self) {
         self.0.link.modify(|link| link.generation += 1);
     }
 
-    /// Whether the server is there now.
+    /// Whether the connection is up.
     #[must_use]
     pub fn connected(&self) -> bool {
         self.0.link.now().up
     }
 
-    /// The client of NATS, for what this handle does not offer.
+    /// The client of NATS, for operations that this handle does not have.
     ///
     /// # Errors
     /// [`BusError::Other`] for a simulated server, which has none.
@@ -169,7 +173,7 @@ impl Bus {
         }
     }
 
-    /// Waits until all that was sent is with the network.
+    /// Waits until all sent messages are handed to the network.
     ///
     /// # Errors
     /// [`BusError::Other`] if the connection has been closed.
@@ -177,13 +181,13 @@ impl Bus {
         self.0.server.flush().await
     }
 
-    /// What ids of this process's messages begin with: see [`Bus::sender`].
+    /// The prefix of the ids of this process's messages: see [`Bus::sender`].
     #[must_use]
     pub fn instance(&self) -> &str {
         &self.0.instance
     }
 
-    /// The [`Bus::instance`] that sent a message of a service of ours.
+    /// The [`Bus::instance`] that sent a message of one of Lacuna's services.
     #[must_use]
     pub fn sender(envelope: &Envelope) -> &str {
         let parts = envelope.id.rsplit_once('-');
@@ -197,16 +201,16 @@ impl Bus {
         format!("{}-{number}", self.0.instance)
     }
 
-    /// Keeps what could not be understood, for the operator, and counts it. Returns at once. Of a
-    /// flood only the first are kept and logged.
-    pub fn bury(&self, subject: &str, reason: &str, payload: &[u8]) {
+    /// Counts a message that cannot be decoded, and stores it as a dead letter for the operator.
+    /// Returns at once. Of a flood, only the first ones are stored and logged.
+    pub fn dead_letter(&self, subject: &str, reason: &str, payload: &[u8]) {
         self.0.metrics.dead_letters.inc();
-        let mut graves = self.0.graves.lock().unwrap_or_else(PoisonError::into_inner);
-        let burial = graves.one(subject, Stopwatch::start().instant());
-        drop(graves);
-        match burial {
-            graves::Burial::Kept => tracing::warn!(subject, reason, "message refused"),
-            graves::Burial::FirstUnkept => {
+        let mut letters = self.0.dead_letters.lock().unwrap_or_else(PoisonError::into_inner);
+        let limited = letters.count(subject, Stopwatch::start().instant());
+        drop(letters);
+        match limited {
+            dead_letters::Limited::Within => tracing::warn!(subject, reason, "message refused"),
+            dead_letters::Limited::FirstOver => {
                 tracing::warn!(
                     subject,
                     reason,
@@ -214,7 +218,7 @@ impl Bus {
                 );
                 return;
             }
-            graves::Burial::Unkept => return,
+            dead_letters::Limited::Over => return,
         }
         let kept = payload.get(..DEAD_LETTER_BYTES).unwrap_or(payload);
         let letter = DeadLetter {
@@ -224,24 +228,24 @@ impl Bus {
             payload: kept.to_owned(),
         };
         let bus = self.clone();
-        let grave = address::dead(bus.cluster(), bus.service());
+        let address = address::dead(bus.cluster(), bus.service());
         let access = self.0.access.as_ref();
-        if access.is_some_and(|to| !to.publish.contains(grave.as_str())) {
+        if access.is_some_and(|to| !to.publish.contains(address.as_str())) {
             return;
         }
         crate::task::spawn(async move {
-            if let Err(error) = bus.publish(&grave, &letter, "").await {
+            if let Err(error) = bus.publish(&address, &letter, "").await {
                 tracing::warn!(%error, "dead letter lost");
             }
         });
     }
 
-    /// Sends what is still buffered and closes the connection.
+    /// Sends the buffered messages and closes the connection.
     pub async fn close(&self) {
         self.0.server.close().await;
     }
 
-    /// Decodes, or buries and returns nothing.
+    /// Decodes a message. An undecodable one becomes a dead letter.
     fn open<M: Message>(
         &self,
         subject: &str,
@@ -259,8 +263,8 @@ impl Bus {
         payload: &[u8],
     ) -> Option<(Envelope, M)> {
         if is_relayed(headers, origin) {
-            let reason = "a server's answer to somebody who let it be sent here";
-            self.bury(subject, reason, payload);
+            let reason = "it is a server's answer to a request that named this subject";
+            self.dead_letter(subject, reason, payload);
             return None;
         }
         let envelope = Envelope::read(headers.into_iter().flat_map(pairs));
@@ -270,19 +274,20 @@ impl Bus {
                 .seal
                 .refuses::<M>(subject, envelope, payload, headers)
         {
-            self.bury(subject, reason, payload);
+            self.dead_letter(subject, reason, payload);
             return None;
         }
         let decoded =
             envelope.and_then(|envelope| codec::decode(&envelope, payload).map(|m| (envelope, m)));
         match decoded {
             Ok((_, message)) if !is_of(&message, subject) => {
-                self.bury(subject, "it is about another than its subject", payload);
+                let reason = "it is about another node or trainer than its subject";
+                self.dead_letter(subject, reason, payload);
                 None
             }
             Ok(opened) => Some(opened),
             Err(e) => {
-                self.bury(subject, &e.to_string(), payload);
+                self.dead_letter(subject, &e.to_string(), payload);
                 None
             }
         }
@@ -303,23 +308,26 @@ fn millis(at: Timestamp) -> u64 {
     u64::try_from(at.unix_ms()).unwrap_or_default()
 }
 
-/// Where a message comes from.
+/// The origin of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// Its sender, live or through a stream.
+    /// The sender, live or through a stream.
     Sender,
-    /// An answer of the server, which names the stream that it was taken from.
+    /// An answer of the server, which names its stream.
     Answer,
 }
 
-/// Whether a message is what a stream holds, sent on by the server's answer to somebody's direct
-/// get: whoever asks chooses the subject of the answer, and so could write where he may not.
+/// Whether a message is the server's answer to a direct get, sent to this subject. The requester
+/// chooses the subject of the answer, and could so write where it has no permission.
 fn is_relayed(headers: Option<&async_nats::HeaderMap>, origin: Origin) -> bool {
     let named = headers.map_or(0, |headers| headers.get_all(STREAM).count());
     named > usize::from(origin == Origin::Answer)
 }
 
-/// An error for a message of this kind in a version that is not read.
+/// Checks the version of a message.
+///
+/// # Errors
+/// [`BusError::Decode`] if it is a message of this kind in a version that is not read.
 fn refuse_version<M: Message>(
     subject: &str,
     headers: Option<&async_nats::HeaderMap>,
@@ -333,8 +341,9 @@ fn refuse_version<M: Message>(
     })
 }
 
-/// Whether a message is about whom its subject names. The server lets the agent of a node publish
-/// on that node's subject alone; this makes sure that it speaks of no other there.
+/// Whether a message is about the node or trainer of its subject. The server lets the agent of a
+/// node publish on that node's subjects only. This check ensures that the message is about that
+/// node.
 fn is_of<M: Message>(message: &M, subject: &str) -> bool {
     let about = message.about();
     let mut tokens = subject.rsplit('.');

@@ -12,23 +12,23 @@ use futures::StreamExt;
 use serde::Serialize;
 
 use super::BusError;
-use super::follow::Heard;
-use super::look::{Begin, PENDING, Page};
-use super::server::{About, Acknowledged, Ask, Consumed, Messages};
+use super::transport::{
+    Acknowledged, Begin, Consumed, Messages, PENDING, Page, PageRequest, Record, StreamState,
+};
 use crate::virtual_time::unique;
 
-/// The client of a nats-server, for what [`Bus`](super::Bus) does not offer.
+/// The client of a nats-server, for operations that [`Bus`](super::Bus) does not have.
 #[derive(Debug, Clone)]
 pub struct Nats {
     /// The connection.
     pub client: async_nats::Client,
     /// Its streams.
     pub jetstream: async_nats::jetstream::Context,
-    /// So long a request waits for its answer.
+    /// How long a request waits for its answer.
     pub(super) limit: Duration,
 }
 
-/// What is asked of the server: `JSApiMsgGetRequest` in its documentation (ADR-31).
+/// The request of a direct get: `JSApiMsgGetRequest` in NATS' documentation (ADR-31).
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum GetRequest<'a> {
@@ -124,11 +124,11 @@ impl Nats {
         }))
     }
 
-    pub(super) async fn about(&self, stream: &str) -> Result<About, String> {
+    pub(super) async fn state(&self, stream: &str) -> Result<StreamState, String> {
         let stream = self.jetstream.get_stream(stream).await;
         let stream = stream.map_err(|e| e.to_string())?;
         let info = stream.cached_info();
-        Ok(About {
+        Ok(StreamState {
             last: info.state.last_sequence,
             written: info.state.last_timestamp,
             made: info.created,
@@ -144,9 +144,9 @@ impl Nats {
         let stream = self.jetstream.get_stream_no_info(stream).await;
         let stream = stream.map_err(|e| e.to_string())?;
         let config = OrderedConfig {
-            // Who may read a stream may end its consumers by their names, so nobody can guess this.
-            // With a name, the request shows which subject is to be read, so that the server can
-            // judge it.
+            // A reader of a stream may end its consumers by their names, so the name must not be
+            // guessable. With a name, the request contains the subject that is read, so the server
+            // can check it.
             name: Some(format!("{:032x}", unique())),
             filter_subject: subject.to_owned(),
             deliver_policy: from,
@@ -162,12 +162,12 @@ impl Nats {
                 Err(error) => return Some(Err(error.to_string())),
             };
             let info = message.info().ok()?;
-            let heard = Heard {
+            let record = Record {
                 sequence: info.stream_sequence,
                 pending: info.pending,
                 written: info.published,
             };
-            Some(Ok((message.message, heard)))
+            Some(Ok((message.message, record)))
         });
         Ok(read.boxed())
     }
@@ -205,7 +205,7 @@ impl Nats {
         }
     }
 
-    pub(super) async fn page(&self, ask: Ask<'_>) -> Result<Page, BusError> {
+    pub(super) async fn page(&self, ask: PageRequest<'_>) -> Result<Page, BusError> {
         let request = GetRequest::From {
             begin: ask.begin,
             next_by_subj: ask.subject,
@@ -219,8 +219,8 @@ impl Nats {
             let pending = message.headers.as_ref().and_then(|h| h.get_last(PENDING));
             let pending = pending.and_then(|count| count.as_str().parse().ok());
             if message.status.is_some() {
-                // The end of the answer (204), or nothing from there on (404). What is pending may
-                // have been counted before the last messages came.
+                // The end of the answer (204), or no message from there on (404). The pending count
+                // may be older than the last messages.
                 let full = page.messages.len() as u64 >= ask.batch;
                 let more = full || pending.unwrap_or(0) > 0;
                 let last = page.messages.last().filter(|_| more);
@@ -278,8 +278,8 @@ impl Nats {
             if now.retention != config.retention {
                 return Err(BusError::OldStream { stream: name });
             }
-            // What cannot be changed (the persistence mode) must not keep a service from
-            // running with the stream that is there.
+            // A setting that cannot be changed (the persistence mode) must not keep a service from
+            // running with the present stream.
             let config = Config {
                 first_sequence: now.first_sequence,
                 ..config
@@ -294,7 +294,7 @@ impl Nats {
                 tracing::info!(stream = name, "stream made");
                 Ok(())
             }
-            // Another service may have been faster.
+            // Another service may have made it meanwhile.
             Err(_) if js.get_stream(&name).await.is_ok() => Ok(()),
             Err(e) => {
                 let reason = e.to_string();
@@ -312,7 +312,7 @@ impl Nats {
     }
 }
 
-/// Whether the settings that we make are the same.
+/// Whether the settings that Lacuna sets are the same.
 fn same(present: &Config, wanted: &Config) -> bool {
     present.subjects == wanted.subjects
         && present.max_bytes == wanted.max_bytes

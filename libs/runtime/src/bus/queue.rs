@@ -1,50 +1,49 @@
-//! Queues: what other programs publish, until the one reader has done with it.
+//! Queues: messages of other programs, stored until their single reader has processed them.
 //!
-//! Ingest reads `lac_c_in` in order. It removes what it has stored when a snapshot that is synced has
-//! it, since events are written behind. A start reads from the oldest message left.
+//! Ingest reads `lac_c_in` in order. It removes an event when a synced snapshot includes it, since
+//! the stream of events is buffered. After a restart it reads from the oldest message.
 
 use lacuna_model::Timestamp;
 use lacuna_wire::Subject;
 use tokio::sync::{mpsc, watch};
 
-use super::follow::{Heard, RETRY, moment};
-use super::look::kept_by;
+use super::follow::RETRY;
+use super::transport::{Record, kept_by, timestamp};
 use super::{Bus, BusError, Start, pairs};
 use crate::clock::Stopwatch;
 
-/// A message out of a queue.
+/// A message of a queue.
 #[derive(Debug)]
 pub struct Delivery {
     inner: async_nats::Message,
     /// Measures the time since its arrival.
     pub arrived: Stopwatch,
-    /// Messages that wait behind it.
+    /// Number of messages that wait behind it.
     pub pending: u64,
     /// Its sequence number in the stream.
     pub sequence: u64,
-    /// When the stream took it, by the server's clock. However late or often it is read, this
-    /// stays.
+    /// When the stream took it, by the server's clock. It is the same at every delivery.
     pub stored: Timestamp,
 }
 
 impl Delivery {
-    fn read(_: &Bus, message: &async_nats::Message, heard: Heard) -> Option<Self> {
+    fn read(_: &Bus, message: &async_nats::Message, record: Record) -> Option<Self> {
         Some(Self {
             inner: message.clone(),
             arrived: Stopwatch::start(),
-            pending: heard.pending,
-            sequence: heard.sequence,
-            stored: moment(heard.written),
+            pending: record.pending,
+            sequence: record.sequence,
+            stored: timestamp(record.written),
         })
     }
 
-    /// The subject that it came on.
+    /// The subject on which it was published.
     #[must_use]
     pub fn subject(&self) -> &str {
         self.inner.subject.as_str()
     }
 
-    /// The headers, names and values.
+    /// The headers as names and values.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
         self.inner.headers.iter().flat_map(pairs)
     }
@@ -56,12 +55,12 @@ impl Delivery {
     }
 }
 
-/// The reader of a queue. It reads from the oldest message that nobody has said to be done with.
+/// The reader of a queue. It begins at the oldest message that is not marked as processed.
 #[derive(Debug)]
 pub struct Queue {
     subject: String,
     messages: mpsc::Receiver<Delivery>,
-    /// All up to this number is done with.
+    /// Messages up to this number are processed.
     done: watch::Sender<u64>,
 }
 
@@ -76,19 +75,19 @@ impl Queue {
         })
     }
 
-    /// The next message, if it has already come.
+    /// The next message, if it has already arrived.
     pub fn try_next(&mut self) -> Option<Delivery> {
         self.messages.try_recv().ok()
     }
 
-    /// Whether no message has come that was not taken.
+    /// Whether all messages that have arrived were taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Says that a message and all before it are done with: the next reader does not get them. If
-    /// this process or the server is killed within moments, it does.
+    /// Marks a message and all before it as processed, so that the next reader does not get them.
+    /// If this process or the server is killed within moments, the mark may be lost.
     pub fn done(&self, delivery: &Delivery) {
         self.done.send_if_modified(|upto| {
             let is_later = delivery.sequence > *upto;
@@ -99,8 +98,8 @@ impl Queue {
 }
 
 impl Bus {
-    /// Reads the stream of a subject as a queue, from the oldest message that it holds, in the order
-    /// in which it took them. There is to be one reader: two get the same messages.
+    /// Reads the stream of a subject as a queue: in order, from the oldest message. It must have
+    /// one reader only, since two would get the same messages.
     ///
     /// # Errors
     /// [`BusError::NotKept`] or [`BusError::Stream`].
@@ -117,7 +116,7 @@ impl Bus {
     }
 }
 
-/// Takes out of the stream what is done with, until there is no reader any more.
+/// Removes processed messages from the stream, as long as there is a reader.
 async fn take_out(bus: Bus, stream: String, mut upto: watch::Receiver<u64>) {
     while upto.changed().await.is_ok() {
         let first_kept = upto.borrow_and_update().saturating_add(1);
@@ -126,7 +125,7 @@ async fn take_out(bus: Bus, stream: String, mut upto: watch::Receiver<u64>) {
             if upto.has_changed().is_err() {
                 return;
             }
-            // What is not taken out now goes with what is taken out next.
+            // The next removal includes this one.
             tracing::debug!(stream, reason, "not taken out of the queue, retrying");
             tokio::time::sleep(RETRY).await;
             upto.mark_changed();

@@ -1,9 +1,9 @@
-//! Signatures: control signs what it tells agents, and an agent that knows control's key believes
-//! nothing else. So neither somebody else's permission to speak there, nor an answer that a server
-//! was made to send there, commands a node.
+//! Signatures: control signs its commands to agents. An agent that knows control's key refuses all
+//! others. So another user with permission for the subject cannot command a node, and neither can
+//! an answer that the server sends there.
 //!
-//! What is signed is the subject, the envelope as the receiver reads it, and the payload. The
-//! signature stands in a header, which streams keep.
+//! The signature covers the subject, the envelope as the receiver reads it, and the payload. It is
+//! in a header, which streams keep.
 
 use async_nats::HeaderMap;
 use lacuna_wire::access::Role;
@@ -16,27 +16,27 @@ use crate::identity::Identity;
 /// The header with the signature, Ed25519 in hexadecimal.
 const HEADER: &str = "Lacuna-Signature";
 
-/// What every signed text begins with. No UTF-8 does: what nats-server has a user sign at a
-/// connection, which may be any UTF-8, is never a message.
+/// The first bytes of every signed text. They are no UTF-8. At a connection nats-server has a user
+/// sign a nonce, which may be any UTF-8, so that signature never fits a message.
 const BEGIN: &[u8] = b"\xfflacuna-1\n";
 
-/// Whether this process signs, or asks for signatures.
+/// Whether this process signs messages, or verifies signatures.
 #[derive(Default)]
 pub(super) enum Seal {
-    /// Neither: there are no keys, or this is neither control nor an agent.
+    /// Neither: there are no keys, or the process is neither control nor an agent.
     #[default]
     None,
-    /// With this key.
+    /// It signs with this key.
     Signs(Box<KeyPair>),
-    /// By one of these.
+    /// It accepts signatures by any of these keys.
     Asks(Vec<KeyPair>),
 }
 
 impl Seal {
-    /// What the holder of an identity does.
+    /// The seal of the holder of an identity.
     ///
     /// # Errors
-    /// If a key in it is none.
+    /// If a key in the identity is invalid.
     pub(super) fn of(identity: Option<&Identity>) -> Result<Self, nkeys::error::Error> {
         let Some(identity) = identity else {
             return Ok(Self::None);
@@ -55,8 +55,8 @@ impl Seal {
     /// Signs a message of a kind that is signed.
     ///
     /// # Errors
-    /// If the headers are no envelope, or the key has no private part: neither can happen for
-    /// messages of ours and the seed of an identity.
+    /// If the headers are no envelope, or the key has no private part. Neither can happen for
+    /// messages of Lacuna and the seed of an identity.
     pub(super) fn sign<M: Message>(
         &self,
         subject: &str,
@@ -66,7 +66,7 @@ impl Seal {
         if let Self::Signs(key) = self
             && M::SIGNED
         {
-            // As the receiver reads it.
+            // The envelope as the receiver reads it.
             let envelope = Envelope::read(pairs(headers));
             let envelope = envelope.map_err(|e| BusError::other(subject, e))?;
             let signature = key.sign(&text(subject, &envelope, payload));
@@ -76,7 +76,7 @@ impl Seal {
         Ok(())
     }
 
-    /// Why a message is not believed, if it is not.
+    /// Why a message is refused, if it is.
     pub(super) fn refuses<M: Message>(
         &self,
         subject: &str,
@@ -103,7 +103,7 @@ impl Seal {
 fn text(subject: &str, envelope: &Envelope, payload: &[u8]) -> Vec<u8> {
     let mut text = BEGIN.to_vec();
     text.extend_from_slice(subject.as_bytes());
-    // Neither names nor values have line ends.
+    // Names and values contain no line ends.
     for (name, value) in envelope.headers() {
         text.extend_from_slice(format!("\n{name}:{value}").as_bytes());
     }
@@ -154,7 +154,7 @@ mod tests {
         headers
     }
 
-    /// As who hears it does.
+    /// Whether the receiver refuses the message.
     fn refuses(keys: &[&KeyPair], subject: &str, headers: &HeaderMap, payload: &[u8]) -> bool {
         let keys = keys.iter().map(|key| key.public_key());
         let keys = keys.map(|key| KeyPair::from_public_key(&key).unwrap());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_control_has_signed_is_believed_and_nothing_that_differs() {
+    fn a_message_signed_by_control_is_accepted_and_a_changed_one_is_not() {
         let (control, other) = (KeyPair::new_user(), KeyPair::new_user());
         let renewal = Renewal {
             lead: 1,
@@ -179,11 +179,11 @@ mod tests {
         seal.sign::<Renewal>("s.1", &payload, &mut signed).unwrap();
         assert!(!refuses(&[&control], "s.1", &signed, &payload));
         assert!(!refuses(&[&other, &control], "s.1", &signed, &payload));
-        // Another's signature, or none.
+        // A signature by another key, or none.
         assert!(refuses(&[&other], "s.1", &signed, &payload));
         assert!(refuses(&[], "s.1", &signed, &payload));
         assert!(refuses(&[&control], "s.1", &headers(&envelope()), &payload));
-        // Said elsewhere, or with other words.
+        // Another subject or another payload.
         assert!(refuses(&[&control], "s.2", &signed, &payload));
         let mut changed = payload.clone();
         changed[1] ^= 1;
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_commands_nodes_is_signed_and_only_where_there_are_keys() {
+    fn only_commands_to_nodes_are_signed_and_only_with_keys() {
         let signed = [Command::SIGNED, Members::SIGNED, Renewal::SIGNED];
         assert_eq!((signed, Settled::SIGNED), ([true; 3], false));
         let payload = codec::encode(&Renewal {

@@ -1,4 +1,4 @@
-//! Sending: unacknowledged, acknowledged, and requests.
+//! Sending messages: unacknowledged, acknowledged, and as requests.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::{Bus, BusError, Received, pairs};
 
-/// A write on its way: [`PendingAck::wait`] for its acknowledgement.
+/// A write that is not yet acknowledged. [`PendingAck::wait`] waits for the acknowledgement.
 #[must_use = "a write is only known to be kept once its acknowledgement has come"]
 pub struct PendingAck {
     subject: String,
@@ -62,11 +62,11 @@ impl Bus {
         sent.await.inspect_err(|_| self.0.metrics.failed.inc())
     }
 
-    /// Publishes into the stream that keeps the subject, and waits for the acknowledgement.
-    /// Gives the sequence number in the stream.
+    /// Publishes into the stream that keeps the subject, and waits for the acknowledgement. Gives
+    /// the sequence number in the stream.
     ///
     /// # Errors
-    /// [`BusError::Timeout`] if no acknowledgement comes (the message may have been kept).
+    /// [`BusError::Timeout`] if no acknowledgement arrives. The message may have been stored.
     pub async fn store<M: Message>(
         &self,
         subject: &Subject<M>,
@@ -79,9 +79,9 @@ impl Bus {
             .await
     }
 
-    /// Like [`Bus::store`], but the acknowledgement is awaited later, so that many writes can
-    /// be on their way. Writes of one caller arrive in their order. Waits if thousands of
-    /// writes are unacknowledged.
+    /// Like [`Bus::store`], but the acknowledgement is awaited later, so that many writes can be in
+    /// flight. Writes of one caller arrive in order. Waits if thousands of writes are
+    /// unacknowledged.
     ///
     /// # Errors
     /// [`BusError::TooLarge`], or if the connection is closed.
@@ -96,10 +96,10 @@ impl Bus {
     }
 
     /// Like [`Bus::store`], but only if the newest message of the subject has this sequence number
-    /// (0: there is none). A state stored so is not repeated after a reconnection.
+    /// (0: there is none). Such a state is not repeated after a reconnection.
     ///
     /// # Errors
-    /// [`BusError::Conflict`] if the newest is another; else as [`Bus::store`].
+    /// [`BusError::Conflict`] if the newest message is another; else those of [`Bus::store`].
     pub async fn store_after<M: Message>(
         &self,
         subject: &Subject<M>,
@@ -114,10 +114,10 @@ impl Bus {
             .await
     }
 
-    /// Publishes JSON or other foreign bytes into a stream, with the headers as given.
+    /// Publishes JSON or other bytes into a stream, with the given headers.
     ///
     /// # Errors
-    /// As [`Bus::store_later`].
+    /// Those of [`Bus::store_later`].
     pub async fn store_raw(
         &self,
         subject: &str,
@@ -141,16 +141,16 @@ impl Bus {
         if !address::is_state(subject) {
             return self.store_bytes(subject, headers, payload).await;
         }
-        // Held until the message is on its way, so that a repetition cannot overtake it.
+        // The lock is held until the message is sent, so that a repetition cannot overtake it.
         let mut retained = self.0.retained.lock().await;
         retained.insert(subject.to_owned(), (headers.clone(), payload.clone()));
         self.store_bytes(subject, headers, payload).await
     }
 
-    /// Stores the newest state messages of this process again: a killed server may have lost
-    /// them, and would show older ones as the newest.
+    /// Stores the newest state messages of this process again. A killed server may have lost them,
+    /// and would show older ones as the newest.
     pub(super) async fn repeat_states(&self) {
-        // Another instance may have become the active one meanwhile: its states are the newest.
+        // Another instance may have become the active one. Its states are then the newest.
         if self.0.retained.lock().await.is_empty() || !self.writes_again().await {
             return;
         }
@@ -189,8 +189,8 @@ impl Bus {
         let (into, waiting) = oneshot::channel();
         let subject = subject.to_owned();
         let (bus, at) = (self.clone(), subject.clone());
-        // A task of its own, since a write holds its place among those in flight until its
-        // acknowledgement is taken, and a caller may take them in any order, or not at all.
+        // A separate task, since a write counts as in flight until its acknowledgement is taken. A
+        // caller may take acknowledgements in any order, or not at all.
         crate::task::spawn(async move {
             let result = bus.unless_denied(|denied| denied == at, answer).await;
             if result.is_err() {
@@ -204,10 +204,10 @@ impl Bus {
         })
     }
 
-    /// Asks, and waits for one answer.
+    /// Sends a request, and waits for one answer.
     ///
     /// # Errors
-    /// [`BusError::NoResponders`] if nobody listens, [`BusError::Timeout`],
+    /// [`BusError::NoResponders`] if no service subscribes to the subject, [`BusError::Timeout`],
     /// [`BusError::Decode`].
     pub async fn request<Q: Message, A: Message>(
         &self,
@@ -228,10 +228,11 @@ impl Bus {
             })
     }
 
-    /// Asks with plain text, and waits for a plain answer.
+    /// Sends a request in plain text, and waits for an answer in plain text.
     ///
     /// # Errors
-    /// [`BusError::NoResponders`] if nobody listens, or [`BusError::Timeout`].
+    /// [`BusError::NoResponders`] if no service subscribes to the subject, or
+    /// [`BusError::Timeout`].
     pub async fn request_text<T>(
         &self,
         subject: &Subject<T>,
@@ -264,7 +265,7 @@ impl Bus {
     /// Answers a request.
     ///
     /// # Errors
-    /// If the message was no request, or as [`Bus::publish`].
+    /// [`BusError::Other`] if the sender wants no answer; else those of [`Bus::publish`].
     pub async fn respond<Q, A: Message>(
         &self,
         request: &Received<Q>,
@@ -285,8 +286,8 @@ impl Bus {
         server.publish(reply, Some(headers), payload.into()).await
     }
 
-    /// An answer goes to an inbox and nowhere else: whoever asks names the subject, and must not
-    /// have this process speak where they may not.
+    /// Answers go to inboxes only. The requester names the subject of the answer, and could
+    /// otherwise use this process's permissions.
     pub(super) fn check_inbox(&self, asked: &str, reply: &str) -> Result<(), BusError> {
         if self.proven() && !is_inbox(reply) {
             tracing::error!(asked, reply, "not answered: that is no inbox");
@@ -295,8 +296,8 @@ impl Bus {
         Ok(())
     }
 
-    /// Headers and payload of a message that is kept only if the newest of its subject has this
-    /// sequence number.
+    /// Headers and payload of a message that is stored only if the newest one of its subject has
+    /// this sequence number.
     pub(super) fn pack_after<M: Message>(
         &self,
         subject: &str,

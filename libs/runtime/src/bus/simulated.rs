@@ -1,11 +1,14 @@
 //! A nats-server without a network, for services in [virtual time](crate::virtual_time).
 //!
-//! Every connection has two lines, one each way. A line keeps the order of its messages and delays
-//! each, as TCP does. So messages of one sender stay in order, and those of two overtake each other.
-//! A connection can be cut, and the server can be killed: then what is on the lines is lost, and
-//! streams that are written behind lose the tail of [`TAIL`], as with `persist_mode: async`. A
-//! [`Weather`] makes the lines of a host lose, repeat and swap messages, as a bad proxy does.
-//! Streams, buckets, consumers and acknowledgements answer as those of nats-server do
+//! Every connection has two lines, one in each direction. A line keeps the order of its messages
+//! and delays each, as TCP does. So messages of one sender stay in order, and those of two senders
+//! overtake each other.
+//!
+//! A connection can be cut, and the server can be killed. Then messages on the lines are lost, and
+//! buffered streams lose the tail of [`TAIL`], as with `persist_mode: async`. A [`Weather`] makes
+//! the lines of a host lose, repeat and swap messages, as a bad proxy does.
+//!
+//! Streams, buckets, consumers and acknowledgements behave as those of nats-server
 //! (`tests/simulated.rs` compares both). Limits of memory, slow consumers, keys and permissions are
 //! not simulated.
 
@@ -25,41 +28,41 @@ use futures::channel::mpsc::{UnboundedSender, unbounded};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use self::store::{Filter, Stream};
+use self::store::{Filter, Stream, message};
 use super::BusError;
-use super::follow::Heard;
 use super::link::LinkSender;
-use super::look::Page;
-use super::server::{About, Acknowledged, Ask, Consumed, Messages};
+use super::transport::{
+    Acknowledged, Consumed, Messages, Page, PageRequest, Record, StreamState,
+};
 use crate::virtual_time::{Dice, true_wall, unique};
 
-/// Of a stream that is written behind, a killed server loses what came within this time.
+/// A killed server loses this newest part of its buffered streams.
 const TAIL: Duration = Duration::from_millis(500);
 
-/// A client comes back to a server within so many milliseconds.
+/// A client reconnects within this many milliseconds.
 const BACK_MS: u64 = 1000;
 
-/// A swapped message is passed for so many milliseconds at most.
+/// A swapped message is late by at most this many milliseconds.
 const SWAPPED_MS: u64 = 300;
 
-/// How long a message is under way, in milliseconds each way: any number of the range.
+/// Delay of a message in each direction, in milliseconds, drawn from this range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delays {
-    /// At least.
+    /// The least delay.
     pub least_ms: u64,
-    /// At most.
+    /// The greatest delay.
     pub most_ms: u64,
 }
 
-/// What the lines of a host do to messages, in thousandths of them.
+/// Faults of the lines of a host, in thousandths of the messages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Weather {
-    /// Lost: publications, acknowledgements, and words of subjects that no stream keeps. What a
-    /// consumer misses its client would ask for again, so none of that is lost.
+    /// Lost messages: publications, acknowledgements, and messages of subjects that no stream
+    /// keeps. Messages to consumers are not lost, since a client would request them again.
     pub lost: u64,
-    /// Come twice.
+    /// Messages that arrive twice.
     pub twice: u64,
-    /// Are overtaken by those after them.
+    /// Messages that later ones overtake.
     pub swapped: u64,
 }
 
@@ -67,9 +70,9 @@ pub struct Weather {
 #[derive(Debug, Clone)]
 pub struct SimulatedServer(Arc<Mutex<State>>);
 
-/// What a message does when it arrives at the server.
+/// The effect of a message at the server.
 type AtServer = Box<dyn FnOnce(&mut State) + Send>;
-/// What a message does when it arrives at a client.
+/// The effect of a message at a client.
 type AtClient = Box<dyn FnOnce() + Send>;
 
 struct State {
@@ -81,10 +84,10 @@ struct State {
     subscriptions: BTreeMap<u64, Subscription>,
     /// Subscriptions of subjects without wildcards.
     literal: BTreeMap<String, Vec<u64>>,
-    /// All others.
+    /// Subscriptions of patterns.
     patterns: Vec<(Filter, u64)>,
     consumers: BTreeMap<u64, Consumer>,
-    /// Which stream keeps a subject.
+    /// The stream of each subject, once it was looked up.
     kept_by: BTreeMap<String, Option<String>>,
     /// Names of connections that are cut.
     cut: BTreeSet<String>,
@@ -105,26 +108,26 @@ struct Connection {
     name: String,
     link: LinkSender,
     is_up: bool,
-    /// Grows with every loss: what was on the lines before it is lost.
+    /// Grows with every cut. Messages of an earlier epoch are lost.
     epoch: u64,
     to_server: Line<AtServer>,
     to_client: Line<AtClient>,
-    /// What the client sent while the connection was down.
+    /// Messages that the client sent while the connection was down.
     waiting: Vec<AtServer>,
 }
 
-/// A message under way.
+/// A message on a line.
 struct Sent<A> {
     due: Instant,
     epoch: u64,
-    /// How much later it comes than its place in the line says, while others pass it.
+    /// How much later than its place in the line it arrives, so that others overtake it.
     passed_for: Duration,
     act: A,
 }
 
 struct Line<A> {
     into: mpsc::UnboundedSender<Sent<A>>,
-    /// When the message before arrives.
+    /// When the message before it arrives.
     last: Instant,
 }
 
@@ -141,7 +144,7 @@ impl<A> Line<A> {
     }
 }
 
-/// Brings messages to the other end of a line, as long as there are any.
+/// Delivers the messages of a line.
 async fn carry<A: Send + 'static>(
     mut line: mpsc::UnboundedReceiver<Sent<A>>,
     arrive: impl Fn(u64, A) + Clone + Send + 'static,
@@ -170,11 +173,11 @@ struct Consumer {
     connection: u64,
     stream: String,
     filter: Filter,
-    into: UnboundedSender<Result<(async_nats::Message, Heard), String>>,
+    into: UnboundedSender<Result<(async_nats::Message, Record), String>>,
 }
 
 impl SimulatedServer {
-    /// A server without streams, that runs.
+    /// A running server without streams.
     #[must_use]
     pub fn new(seed: u64, delays: Delays) -> Self {
         Self(Arc::new(Mutex::new(State {
@@ -194,7 +197,7 @@ impl SimulatedServer {
         })))
     }
 
-    /// Ends the server as `kill -9` does.
+    /// Stops the server as `kill -9` does.
     pub fn kill(&self) {
         let mut state = self.state();
         state.is_up = false;
@@ -209,7 +212,7 @@ impl SimulatedServer {
         }
     }
 
-    /// Starts a killed server again, with the streams that it had. Clients come back within a second.
+    /// Starts a killed server again, with its streams. Clients reconnect within a second.
     pub fn start(&self) {
         let mut state = self.state();
         state.is_up = true;
@@ -229,7 +232,7 @@ impl SimulatedServer {
         }
     }
 
-    /// Mends the connections of the host with this name.
+    /// Restores the connections of the host with this name.
     pub fn mend(&self, name: &str) {
         let mut state = self.state();
         state.cut.remove(name);
@@ -240,12 +243,12 @@ impl SimulatedServer {
         }
     }
 
-    /// The weather on the lines of the host with this name.
+    /// Sets the faults of the lines of the host with this name.
     pub fn set_weather(&self, name: &str, weather: Weather) {
         self.state().weather.insert(name.to_owned(), weather);
     }
 
-    /// A connection of a host.
+    /// Connects a host.
     pub(super) fn connect(&self, name: &str, limit: Duration, link: LinkSender) -> Port {
         let (to_server, at_server) = mpsc::unbounded_channel();
         let (to_client, at_client) = mpsc::unbounded_channel();
@@ -293,7 +296,7 @@ impl SimulatedServer {
         }))
     }
 
-    /// Connects a client again, some time later.
+    /// Connects a client again after a random time.
     fn come_back(&self, number: u64) {
         let wait = self.state().dice.below(BACK_MS);
         let server = self.clone();
@@ -329,8 +332,7 @@ impl State {
         all.map(|(&number, _)| number).collect()
     }
 
-    /// Whether what was sent in this epoch of a connection arrives. What a killed client had sent
-    /// arrives.
+    /// Whether a message of this epoch of a connection arrives. Messages of a killed client arrive.
     fn carries(&self, number: u64, epoch: u64) -> bool {
         let connection = self.connections.get(&number);
         connection.is_none_or(|c| c.is_up && c.epoch == epoch)
@@ -363,7 +365,7 @@ impl State {
         }
     }
 
-    /// How often a message of a connection comes, by its weather.
+    /// How many times a message of a connection arrives, by its faults.
     fn times(&mut self, number: u64) -> usize {
         let weather = self.weather_of(number);
         let dice = match weather {
@@ -385,7 +387,7 @@ impl State {
         weather.copied().unwrap_or_default()
     }
 
-    /// How much later a message comes than those after it, by the weather of its connection.
+    /// The extra delay of a message, by the faults of its connection.
     fn passed_for(&mut self, number: u64) -> Duration {
         let swapped = self.weather_of(number).swapped;
         if swapped == 0 || self.dice.below(1000) >= swapped {
@@ -394,7 +396,7 @@ impl State {
         Duration::from_millis(1 + self.dice.below(SWAPPED_MS))
     }
 
-    /// Sends from a client.
+    /// Sends a message from a client.
     fn send_to_server(&mut self, number: u64, act: AtServer) {
         self.send_late_to_server(number, Duration::ZERO, act);
     }
@@ -413,7 +415,7 @@ impl State {
         }
     }
 
-    /// Sends to a client.
+    /// Sends a message to a client.
     fn send_to_client(&mut self, number: u64, act: AtClient) {
         self.send_late_to_client(number, Duration::ZERO, act);
     }
@@ -429,7 +431,7 @@ impl State {
         }
     }
 
-    /// Hands a message to all who have subscribed to its subject; gives how many these are.
+    /// Delivers a message to all subscriptions of its subject; gives their number.
     fn deliver(&mut self, message: &async_nats::Message) -> usize {
         let subject = message.subject.as_str();
         let mut all = self.literal.get(subject).cloned().unwrap_or_default();
@@ -453,7 +455,7 @@ impl State {
         count
     }
 
-    /// Takes a message: into its stream, if one keeps it, and to those who hear its subject.
+    /// Takes a message: into its stream, if one keeps it, and to the subscribers of its subject.
     fn take(
         &mut self,
         subject: &str,
@@ -523,24 +525,7 @@ impl State {
     }
 }
 
-fn message(
-    subject: &str,
-    reply: Option<String>,
-    headers: Option<HeaderMap>,
-    payload: Bytes,
-) -> async_nats::Message {
-    async_nats::Message {
-        subject: subject.into(),
-        reply: reply.map(Into::into),
-        length: payload.len(),
-        payload,
-        headers,
-        status: None,
-        description: None,
-    }
-}
-
-/// A client's end of a connection. Clones are the same one; the last one that goes closes it.
+/// A client's end of a connection. Clones share it, and the last one closes it.
 #[derive(Debug, Clone)]
 pub(super) struct Port(Arc<Connected>);
 
@@ -549,7 +534,7 @@ struct Connected {
     server: SimulatedServer,
     number: u64,
     limit: Duration,
-    /// How often messages were dropped: never, since no receiver is too slow here.
+    /// Never changes, since no receiver is too slow here.
     dropped: watch::Sender<u64>,
 }
 
@@ -567,20 +552,20 @@ impl Drop for Connected {
     }
 }
 
-/// Ends a subscription or a consumer when its reader is gone.
+/// Ends a subscription or a consumer when its reader is dropped.
 struct Ends(Port, u64);
 
 impl Drop for Ends {
     fn drop(&mut self) {
         let number = self.1;
-        self.0.say(move |state| {
+        self.0.act(move |state| {
             state.unsubscribe(number);
             state.consumers.remove(&number);
         });
     }
 }
 
-/// Waits for an answer. One that is lost is waited for to the limit.
+/// Waits for an answer up to the limit, also when the answer is lost.
 async fn within<T>(limit: Duration, answer: oneshot::Receiver<T>) -> Option<T> {
     let answered = async {
         match answer.await {
@@ -592,19 +577,19 @@ async fn within<T>(limit: Duration, answer: oneshot::Receiver<T>) -> Option<T> {
 }
 
 impl Port {
-    fn say(&self, act: impl FnOnce(&mut State) + Send + 'static) {
+    fn act(&self, act: impl FnOnce(&mut State) + Send + 'static) {
         let mut state = self.0.server.state();
         state.send_to_server(self.0.number, Box::new(act));
     }
 
-    /// Has the server do something and waits for what comes of it; nothing if no answer comes.
+    /// Lets the server act and waits for the result; nothing if no answer arrives.
     async fn ask<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut State) -> T + Send + 'static,
     ) -> Option<T> {
         let (into, answer) = oneshot::channel();
         let number = self.0.number;
-        self.say(move |state| {
+        self.act(move |state| {
             let done = act(state);
             state.send_to_client(number, Box::new(move || drop(into.send(done))));
         });
@@ -626,7 +611,7 @@ impl Port {
         }
     }
 
-    /// A client subscribes again by itself after an outage, so that this cannot be lost.
+    /// Never lost, since a client subscribes again by itself after an outage.
     pub(super) fn subscribe(&self, subject: &str) -> Messages {
         let (into, messages) = unbounded();
         let mut state = self.0.server.state();
@@ -668,16 +653,16 @@ impl Port {
         let inbox = self.new_inbox();
         let mut answers = self.subscribe(&inbox);
         let at = subject.to_owned();
-        let (nobody, deaf) = oneshot::channel();
+        let (into, unheard) = oneshot::channel();
         let number = self.0.number;
-        self.say(move |state| {
+        self.act(move |state| {
             let (heard, _) = state.take(&at, Some(inbox), Some(headers), payload);
             if heard == 0 {
                 state.send_to_client(
                     number,
                     Box::new(move || {
-                        // The one who asked may have gone.
-                        let _ = nobody.send(());
+                        // The requester may have gone.
+                        let _ = into.send(());
                     }),
                 );
             }
@@ -687,7 +672,7 @@ impl Port {
         tokio::select! {
             biased;
             answer = answers.next() => answer.ok_or(BusError::Closed { subject }),
-            Ok(()) = deaf => Err(BusError::NoResponders { subject }),
+            Ok(()) = unheard => Err(BusError::NoResponders { subject }),
             () = late => Err(BusError::Timeout { subject }),
         }
     }
@@ -705,7 +690,7 @@ impl Port {
         let mut state = self.0.server.state();
         for _ in 0..state.times(number) {
             let (at, headers, payload) = (subject.to_owned(), headers.clone(), payload.clone());
-            // The acknowledgement of a repetition goes to nobody.
+            // The acknowledgement of a repetition is dropped.
             let into = into.take();
             let late = state.passed_for(number);
             let act = move |state: &mut State| {
@@ -727,10 +712,10 @@ impl Port {
         }))
     }
 
-    pub(super) async fn about(&self, stream: &str) -> Result<About, String> {
+    pub(super) async fn state(&self, stream: &str) -> Result<StreamState, String> {
         let name = stream.to_owned();
-        let about = self.ask(move |state| state.stream(&name).map(|stream| stream.about()));
-        about.await.unwrap_or_else(|| Err("no answer".to_owned()))
+        let state = self.ask(move |state| state.stream(&name).map(|stream| stream.state()));
+        state.await.unwrap_or_else(|| Err("no answer".to_owned()))
     }
 
     pub(super) async fn consume(
@@ -779,7 +764,7 @@ impl Port {
         self.answered(stream, subject, newest.await)
     }
 
-    pub(super) async fn page(&self, ask: Ask<'_>) -> Result<Page, BusError> {
+    pub(super) async fn page(&self, ask: PageRequest<'_>) -> Result<Page, BusError> {
         let (stream, subject) = (ask.stream, ask.subject);
         let (name, filter) = (stream.to_owned(), Filter::new(subject));
         let (begin, batch, bytes) = (ask.begin, ask.batch, ask.max_bytes);

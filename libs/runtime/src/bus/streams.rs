@@ -1,20 +1,19 @@
-//! Streams and buckets: made if missing, again after every reconnection.
+//! Streams and buckets: made if they are missing, and again after every reconnection.
 //!
-//! Durability is a field of each stream's definition in `wire::address`. The trade is one disk
-//! write for each message: a change of a trainer of a hundred nodes would wait for a hundred synced
+//! Durability is a field of each stream's definition in `wire::address`. A synced stream costs one
+//! disk write for each message. A change of a trainer of a hundred nodes would wait for a hundred
 //! writes.
 //!
 //! - Synced: `lac_c_in`, `lac_c_snapshot`, `lac_c_plan`, `lac_c_controls`, `lac_c_audit`,
 //!   `lac_c_archive`, `lac_c_leaders` and the buckets. An accepted event, a plan, a lease and a
 //!   trainer survive a power failure. A message with a list of events is synced once.
-//! - Written behind (`persist_mode: async`): all others. A `kill -9` of nats-server may take their
-//!   newest messages, and each is repaired: events by the next snapshot, states because each owner
-//!   publishes its newest again after a reconnection, commands because control derives them from
-//!   leases and records and sends them until they are obeyed, progress because reports are
-//!   cumulative.
+//! - Buffered (`persist_mode: async`): all others. A `kill -9` of nats-server may lose their newest
+//!   messages, and each kind is repaired. The next snapshot repairs events. Each owner publishes
+//!   its newest states again after a reconnection. Control derives commands from leases and
+//!   records, and sends them until they are obeyed. Reports of progress are cumulative.
 //!
-//! Epochs, versions and plan generations begin no lower than the wall clock's milliseconds, so a
-//! server that has lost all brings no old number back.
+//! Epochs, versions and plan generations begin no lower than the wall clock's milliseconds. So an
+//! emptied server brings no old number back.
 
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, PersistenceMode, RetentionPolicy, StorageType,
@@ -31,8 +30,7 @@ use crate::clock::{Stopwatch, wall};
 const AWAY: Span = Span::from_secs(30);
 
 impl Bus {
-    /// Makes all streams and buckets of the cluster, or brings them up to date. Does nothing to
-    /// those that are as they should be.
+    /// Makes all streams and buckets of the cluster, or updates their configuration.
     ///
     /// # Errors
     /// [`BusError::Stream`] or [`BusError::NoJetStream`].
@@ -41,7 +39,7 @@ impl Bus {
         let mut wanted: Vec<Config> = address::streams(cluster).iter().map(stream).collect();
         wanted.push(bucket(&address::trainers_bucket(cluster)));
         wanted.push(bucket(&address::observed_bucket(cluster)));
-        // A new bucket of leases numbers on from the wall clock: an emptied server must not
+        // A new bucket of leases starts its numbers at the wall clock. An emptied server must not
         // bring back epochs that agents have seen.
         let leases = address::leases_bucket(cluster);
         wanted.push(Config {
@@ -57,11 +55,11 @@ impl Bus {
         .map(|_| ())
     }
 
-    /// Makes the streams, or waits up to a limit for those that this user needs: where the server
-    /// knows users by keys, only those may make streams who must.
+    /// Makes the streams, or waits up to a limit for those that this user needs. Where the server
+    /// knows users by keys, only control may make streams.
     ///
     /// # Errors
-    /// As [`Bus::ensure_streams`]; [`BusError::NoStream`] if one does not come.
+    /// Those of [`Bus::ensure_streams`]; [`BusError::NoStream`] if a stream does not come.
     pub(super) async fn ready_streams(&self, limit: Span) -> Result<(), BusError> {
         let needed = match &self.0.access {
             Some(access) if !access.makes_streams => &access.streams,
@@ -85,8 +83,9 @@ impl Bus {
         Ok(())
     }
 
-    /// After every reconnection, makes missing streams again (the server may have lost its
-    /// disk) and repeats the states of this process (it may have lost its buffers).
+    /// After every reconnection, makes missing streams again, since the server may have lost its
+    /// disk. Then it repeats the states of this process, since the server may have lost its
+    /// buffers.
     pub(super) fn keep_streams(&self) {
         let bus = self.clone();
         let mut link = self.link();
@@ -132,7 +131,7 @@ fn stream(def: &StreamDef) -> Config {
     }
 }
 
-/// As the key-value convention of NATS has it, so that its tools can read it.
+/// The configuration of NATS' key-value convention, so that the tools of NATS can read it.
 fn bucket<M: Message>(def: &BucketDef<M>) -> Config {
     Config {
         name: def.stream(),
@@ -144,7 +143,7 @@ fn bucket<M: Message>(def: &BucketDef<M>) -> Config {
         discard: DiscardPolicy::New,
         allow_rollup: true,
         deny_delete: true,
-        // Markers of deletions go by themselves.
+        // Deletion markers expire.
         allow_message_ttl: true,
         allow_direct: true,
         num_replicas: 1,

@@ -1,4 +1,4 @@
-//! Hearing subjects that no stream keeps.
+//! Subscriptions to subjects that no stream keeps.
 
 use std::marker::PhantomData;
 
@@ -7,25 +7,25 @@ use futures::StreamExt;
 use lacuna_model::Timestamp;
 use lacuna_wire::{Envelope, Message, Subject};
 
-use super::server::Messages;
+use super::transport::Messages;
 use super::{Bus, BusError};
 use crate::clock::Stopwatch;
 
-/// A message as it came.
+/// A received message.
 #[derive(Debug, Clone)]
 pub struct Received<M> {
     /// The message.
     pub message: M,
     /// Its envelope.
     pub envelope: Envelope,
-    /// The subject that it came on.
+    /// The subject on which it was published.
     pub subject: String,
     /// Its sequence number in the stream that keeps it; 0 if none does.
     pub sequence: u64,
-    /// Messages that the stream still holds after it: 0 for the newest.
+    /// Number of messages that the stream holds after it: 0 for the newest.
     pub pending: u64,
-    /// When the stream took it, by the server's clock; nothing if no stream keeps it. A server
-    /// that has lost messages, or all of them, gives their numbers again, but not their times.
+    /// When the stream took it, by the server's clock; nothing if no stream keeps it. A server that
+    /// has lost messages gives their numbers again, but not their times.
     pub kept: Option<Timestamp>,
     /// Measures the time since its arrival.
     pub arrived: Stopwatch,
@@ -33,8 +33,8 @@ pub struct Received<M> {
 }
 
 impl<M> Received<M> {
-    /// A message as it was published, of which no stream is known.
-    pub(super) fn heard(message: M, envelope: Envelope, subject: String) -> Self {
+    /// A live message, without its place in a stream.
+    pub(super) fn published(message: M, envelope: Envelope, subject: String) -> Self {
         Self {
             message,
             envelope,
@@ -48,8 +48,8 @@ impl<M> Received<M> {
     }
 }
 
-/// A subscription to a subject that no stream keeps. What is published while nobody listens,
-/// or while the server is away, is not heard.
+/// A subscription to a subject that no stream keeps. Messages are missed that are published before
+/// it, or while the server is away.
 #[derive(Debug)]
 pub struct Subscription<M> {
     bus: Bus,
@@ -58,10 +58,10 @@ pub struct Subscription<M> {
     message: PhantomData<fn() -> M>,
 }
 
-/// Plain text as it came, and how to answer it.
+/// A request in plain text, which can be answered.
 #[derive(Debug, Clone)]
 pub struct TextRequest {
-    /// The subject that it came on.
+    /// The subject on which it was published.
     pub subject: String,
     /// The text.
     pub text: String,
@@ -73,7 +73,7 @@ impl TextRequest {
     /// Answers with plain text.
     ///
     /// # Errors
-    /// If no answer was asked for, or the connection is closed.
+    /// [`BusError::Other`] if the sender wants no answer, or the connection is closed.
     pub async fn respond(&self, answer: String) -> Result<(), BusError> {
         let Some(reply) = &self.reply else {
             return Err(BusError::other(&self.subject, "no answer was asked for"));
@@ -85,11 +85,10 @@ impl TextRequest {
 }
 
 impl Bus {
-    /// Subscribes to a subject that no stream keeps. When this returns, the server knows of
-    /// the subscription.
+    /// Subscribes to a subject that no stream keeps. On return the server has the subscription.
     ///
     /// # Errors
-    /// If the connection is closed.
+    /// [`BusError::Other`] if the connection is closed.
     pub async fn subscribe<M: Message>(
         &self,
         subject: &Subject<M>,
@@ -105,7 +104,7 @@ impl Bus {
     /// Subscribes to plain text.
     ///
     /// # Errors
-    /// If the connection is closed.
+    /// [`BusError::Other`] if the connection is closed.
     pub async fn subscribe_text<T>(
         &self,
         subject: &Subject<T>,
@@ -132,8 +131,9 @@ impl Bus {
         self.unless_deaf(subject, standing).await
     }
 
-    /// Waits until the server has read all that was sent so far: a flush of the client only
-    /// hands it to the network, and what others publish next might overtake a subscription.
+    /// Waits until the server has read everything that was sent so far. A flush of the client only
+    /// hands it to the network, so the next message of another client could overtake a
+    /// subscription.
     async fn round_trip(&self) {
         let server = &self.0.server;
         let inbox = server.new_inbox();
@@ -143,8 +143,8 @@ impl Bus {
             server.flush().await.ok()?;
             own.next().await
         };
-        // While the server is away nobody else publishes either; the client subscribes again
-        // as soon as it is back.
+        // While the server is away no other client publishes either. The client subscribes again as
+        // soon as the server is back.
         if tokio::time::timeout(self.0.limit, echo).await.is_err() {
             tracing::debug!("no echo, the server may be away");
         }
@@ -170,7 +170,7 @@ impl<M: Message> Subscription<M> {
             if let Some((envelope, decoded)) = opened {
                 return Ok(Received {
                     reply: message.reply,
-                    ..Received::heard(decoded, envelope, subject)
+                    ..Received::published(decoded, envelope, subject)
                 });
             }
         }

@@ -1,4 +1,4 @@
-//! The operator's page.
+//! The section `[gateway]`: the operator's page.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 pub struct Gateway {
     /// Where the page is served; port 0 takes a free one.
     pub page: SocketAddr,
-    /// A file that holds a token, alone. Who has no such token sees nothing of the page; without
-    /// a file, whoever reaches the address sees it.
+    /// A file that holds a token and nothing else. With a file, the page is shown only to browsers
+    /// with this token; without one, to every browser that reaches the address.
     pub token_file: Option<PathBuf>,
-    /// Names by which browsers may ask for the page when it has no token, beside `localhost` and
-    /// addresses: under another name a foreign page could read it (DNS rebinding).
+    /// Host names under which a page without a token is served, besides `localhost` and addresses.
+    /// Under any other name a foreign page could read it (DNS rebinding).
     pub hosts: Vec<String>,
-    /// Whether a proxy in front speaks TLS: browsers then send the token by TLS alone.
+    /// Whether a proxy in front of the page speaks TLS. Browsers then send the token only over TLS.
     pub behind_tls: bool,
-    /// So many browsers follow the page at a time; more are refused.
+    /// Most browsers that follow the page at a time. Further ones are refused.
     pub viewers: usize,
-    /// How far back the page shows who had which node.
+    /// How far back the page shows which trainer had which node.
     #[serde(with = "SpanText")]
     pub history: Span,
 }
@@ -42,10 +42,10 @@ impl Default for Gateway {
 }
 
 impl Gateway {
-    /// Whether the values make sense.
+    /// Checks the values.
     ///
     /// # Errors
-    /// The first one that does not.
+    /// The first value that is out of its range.
     pub(super) fn check(&self) -> Result<(), SettingError> {
         SettingError::unless(
             self.history.as_ms() >= 60_000,

@@ -1,4 +1,4 @@
-//! Where events come from.
+//! The section `[ingest]`: the sources of events.
 
 use std::path::PathBuf;
 
@@ -9,32 +9,32 @@ use serde::{Deserialize, Serialize};
 
 use super::text::TimeText;
 
-/// Where events come from. Events of external programs are always read; a recording is read
-/// in addition, if one is given.
+/// The sources of events. Events of external programs are always read. One recording or one live
+/// scheduler may be read in addition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ingest {
-    /// A full snapshot goes out this often.
+    /// Time between two full snapshots.
     #[serde(with = "SpanText")]
     pub snapshot_every: Span,
-    /// How many ids of external events are remembered to find duplicates.
+    /// Number of ids of external events that are remembered to find duplicates.
     pub dedup_window: usize,
-    /// Events may be stamped this far ahead of the cluster's time; further ones are refused.
+    /// How far an event's time may be ahead of the cluster's time. Later ones are refused.
     #[serde(with = "SpanText")]
     pub max_ahead: Span,
-    /// All nodes of the cluster, one name a line; events of others are then refused. Without
-    /// it, every name is a node, but for external events where keys are in use.
+    /// A file with all nodes of the cluster, one name a line. Events of other nodes are refused.
+    /// Without it every name is accepted, except in external events where keys are in use.
     pub nodes_file: Option<PathBuf>,
-    /// Whether external events may name any node where keys are in use and there is no
-    /// `nodes_file`. Else only those that the adapter of the scheduler has seen.
+    /// Whether external events may name any node where keys are in use without a `nodes_file`.
+    /// If not, they may name only nodes that the scheduler's adapter has seen.
     pub any_node: bool,
-    /// A recorded machine to play.
+    /// A recording of a machine to replay.
     pub recording: Option<Recording>,
-    /// A living Slurm.
+    /// A live Slurm.
     pub slurm: Option<Slurm>,
-    /// A living PBS.
+    /// A live PBS.
     pub pbs: Option<Pbs>,
-    /// A living LSF.
+    /// A live LSF.
     pub lsf: Option<Lsf>,
 }
 
@@ -54,18 +54,18 @@ impl Default for Ingest {
     }
 }
 
-/// How a recording is played.
+/// The pace at which a recording is replayed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordingPace {
-    /// At `rate` recorded seconds a second.
+    /// `rate` recorded seconds per second.
     #[default]
     Scaled,
-    /// Recorded time advances when the loop has settled.
+    /// Recorded time advances each time the loop has settled.
     LockStep,
 }
 
-/// A recorded machine.
+/// A recording of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recording {
@@ -77,13 +77,13 @@ pub struct Recording {
     /// The order of nodes, one a line; without it, the order of first appearance.
     #[serde(default)]
     pub nodes_file: Option<PathBuf>,
-    /// Play only so many nodes.
+    /// Number of nodes that are replayed, the first ones; all if absent.
     #[serde(default)]
     pub first_nodes: Option<usize>,
-    /// How time runs.
+    /// How recorded time runs.
     #[serde(default)]
     pub pace: RecordingPace,
-    /// Recorded seconds a second, if the pace is `scaled`.
+    /// Recorded seconds per second, if the pace is `scaled`.
     #[serde(default = "one")]
     pub rate: f64,
     /// The moment of the recording to begin at; its beginning if absent.
@@ -99,10 +99,10 @@ fn one() -> f64 {
 }
 
 impl Ingest {
-    /// Whether the values make sense, and there is one source of the truth.
+    /// Checks the values, and that at most one recording or live scheduler is configured.
     ///
     /// # Errors
-    /// The first one that does not, or a second source.
+    /// The first value that is out of its range, or the second source.
     pub(super) fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_positive([("ingest.snapshot_every", self.snapshot_every)])?;
         SettingError::unless(
@@ -120,7 +120,7 @@ impl Ingest {
         SettingError::unless(
             sources.iter().filter(|given| **given).count() <= 1,
             "ingest",
-            "told of several",
+            "configured with several sources",
             "one scheduler or one recording: recording, slurm, pbs or lsf",
         )?;
         self.recording.as_ref().map_or(Ok(()), Recording::check)?;
@@ -131,7 +131,7 @@ impl Ingest {
             self.lsf.is_none() || self.nodes_file.is_some(),
             "ingest.nodes_file",
             "absent",
-            "a list of the nodes, which lsb.events does not have",
+            "a list of the nodes, since lsb.events has none",
         )
     }
 }

@@ -1,4 +1,4 @@
-//! Reading and checking.
+//! Reading the configuration file and checking its values.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,15 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read configuration {path}: {source}", path = path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The file is not what was expected.
     #[error("{path}:{line}:{column}: {key}: {reason}", path = path.display())]
     Parse {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
@@ -29,7 +29,7 @@ pub enum ConfigError {
         column: usize,
         /// Key path, e.g. `planner.horizon`.
         key: String,
-        /// What is wrong and what was expected.
+        /// The error, with the values that are accepted.
         reason: String,
     },
     /// The identity cannot be used.
@@ -49,7 +49,7 @@ pub enum ConfigError {
         /// That of the identity.
         identity: ClusterId,
     },
-    /// A value makes no sense.
+    /// A value is out of its range.
     #[error(transparent)]
     Value(#[from] SettingError),
 }
@@ -69,7 +69,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads text; `path` is only for errors.
+    /// Reads the text of a file. `path` is used in errors only.
     ///
     /// # Errors
     /// [`ConfigError::Parse`].
@@ -89,7 +89,7 @@ impl Config {
         })
     }
 
-    /// With the secrets of the environment (`LACUNA_NATS_PASSWORD`).
+    /// Adds the secrets of the environment (`LACUNA_NATS_PASSWORD`).
     #[must_use]
     pub fn with_secrets(mut self) -> Self {
         if let Ok(password) = std::env::var("LACUNA_NATS_PASSWORD") {
@@ -98,8 +98,7 @@ impl Config {
         self
     }
 
-    /// With the cluster and the address of the identity, if it names one; a value that is not the
-    /// default stands.
+    /// Takes cluster and address from the identity, where they still have their defaults.
     ///
     /// # Errors
     /// The identity cannot be used, or it is of another cluster.
@@ -132,7 +131,7 @@ impl Config {
         toml::to_string_pretty(self)
     }
 
-    /// Checks what the types do not say.
+    /// Checks the values that types alone do not restrict.
     ///
     /// # Errors
     /// [`ConfigError::Value`] with key and expectation.
@@ -145,7 +144,7 @@ impl Config {
             !self.bus.url.contains('@'),
             "bus.url",
             "an address with a user or password",
-            "an address alone: bus.identity, bus.credentials or bus.user say who asks",
+            "an address alone; bus.identity, bus.credentials or bus.user names the user",
         )?;
         SettingError::unless(
             (300..=60_000).contains(&self.cluster.lead.as_ms()),

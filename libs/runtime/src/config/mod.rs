@@ -1,11 +1,11 @@
-//! One configuration file for all services (TOML). Unknown keys are errors; everything has a
-//! default; lengths of time are written `120s`, `15m`. Secrets come from files or from the
+//! One configuration file for all services (TOML). Unknown keys are errors, and every key has a
+//! default. Lengths of time are written `120s`, `15m`. Secrets come from files or from the
 //! environment, never from this file.
 //!
-//! A section whose core is a library is defined there, with its defaults and documents: `[control]`
-//! and `[agent]` in `lacuna_trainer`, `[control.pilots]` in `lacuna_pilots`, `[forecast]` in
+//! The section of a core library is defined there, with its defaults and documents: `[control]` and
+//! `[agent]` in `lacuna_trainer`, `[control.pilots]` in `lacuna_pilots`, `[forecast]` in
 //! `lacuna_forecast`, `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]` in `lacuna_schedlog`, and
-//! `[planner]` in `lacuna_model`. Here are the others, and how the file is read.
+//! `[planner]` in `lacuna_model`. This module defines the other sections and reads the file.
 
 mod gateway;
 mod ingest;

@@ -17,15 +17,15 @@ use crate::secret::Secret;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Which cluster.
+    /// The cluster and the leadership of its services.
     pub cluster: Cluster,
-    /// The nats-server.
+    /// The connection to nats-server.
     pub bus: BusSettings,
-    /// Where each service answers `/metrics` and `/healthz`.
+    /// The address at which each service answers `/metrics` and `/healthz`.
     pub http: Http,
-    /// Logs.
+    /// Level and format of the logs.
     pub telemetry: Telemetry,
-    /// Where events come from.
+    /// The sources of events.
     pub ingest: Ingest,
     /// How remaining hole lengths are predicted.
     pub forecast: Forecast,
@@ -39,18 +39,18 @@ pub struct Config {
     pub gateway: Gateway,
 }
 
-/// Which cluster.
+/// The cluster and the leadership of its services.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cluster {
     /// The cluster's name: 1 to 16 of A-Z a-z 0-9 _ -, part of every subject.
     #[schemars(with = "String")]
     pub id: ClusterId,
-    /// Several instances of a service may run, and one is active. Another takes its place when it
-    /// has said nothing for so long.
+    /// Length of a leadership. Of several instances of a service one is active. A standby takes
+    /// over when the active one has not renewed its leadership for this time.
     #[serde(with = "SpanText")]
     pub lead: Span,
-    /// The active instance of a service gives its place up when its loop has not turned for so long.
+    /// An active instance resigns its leadership when its loop has been stuck for this time.
     #[serde(with = "SpanText")]
     pub still: Span,
 }
@@ -69,28 +69,28 @@ impl Default for Cluster {
     }
 }
 
-/// The nats-server.
+/// The connection to nats-server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BusSettings {
-    /// The address of nats-server; several are separated by commas.
+    /// The address of nats-server. Several addresses are separated by commas.
     pub url: String,
-    /// A file of `lacuna keys`: name, key, and the authority that vouches for the server. Address
-    /// and cluster come from it as well, where they are left at their defaults.
+    /// An identity file of `lacuna keys`: name, key, and the authority of the server's certificate.
+    /// Address and cluster are taken from it too, unless they are set.
     pub identity: Option<PathBuf>,
     /// A credentials file (`.creds`).
     pub credentials: Option<PathBuf>,
-    /// User name; the password comes from `LACUNA_NATS_PASSWORD` or `password_file`.
+    /// User name. The password comes from `LACUNA_NATS_PASSWORD` or `password_file`.
     pub user: Option<String>,
-    /// A file that holds the password alone.
+    /// A file that holds the password and nothing else.
     pub password_file: Option<PathBuf>,
-    /// The password, out of the environment; never in the file and never printed.
+    /// The password, taken from the environment. It is never in the file and never printed.
     #[serde(skip)]
     pub password: Option<Secret>,
-    /// How long to wait for the server at start before giving up.
+    /// How long a service waits for the server at its start before it gives up.
     #[serde(with = "SpanText")]
     pub connect_limit: Span,
-    /// How long to wait for an answer or an acknowledgement.
+    /// How long a request waits for its answer, and a write for its acknowledgement.
     #[serde(with = "SpanText")]
     pub request_limit: Span,
 }
@@ -110,21 +110,21 @@ impl Default for BusSettings {
     }
 }
 
-/// Where each service answers `/metrics` and `/healthz`.
+/// The address at which each service answers `/metrics` and `/healthz`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
-    /// Where ingest answers `/metrics` and `/healthz`; port 0 takes a free one.
+    /// Address of `/metrics` and `/healthz` of ingest. Port 0 takes a free port.
     pub ingest: SocketAddr,
-    /// Where forecast answers `/metrics` and `/healthz`; port 0 takes a free one.
+    /// Address of `/metrics` and `/healthz` of forecast. Port 0 takes a free port.
     pub forecast: SocketAddr,
-    /// Where planner answers `/metrics` and `/healthz`; port 0 takes a free one.
+    /// Address of `/metrics` and `/healthz` of planner. Port 0 takes a free port.
     pub planner: SocketAddr,
-    /// Where control answers `/metrics` and `/healthz`; port 0 takes a free one.
+    /// Address of `/metrics` and `/healthz` of control. Port 0 takes a free port.
     pub control: SocketAddr,
-    /// Where agent answers `/metrics` and `/healthz`; port 0 takes a free one.
+    /// Address of `/metrics` and `/healthz` of the agent. Port 0 takes a free port.
     pub agent: SocketAddr,
-    /// Where gateway answers `/metrics` and `/healthz`; its page has an address of its own.
+    /// Address of `/metrics` and `/healthz` of gateway. The page has its own address.
     pub gateway: SocketAddr,
 }
 
@@ -143,7 +143,7 @@ impl Default for Http {
 }
 
 impl Http {
-    /// The address of a service, by its name; a free port for one that is not listed.
+    /// The address of a service, by its name; a free port for an unknown service.
     #[must_use]
     pub fn of(&self, service: &str) -> SocketAddr {
         match service {
@@ -158,26 +158,26 @@ impl Http {
     }
 }
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Logs.
+/// Level and format of the logs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Telemetry {
-    /// A level, or directives as in `info,lacuna_planner=debug`.
+    /// Log level, or directives such as `info,lacuna_planner=debug`.
     pub log: String,
-    /// How lines look.
+    /// Format of log lines.
     pub format: LogFormat,
 }
 

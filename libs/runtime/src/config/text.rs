@@ -1,4 +1,4 @@
-//! Points in time as text.
+//! Points in time as text in the configuration file.
 
 use std::borrow::Cow;
 use std::fmt;

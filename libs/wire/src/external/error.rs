@@ -1,23 +1,23 @@
-//! What can be wrong with an external event.
+//! The errors of external events.
 
 use super::{EVENT_VERSION, TYPES};
 
 /// Why an external event was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExternalError {
-    /// The content type is none that can be read.
+    /// The content type is not supported.
     #[error(
         "content type {found:?} cannot be read: send application/json, application/msgpack or \
          application/cloudevents+json"
     )]
     ContentType {
-        /// What the header says.
+        /// The header's value.
         found: String,
     },
     /// The payload is not JSON, or not MessagePack.
     #[error("payload cannot be read: {reason}")]
     Syntax {
-        /// What the parser said.
+        /// The text of the parser.
         reason: String,
     },
     /// The payload is not an object.
@@ -25,7 +25,7 @@ pub enum ExternalError {
         "payload is {found}: expected an object as in {{\"type\":\"node.idle\",\"node\":\"n1\"}}"
     )]
     NotAnObject {
-        /// What it is.
+        /// The kind of value that it is.
         found: &'static str,
     },
     /// A field is missing.
@@ -33,43 +33,43 @@ pub enum ExternalError {
     Missing {
         /// The event's type.
         kind: String,
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
     },
-    /// A field makes no sense.
+    /// A field has an invalid value.
     #[error("field {field:?} of event {kind:?} is {value}: expected {expected}")]
     Field {
         /// The event's type.
         kind: String,
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
-        /// What it holds, cut short.
+        /// The value, shortened.
         value: String,
-        /// What would have been accepted.
+        /// The values that are accepted.
         expected: String,
     },
     /// The type is not known.
     #[error("unknown event type {found:?}: expected one of {}", TYPES.join(", "))]
     Type {
-        /// What it says.
+        /// The type that was given.
         found: String,
     },
     /// The version of CloudEvents is not known.
     #[error("ce-specversion is {found:?}: this program knows CloudEvents 1.x")]
     SpecVersion {
-        /// What it says.
+        /// The version that was given.
         found: String,
     },
     /// The version is not known.
     #[error("event has version {found:?}; this program knows version {EVENT_VERSION}")]
     Version {
-        /// What it says.
+        /// The version that was given.
         found: String,
     },
 }
 
 impl ExternalError {
-    /// The field that is wrong or missing, if it is about one.
+    /// The field that is wrong or missing, if the error concerns one.
     #[must_use]
     pub const fn field(&self) -> Option<&'static str> {
         match self {
@@ -81,7 +81,7 @@ impl ExternalError {
         }
     }
 
-    /// What would have been accepted.
+    /// The values that are accepted.
     #[must_use]
     pub fn expected(&self) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! The fields of one event, read with errors that name it.
+//! The fields of one event, read with errors that name the field.
 
 use lacuna_model::{Hole, NodeId, Timestamp};
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use crate::time_text;
 
 pub(super) const TIME: &str = Form::Time.expected();
 
-/// Fields, and what was wrong with those that have been looked at.
+/// The fields of an event, and the errors of those that were read.
 pub(super) struct Fields<'a> {
     kind: &'a str,
     body: &'a Map<String, Value>,
@@ -25,12 +25,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// What was wrong, in the order in which it was found.
+    /// The errors, in the order in which they were found.
     pub(super) fn into_wrong(self) -> Vec<ExternalError> {
         self.wrong
     }
 
-    /// Takes note of a field that makes no sense.
+    /// Records the error of a field with an invalid value.
     pub(super) fn wrong(&mut self, field: &'static str, value: &Value, expected: &str) {
         let mut value = value.to_string();
         if value.chars().count() > 60 {
@@ -44,7 +44,7 @@ impl<'a> Fields<'a> {
         });
     }
 
-    /// A field that must be there.
+    /// A required field.
     fn get(&mut self, field: &'static str) -> Option<&'a Value> {
         let found = self.body.get(field);
         if found.is_none() {
@@ -56,7 +56,7 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// A name in the scheduler's words.
+    /// A name that the scheduler uses.
     pub(super) fn name(&mut self, field: &'static str) -> Option<String> {
         match self.get(field)? {
             value @ (Value::String(_) | Value::Number(_)) => Some(text_of(value)),
@@ -67,7 +67,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Words for people, which may be missing.
+    /// An optional text for people.
     pub(super) fn words(&mut self, field: &'static str) -> Option<String> {
         match self.body.get(field) {
             None | Some(Value::Null) => None,
@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
         self.as_time(field, value)
     }
 
-    /// A moment that may be missing.
+    /// An optional point in time.
     pub(super) fn maybe_time(&mut self, field: &'static str) -> Option<Timestamp> {
         match self.body.get(field) {
             None | Some(Value::Null) => None,
@@ -128,7 +128,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Holes as objects, or as bare node names that are idle since the event's own time.
+    /// Holes as objects, or as bare node names, which are idle since the event's own time.
     pub(super) fn holes(&mut self, at: Option<Timestamp>) -> Option<Vec<Hole>> {
         let value = self.get("idle")?;
         let expected = Form::Holes.expected();
@@ -162,12 +162,12 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A value as text; whole numbers without a point.
+/// A value as text. Whole numbers have no decimal point.
 pub(super) fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => match number.as_f64() {
-            // Up to here every whole number is one.
+            // Below this value every whole number is exact.
             Some(f) if f.fract() == 0.0 && f.abs() < 9e15 => format!("{f:.0}"),
             _ => number.to_string(),
         },
@@ -175,7 +175,7 @@ pub(super) fn text_of(value: &Value) -> String {
     }
 }
 
-/// What a field says of the version; nothing if it is null.
+/// The version in a field; nothing if it is null.
 pub(super) fn version_of(value: &Value) -> Option<String> {
     (!value.is_null()).then(|| text_of(value))
 }

@@ -60,7 +60,7 @@ fn a_list_is_read_element_by_element() {
     let (json, pack) = (list.to_string(), rmp_serde::to_vec_named(&list).unwrap());
     let batch = [
         ("content-type", "application/cloudevents-batch+json"),
-        ("ce-id", "of the whole, which is no event"),
+        ("ce-id", "of the list, which is no event"),
     ];
     let read = [
         read_all(batch, json.as_bytes()),
@@ -81,7 +81,7 @@ fn a_list_is_read_element_by_element() {
         ));
         assert!(matches!(kinds[3], Err(ExternalError::NotAnObject { .. })));
         assert_eq!(kinds.len(), 4);
-        // What is refused shows itself alone.
+        // A refused event carries its own payload only.
         assert_eq!(*parts[2].payload, *br#"{"type":"node.idle"}"#);
     }
     assert_eq!(read_all([JSON], b"[]"), []);
@@ -130,8 +130,8 @@ fn a_snapshot_lists_holes_or_names() {
 }
 
 #[test]
-fn refusals_say_what_was_expected() {
-    for (headers, body, told) in [
+fn refusals_name_the_accepted_values() {
+    for (headers, body, expected) in [
         (&[][..], "{", "cannot be read"),
         (&[], "[1]", "a list"),
         (&[], "{}", "no field \"type\""),
@@ -189,7 +189,7 @@ fn refusals_say_what_was_expected() {
         (&[("content-type", "text/xml")], "<a/>", "text/xml"),
     ] {
         let error = refused(headers, body);
-        assert!(error.contains(told), "{body}: {error}");
+        assert!(error.contains(expected), "{body}: {error}");
     }
 }
 

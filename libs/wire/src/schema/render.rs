@@ -1,4 +1,4 @@
-//! The table as documents of JSON Schema.
+//! The table of events as documents of JSON Schema.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// Name of the schema of CloudEvents in structured mode.
 pub const CLOUD_EVENTS: &str = "cloudevents";
 
-/// As [`lacuna_model::NodeId`].
+/// The pattern of a [`lacuna_model::NodeId`].
 const NODE: &str = "^[A-Za-z0-9_][A-Za-z0-9._-]{0,254}$";
 
 /// `1`, or `1.` and anything.
@@ -35,7 +35,7 @@ pub fn of(name: &str) -> Option<Value> {
     Some(schema)
 }
 
-/// The schema of whatever may be published: a bare event of any type, or a CloudEvent.
+/// The schema of everything that may be published: a bare event of any type, or a CloudEvent.
 #[must_use]
 pub fn any() -> Value {
     let types: Vec<String> = EVENTS.iter().flat_map(names).collect();
@@ -59,7 +59,7 @@ pub fn any() -> Value {
     document("event", about, &either)
 }
 
-/// A whole document around a schema, with the definitions that it may use.
+/// A complete document for a schema, with the definitions that it may use.
 fn document(name: &str, about: &str, schema: &Value) -> Value {
     let mut whole = Map::new();
     whole.insert("$schema".to_owned(), json!(DIALECT));
@@ -84,7 +84,7 @@ fn definitions() -> Value {
         ],
     });
     let hole = json!({
-        "description": "An idle node, and since when it is idle.",
+        "description": "An idle node, and when it became idle.",
         "type": "object",
         "properties": {
             "node": { "$ref": "#/$defs/node" },
@@ -93,7 +93,7 @@ fn definitions() -> Value {
         "required": ["node", "since"],
     });
     let node = json!({
-        "description": "A node, by the main scheduler's name.",
+        "description": "A node, by its name in the main scheduler.",
         "type": "string",
         "pattern": NODE,
     });
@@ -116,7 +116,7 @@ fn definitions() -> Value {
     Value::Object(defs)
 }
 
-/// The fields of an event, of a bare object or of a CloudEvent's data.
+/// The fields of an event: those of a bare object or of a CloudEvent's data.
 fn fields(event: &EventType) -> Value {
     let mut properties = Map::new();
     properties.insert("type".to_owned(), json!({ "enum": names(event) }));
@@ -169,10 +169,10 @@ fn is_type(event: &EventType) -> Value {
     json!({ "properties": { "type": { "enum": names(event) } }, "required": ["type"] })
 }
 
-/// An event without attributes around it.
+/// An event without attributes.
 fn bare(event: &EventType) -> Value {
     let mut rules = vec![json!({ "$ref": format!("#/$defs/{}", event.name) })];
-    // A CloudEvent must not be taken for a bare event.
+    // A CloudEvent must not match the schema of a bare event.
     let not = json!({ "required": ["specversion"] });
     if let Some(holes) = holes(event) {
         rules.push(json!({ "if": bare_names(holes), "then": has_time() }));
@@ -220,13 +220,13 @@ fn cloud_event() -> Value {
     })
 }
 
-/// The field of holes, of an event that has one.
+/// The field with a list of holes, if the event has one.
 fn holes(event: &EventType) -> Option<&'static str> {
     let mut fields = event.fields.iter();
     fields.find(|f| f.form == Form::Holes).map(|f| f.name)
 }
 
-/// That a list of holes has bare names in it, which are idle since the event's own time.
+/// A condition: the list of holes has bare names, which are idle since the event's own time.
 fn bare_names(field: &str) -> Value {
     let names = json!({ "type": "array", "contains": { "type": "string" } });
     json!({ "type": "object", "properties": { field: names }, "required": [field] })

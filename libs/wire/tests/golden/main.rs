@@ -1,7 +1,7 @@
-//! The bytes of every message are kept in `golden/v<version>`: encoding must give them, decoding
-//! must give the message. `LACUNA_GOLDEN=write` writes files of the newest version that are
-//! missing or differ; a change of bytes of a released version is a break. Those of older versions
-//! are never written again, and are read for as long as the version is.
+//! The bytes of every message are kept in `golden/v<version>`. Encoding must give these bytes, and
+//! decoding them must give the message. `LACUNA_GOLDEN=write` writes files of the newest version
+//! that are missing or differ. A change of the bytes of a released version breaks compatibility.
+//! Files of older versions are never written again, and are read for as long as the version is.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
@@ -20,11 +20,11 @@ use lacuna_model::{
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,
-    ControlsChange, DeadLetter, Kept, Leader, LeaseRecord, Member, Members, Message, NodeView,
-    ObservedHour, Pace, Past, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply,
-    Request, Settled, Totals, TrainersState,
+    ControlsChange, DeadLetter, Kept, Leader, LeaseRecord, Member, Members, NodeView, ObservedHour,
+    Pace, Past, PilotsRequest, PlanState, PoolState, Progress, Renewal, Reply, Request, Settled,
+    Totals, TrainersState,
 };
-use lacuna_wire::{ContentType, DecodeError, Envelope, codec};
+use lacuna_wire::{ContentType, DecodeError, Envelope, Message, codec};
 use proptest::prelude::*;
 
 use samples::*;
@@ -51,7 +51,7 @@ fn check<M: Message + PartialEq + Debug>(messages: &[M]) {
     for (line, message) in now.iter().zip(messages) {
         let bytes = unhex(line);
         assert_eq!(&codec::decode::<M>(&envelope, &bytes).unwrap(), message);
-        // The same fields as JSON are the same message.
+        // The same fields as JSON decode to the same message.
         let json = Envelope {
             content_type: ContentType::Json,
             ..envelope.clone()

@@ -89,7 +89,7 @@ pub(crate) fn record() -> TrainerRecord {
     }
 }
 
-/// With what stalls have cost.
+/// A record with stall costs.
 pub(crate) fn measured_record() -> TrainerRecord {
     TrainerRecord {
         restart_cost: 3.0,

@@ -1,68 +1,57 @@
 //! Programs, one process per node, each under a guard.
 //!
-//! What the program finds in its environment:
+//! Environment of a program:
 //!
 //! | Variable | Meaning |
 //! |---|---|
-//! | `LACUNA_TRAINER`, `LACUNA_RUN` | the trainer, and the number of this membership |
-//! | `LACUNA_NODE`, `LACUNA_RANK`, `LACUNA_WORLD_SIZE` | this node, its place, how many there are |
-//! | `LACUNA_MEMBERS`, `LACUNA_LEADER` | all nodes by rank, with commas between; the first |
-//! | `LACUNA_PROGRESS_FILE` | append progress here, one JSON object a line; rank 0 is heard, of torchrun any |
+//! | `LACUNA_TRAINER`, `LACUNA_RUN` | the trainer, and the number of this incarnation |
+//! | `LACUNA_NODE`, `LACUNA_RANK`, `LACUNA_WORLD_SIZE` | this node, its rank, the number of nodes |
+//! | `LACUNA_MEMBERS`, `LACUNA_LEADER` | all nodes by rank, separated by commas; the first |
+//! | `LACUNA_PROGRESS_FILE` | append progress, one JSON object per line; rank 0 counts, under torchrun any |
 //! | `LACUNA_CHECKPOINT_DIR`, `LACUNA_CHECKPOINT` | where checkpoints go; the newest reported |
-//! | `LACUNA_SAMPLES_DONE`, `LACUNA_SAMPLES_TOTAL` | samples of all runs before; all there are to do |
+//! | `LACUNA_SAMPLES_DONE`, `LACUNA_SAMPLES_TOTAL` | samples of earlier incarnations; the work |
 //! | `LACUNA_DEADLINE_FILE` | appears when the program must stop: Unix seconds of the kill |
-//! | `LACUNA_SOCKET` | of a program that regroups: where it hears of its runs (see `talk`) |
+//! | `LACUNA_SOCKET` | for a program that regroups: the socket of its agent (see `talk`) |
 //!
-//! SIGTERM: save and leave; after the grace comes SIGKILL, to the whole process group.
+//! On SIGTERM the program saves its state and ends. After the grace SIGKILL goes to the whole
+//! process group.
 //!
-//! Launcher `torchrun` starts one rendezvous a run, of a fixed membership and a name of its own.
-//! torchrun's own elasticity is not used: its agents do not leave the rendezvous on SIGTERM, so
-//! survivors wait for keep-alives, and it starts all workers again just the same.
+//! The launcher `torchrun` starts one rendezvous for each incarnation, of fixed membership and with
+//! a unique id. torchrun's own elasticity is not used. Its agents do not leave the rendezvous on
+//! SIGTERM, so survivors wait for keep-alives, and it restarts all workers anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use lacuna_model::{Assignment, NodeId, RunId, Span, Timestamp};
+use lacuna_model::{Assignment, NodeId, RunId, Timestamp};
 use lacuna_runtime::ClusterClock;
-use lacuna_trainer::settings::Agent;
 use tokio::sync::mpsc;
 
 use super::files::{Files, last_lines, output};
 use super::names::Names;
 use super::run::{Order, Run};
-use super::talk::LastHeard;
-use super::{Happened, Launcher, orphans};
+use super::settings::Settings;
+use super::talk::LastMessage;
+use super::{LauncherEvent, Launcher, orphans};
 use crate::metrics::Metrics;
 use crate::safety::{Safety, Ward};
 
-/// An agent does not speak for a program that regroups and has said nothing for so long, twice as
-/// long as it may: perhaps it hangs.
-const MUTE: Duration = Duration::from_secs(2);
+/// After this silence of a program that regroups, its agent sends no status for it, since it may
+/// hang. It is twice the longest pause between its messages.
+const SILENT: Duration = Duration::from_secs(2);
 
-/// Settings of the launcher.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The program that holds the guard: the agent's own.
-    pub guard: PathBuf,
-    /// Progress files are looked at this often.
-    pub poll_every: Span,
-    /// As the configuration has it.
-    pub agent: Agent,
-}
-
-/// A program that lives.
+/// A running program.
 #[derive(Debug)]
-struct Living {
-    /// Where to say what it must do.
+struct Running {
+    /// The channel of orders to its task.
     orders: mpsc::UnboundedSender<Order>,
-    /// Where to have it end.
+    /// The handle that ends it.
     ward: Ward,
-    /// When it last said anything.
-    last: LastHeard,
+    /// The time of its last message.
+    last: LastMessage,
 }
 
-/// Programs of this agent.
+/// The programs of this agent.
 #[derive(Debug)]
 pub struct Command {
     settings: Settings,
@@ -70,14 +59,14 @@ pub struct Command {
     safety: Safety,
     clock: ClusterClock,
     metrics: Metrics,
-    told: mpsc::UnboundedSender<Happened>,
-    /// By the run under which each was started.
-    runs: BTreeMap<(NodeId, RunId), Living>,
+    events: mpsc::UnboundedSender<LauncherEvent>,
+    /// By the incarnation under which each was started.
+    runs: BTreeMap<(NodeId, RunId), Running>,
 }
 
 impl Command {
-    /// A launcher that tells what happens through `told`; its programs learn by `names` who trains
-    /// with them, and end through `safety`.
+    /// A launcher that sends events through `events`. Its programs learn their members through
+    /// `names`, and end through `safety`.
     #[must_use]
     pub fn new(
         settings: Settings,
@@ -85,7 +74,7 @@ impl Command {
         safety: Safety,
         clock: ClusterClock,
         metrics: Metrics,
-        told: mpsc::UnboundedSender<Happened>,
+        events: mpsc::UnboundedSender<LauncherEvent>,
     ) -> Self {
         Self {
             settings,
@@ -93,18 +82,18 @@ impl Command {
             safety,
             clock,
             metrics,
-            told,
+            events,
             runs: BTreeMap::new(),
         }
     }
 
-    /// Whether it has this run.
+    /// Whether a program was started under this incarnation.
     #[must_use]
     pub fn has(&self, node: &NodeId, run: RunId) -> bool {
         self.runs.contains_key(&(node.clone(), run))
     }
 
-    /// Whether this or an earlier agent has begun a run, or a later one, on a node.
+    /// Whether this or an earlier agent has begun this incarnation, or a later one, on a node.
     #[must_use]
     pub fn begun(&self, node: &NodeId, assignment: &Assignment) -> bool {
         let trainer = assignment.trainer.as_str();
@@ -113,58 +102,59 @@ impl Command {
             .is_some_and(|run| run >= assignment.run)
     }
 
-    /// Kills what an earlier agent of these nodes (all if `None`) has left behind: its guards
-    /// are ending it already, but might take the grace for it, and work that nobody counts is
-    /// not to run beside what follows. Returns of how many runs there was something.
+    /// Kills the programs that an earlier agent of these nodes (all if `None`) has left behind.
+    /// Their guards end them already, but may take the grace for it. Work that is not counted must
+    /// not run beside the next program. Returns the number of incarnations with such a program.
     #[must_use]
     pub fn end_orphans(&self, nodes: Option<&BTreeSet<NodeId>>) -> usize {
         orphans::end(&self.settings.agent.work_dir, nodes)
     }
 
-    /// Starts the program of a trainer that regroups, to be told of a run later.
+    /// Starts the program of a trainer that regroups, before it joins an incarnation.
     pub fn prepare(&mut self, node: &NodeId, assignment: Assignment) {
         self.begin(node, assignment, false);
     }
 
-    /// Tells the program that was started under `started` of its next run.
+    /// Sends the next assignment to the program that was started under `started`.
     pub fn regroup(&mut self, node: &NodeId, started: RunId, assignment: Assignment) {
-        if let Some(living) = self.runs.get(&(node.clone(), started)) {
-            // If it has just ended, its exit is on the way.
-            let _ = living.orders.send(Order::Run(Box::new(assignment)));
+        if let Some(running) = self.runs.get(&(node.clone(), started)) {
+            // If the program has just ended, its exit event follows.
+            let _ = running.orders.send(Order::Run(Box::new(assignment)));
         }
     }
 
-    /// How many programs live.
+    /// The number of running programs.
     #[must_use]
-    pub fn living(&self) -> usize {
+    pub fn running(&self) -> usize {
         self.runs.len()
     }
 
-    /// Whether no program of the node that has ever spoken has been silent of late.
+    /// Whether no program of the node is silent. Programs that have never sent a message do not
+    /// count.
     #[must_use]
     pub fn vouches(&self, node: &NodeId) -> bool {
         let from = (node.clone(), RunId(0));
         let mut here = self.runs.range(from..).take_while(|((n, _), _)| n == node);
-        here.all(|(_, living)| living.last.get().is_none_or(|last| last.elapsed() < MUTE))
+        here.all(|(_, running)| running.last.get().is_none_or(|last| last.elapsed() < SILENT))
     }
 
-    /// Kills every program at once: the nodes are wanted.
+    /// Kills every program at once, since the nodes are wanted.
     pub fn kill_all(&mut self) {
-        for living in self.runs.values() {
-            living.ward.kill();
+        for running in self.runs.values() {
+            running.ward.kill();
         }
     }
 
     fn begin(&mut self, node: &NodeId, assignment: Assignment, member: bool) {
-        let (orders, heard) = mpsc::unbounded_channel();
-        let last = LastHeard::default();
+        let (orders, receiver) = mpsc::unbounded_channel();
+        let last = LastMessage::default();
         let ward = self.safety.ward(node);
-        let living = Living {
+        let running = Running {
             orders,
             ward: ward.clone(),
             last: last.clone(),
         };
-        self.runs.insert((node.clone(), assignment.run), living);
+        self.runs.insert((node.clone(), assignment.run), running);
         let run = Run {
             files: Files::new(
                 &self.settings.agent.work_dir,
@@ -182,12 +172,12 @@ impl Command {
             names: self.names.clone(),
             clock: self.clock.clone(),
             metrics: self.metrics.clone(),
-            told: self.told.clone(),
+            events: self.events.clone(),
         };
-        tokio::spawn(run.live(heard));
+        tokio::spawn(run.live(receiver));
     }
 
-    /// Forgets a run that has ended.
+    /// Removes an ended program.
     pub fn forget(&mut self, node: &NodeId, run: RunId) {
         self.runs.remove(&(node.clone(), run));
     }
@@ -200,20 +190,20 @@ impl Launcher for Command {
 
     fn stop(&mut self, node: &NodeId, run: RunId, _: Timestamp) {
         match self.runs.get(&(node.clone(), run)) {
-            // The run tells when it has stopped, also if it was about to end by itself.
-            Some(living) => {
+            // The task sends the event, also if the program was about to end by itself.
+            Some(running) => {
                 let deadline = lacuna_runtime::clock::wall() + self.settings.agent.grace;
-                let _ = living.orders.send(Order::Leave(deadline));
-                living.ward.stop();
+                let _ = running.orders.send(Order::Leave(deadline));
+                running.ward.stop();
             }
             None => {
                 let node = node.clone();
-                let _ = self.told.send(Happened::Stopped { node, run });
+                let _ = self.events.send(LauncherEvent::Stopped { node, run });
             }
         }
     }
 
-    fn happened(&mut self) -> Vec<Happened> {
+    fn events(&mut self) -> Vec<LauncherEvent> {
         Vec::new()
     }
 

@@ -1,8 +1,9 @@
-//! Who keeps a device open, after a program's end.
+//! Processes that keep a device open after the end of a program.
 //!
-//! A process counts if it is the agent's user's, if it started after the program's guard, and if
-//! it is no other run's. What was there before (a monitor of the centre, say) is no remnant. The
-//! open files of a process (proc(5), `/proc/pid/fd`) tell; a device is known by its path.
+//! A process counts if it belongs to the agent's user, started after the program's guard, and
+//! belongs to no other run. An older process (a monitor of the centre, for example) is no remnant.
+//! The open files of a process (proc(5), `/proc/pid/fd`) are checked. A device is known by its
+//! path.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,13 +15,13 @@ use nix::unistd::{Pid, geteuid, getpid};
 use super::orphans::{processes, progress_file};
 use crate::descendants::kill_below;
 
-/// What to look for after the end of one program.
+/// The devices and processes to check after the end of one program.
 #[derive(Debug, Clone)]
 pub(super) struct Devices {
     patterns: Vec<String>,
-    /// The run's progress file, as it stands in the environment of what is its own.
+    /// The run's progress file, as in the environment of its processes.
     mark: PathBuf,
-    /// When its guard started, in ticks since the machine did.
+    /// When its guard started, in ticks since the machine's start.
     since: u64,
 }
 
@@ -32,8 +33,8 @@ pub(super) struct Holder {
 }
 
 impl Devices {
-    /// Of a program whose guard lives. `None` if the machine has no such device, or the guard has
-    /// ended.
+    /// The devices of a program whose guard runs. `None` if the machine has no such device, or the
+    /// guard has ended.
     pub(super) fn of(patterns: &[String], mark: &Path, guard: Pid) -> Option<Self> {
         let here = patterns.iter().filter(|pattern| exists(pattern));
         let patterns: Vec<String> = here.cloned().collect();
@@ -47,7 +48,8 @@ impl Devices {
         })
     }
 
-    /// Who keeps one open; what is the run's own by its environment is killed first.
+    /// The processes that keep a device open. Processes of the run, by their environment, are
+    /// killed first.
     pub(super) fn holders(&self) -> Vec<Holder> {
         let own = geteuid().as_raw();
         let mut found = Vec::new();
@@ -82,7 +84,7 @@ impl Devices {
     }
 }
 
-/// Whether a path is what a pattern names.
+/// Whether a path matches a pattern.
 fn fits(pattern: &str, path: &Path) -> bool {
     match (pattern.strip_suffix('*'), path.to_str()) {
         (Some(start), Some(path)) => path.starts_with(start),
@@ -90,7 +92,7 @@ fn fits(pattern: &str, path: &Path) -> bool {
     }
 }
 
-/// Whether there is any file of a pattern.
+/// Whether any file matches a pattern.
 fn exists(pattern: &str) -> bool {
     let path = Path::new(pattern);
     let Some(folder) = path.parent().filter(|_| pattern.ends_with('*')) else {
@@ -102,10 +104,10 @@ fn exists(pattern: &str) -> bool {
         .any(|path| fits(pattern, &path))
 }
 
-/// When a process started, in ticks since the machine did (proc(5), field 22 of `stat`).
+/// When a process started, in ticks since the machine's start (proc(5), field 22 of `stat`).
 fn started(pid: Pid) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, which comes second, may have anything in it.
+    // The second field is the name, which may contain any character.
     stat.rsplit(')')
         .next()?
         .split_whitespace()
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_is_a_path_or_a_beginning() {
+    fn a_pattern_is_a_path_or_a_prefix() {
         assert!(fits("/dev/nvidia*", Path::new("/dev/nvidia0")));
         assert!(fits(
             "/dev/nvidia*",

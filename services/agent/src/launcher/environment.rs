@@ -1,6 +1,6 @@
-//! What a program is started with: its command line and its environment. The submitter's
-//! environment reaches the guard as data, on its input, and the program alone as environment. Of
-//! the agent's own both get what is on a list.
+//! Command line and environment of a program. The submitter's environment reaches the guard as data
+//! on its input, and only the program as environment. Of the agent's own environment both get the
+//! variables of a list.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use lacuna_model::{Assignment, Elastic, Launch, NodeId, Work};
 
 use super::files::Files;
 
-/// The variable by which a program, and whatever it has started, is known to be a run's.
+/// The variable by which the processes of a run are recognised.
 pub(super) const PROGRESS_FILE: &str = "LACUNA_PROGRESS_FILE";
 
-/// What a program has from the agent's own environment, a `*` standing for any end. All else may
-/// be a secret of the agent, of the site or of the job that it came with. `agent.pass_env` names
+/// Variables of the agent's environment that a program gets; `*` matches any ending. All others
+/// may be secrets of the agent, of the site or of the job that started it. `agent.pass_env` adds
 /// more.
 const PASSED: [&str; 24] = [
     "PATH",
@@ -42,7 +42,7 @@ const PASSED: [&str; 24] = [
     "SLURMD_NODENAME",
 ];
 
-/// What guards and programs have of an environment.
+/// The variables of an environment that guards and programs get.
 pub(super) fn passed(
     own: impl Iterator<Item = (OsString, OsString)>,
     more: &[String],
@@ -61,10 +61,10 @@ pub(super) fn passed(
         .collect()
 }
 
-/// The program and its arguments, with what brings its workers together in front.
+/// The program with its arguments, after the command that joins its workers.
 ///
 /// # Errors
-/// If the trainer has no program, or nothing says where its workers meet.
+/// If the trainer has no program, or no store is configured where one is needed.
 pub(super) fn command_line(
     assignment: &Assignment,
     torchrun: &[String],
@@ -85,8 +85,8 @@ pub(super) fn command_line(
             return Err(no_store("torchrun"));
         };
         line.extend(torchrun.iter().cloned());
-        // The membership is fixed, and so is its name: the next one is another rendezvous. No
-        // worker is started again by torchrun itself: control sees its end, and knows better.
+        // The membership is fixed, and so is the rendezvous id; the next incarnation has another
+        // one. torchrun does not restart workers itself, since control decides after their end.
         line.extend([
             format!("--nnodes={}", assignment.nodes),
             format!("--node_rank={}", assignment.rank),
@@ -97,8 +97,8 @@ pub(super) fn command_line(
             format!("--rdzv_endpoint={store}"),
             format!("--rdzv_id={}-{}", assignment.trainer, assignment.run.0),
             "--rdzv_conf=is_host=0,last_call_timeout=1,join_timeout=120".to_owned(),
-            // Workers print to files and to the output: torch 1.13 under Python 3.11 fails
-            // without the former.
+            // Workers print to files and to the output. Without the files torch 1.13 under Python
+            // 3.11 fails.
             format!("--log_dir={}", files.workers.display()),
             "--redirects=1".to_owned(),
             "--tee=1".to_owned(),
@@ -118,7 +118,7 @@ fn is_python(program: &str) -> bool {
         .is_some_and(|extension| extension == "py")
 }
 
-/// What to say where members cannot find each other.
+/// The error for members without a store at which they can meet.
 pub(super) fn no_store(launcher: &str) -> String {
     format!(
         "launcher {launcher} needs a store: run `python3 -m lacuna.store` beside control and \
@@ -126,7 +126,8 @@ pub(super) fn no_store(launcher: &str) -> String {
     )
 }
 
-/// What the program finds beside the submitter's own environment. `members` are the nodes of its run.
+/// The variables that a program gets in addition to the submitter's. `members` are the nodes of its
+/// incarnation.
 pub(super) fn environment(
     assignment: &Assignment,
     node: &NodeId,
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_has_of_the_agents_environment_what_is_named_and_no_more() {
+    fn a_program_gets_only_named_variables_of_the_agents_environment() {
         let own = [
             ("PATH", "/bin"),
             ("LC_TIME", "C"),

@@ -9,32 +9,32 @@ use lacuna_wire::token::escape;
 
 use crate::untrusted;
 
-/// At most so much of the end of a file is read for its last lines.
+/// Most bytes that are read at the end of a file for its last lines.
 const TAIL: u64 = 256 << 10;
 
-/// Longest text that an agent has written there itself, in bytes.
+/// Longest text that an agent writes there itself, in bytes.
 const OWN: u64 = 64;
 
-/// Where the files of a run lie.
+/// The paths of a run's files.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     work_dir: PathBuf,
     /// The folder of the trainer on the node.
     pub(crate) dir: PathBuf,
-    /// What the program prints, all runs one after the other.
+    /// The output of the program, of all runs in order.
     pub(crate) output: PathBuf,
-    /// Where the program appends its progress.
+    /// The file to which the program appends its progress.
     pub(crate) progress: PathBuf,
-    /// Where the guard writes the deadline of a stop.
+    /// The file into which the guard writes the deadline of a stop.
     pub(crate) deadline: PathBuf,
-    /// Where torchrun keeps what its workers print, while they run.
+    /// The folder of the workers' output under torchrun, while they run.
     pub(crate) workers: PathBuf,
-    /// The last run that was begun here; outlives the run.
+    /// The file with the last incarnation that was begun here. It outlives the run.
     begun: PathBuf,
 }
 
 impl Files {
-    /// Names the files; names are escaped, so that none leads elsewhere.
+    /// The paths. Names are escaped, so no path leads elsewhere.
     pub(crate) fn new(work_dir: &Path, trainer: &str, node: &NodeId, run: RunId) -> Self {
         let dir = work_dir.join(escape(trainer)).join(escape(node.as_str()));
         Self {
@@ -48,8 +48,7 @@ impl Files {
         }
     }
 
-    /// Makes the folder, clears what an earlier agent may have left of this run, and opens the
-    /// output.
+    /// Makes the folder, removes files of this run from an earlier agent, and opens the output.
     pub(crate) fn prepare(&self) -> io::Result<File> {
         untrusted::work_folder(&self.work_dir)?;
         let below = self.dir.strip_prefix(&self.work_dir).unwrap_or(&self.dir);
@@ -60,25 +59,25 @@ impl Files {
         }
         untrusted::remove(&self.progress)?;
         untrusted::remove(&self.deadline)?;
-        // What is no file of output stands in its way.
+        // Anything but a regular file is removed and replaced.
         untrusted::append(&self.output).or_else(|_| {
             untrusted::remove(&self.output)?;
             untrusted::append(&self.output)
         })
     }
 
-    /// Says that a run is begun.
+    /// Records that a run has begun.
     pub(crate) fn begin(&self, run: RunId) -> io::Result<()> {
         untrusted::write(&self.begun, &format!("{}\n", run.0))
     }
 
-    /// The last run that was begun here. Older agents wrote its process group after it.
+    /// The last run that was begun here. Older agents wrote its process group behind the number.
     pub(crate) fn last_begun(&self) -> Option<RunId> {
         let text = untrusted::read(&self.begun, OWN).ok()?;
         text.split_whitespace().next()?.parse().ok().map(RunId)
     }
 
-    /// Removes the files of this run alone.
+    /// Removes the files of this run only.
     pub(crate) fn clear(&self) {
         for file in [&self.progress, &self.deadline] {
             let _ = untrusted::remove(file);
@@ -87,7 +86,7 @@ impl Files {
     }
 }
 
-/// What a trainer's program prints on a node.
+/// The output file of a trainer's program on a node.
 pub(crate) fn output(work_dir: &Path, trainer: &str, node: &NodeId) -> PathBuf {
     work_dir
         .join(escape(trainer))

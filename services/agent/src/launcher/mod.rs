@@ -1,4 +1,4 @@
-//! What trains: started, stopped, watched.
+//! Launchers: they start, watch and stop training.
 
 mod command;
 mod devices;
@@ -7,70 +7,72 @@ mod files;
 mod names;
 mod orphans;
 mod run;
+mod settings;
 mod simulated;
 mod talk;
 
 use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
 
-pub use command::{Command, Settings};
-pub use names::{Names, Said as MembersSaid};
+pub use command::Command;
+pub use names::{Answer as MembersAnswer, Names};
+pub use settings::Settings;
 pub use simulated::Simulated;
 
-/// What a launcher has to tell.
+/// An event of a launcher.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Happened {
-    /// A run has come so far.
+pub enum LauncherEvent {
+    /// A run has made progress.
     Progress(Progress),
-    /// A program that regroups is ready to be taken into a run.
+    /// A program that regroups is ready to join an incarnation.
     Ready {
-        /// On which node.
+        /// The node.
         node: NodeId,
-        /// The run under which it was started.
+        /// The incarnation under which it was started.
         run: RunId,
     },
-    /// A program that regroups has found the group of a run broken, or whole again.
+    /// A program that regroups has found the group of an incarnation broken, or whole again.
     Group {
-        /// On which node.
+        /// The node.
         node: NodeId,
-        /// The run under which it was started.
+        /// The incarnation under which it was started.
         run: RunId,
-        /// The run whose group it is.
+        /// The incarnation of the group.
         of: RunId,
-        /// Whether it is broken.
+        /// Whether the group is broken.
         broken: bool,
     },
-    /// The program of a run ended by itself.
+    /// The program of a run has ended by itself.
     Exited {
-        /// On which node.
+        /// The node.
         node: NodeId,
-        /// The run under which it was started.
+        /// The incarnation under which it was started.
         run: RunId,
         /// Exit code, or 128 + the signal's number.
         code: i32,
-        /// Its last words.
+        /// The last lines of its output.
         reason: String,
     },
-    /// The program of a run has ended, as it was told to.
+    /// The program of a run has ended after it was stopped.
     Stopped {
-        /// On which node.
+        /// The node.
         node: NodeId,
-        /// The run under which it was started.
+        /// The incarnation under which it was started.
         run: RunId,
     },
 }
 
-/// A way to run trainers. What happens comes out of [`Launcher::happened`] or, for launchers
-/// with processes of their own, through the channel that they were given.
+/// A way to run trainers. Events come from [`Launcher::events`]. Launchers with processes of
+/// their own send them through the channel that they were given.
 pub trait Launcher {
-    /// Starts a node's part of a run at `now` (cluster time).
+    /// Starts a node's part of an incarnation at `now` (cluster time).
     fn start(&mut self, node: &NodeId, assignment: Assignment, now: Timestamp);
 
-    /// Stops a node's part of a run; its last report is for no later than `at` where that can
-    /// be told.
+    /// Stops a node's part of an incarnation. Its last report is for `at` at the latest, where that
+    /// is possible.
     fn stop(&mut self, node: &NodeId, run: RunId, at: Timestamp);
 
-    /// What has happened since the last call.
-    fn happened(&mut self) -> Vec<Happened>;
+    /// The events since the last call.
+    fn events(&mut self) -> Vec<LauncherEvent>;
 
     /// The last lines of a trainer's output on a node, oldest first.
     fn output(&self, node: &NodeId, trainer: &str, lines: usize) -> Vec<String>;

@@ -1,10 +1,11 @@
-//! The names of the nodes that train with a program. Commands say how many there are; control keeps
-//! the names once for each run (`book::runs`), and an agent asks for them when a program needs
-//! them.
+//! The names of the nodes that train with a program. Commands carry only their number. Control
+//! keeps the names once for each incarnation (`book::runs`), and an agent requests them when a
+//! program needs them.
 //!
-//! The program's task asks, not the agent's loop, until control's newest word is of this run, for
-//! `agent.start_limit` at most. The names of a later run are waited out, since its command is on
-//! the way. Names that do not fit the command end the program (exit code 127).
+//! The program's task requests them, and not the agent's loop. It repeats the request until
+//! control's newest message is of this incarnation, for `agent.start_limit` at most. If the message
+//! is of a later incarnation, it waits for the command that follows. Names that do not fit the
+//! command end the program (exit code 127).
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,16 +18,16 @@ use lacuna_runtime::{Bus, BusError};
 use lacuna_wire::address;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Between two questions, at first and at most.
+/// Time between two requests: at first, and at most.
 const SOON: Duration = Duration::from_millis(20);
 const LATER: Duration = Duration::from_secs(1);
 
-/// The newest that control has said of who trains in a trainer's run, if it has.
-pub type Said = BoxFuture<'static, Result<Option<Members>, BusError>>;
+/// The newest members of a trainer that control has published, if it has.
+pub type Answer = BoxFuture<'static, Result<Option<Members>, BusError>>;
 
-/// Where the names of a run's nodes are had.
+/// The source of the names of members.
 #[derive(Clone)]
-pub struct Names(Arc<dyn Fn(&TrainerId) -> Said + Send + Sync>);
+pub struct Names(Arc<dyn Fn(&TrainerId) -> Answer + Send + Sync>);
 
 impl fmt::Debug for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,13 +36,13 @@ impl fmt::Debug for Names {
 }
 
 impl Names {
-    /// Whatever this answers.
+    /// A source that answers with this function.
     #[must_use]
-    pub fn new(ask: impl Fn(&TrainerId) -> Said + Send + Sync + 'static) -> Self {
+    pub fn new(ask: impl Fn(&TrainerId) -> Answer + Send + Sync + 'static) -> Self {
         Self(Arc::new(ask))
     }
 
-    /// What the bus keeps.
+    /// The source that reads the newest members from the bus.
     #[must_use]
     pub fn kept(bus: Bus) -> Self {
         Self::new(move |trainer| {
@@ -55,12 +56,13 @@ impl Names {
         })
     }
 
-    /// The nodes of a run, in order of rank; `node` is to be one of them. Asks until control's newest
-    /// word is of this run, for `limit` at most. If that is of a later run, whose command is on its
-    /// way, this has no end.
+    /// The nodes of an incarnation, in order of rank; `node` must be one of them. Repeats the
+    /// request until control's newest message is of this incarnation, for `limit` at most. If the
+    /// message is of a later incarnation, this does not return, since the next command is on its
+    /// way.
     ///
     /// # Errors
-    /// With the remedy, if the names do not come or do not fit the command.
+    /// An error with the remedy, if the names do not come or do not fit the command.
     pub(super) async fn of(
         self,
         part: Assignment,
@@ -75,9 +77,11 @@ impl Names {
         let mut wait = SOON;
         loop {
             match timeout_at(end, (self.0)(&part.trainer)).await {
-                Ok(Ok(Some(said))) if said.run == part.run => return fitting(said, &part, &node),
-                Ok(Ok(Some(said))) if said.run > part.run => std::future::pending().await,
-                Ok(Ok(_)) => "control has not said it".clone_into(&mut why),
+                Ok(Ok(Some(members))) if members.run == part.run => {
+                    return fitting(members, &part, &node);
+                }
+                Ok(Ok(Some(members))) if members.run > part.run => std::future::pending().await,
+                Ok(Ok(_)) => "control has not published it".clone_into(&mut why),
                 Ok(Err(error @ BusError::Denied { .. })) => {
                     return Err(unknown(&part, &error.to_string()));
                 }
@@ -93,19 +97,19 @@ impl Names {
     }
 }
 
-/// The names, if they are those of the run that was commanded.
-fn fitting(said: Members, part: &Assignment, node: &NodeId) -> Result<Vec<NodeId>, String> {
+/// The names, if they are those of the commanded incarnation.
+fn fitting(members: Members, part: &Assignment, node: &NodeId) -> Result<Vec<NodeId>, String> {
     let place = usize::try_from(part.rank).unwrap_or(usize::MAX);
-    let there = said.nodes.get(place);
-    if there == Some(node) && said.nodes.len() == part.nodes as usize {
-        return Ok(said.nodes);
+    let there = members.nodes.get(place);
+    if there == Some(node) && members.nodes.len() == part.nodes as usize {
+        return Ok(members.nodes);
     }
-    let there = there.map_or("nobody", NodeId::as_str);
+    let there = there.map_or("no node", NodeId::as_str);
     Err(format!(
-        "who trains in run {} does not fit the command: {} nodes with {there} at rank {}, and not {} with \
-         {node} there; see that one control alone runs for the cluster",
+        "the members of run {} do not fit the command: {} nodes with {there} at rank {}, and not {} \
+         with {node} there; make sure that only one control runs for the cluster",
         part.run.0,
-        said.nodes.len(),
+        members.nodes.len(),
         part.rank,
         part.nodes,
     ))
@@ -113,7 +117,7 @@ fn fitting(said: Members, part: &Assignment, node: &NodeId) -> Result<Vec<NodeId
 
 fn unknown(part: &Assignment, why: &str) -> String {
     format!(
-        "who trains in run {} could not be learned: {why}; control must be of this release, and after an \
+        "the members of run {} are not known: {why}; control must be of this release, and after an \
          upgrade `lacuna keys init` must write the accounts again",
         part.run.0
     )
@@ -152,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn names_fit_a_command_by_their_number_and_by_the_place_of_the_node() {
+    fn names_fit_a_command_by_their_number_and_by_the_rank_of_the_node() {
         let fits = |nodes: &[&str], rank, count| {
-            let said = Members {
+            let members = Members {
                 trainer: TrainerId::new("t").unwrap(),
                 run: RunId(3),
                 nodes: names(nodes),
             };
-            fitting(said, &part(rank, count), &NodeId::new("b").unwrap())
+            fitting(members, &part(rank, count), &NodeId::new("b").unwrap())
         };
         assert_eq!(fits(&["a", "b"], 1, 2), Ok(names(&["a", "b"])));
         let error = fits(&["a", "b"], 0, 2).unwrap_err();
@@ -167,6 +171,6 @@ mod tests {
         assert!(fits(&["a", "b"], 1, 3).is_err());
         assert!(fits(&["a", "b"], 2, 2).is_err());
         let error = fits(&[], 1, 2).unwrap_err();
-        assert!(error.contains("0 nodes with nobody at rank 1"), "{error}");
+        assert!(error.contains("0 nodes with no node at rank 1"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! Programs that an earlier agent has left behind.
 //!
-//! A process is a run's if it has the run's own progress file in its environment, wherever it has
-//! gone. Numbers of processes and groups say nothing: others may have them since.
+//! A process belongs to a run if the run's progress file is in its environment. Ids of processes
+//! and groups prove nothing, since they may have been reused.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -17,8 +17,8 @@ use nix::unistd::{Pid, getpid};
 use super::environment::PROGRESS_FILE;
 use crate::descendants::kill_below;
 
-/// Kills all processes of programs that were begun on these nodes (on all if `None`) with this work
-/// folder and live still, and what they have started. Returns how many runs they were of.
+/// Kills all running programs that were begun on these nodes (on all if `None`) with this work
+/// folder, with all their descendants. Returns the number of their runs.
 pub(super) fn end(work_dir: &Path, nodes: Option<&BTreeSet<NodeId>>) -> usize {
     let work_dir = std::path::absolute(work_dir).unwrap_or_else(|_| work_dir.to_owned());
     let wanted: Option<BTreeSet<String>> =
@@ -40,7 +40,7 @@ pub(super) fn end(work_dir: &Path, nodes: Option<&BTreeSet<NodeId>>) -> usize {
     runs.len()
 }
 
-/// Whether a progress file is that of a trainer on one of these nodes.
+/// Whether a progress file belongs to a trainer on one of these nodes.
 fn is_below(file: &Path, work_dir: &Path, wanted: Option<&BTreeSet<String>>) -> bool {
     let Ok(below) = file.strip_prefix(work_dir) else {
         return false;
@@ -59,7 +59,7 @@ pub(super) fn processes() -> impl Iterator<Item = Pid> {
     })
 }
 
-/// The run that a process is of, by its environment as far as this user may read it.
+/// The progress file in the environment of a process, as far as this user may read it.
 pub(super) fn progress_file(pid: Pid) -> Option<PathBuf> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let named = |one: &[u8]| {

@@ -21,49 +21,49 @@ use super::devices::Devices;
 use super::environment::{PROGRESS_FILE, command_line, environment, passed};
 use super::files::{Files, last_lines};
 use super::names::Names;
-use super::talk::{LastHeard, Said, Talk};
-use super::{Happened, Settings};
+use super::talk::{FromProgram, LastMessage, Talk};
+use super::{LauncherEvent, Settings};
 use crate::guard::{GUARD, code};
 use crate::metrics::Metrics;
 use crate::safety::Ward;
 use crate::tail::{Line, Tail};
 
-/// Longest last words.
-const WORDS: usize = 300;
-/// Longest wait for a word that a program had said before it ended, and for all of them.
-const LAST_WORD: Duration = Duration::from_millis(200);
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// A program's reports are told no faster than this: of those between, the newest of each run,
-/// and of so many runs.
+/// Longest text of the last lines.
+const LAST_LINE: usize = 300;
+/// Longest wait for one message that a program had sent before its end, and for all of them.
+const LAST_MESSAGE: Duration = Duration::from_millis(200);
+const LAST_MESSAGES: Duration = Duration::from_secs(1);
+/// Least time between two reports of a program. Between them only the newest report of each run is
+/// kept, for this number of runs.
 const REPORTS: Duration = Duration::from_millis(200);
 const RUNS: usize = 4;
-/// Longest wait for a file of the program: its file system may hang.
+/// Longest wait for a file of the program, since its file system may hang.
 const FILES: Duration = Duration::from_secs(2);
-/// While a device is open, processes are looked at this often.
+/// Time between two checks of processes while a device is open.
 const DEVICES: Duration = Duration::from_millis(100);
-/// Longest wait until a guard has taken the program's environment.
+/// Longest wait until a guard has read the program's environment.
 const HANDOVER: Duration = Duration::from_secs(5);
-/// Before there is a program, whether it is still wanted is looked at this often.
+/// Time between two checks whether a program that has not started is still wanted.
 const WANTED: Duration = Duration::from_millis(20);
-/// Last words of what was told to stop before there was a program.
-const TOLD: &str = "told to stop before its start";
+/// The last line of a program that was stopped before its start.
+const NOT_STARTED: &str = "stopped before its start";
 
-/// What a program is to do besides ending, which its ward is told.
+/// An order to a running program. Its ward ends it.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Be a member of this run from now on.
+    /// Join this incarnation.
     Run(Box<Assignment>),
-    /// It is about to be told to stop: until when it may save.
+    /// The program is about to be stopped. It may save until this time.
     Leave(Timestamp),
 }
 
-/// What was read of a program's progress file, on threads that may wait for its file system.
+/// The lines of a program's progress file, read on threads that may wait for its file system.
 struct Seen {
-    /// Absent while it is read.
+    /// Absent during a read.
     tail: Option<Tail>,
     reading: Option<JoinHandle<(Tail, Vec<Line>)>>,
     garbage: u64,
-    /// The newest checkpoint of this run, and the samples that it covers.
+    /// The newest checkpoint of this run, with the samples that it covers.
     saved: Option<(String, f64)>,
 }
 
@@ -77,7 +77,7 @@ impl Seen {
         }
     }
 
-    /// Begins to read on, unless it still does.
+    /// Starts a read, unless one is running.
     fn read(&mut self) {
         if let Some(mut tail) = self.tail.take() {
             self.reading = Some(spawn_blocking(move || {
@@ -87,7 +87,7 @@ impl Seen {
         }
     }
 
-    /// The lines that were read; waits while nothing is being read.
+    /// The lines of the running read. Without one this waits.
     async fn lines(&mut self) -> Vec<Line> {
         let Some(reading) = &mut self.reading else {
             return std::future::pending().await;
@@ -101,7 +101,7 @@ impl Seen {
         lines
     }
 
-    /// All that is still to be read, unless the file system hangs.
+    /// All remaining lines, unless the file system hangs.
     async fn rest(&mut self) -> Vec<Line> {
         let rest = async {
             let mut lines = Vec::new();
@@ -116,15 +116,15 @@ impl Seen {
     }
 }
 
-/// Reports of a program that regroups, no faster than they may be told: the newest of each run, and
-/// of the newest runs.
+/// Reports of a program that regroups, at a limited rate: the newest of each run, of the newest
+/// runs.
 #[derive(Default)]
-struct Pace {
-    told: Option<Instant>,
+struct ReportPace {
+    sent: Option<Instant>,
     held: BTreeMap<RunId, Progress>,
 }
 
-impl Pace {
+impl ReportPace {
     fn hold(&mut self, report: Progress) {
         self.held.insert(report.run, report);
         if self.held.len() > RUNS {
@@ -132,15 +132,15 @@ impl Pace {
         }
     }
 
-    /// Waits until what is held may be told, and takes it.
+    /// Waits until the pending reports may be sent, and takes them.
     async fn next(&mut self) -> BTreeMap<RunId, Progress> {
         if self.held.is_empty() {
             return std::future::pending().await;
         }
-        if let Some(told) = self.told {
-            tokio::time::sleep_until(told + REPORTS).await;
+        if let Some(sent) = self.sent {
+            tokio::time::sleep_until(sent + REPORTS).await;
         }
-        self.told = Some(Instant::now());
+        self.sent = Some(Instant::now());
         std::mem::take(&mut self.held)
     }
 }
@@ -148,23 +148,23 @@ impl Pace {
 /// One program on one node.
 pub(super) struct Run {
     pub(super) node: NodeId,
-    /// The run under which it was started: what it is called by.
+    /// The incarnation under which it was started, which identifies it.
     pub(super) started: RunId,
-    /// The present run.
+    /// The present assignment.
     pub(super) assignment: Assignment,
-    /// Whether it is a member of that run already.
+    /// Whether the program is already a member of that incarnation.
     pub(super) member: bool,
-    /// When its program last said anything.
-    pub(super) last: LastHeard,
-    /// Who ends it, and who else it may be ended by.
+    /// The time of the program's last message.
+    pub(super) last: LastMessage,
+    /// The handle that ends the program.
     pub(super) ward: Ward,
     pub(super) files: Files,
     pub(super) settings: Settings,
-    /// Where it is learned who trains with it.
+    /// The source of the names of its members.
     pub(super) names: Names,
     pub(super) clock: ClusterClock,
     pub(super) metrics: Metrics,
-    pub(super) told: mpsc::UnboundedSender<Happened>,
+    pub(super) events: mpsc::UnboundedSender<LauncherEvent>,
 }
 
 impl Run {
@@ -176,13 +176,13 @@ impl Run {
         let (members, (mut talk, mut child)) = match started {
             Ok(started) => started,
             Err(reason) => {
-                let told = self.finish().await;
-                return self.ended(told, 127, reason);
+                let stopped = self.finish().await;
+                return self.ended(stopped, 127, reason);
             }
         };
         let devices = child.id().and_then(|guard| self.devices(guard));
         let mut seen = Seen::new(Tail::new(self.files.progress.clone()));
-        let mut pace = Pace::default();
+        let mut pace = ReportPace::default();
         let mut poll = tokio::time::interval(self.settings.poll_every.to_std());
         poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut hung = false;
@@ -195,7 +195,7 @@ impl Run {
             talk.run(&self.assignment, &members);
         }
         drop(members);
-        // Who trains in a run that it is to be told of, and why that cannot be learned.
+        // The request for the members of an incarnation to join, and the reason if it fails.
         let mut asked: Option<Asked> = None;
         let mut unknown: Option<String> = None;
         let status = loop {
@@ -209,7 +209,7 @@ impl Run {
                     Some(Order::Leave(deadline)) => if let Some(talk) = &talk {
                         talk.leave(deadline);
                     },
-                    // An agent that is gone wants it to stop.
+                    // An agent that has ended stops its programs.
                     None => {
                         alone = true;
                         self.ward.stop();
@@ -221,41 +221,43 @@ impl Run {
                     },
                     Err(reason) => {
                         tracing::warn!(node = %self.node, trainer = %self.assignment.trainer,
-                            reason, "killing a program that cannot be told of its run");
+                            reason, "killing a program that cannot join its incarnation");
                         unknown = Some(reason);
                         self.ward.kill_hung();
                     }
                 },
-                said = heard(talk.as_mut()) => gone = self.said(said, &mut pace),
-                reports = pace.next() => reports.into_values().for_each(|one| self.tell(one)),
+                message = next_message(talk.as_mut()) => gone = self.handle(message, &mut pace),
+                reports = pace.next() => reports.into_values().for_each(|one| self.report(one)),
                 () = silence(last.as_ref(), started, &settings), if !hung => {
                     tracing::warn!(node = %self.node, trainer = %self.assignment.trainer,
-                        "program says nothing, killing it");
+                        "program is silent, killing it");
                     self.metrics.hung();
                     hung = true;
                     self.ward.kill_hung();
                 }
-                lines = seen.lines() => self.look(&mut seen, &lines),
+                lines = seen.lines() => self.take_progress(&mut seen, &lines),
                 _ = poll.tick() => seen.read(),
             }
         };
-        let told = self.finish().await;
+        let stopped = self.finish().await;
         let held = self.devices_closed(devices).await;
-        // What it had said before it ended. One that never spoke has nothing to say.
+        // Messages that the program had sent before its end. A program that never sent one has
+        // none.
         let spoke = last.as_ref().is_some_and(|last| last.get().is_some());
-        let end = Instant::now() + LAST_WORDS;
+        let end = Instant::now() + LAST_MESSAGES;
         while spoke && !gone && Instant::now() < end {
-            let Ok(said) = tokio::time::timeout(LAST_WORD, heard(talk.as_mut())).await else {
+            let next = tokio::time::timeout(LAST_MESSAGE, next_message(talk.as_mut()));
+            let Ok(message) = next.await else {
                 break;
             };
-            gone = self.said(said, &mut pace);
+            gone = self.handle(message, &mut pace);
         }
         std::mem::take(&mut pace.held)
             .into_values()
-            .for_each(|one| self.tell(one));
+            .for_each(|one| self.report(one));
         let lines = seen.rest().await;
-        self.look(&mut seen, &lines);
-        let words = self.last_words().await;
+        self.take_progress(&mut seen, &lines);
+        let words = self.last_line().await;
         let code = if unknown.is_some() {
             127
         } else {
@@ -265,11 +267,11 @@ impl Run {
             unknown
         } else if hung && !spoke {
             format!(
-                "said nothing for {} since its start",
+                "was silent for {} since its start",
                 self.settings.agent.start_limit
             )
         } else if hung {
-            format!("said nothing for {}", self.settings.agent.hang_after)
+            format!("was silent for {}", self.settings.agent.hang_after)
         } else {
             words
         };
@@ -278,17 +280,17 @@ impl Run {
             Some(held) => format!("{words} ({held})"),
             None => words,
         };
-        self.ended(told, code, words);
+        self.ended(stopped, code, words);
     }
 
-    /// Asks who trains in its run.
+    /// Requests the members of its incarnation.
     fn ask(&self) -> Asked {
         let limit = self.settings.agent.start_limit.to_std();
         let (part, node) = (self.assignment.clone(), self.node.clone());
         self.names.clone().of(part, node, limit).boxed()
     }
 
-    /// Who trains in the run that it begins with. Whoever wants its end does not wait for that.
+    /// The members of its first incarnation. A stop ends the wait.
     async fn members(
         &mut self,
         orders: &mut mpsc::UnboundedReceiver<Order>,
@@ -296,7 +298,7 @@ impl Run {
         let mut asked = self.ask();
         let ward = self.ward.clone();
         let unwanted = async {
-            while !ward.told() {
+            while !ward.is_stopping() {
                 tokio::time::sleep(WANTED).await;
             }
         };
@@ -304,49 +306,49 @@ impl Run {
         loop {
             tokio::select! {
                 members = &mut asked => return members,
-                () = &mut unwanted => return Err(TOLD.to_owned()),
+                () = &mut unwanted => return Err(NOT_STARTED.to_owned()),
                 order = orders.recv() => match order {
                     Some(Order::Run(next)) => {
                         self.assignment = *next;
                         self.member = true;
                         asked = self.ask();
                     }
-                    // Its ward is told, too.
+                    // The ward is stopped too.
                     Some(Order::Leave(_)) => {}
-                    // An agent that is gone wants it to stop.
+                    // An agent that has ended stops its programs.
                     None => {
                         self.ward.stop();
-                        return Err(TOLD.to_owned());
+                        return Err(NOT_STARTED.to_owned());
                     }
                 },
             }
         }
     }
 
-    /// Its program is a member of this run from now on.
+    /// Makes the program a member of this incarnation.
     fn join(&mut self, next: Assignment) {
         self.assignment = next;
-        // A successor of this agent must not begin it once more.
+        // A later agent must not begin the incarnation again.
         if let Err(error) = self.files.begin(self.assignment.run) {
-            tracing::warn!(node = %self.node, %error, "run not noted");
+            tracing::warn!(node = %self.node, %error, "run not recorded");
         }
     }
 
-    /// Nothing of the program is left after this. Returns whether it had been told to end.
+    /// Ends all remaining processes of the program. Returns whether it had been stopped.
     async fn finish(&self) -> bool {
         let ward = self.ward.clone();
         spawn_blocking(move || ward.finish()).await.unwrap_or(false)
     }
 
-    /// What to look for when its guard has ended.
+    /// The devices to check when its guard has ended.
     fn devices(&self, guard: u32) -> Option<Devices> {
         let guard = Pid::from_raw(i32::try_from(guard).ok()?);
         let mark = std::path::absolute(&self.files.progress).ok()?;
         Devices::of(&self.settings.agent.devices, &mark, guard)
     }
 
-    /// Waits until no device is open any more, for `device_wait` at most. Says who has one open
-    /// then.
+    /// Waits until no device is open any more, for `device_wait` at most. Returns the processes
+    /// that keep one open then.
     async fn devices_closed(&self, devices: Option<Devices>) -> Option<String> {
         let devices = devices?;
         let limit = Instant::now() + self.settings.agent.device_wait.to_std();
@@ -365,8 +367,8 @@ impl Run {
         }
     }
 
-    /// The last line that the program has printed; its files are cleared.
-    async fn last_words(&self) -> String {
+    /// The last line that the program has printed. Its files are removed.
+    async fn last_line(&self) -> String {
         let files = self.files.clone();
         let read = spawn_blocking(move || {
             let words = last_lines(&files.output, 1).pop().unwrap_or_default();
@@ -375,15 +377,15 @@ impl Run {
         });
         let read = tokio::time::timeout(FILES, read).await;
         let words = read.ok().and_then(Result::ok).unwrap_or_default();
-        words.chars().take(WORDS).collect()
+        words.chars().take(LAST_LINE).collect()
     }
 
-    fn ended(&self, told: bool, code: i32, reason: String) {
+    fn ended(&self, stopped: bool, code: i32, reason: String) {
         let (node, run) = (self.node.clone(), self.started);
-        let _ = self.told.send(if told {
-            Happened::Stopped { node, run }
+        let _ = self.events.send(if stopped {
+            LauncherEvent::Stopped { node, run }
         } else {
-            Happened::Exited {
+            LauncherEvent::Exited {
                 node,
                 run,
                 code,
@@ -417,7 +419,7 @@ impl Run {
         let run = self.assignment.run;
         self.files.begin(run).map_err(in_dir)?;
         let errors = output.try_clone().map_err(in_dir)?;
-        // What the submitter wants reaches the program alone, through its guard's input.
+        // The submitter's variables reach the program only, through its guard's input.
         let mut theirs = env.clone();
         let ours = environment(&self.assignment, &self.node, members, &self.files);
         theirs.extend(
@@ -454,9 +456,9 @@ impl Run {
         let handed = tokio::time::timeout(HANDOVER, hand_over(input, &theirs)).await;
         match handed {
             Ok(Ok(input)) => self.ward.hold(input),
-            // Its input has ended, and nothing was started: its end follows.
+            // The guard's input has ended and nothing was started, so the guard ends.
             Ok(Err(error)) => tracing::warn!(node = %self.node, %error, "program not started"),
-            Err(_) => tracing::warn!(node = %self.node, "the guard takes nothing"),
+            Err(_) => tracing::warn!(node = %self.node, "the guard does not read its input"),
         }
         self.metrics.started();
         tracing::info!(node = %self.node, trainer = %self.assignment.trainer,
@@ -464,15 +466,15 @@ impl Run {
         Ok(child)
     }
 
-    /// What a program that regroups says. Returns whether it has hung up.
-    fn said(&self, said: Said, pace: &mut Pace) -> bool {
-        match said {
-            Said::Gone => return true,
-            Said::Ready => {
+    /// Handles a message of a program that regroups. Returns whether its connection has ended.
+    fn handle(&self, message: FromProgram, pace: &mut ReportPace) -> bool {
+        match message {
+            FromProgram::Gone => return true,
+            FromProgram::Ready => {
                 let (node, run) = (self.node.clone(), self.started);
-                let _ = self.told.send(Happened::Ready { node, run });
+                let _ = self.events.send(LauncherEvent::Ready { node, run });
             }
-            Said::Progress(line) => {
+            FromProgram::Progress(line) => {
                 let progress = Progress {
                     node: self.node.clone(),
                     trainer: self.assignment.trainer.clone(),
@@ -484,28 +486,28 @@ impl Run {
                     world_size: line.world_size,
                     loss: line.loss.filter(|loss| loss.is_finite()),
                     checkpoint: line.checkpoint,
-                    // Its next run says what its state had absorbed.
+                    // The next run reports the samples in its state.
                     saved: None,
                     base: Some(line.base),
                 };
                 pace.hold(progress);
             }
-            Said::Group { run, broken } => {
-                let _ = self.told.send(Happened::Group {
+            FromProgram::Group { run, broken } => {
+                let _ = self.events.send(LauncherEvent::Group {
                     node: self.node.clone(),
                     run: self.started,
                     of: RunId(run),
                     broken,
                 });
             }
-            Said::Garbage => self.metrics.garbage(1),
+            FromProgram::Garbage => self.metrics.garbage(1),
         }
         false
     }
 
-    /// Takes new progress; rank 0 tells the newest of it, and of the newest checkpoint. Torchrun
-    /// ranks its workers itself, so there whoever writes is heard.
-    fn look(&self, seen: &mut Seen, lines: &[Line]) {
+    /// Takes new lines of progress. Rank 0 reports the newest one with the newest checkpoint.
+    /// torchrun ranks its workers itself, so there any node reports.
+    fn take_progress(&self, seen: &mut Seen, lines: &[Line]) {
         if let Some(tail) = &seen.tail {
             self.metrics.garbage(tail.garbage() - seen.garbage);
             seen.garbage = tail.garbage();
@@ -515,14 +517,14 @@ impl Run {
                 seen.saved = Some((checkpoint.clone(), line.samples));
             }
         }
-        let heard = self.assignment.rank == 0 || self.assignment.launch.by_torchrun();
-        if let Some(line) = lines.last().filter(|_| heard) {
-            self.tell(self.progress(line, seen.saved.clone()));
+        let reports = self.assignment.rank == 0 || self.assignment.launch.by_torchrun();
+        if let Some(line) = lines.last().filter(|_| reports) {
+            self.report(self.progress(line, seen.saved.clone()));
         }
     }
 
-    fn tell(&self, progress: Progress) {
-        let _ = self.told.send(Happened::Progress(progress));
+    fn report(&self, progress: Progress) {
+        let _ = self.events.send(LauncherEvent::Progress(progress));
     }
 
     fn progress(&self, line: &Line, saved: Option<(String, f64)>) -> Progress {
@@ -544,8 +546,7 @@ impl Run {
     }
 }
 
-/// Writes the program's environment to its guard, which starts it then. Gives the input back, to
-/// be held.
+/// Writes the program's environment to its guard, which then starts the program. Returns the input.
 async fn hand_over(
     mut input: ChildStdin,
     environment: &BTreeMap<String, String>,
@@ -560,10 +561,10 @@ fn exit_code(status: std::io::Result<ExitStatus>) -> i32 {
     status.map_or(127, code)
 }
 
-/// What has been learned of who trains in a run.
+/// A request for the members of an incarnation.
 type Asked = BoxFuture<'static, Result<Vec<NodeId>, String>>;
 
-/// The answer, if one is waited for.
+/// The answer of a running request.
 async fn answer(asked: &mut Option<Asked>) -> Result<Vec<NodeId>, String> {
     let Some(one) = asked else {
         return std::future::pending().await;
@@ -573,16 +574,16 @@ async fn answer(asked: &mut Option<Asked>) -> Result<Vec<NodeId>, String> {
     members
 }
 
-async fn heard(talk: Option<&mut Talk>) -> Said {
+async fn next_message(talk: Option<&mut Talk>) -> FromProgram {
     match talk {
         Some(talk) => talk.next().await,
         None => std::future::pending().await,
     }
 }
 
-/// Ends when a program that talks has been silent for too long, since its last word or, before
-/// its first, since its start.
-async fn silence(last: Option<&LastHeard>, started: Instant, settings: &Settings) {
+/// Returns when a program with a socket has been silent for too long: since its last message or,
+/// before its first one, since its start.
+async fn silence(last: Option<&LastMessage>, started: Instant, settings: &Settings) {
     let Some(last) = last else {
         return std::future::pending().await;
     };

@@ -1,11 +1,12 @@
-//! Runs without processes: progress by the scaling curve, rescale costs as pauses.
+//! Simulated runs without processes: progress follows the scaling curve, and rescale costs are
+//! stalls.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lacuna_model::{Assignment, NodeId, Progress, RunId, Timestamp};
 use lacuna_trainer::simulated::{finish, standing};
 
-use super::{Happened, Launcher};
+use super::{LauncherEvent, Launcher};
 
 /// Lines of output that are kept for each trainer.
 const LINES: usize = 50;
@@ -14,32 +15,32 @@ const LINES: usize = 50;
 #[derive(Debug, Default)]
 pub struct Simulated {
     runs: BTreeMap<NodeId, Assignment>,
-    /// When runs of which rank 0 is here will have done their work.
+    /// When each run with rank 0 here finishes its work.
     finishes: BTreeSet<(Timestamp, NodeId)>,
-    happened: Vec<Happened>,
+    events: Vec<LauncherEvent>,
     output: BTreeMap<String, VecDeque<String>>,
 }
 
 impl Simulated {
-    /// How many runs have a part here.
+    /// Number of runs with a part here.
     #[must_use]
     pub fn len(&self) -> usize {
         self.runs.len()
     }
 
-    /// Whether nothing runs.
+    /// Whether no run has a part here.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// When the next run will have done its work, if any will.
+    /// When the next run finishes its work, if any does.
     #[must_use]
     pub fn next_finish(&self) -> Option<Timestamp> {
         self.finishes.first().map(|(at, _)| *at)
     }
 
-    /// Reports all runs whose work is done by `now`.
+    /// Reports all runs that have finished their work by `now`.
     pub fn finished(&mut self, now: Timestamp) {
         while let Some((at, _)) = self.finishes.first() {
             if *at > now {
@@ -52,7 +53,7 @@ impl Simulated {
         }
     }
 
-    /// Reports where every run stands at `now`.
+    /// Reports the progress of every run at `now`.
     pub fn report_all(&mut self, now: Timestamp) {
         let leaders: Vec<NodeId> = self
             .runs
@@ -70,7 +71,7 @@ impl Simulated {
             return;
         };
         let standing = standing(run, at);
-        self.happened.push(Happened::Progress(Progress {
+        self.events.push(LauncherEvent::Progress(Progress {
             node: node.clone(),
             trainer: run.trainer.clone(),
             run: run.run,
@@ -86,7 +87,7 @@ impl Simulated {
         }));
     }
 
-    fn say(&mut self, trainer: &str, line: String) {
+    fn print(&mut self, trainer: &str, line: String) {
         let lines = self.output.entry(trainer.to_owned()).or_default();
         if lines.len() == LINES {
             lines.pop_front();
@@ -109,7 +110,7 @@ impl Launcher for Simulated {
                 assignment.nodes,
                 assignment.owed
             );
-            self.say(assignment.trainer.as_str(), line);
+            self.print(assignment.trainer.as_str(), line);
         }
         self.runs.insert(node.clone(), assignment);
         self.report(node, now);
@@ -135,17 +136,17 @@ impl Launcher for Simulated {
                     old.trainer,
                     standing(&old, at).samples
                 );
-                self.say(old.trainer.as_str(), line);
+                self.print(old.trainer.as_str(), line);
             }
         }
-        self.happened.push(Happened::Stopped {
+        self.events.push(LauncherEvent::Stopped {
             node: node.clone(),
             run,
         });
     }
 
-    fn happened(&mut self) -> Vec<Happened> {
-        std::mem::take(&mut self.happened)
+    fn events(&mut self) -> Vec<LauncherEvent> {
+        std::mem::take(&mut self.events)
     }
 
     fn output(&self, _: &NodeId, trainer: &str, lines: usize) -> Vec<String> {

@@ -1,26 +1,26 @@
-//! What an agent and a program that regroups say to each other: JSON lines over a Unix socket.
+//! Messages between an agent and a program that regroups: JSON lines over a Unix socket.
 //!
 //! | Program to agent | |
 //! |---|---|
-//! | `{"say":"hello","pid":1,"version":1}` | it is there |
-//! | `{"say":"ready"}` | its model is built: it can be taken into a run |
+//! | `{"say":"hello","pid":1,"version":1}` | the program runs |
+//! | `{"say":"ready"}` | its model is built, and it can join an incarnation |
 //! | `{"say":"alive"}` | once a second |
 //! | `{"say":"progress","run","base","samples",...}` | from rank 0, see [`Report`] |
-//! | `{"say":"broken","run"}` | the group of this run is broken: it waits for another run |
-//! | `{"say":"whole","run"}` | the members of that run have met again |
+//! | `{"say":"broken","run"}` | this incarnation's group is broken; it waits for another one |
+//! | `{"say":"whole","run"}` | the members of that incarnation have met again |
 //!
 //! | Agent to program | |
 //! |---|---|
-//! | `{"tell":"run","run","rank","members","store"}` | its newest run |
-//! | `{"tell":"leave","deadline"}` | leave at the next step's end; killed at `deadline` |
+//! | `{"tell":"run","run","rank","members","store"}` | its newest incarnation |
+//! | `{"tell":"leave","deadline"}` | end at the next step; killed at `deadline` |
 //!
-//! A program that says more than it may is heard as fast as it may speak, and waits meanwhile.
+//! The agent reads at a limited rate. A program that sends faster waits.
 //!
-//! The socket lies in a folder that only its owner may enter, under a short path: the name of
-//! a Unix socket has room for 107 bytes.
+//! The socket is in a folder that only its owner may enter, under a short path: the name of a Unix
+//! socket has at most 107 bytes.
 //!
-//! A program that is silent for `agent.hang_after`, or says nothing at all for `agent.start_limit`
-//! since its start, is killed.
+//! A program is killed if it is silent for `agent.hang_after`, or for `agent.start_limit` after its
+//! start.
 
 use std::io;
 use std::path::PathBuf;
@@ -36,25 +36,25 @@ use tokio::time::Instant;
 
 /// Longest line.
 const LINE: u64 = 64 << 10;
-/// So many lines are heard of a program in this time.
+/// Most lines that are read from a program within this time.
 const LINES: u32 = 50;
 const LINES_TIME: Duration = Duration::from_millis(100);
-/// So many words wait for the agent at most.
-const WORDS: usize = 64;
+/// Most messages that wait for the agent.
+const MESSAGES: usize = 64;
 
-/// Progress of a group, told by its rank 0.
+/// Progress of a group, reported by its rank 0.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Report {
-    /// Which run.
+    /// The incarnation.
     pub(super) run: u64,
-    /// Samples since the trainer's beginning that the state had absorbed when the run began.
+    /// Samples since the trainer's beginning that the state contained when the incarnation began.
     pub(super) base: f64,
-    /// Samples of this run.
+    /// Samples of this incarnation.
     pub(super) samples: f64,
     /// Optimiser step.
     #[serde(default)]
     pub(super) step: Option<u64>,
-    /// Members of the group.
+    /// Number of members of the group.
     pub(super) world_size: u32,
     /// Training loss.
     #[serde(default)]
@@ -64,10 +64,10 @@ pub(super) struct Report {
     pub(super) checkpoint: Option<String>,
 }
 
-/// What a program says.
+/// A line of a program.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "say")]
-enum Word {
+enum Line {
     Hello {},
     Ready {},
     Alive {},
@@ -76,30 +76,30 @@ enum Word {
     Whole { run: u64 },
 }
 
-/// What is worth hearing of it.
+/// A message of a program to its agent.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Said {
-    /// It can be taken into a run.
+pub(super) enum FromProgram {
+    /// It can join an incarnation.
     Ready,
-    /// A group has come so far.
+    /// A group has made progress.
     Progress(Report),
-    /// The group of a run is broken, or is whole again.
+    /// The group of an incarnation is broken, or is whole again.
     Group {
-        /// Which run.
+        /// The incarnation.
         run: u64,
         /// Whether it is broken.
         broken: bool,
     },
-    /// A line that was nothing of this.
+    /// A line that is not valid.
     Garbage,
-    /// It has hung up: all that it said has been heard.
+    /// The connection has ended, and all its messages were read.
     Gone,
 }
 
-/// What a program is told.
+/// A line to a program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "tell")]
-enum Order {
+enum ToProgram {
     Run {
         run: u64,
         rank: u32,
@@ -111,19 +111,19 @@ enum Order {
     },
 }
 
-/// What stands: the newest run, and whether to leave.
+/// The present state: the newest incarnation, and whether to leave.
 #[derive(Debug, Clone, Default)]
-struct Standing {
-    run: Option<Order>,
-    leave: Option<Order>,
+struct State {
+    run: Option<ToProgram>,
+    leave: Option<ToProgram>,
 }
 
-/// When a program last said anything.
+/// The time of a program's last message.
 #[derive(Debug, Clone, Default)]
-pub(super) struct LastHeard(Arc<Mutex<Option<Instant>>>);
+pub(super) struct LastMessage(Arc<Mutex<Option<Instant>>>);
 
-impl LastHeard {
-    /// Nothing if it never did.
+impl LastMessage {
+    /// The time; nothing before the first message.
     pub(super) fn get(&self) -> Option<Instant> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,65 +133,65 @@ impl LastHeard {
     }
 }
 
-/// The agent's end of the talk with one program.
+/// The agent's end of the connection with one program.
 #[derive(Debug)]
 pub(super) struct Talk {
     _dir: tempfile::TempDir,
     path: PathBuf,
-    standing: watch::Sender<Standing>,
-    said: mpsc::Receiver<Said>,
+    state: watch::Sender<State>,
+    messages: mpsc::Receiver<FromProgram>,
     server: tokio::task::JoinHandle<()>,
 }
 
 impl Talk {
-    /// Opens a socket; `last` is told whenever the program says anything.
+    /// Opens a socket. `last` takes the time of each message.
     ///
     /// # Errors
-    /// If there is no place for it.
-    pub(super) fn listen(last: LastHeard) -> io::Result<Self> {
+    /// If the socket cannot be made.
+    pub(super) fn listen(last: LastMessage) -> io::Result<Self> {
         let dir = tempfile::Builder::new().prefix("lacuna-").tempdir()?;
         let path = dir.path().join("s");
         let listener = UnixListener::bind(&path)?;
-        let (standing, told) = watch::channel(Standing::default());
-        let (say, said) = mpsc::channel(WORDS);
-        let server = tokio::spawn(serve(listener, told, say, last));
+        let (state, states) = watch::channel(State::default());
+        let (into, messages) = mpsc::channel(MESSAGES);
+        let server = tokio::spawn(serve(listener, states, into, last));
         Ok(Self {
             _dir: dir,
             path,
-            standing,
-            said,
+            state,
+            messages,
             server,
         })
     }
 
-    /// Where the program connects.
+    /// The path of the socket.
     pub(super) fn path(&self) -> PathBuf {
         self.path.clone()
     }
 
-    /// Tells it of its newest run, and who trains in it.
+    /// Sends the newest incarnation and its members.
     pub(super) fn run(&self, assignment: &Assignment, members: &[NodeId]) {
-        let order = Order::Run {
+        let order = ToProgram::Run {
             run: assignment.run.0,
             rank: assignment.rank,
             members: members.iter().map(ToString::to_string).collect(),
             store: assignment.store.clone().unwrap_or_default(),
         };
-        self.standing.send_modify(|s| s.run = Some(order));
+        self.state.send_modify(|s| s.run = Some(order));
     }
 
-    /// Tells it to leave.
+    /// Tells the program to leave.
     pub(super) fn leave(&self, deadline: Timestamp) {
-        let order = Order::Leave {
+        let order = ToProgram::Leave {
             deadline: deadline.unix_seconds(),
         };
-        self.standing.send_modify(|s| s.leave = Some(order));
+        self.state.send_modify(|s| s.leave = Some(order));
     }
 
-    /// What it says next.
-    pub(super) async fn next(&mut self) -> Said {
-        match self.said.recv().await {
-            Some(said) => said,
+    /// The next message.
+    pub(super) async fn next(&mut self) -> FromProgram {
+        match self.messages.recv().await {
+            Some(message) => message,
             None => std::future::pending().await,
         }
     }
@@ -203,36 +203,36 @@ impl Drop for Talk {
     }
 }
 
-/// One connection after the other: whoever connects is the program.
+/// Serves one connection after the other. Every connection is the program's.
 async fn serve(
     listener: UnixListener,
-    told: watch::Receiver<Standing>,
-    say: mpsc::Sender<Said>,
-    last: LastHeard,
+    states: watch::Receiver<State>,
+    into: mpsc::Sender<FromProgram>,
+    last: LastMessage,
 ) {
     while let Ok((stream, _)) = listener.accept().await {
-        let ended = converse(stream, told.clone(), &say, &last).await;
+        let ended = converse(stream, states.clone(), &into, &last).await;
         if let Err(error) = ended {
             tracing::debug!(%error, "program's connection ended");
         }
-        let _ = say.send(Said::Gone).await;
+        let _ = into.send(FromProgram::Gone).await;
     }
 }
 
 async fn converse(
     stream: UnixStream,
-    mut told: watch::Receiver<Standing>,
-    say: &mpsc::Sender<Said>,
-    last: &LastHeard,
+    mut states: watch::Receiver<State>,
+    into: &mpsc::Sender<FromProgram>,
+    last: &LastMessage,
 ) -> io::Result<()> {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read).take(LINE);
     let mut line = Vec::new();
-    told.mark_changed();
-    let (mut window, mut heard) = (Instant::now(), 0);
+    states.mark_changed();
+    let (mut window, mut count) = (Instant::now(), 0);
     loop {
         tokio::select! {
-            // What was read so far of a line stays in `line`.
+            // An incomplete line stays in `line`.
             n = read.read_until(b'\n', &mut line) => {
                 let more = n? > 0;
                 if read.limit() > 0 && !more {
@@ -243,23 +243,23 @@ async fn converse(
                 }
                 read.set_limit(LINE);
                 last.set(Instant::now());
-                if let Some(said) = understand(&line) {
-                    let _ = say.send(said).await;
+                if let Some(message) = parse(&line) {
+                    let _ = into.send(message).await;
                 }
                 line.clear();
-                heard += 1;
+                count += 1;
                 if window.elapsed() >= LINES_TIME {
-                    (window, heard) = (Instant::now(), 0);
-                } else if heard >= LINES {
+                    (window, count) = (Instant::now(), 0);
+                } else if count >= LINES {
                     tokio::time::sleep_until(window + LINES_TIME).await;
                 }
             }
-            changed = told.changed() => {
+            changed = states.changed() => {
                 if changed.is_err() {
                     return Ok(());
                 }
-                let standing = told.borrow_and_update().clone();
-                for order in [standing.run, standing.leave].into_iter().flatten() {
+                let state = states.borrow_and_update().clone();
+                for order in [state.run, state.leave].into_iter().flatten() {
                     let mut text = serde_json::to_vec(&order)?;
                     text.push(b'\n');
                     write.write_all(&text).await?;
@@ -269,16 +269,16 @@ async fn converse(
     }
 }
 
-fn understand(line: &[u8]) -> Option<Said> {
+fn parse(line: &[u8]) -> Option<FromProgram> {
     if line.iter().all(u8::is_ascii_whitespace) {
         return None;
     }
     match serde_json::from_slice(line) {
-        Ok(Word::Hello {} | Word::Alive {}) => None,
-        Ok(Word::Ready {}) => Some(Said::Ready),
-        Ok(Word::Progress(report)) => Some(Said::Progress(report)),
-        Ok(Word::Broken { run }) => Some(Said::Group { run, broken: true }),
-        Ok(Word::Whole { run }) => Some(Said::Group { run, broken: false }),
-        Err(_) => Some(Said::Garbage),
+        Ok(Line::Hello {} | Line::Alive {}) => None,
+        Ok(Line::Ready {}) => Some(FromProgram::Ready),
+        Ok(Line::Progress(report)) => Some(FromProgram::Progress(report)),
+        Ok(Line::Broken { run }) => Some(FromProgram::Group { run, broken: true }),
+        Ok(Line::Whole { run }) => Some(FromProgram::Group { run, broken: false }),
+        Err(_) => Some(FromProgram::Garbage),
     }
 }

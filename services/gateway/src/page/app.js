@@ -1,12 +1,12 @@
-// The operator's page: shows what /live says. It changes nothing anywhere.
+// The operator's page: shows the events of /live. It changes nothing anywhere.
 import { AWAY, IDLE, UNUSABLE, colour, drawCells, drawForecast, drawGantt, drawPool, ganttLayout, tone } from "./draw.js";
 
 const $ = (id) => document.getElementById(id);
-/** The past is followed here, and asked for anew this often, or when nodes have come or gone. */
+/** The history is extended here. It is fetched again after this time, or when nodes have joined or left. */
 const PAST_EVERY_MS = 300_000, NAMES_EVERY_MS = 10_000;
 const SILENT_S = 30, AGAIN_MS = 5000;
 
-let names = [], cells = [], readings = [], picture = null, past = null, marked = null;
+let names = [], cells = [], readings = [], snapshot = null, past = null, marked = null;
 
 const number = (value, digits = 0) =>
   value.toLocaleString("en", { minimumFractionDigits: 0, maximumFractionDigits: digits });
@@ -19,7 +19,7 @@ function short(value) {
   return number(value, value < 10 ? 1 : 0);
 }
 
-/** A length of time in words, from seconds. */
+/** A length of time as text, from seconds. */
 function length(seconds) {
   if (seconds < 1) return `${number(seconds * 1000, seconds < 0.01 ? 1 : 0)} ms`;
   if (seconds < 120) return `${number(seconds, seconds < 10 ? 1 : 0)} s`;
@@ -29,35 +29,35 @@ function length(seconds) {
 
 const moment = (ms) => new Date(ms).toISOString().slice(0, 19).replace("T", " ");
 
-function tell(id, text) {
+function setText(id, text) {
   const at = $(id);
   if (at.textContent !== text) at.textContent = text;
 }
 
 function figures(p) {
   if (p.ages.pool === null) return;
-  tell("f-pool", number(p.pool));
-  tell("f-pool-note", p.unusable ? `${number(p.unusable)} of them unusable` : "no batch job wants them now");
-  tell("f-training", number(p.training));
-  tell("f-training-note", p.pool ? `${number((100 * p.training) / p.pool, 1)} % of the idle nodes` : "");
+  setText("f-pool", number(p.pool));
+  setText("f-pool-note", p.unusable ? `${number(p.unusable)} of them unusable` : "no batch job wants them now");
+  setText("f-training", number(p.training));
+  setText("f-training-note", p.pool ? `${number((100 * p.training) / p.pool, 1)} % of the idle nodes` : "");
   if (p.totals) {
     const { harvested_node_h: got, idle_node_h: idle, efficiency } = p.totals;
     const percent = (share) => `${number(100 * share, 1)} %`;
-    tell("f-harvested", `${short(got)} node-h`);
-    tell("f-harvested-note", idle > 0 ? `idle share used ${percent(p.totals.idle_share_used)} of ${short(idle)} node-h` : "");
-    tell("f-efficiency", efficiency === null ? "-" : percent(efficiency));
-    tell("f-efficiency-note", efficiency === null ? p.totals.efficiency_unknown : "of the work on as many dedicated nodes");
-    tell("f-lost", percent(p.totals.lost_to_rescaling + p.totals.lost_to_preemption + p.totals.lost_to_restarts));
-    tell("f-lost-note", `lost to rescaling ${percent(p.totals.lost_to_rescaling)}, lost to preemption ${percent(p.totals.lost_to_preemption)}${p.totals.lost_to_restarts ? `, lost to restarts ${percent(p.totals.lost_to_restarts)}` : ""}`);
-    tell("f-preemptions", number(p.totals.preemptions));
-    tell("f-preemptions-note", `${number(p.totals.rescales)} rescales; ${number(p.totals.done)} trainers done, ${number(p.totals.queued)} queued`);
+    setText("f-harvested", `${short(got)} node-h`);
+    setText("f-harvested-note", idle > 0 ? `idle share used ${percent(p.totals.idle_share_used)} of ${short(idle)} node-h` : "");
+    setText("f-efficiency", efficiency === null ? "-" : percent(efficiency));
+    setText("f-efficiency-note", efficiency === null ? p.totals.efficiency_unknown : "of the work on as many dedicated nodes");
+    setText("f-lost", percent(p.totals.lost_to_rescaling + p.totals.lost_to_preemption + p.totals.lost_to_restarts));
+    setText("f-lost-note", `lost to rescaling ${percent(p.totals.lost_to_rescaling)}, lost to preemption ${percent(p.totals.lost_to_preemption)}${p.totals.lost_to_restarts ? `, lost to restarts ${percent(p.totals.lost_to_restarts)}` : ""}`);
+    setText("f-preemptions", number(p.totals.preemptions));
+    setText("f-preemptions-note", `${number(p.totals.rescales)} rescales; ${number(p.totals.done)} trainers done, ${number(p.totals.queued)} queued`);
   }
   const { count, median_s: median, longest_s: longest } = p.harm;
-  tell("f-harm", count ? length(median) : "-");
-  tell("f-harm-note", count ? `median of ${number(count)}; longest ${length(longest)}` : "no pilot was asked for its node yet");
+  setText("f-harm", count ? length(median) : "-");
+  setText("f-harm-note", count ? `median of ${number(count)}; longest ${length(longest)}` : "no node of a pilot was wanted back yet");
   if (p.plan) {
-    tell("f-plan", `in ${length(p.plan.latency_s)}`);
-    tell("f-plan-note", `${number(p.plan.used)} of ${number(p.plan.holes)} holes in use`);
+    setText("f-plan", `in ${length(p.plan.latency_s)}`);
+    setText("f-plan-note", `${number(p.plan.used)} of ${number(p.plan.holes)} holes in use`);
   }
 }
 
@@ -87,7 +87,7 @@ function trainerRow(t) {
     progress.textContent = `${short(t.samples)} samples`;
   }
   if (t.loss !== null) progress.append(`, loss ${number(t.loss, 3)}`);
-  // It begins with the name, which stands in the first column.
+  // It begins with the name, which is in the first column.
   const why = cell((t.why ?? "").replace(`${t.name}: `, ""), "why");
   if (t.trouble) {
     const trouble = document.createElement("div");
@@ -101,32 +101,32 @@ function trainerRow(t) {
   return tr;
 }
 
-/** What the operator wants, in sentences; nothing if all may be used. */
+/** The operator's controls as sentences; none if all nodes may be used. */
 function wanted(c) {
   if (!c) return [];
-  const told = [];
+  const lines = [];
   if (c.pause) {
     const { limit, by, reason, since, until } = c.pause;
-    told.push(`Paused by ${by} since ${moment(since)} UTC${until ? ` until ${moment(until)} UTC` : ""}: ${limit}${reason ? ` (${reason})` : ""}.`);
+    lines.push(`Paused by ${by} since ${moment(since)} UTC${until ? ` until ${moment(until)} UTC` : ""}: ${limit}${reason ? ` (${reason})` : ""}.`);
   }
   if (c.drained) {
     const some = c.named.map(([node, reason]) => reason ? `${node} (${reason})` : node).join(", ");
-    told.push(`Drained: ${some}${c.drained > c.named.length ? ` and ${number(c.drained - c.named.length)} more` : ""}.`);
+    lines.push(`Drained: ${some}${c.drained > c.named.length ? ` and ${number(c.drained - c.named.length)} more` : ""}.`);
   }
-  if (c.max_nodes !== null) told.push(`At most ${number(c.max_nodes)} nodes are used.`);
-  if (c.only.length) told.push(`Only ${c.only.join(", ")} may be used.`);
-  if (c.avoid.length) told.push(`Never used: ${c.avoid.join(", ")}.`);
-  return told.concat(c.windows.map((window) => `Window ${window}.`));
+  if (c.max_nodes !== null) lines.push(`At most ${number(c.max_nodes)} nodes are used.`);
+  if (c.only.length) lines.push(`Only ${c.only.join(", ")} may be used.`);
+  if (c.avoid.length) lines.push(`Never used: ${c.avoid.join(", ")}.`);
+  return lines.concat(c.windows.map((window) => `Window ${window}.`));
 }
 
 function controls(c) {
-  const told = wanted(c);
-  $("controls").hidden = told.length === 0;
-  tell("controls", told.join("\n"));
+  const lines = wanted(c);
+  $("controls").hidden = lines.length === 0;
+  setText("controls", lines.join("\n"));
 }
 
-/** What a service is, for whoever does not see colours. */
-const STATES = { active: "active", silent: "silent", gone: "gave up the lead" };
+/** The state of a service as text, for readers who do not see colours. */
+const STATES = { active: "active", silent: "silent", gone: "resigned" };
 
 function services(p) {
   $("services").replaceChildren(...p.services.map((s) => {
@@ -142,7 +142,7 @@ function services(p) {
 
 const shown = {};
 
-/** Whether something is to be shown that is not shown yet. What stands keeps its place and selection. */
+/** Whether a part of the page has new data. An unchanged part keeps its place and selection. */
 function isNew(key, value) {
   const text = JSON.stringify(value);
   if (shown[key] === text) return false;
@@ -158,7 +158,7 @@ function lists(p) {
   $("no-harm").hidden = p.harm.newest.length > 0;
   if (isNew("events", p.events)) events(p);
   const plan = p.plan;
-  tell("plan-note", plan ? `Number ${plan.generation}, for ${moment(plan.at)} UTC, by ${plan.solver}${plan.proven ? ", proven optimal" : ""}.` : "No plan yet.");
+  setText("plan-note", plan ? `Number ${plan.generation}, for ${moment(plan.at)} UTC, by ${plan.solver}${plan.proven ? ", proven optimal" : ""}.` : "No plan yet.");
   if (isNew("plan", plan?.lines)) planLines(plan ? plan.lines : []);
 }
 
@@ -186,17 +186,17 @@ function planLines(lines) {
   }));
 }
 
-/** What is wrong, in words; nothing if all is well. */
+/** Warnings as text; none if all is well. */
 function complaints(p) {
   const old = (what, age, who) => age === null ? `${who} has not published ${what} yet`
-    : age > SILENT_S * 4 ? `${what} is ${length(age)} old: does ${who} run?` : null;
+    : age > SILENT_S * 4 ? `${what} is ${length(age)} old: is ${who} running?` : null;
   return [old("the pool", p.ages.pool, "forecast"), old("the list of trainers", p.ages.trainers, "control"),
     p.trainers.length && p.pool ? old("the plan", p.ages.plan === null ? null : 0, "planner") : null,
     ...p.services.filter((s) => s.state === "silent").map((s) => `no ${s.name} has been active for ${length(s.silent_s)}`)].filter(Boolean);
 }
 
 function legend() {
-  const [many, first] = [picture.trainers.length, picture.trainers.slice(0, 8).map((t) => [t.code, t.name])];
+  const [many, first] = [snapshot.trainers.length, snapshot.trainers.slice(0, 8).map((t) => [t.code, t.name])];
   if (!isNew("legend", [many, first, tone("--idle")])) return;
   const entries = [[IDLE, "idle"], [UNUSABLE, "unusable"], ...first.filter(([code]) => code !== null)];
   $("legend").replaceChildren(...entries.map(([code, text]) => {
@@ -213,33 +213,33 @@ function drawPast() {
   const began = performance.now();
   for (const id of ["cells", "gantt"]) $(id).hidden = past.rows.length === 0;
   if (past.rows.length === 0) {
-    tell("gantt-note", "No node has been idle yet.");
+    setText("gantt-note", "No node has been idle yet.");
     return;
   }
   const span = Number($("span").value) * 1000;
   const from = span ? Math.max(past.since, past.until - span) : past.since;
   drawGantt($("gantt"), past, from, marked);
-  tell("gantt-note", `${number(past.rows.length)} nodes that were idle between ${moment(from)} and ${moment(past.until)} UTC; blank: the main scheduler has them.`);
+  setText("gantt-note", `${number(past.rows.length)} nodes that were idle between ${moment(from)} and ${moment(past.until)} UTC; blank: with the main scheduler.`);
   drawn = { at: performance.now(), took: performance.now() - began };
 }
 
-/** When the past was drawn last, and how long that took: it is drawn in 2 % of the time at most. */
+/** When the history was drawn last, and how long that took. Drawing takes at most 2 % of the time. */
 let drawn = { at: 0, took: 0 };
 const pastIsDue = () => performance.now() - drawn.at > Math.max(1000, 50 * drawn.took);
 
 function draw() {
-  if (!picture) return;
+  if (!snapshot) return;
   $("pool").hidden = readings.length < 2;
   $("no-pool").hidden = readings.length >= 2;
-  $("forecast").hidden = !picture.forecast;
+  $("forecast").hidden = !snapshot.forecast;
   drawPool($("pool"), readings);
-  drawForecast($("forecast"), picture.forecast?.open ?? []);
-  tell("forecast-note", picture.forecast ? `As ${picture.forecast.predictor} expects it.` : "No forecast yet.");
+  drawForecast($("forecast"), snapshot.forecast?.open ?? []);
+  setText("forecast-note", snapshot.forecast ? `Forecast by ${snapshot.forecast.predictor}.` : "No forecast yet.");
   drawCells($("cells"), cells);
   legend();
 }
 
-/** All, as after a change of size or colours. The past is long, and drawn only when it must be. */
+/** Draws everything, after a change of size or colours. The history is long, and drawn only when necessary. */
 function drawAll() {
   draw();
   drawPast();
@@ -251,17 +251,17 @@ function show() {
   due = true;
   requestAnimationFrame(() => {
     due = false;
-    tell("cluster", picture.cluster);
-    tell("state", `${moment(picture.now)} UTC${picture.rate === 1 ? "" : `, ${picture.rate} times real speed`}`);
+    setText("cluster", snapshot.cluster);
+    setText("state", `${moment(snapshot.now)} UTC${snapshot.rate === 1 ? "" : `, ${snapshot.rate} times real speed`}`);
     $("state").className = "live";
-    figures(picture);
-    controls(picture.controls);
-    lists(picture);
-    const wrong = complaints(picture);
+    figures(snapshot);
+    controls(snapshot.controls);
+    lists(snapshot);
+    const wrong = complaints(snapshot);
     $("warning").hidden = wrong.length === 0;
-    tell("warning", wrong.join("; "));
-    // For screen readers, which need not hear the clock: what changes seldom, without its figures.
-    tell("said", wrong.length ? wrong.join("; ").replace(/[\d.]+ ?(ms|min|s|h|d)\b/g, "long") : "live");
+    setText("warning", wrong.join("; "));
+    // For screen readers: only texts that change rarely, without figures and without the clock.
+    setText("said", wrong.length ? wrong.join("; ").replace(/[\d.]+ ?(ms|min|s|h|d)\b/g, "long") : "live");
     draw();
     if (past && pastIsDue()) drawPast();
     document.body.dataset.pictures = Number(document.body.dataset.pictures ?? 0) + 1;
@@ -276,7 +276,7 @@ async function ask(path) {
 
 let asked = -Infinity, askLater = null;
 
-/** Asks for the past, not before `wait` has passed since it was asked for last. */
+/** Fetches the history, at the earliest `wait` ms after the last fetch. */
 function refreshPast(wait = 0) {
   const left = asked + wait - performance.now();
   if (left > 0) {
@@ -296,17 +296,17 @@ async function askPast() {
       const at = past.rows.findIndex((row) => row.node === name);
       marked = at < 0 ? null : at;
     }
-    // Changes may have come while it was on its way.
+    // Changes may have arrived during the fetch.
     follow(cells.map((code, place) => [place, code]));
     drawPast();
-  } catch { /* The live stream says that the server is gone. */ }
+  } catch { /* The live stream shows that the server is gone. */ }
 }
 
-/** Brings the past up to now. Its rows are the nodes of the list of names, unless one of both is older. */
+/** Extends the history up to now. Its rows are the nodes of the list of names, unless one of the two is older. */
 function follow(changes) {
-  if (!past || !picture || past.rows.length !== names.length) return;
-  past.until = Math.max(past.until, picture.until);
-  for (const t of picture.trainers) if (t.code !== null) past.trainers[t.code] = t.name;
+  if (!past || !snapshot || past.rows.length !== names.length) return;
+  past.until = Math.max(past.until, snapshot.until);
+  for (const t of snapshot.trainers) if (t.code !== null) past.trainers[t.code] = t.name;
   for (const [place, code] of changes) {
     const { node, turns } = past.rows[place];
     if (node !== names[place]) return;
@@ -314,18 +314,18 @@ function follow(changes) {
   }
 }
 
-const doing = (code) => code === AWAY ? "the main scheduler has it" : code === IDLE ? "idle" : code === UNUSABLE ? "unusable: kept out by the operator, quarantined, or its agent is silent"
-  : `trains ${picture.trainers.find((t) => t.code === code)?.name ?? "a trainer"}`;
+const doing = (code) => code === AWAY ? "the main scheduler has it" : code === IDLE ? "idle" : code === UNUSABLE ? "unusable: withheld by the operator, quarantined, or its agent is silent"
+  : `trains ${snapshot.trainers.find((t) => t.code === code)?.name ?? "a trainer"}`;
 
-/** Tells all that is known of a node; an answer that comes after another node was asked for is dropped. */
-let toldOf = "";
+/** Shows the details of a node. An answer is dropped if another node was chosen meanwhile. */
+let detailsOf = "";
 async function explain(name) {
-  toldOf = name;
+  detailsOf = name;
   const at = names.indexOf(name);
-  const told = $("told");
-  told.hidden = false;
+  const details = $("told");
+  details.hidden = false;
   if (at < 0) {
-    told.textContent = `${name}: this node was not idle in the time that the page knows of`;
+    details.textContent = `${name}: this node was not idle within the history of the page`;
     return;
   }
   const lines = [`${name}: ${doing(cells[at] ?? AWAY)}`];
@@ -334,13 +334,13 @@ async function explain(name) {
     if (node.hole) {
       lines[0] += `; idle since ${moment(node.hole.since)} UTC`;
       const [early, middle, late] = node.hole.likely_s.map((s) => s === null ? "later" : length(s));
-      lines.push(`ends within ${early} with a chance of 1 in 10, ${middle} of 1 in 2, ${late} of 9 in 10`);
+      lines.push(`ends within ${early} with probability 10 %, within ${middle} with 50 %, within ${late} with 90 %`);
     }
     if (node.why) lines.push(node.why);
   } catch (error) {
     lines.push(String(error));
   }
-  if (toldOf === name) told.textContent = lines.join("\n");
+  if (detailsOf === name) details.textContent = lines.join("\n");
 }
 
 function mark(place) {
@@ -351,7 +351,7 @@ function mark(place) {
 }
 
 function unmark() {
-  toldOf = "";
+  detailsOf = "";
   marked = null;
   $("told").hidden = true;
   drawPast();
@@ -402,7 +402,7 @@ document.addEventListener("keydown", (event) => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 addEventListener("resize", drawAll);
-document.addEventListener("visibilitychange", () => { if (picture) show(); refreshPast(); });
+document.addEventListener("visibilitychange", () => { if (snapshot) show(); refreshPast(); });
 
 try {
   $("keys").checked = localStorage.getItem("lacuna-keys") !== "off";
@@ -411,34 +411,34 @@ try {
   if (kept === "dark" || kept === "light") document.documentElement.classList.add(kept);
 } catch { /* The system's, then. */ }
 
-/** What has come with the picture that is on its way. */
+/** The events of the snapshot that is still incomplete. */
 let news = [];
 
 function connect() {
   const live = new EventSource("live");
-  const hear = (kind, take) => live.addEventListener(kind, (event) => take(JSON.parse(event.data)));
-  hear("names", ({ nodes }) => { names = nodes; refreshPast(NAMES_EVERY_MS); });
-  hear("whole", (whole) => {
+  const on = (kind, take) => live.addEventListener(kind, (event) => take(JSON.parse(event.data)));
+  on("names", ({ nodes }) => { names = nodes; refreshPast(NAMES_EVERY_MS); });
+  on("whole", (whole) => {
     ({ cells, readings } = whole);
     news = cells.map((code, place) => [place, code]);
   });
-  hear("change", (change) => {
+  on("change", (change) => {
     for (const [place, code] of change.cells) cells[place] = code;
     readings.length = change.keep;
     readings.push(...change.readings);
     news.push(...change.cells);
   });
-  hear("now", (now) => {
-    picture = now;
+  on("now", (now) => {
+    snapshot = now;
     follow(news);
     news = [];
     show();
   });
   live.addEventListener("error", () => {
     $("state").className = "lost";
-    tell("state", "the gateway does not answer; trying again");
-    tell("said", "the gateway does not answer");
-    // The browser tries again by itself, unless something else answered in the gateway's place.
+    setText("state", "the gateway does not answer; retrying");
+    setText("said", "the gateway does not answer");
+    // The browser tries again by itself, unless another server answered.
     if (live.readyState === EventSource.CLOSED) setTimeout(connect, AGAIN_MS);
   });
 }

@@ -1,11 +1,11 @@
-// Pictures on canvases. Functions of data: nothing here asks a server.
+// Drawing on canvases. These are functions of data, and none asks a server.
 
 export const AWAY = 0, IDLE = 1, UNUSABLE = 2, FIRST = 3;
 
 /** The value of a colour variable of the style sheet. */
 export const tone = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** The colour of what a node does. Trainers are told apart by turning the hue by the golden angle. */
+/** The colour of a node's state. The hues of trainers differ by the golden angle. */
 export function colour(code) {
   if (code === AWAY) return null;
   if (code === IDLE) return tone("--idle");
@@ -15,7 +15,7 @@ export function colour(code) {
   return `hsl(${hue.toFixed(0)} ${65 - 12 * ring}% ${48 + 7 * ring}%)`;
 }
 
-/** A colour for each code that is asked for, looked up once a picture. */
+/** A colour for each code, computed once per drawing. */
 function palette() {
   const known = new Map();
   return (code) => {
@@ -62,7 +62,7 @@ function frame(pen, width, height, top, ticks) {
   label(pen, height, ticks);
 }
 
-/** Words below a picture, from left to right; those that would run into others are left out. */
+/** Labels below a drawing, from left to right. Labels that would overlap are left out. */
 function label(pen, height, ticks) {
   pen.fillStyle = tone("--soft");
   pen.textBaseline = "alphabetic";
@@ -77,13 +77,13 @@ function label(pen, height, ticks) {
   }
 }
 
-/** The part of their names that all nodes share behind the first dot: it tells none from another. */
+/** The part of the names behind the first dot that all nodes share, which distinguishes none of them. */
 function domain(rows) {
   const [, shared] = rows[0].node.match(/^[^.]+(\..*)$/) ?? [null, ""];
   return rows.every(({ node }) => node.endsWith(shared)) ? shared : "";
 }
 
-/** A name in at most `room` pixels: its end, which tells nodes apart. */
+/** A name in at most `room` pixels: its end, which distinguishes nodes. */
 function cut(pen, name, room) {
   if (pen.measureText(name).width <= room) return name;
   let from = 1;
@@ -111,7 +111,7 @@ export function drawPool(canvas, readings) {
   const top = roundUp(readings.reduce((most, r) => Math.max(most, r[1], r[2]), 1));
   const x = (at) => LEFT + ((at - first) / Math.max(last - first, 1)) * (width - LEFT);
   const y = (count) => TOP + (1 - count / top) * (height - TOP - BOTTOM);
-  // Steps: what was read holds until the next reading.
+  // Steps: a reading holds until the next one.
   const steps = (of) => readings.flatMap((r, i) =>
     i === 0 ? [[x(r[0]), y(r[of])]] : [[x(r[0]), y(readings[i - 1][of])], [x(r[0]), y(r[of])]]);
   area(pen, steps(1), y(0), tone("--idle"));
@@ -120,13 +120,13 @@ export function drawPool(canvas, readings) {
     { x: LEFT, text: `${clock(first)} UTC`, align: "left" }, { x: width, text: clock(last), align: "right" }]);
 }
 
-/** How many holes are expected to be open; `open` are [seconds ahead, nodes]. */
+/** The expected number of open holes; `open` are [seconds ahead, nodes]. */
 export function drawForecast(canvas, open) {
   const { pen, width, height } = sheet(canvas);
   if (open.length < 2) return;
   const end = open[open.length - 1][0];
   const top = roundUp(open[0][1]);
-  // The near future is what decides: the axis is by the square root of time.
+  // The near future matters most, so the axis is the square root of time.
   const x = (s) => LEFT + Math.sqrt(s / end) * (width - LEFT - 14);
   const y = (count) => TOP + (1 - count / top) * (height - TOP - BOTTOM);
   area(pen, open.map(([s, count]) => [x(s), y(count)]), y(0), tone("--training"));
@@ -134,7 +134,7 @@ export function drawForecast(canvas, open) {
     { x: LEFT, text: "now", align: "left" }, ...[60, 300, 900, 3600].map((s) => ({ x: x(s), text: `${s / 60} min`, align: s === end ? "right" : "center" }))]);
 }
 
-/** What each node does now, a cell each, in rows from left to right. */
+/** The present state of each node, one cell each, in rows from left to right. */
 export function drawCells(canvas, cells) {
   const { pen, width, height } = sheet(canvas);
   if (cells.length === 0) return;
@@ -151,13 +151,13 @@ export function drawCells(canvas, cells) {
   });
 }
 
-/** Where the picture of the past has what: for finding the node under the pointer. */
+/** The layout of the drawn history, for finding the node under the pointer. */
 export function ganttLayout(canvas, rows) {
   const height = canvas.clientHeight - BOTTOM;
   return { left: LEFT, height, row: height / Math.max(rows, 1) };
 }
 
-/** A line a node. */
+/** One line for each node. */
 function drawRows(pen, { rows, until }, from, x, row) {
   const of = palette();
   const gap = row > 5 ? 1 : 0;
@@ -175,7 +175,7 @@ function drawRows(pen, { rows, until }, from, x, row) {
 
 const mixtures = new Map();
 
-/** Red, green and blue of a colour in words. */
+/** Red, green and blue of a CSS colour. */
 function mixed(fill) {
   if (!mixtures.has(fill)) mixtures.set(fill, mix(fill));
   return mixtures.get(fill);
@@ -191,9 +191,9 @@ function mix(fill) {
 let sums = new Float32Array(0);
 
 /**
- * Several nodes a line: each point has the mean colour of what it stands for. A turn adds its colour
- * where it begins and takes it away where it ends; the sums from left to right are the picture. So
- * the time that this takes grows with the turns and the points, not with both multiplied.
+ * Several nodes for each line: each point has the mean colour of its nodes. A turn adds its colour
+ * at its beginning and subtracts it at its end; the prefix sums from left to right are the drawing.
+ * So the time grows with the number of turns plus the number of points.
  */
 function drawDense(pen, { rows, until }, from, width, height) {
   if (width < 1 || height < 1) return;
@@ -232,7 +232,7 @@ function drawDense(pen, { rows, until }, from, width, height) {
   pen.drawImage(sheet, LEFT, 0);
 }
 
-/** Who had which node from `from` to `past.until`, a line a node; `marked` is the place of one. */
+/** The trainer of each node from `from` to `past.until`, one line for each node; `marked` is the index of one. */
 export function drawGantt(canvas, past, from, marked) {
   const { pen, width, height } = sheet(canvas);
   const { rows, until } = past;

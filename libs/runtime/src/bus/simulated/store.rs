@@ -12,16 +12,13 @@ use bytes::Bytes;
 use lacuna_wire::time_text;
 
 use super::super::BusError;
-use super::super::follow::Heard;
-use super::super::look::{Begin, PENDING, Page};
-use super::super::server::About;
-use super::message;
+use super::super::transport::{Begin, PENDING, Page, Record, StreamState};
 
-/// Subjects that somebody wants to hear.
+/// Subjects of a subscription, a consumer or a stream.
 #[derive(Debug, Clone)]
 pub(super) enum Filter {
     Literal(String),
-    /// Tokens, among them `*` and `>`.
+    /// The tokens, some of which are `*` or `>`.
     Pattern(Vec<String>),
 }
 
@@ -78,7 +75,7 @@ pub(super) struct Stream {
     bytes: u64,
     messages: BTreeMap<u64, Kept>,
     by_subject: BTreeMap<String, VecDeque<u64>>,
-    /// Messages with an end: when, and which.
+    /// Messages that expire: the time, in ns, and the sequence number.
     ends: Vec<(i128, u64)>,
 }
 
@@ -106,15 +103,15 @@ impl Stream {
         self.filters.iter().any(|filter| filter.matches(subject))
     }
 
-    pub(super) fn about(&self) -> About {
-        About {
+    pub(super) fn state(&self) -> StreamState {
+        StreamState {
             last: self.last,
             written: time(self.written_ns),
             made: time(self.made_ns),
         }
     }
 
-    /// Takes a message, and gives its sequence number.
+    /// Stores a message, and gives its sequence number.
     pub(super) fn store(
         &mut self,
         subject: &str,
@@ -181,7 +178,7 @@ impl Stream {
         }
     }
 
-    /// Takes out what has reached its end.
+    /// Removes expired messages.
     pub(super) fn expire(&mut self, now: i128) {
         let age = i128::try_from(self.config.max_age.as_nanos()).unwrap_or(0);
         while age > 0
@@ -197,7 +194,7 @@ impl Stream {
         }
     }
 
-    /// Loses what came after this moment, if the stream is written behind.
+    /// Loses the messages after this moment, if the stream is buffered.
     pub(super) fn lose_since(&mut self, since: i128) {
         if self.config.persist_mode != Some(PersistenceMode::Async) {
             return;
@@ -219,17 +216,17 @@ impl Stream {
         }
     }
 
-    /// A message as a consumer gets it.
-    pub(super) fn read(&self, sequence: u64, pending: u64) -> Option<(async_nats::Message, Heard)> {
+    /// A message as a consumer delivers it.
+    pub(super) fn read(&self, sequence: u64, pending: u64) -> Option<(async_nats::Message, Record)> {
         let kept = self.messages.get(&sequence)?;
         let headers = Some(kept.headers.clone());
         let message = message(&kept.subject, None, headers, kept.payload.clone());
-        let heard = Heard {
+        let record = Record {
             sequence,
             pending,
             written: time(kept.ns),
         };
-        Some((message, heard))
+        Some((message, record))
     }
 
     /// The numbers of the messages that a new consumer begins with.
@@ -317,6 +314,24 @@ impl Stream {
             page.next = last.map(|last| Begin::Seq(last.sequence.saturating_add(1)));
         }
         page
+    }
+}
+
+/// A message as a client gets it.
+pub(super) fn message(
+    subject: &str,
+    reply: Option<String>,
+    headers: Option<HeaderMap>,
+    payload: Bytes,
+) -> async_nats::Message {
+    async_nats::Message {
+        subject: subject.into(),
+        reply: reply.map(Into::into),
+        length: payload.len(),
+        payload,
+        headers,
+        status: None,
+        description: None,
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is asked of control, what it answers, and what it keeps of that.
+//! Requests to control, its replies, and its records of them.
 
 use super::*;
 

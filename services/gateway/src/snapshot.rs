@@ -1,4 +1,4 @@
-//! The picture of now, as the browser gets it.
+//! The snapshot that a browser gets: the present state of the cluster.
 
 use lacuna_model::{EventKind, NodeId, Outcome, Timestamp, TrainerId, TrainerRecord, Work};
 use lacuna_planner::explain;
@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::controls::{Wanted, wanted};
 use crate::history::Code;
-use crate::view::{Heard, View};
+use crate::view::{Arrived, View};
 
-/// Moments ahead for which the page says how many holes will still be open, seconds.
+/// Times ahead for which the page shows the number of holes still open, in seconds.
 const AHEAD_S: [f64; 13] = [
     0.0, 30.0, 60.0, 120.0, 180.0, 300.0, 450.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
 ];
@@ -22,14 +22,14 @@ pub(crate) struct Names<'a> {
     nodes: Vec<&'a NodeId>,
 }
 
-/// What the page shows. Times are milliseconds since 1970, lengths seconds.
+/// The data of the page. Times are milliseconds since 1970, lengths are seconds.
 #[derive(Debug, Serialize)]
-pub(crate) struct Picture<'a> {
+pub(crate) struct Snapshot<'a> {
     cluster: &'a str,
     now: i64,
-    /// Cluster seconds a second; 1 in a real cluster.
+    /// Cluster seconds per second; 1 in a real cluster.
     rate: f64,
-    /// The newest moment that the history knows of.
+    /// The newest moment of the history.
     until: i64,
     pool: u32,
     training: u32,
@@ -45,7 +45,7 @@ pub(crate) struct Picture<'a> {
     ages: Ages,
 }
 
-/// Seconds since each kind of message came; nothing if none ever did.
+/// Seconds since the newest message of each kind; nothing if there was none.
 #[derive(Debug, Serialize)]
 struct Ages {
     pool: Option<f64>,
@@ -60,7 +60,7 @@ struct TotalsRow {
     idle_node_h: f64,
     harvested_node_h: f64,
     idle_share_used: f64,
-    /// Nothing where it is not known.
+    /// Nothing if it is unknown.
     efficiency: Option<f64>,
     efficiency_unknown: &'static str,
     samples: f64,
@@ -110,17 +110,17 @@ struct PlanRow {
 #[derive(Debug, Serialize)]
 struct ForecastRow<'a> {
     predictor: &'a str,
-    /// (seconds ahead, how many of the present holes are expected to be open still)
+    /// (seconds ahead, expected number of the present holes that are still open)
     open: Vec<(f64, f64)>,
 }
 
 #[derive(Debug, Serialize)]
 struct HarmRow<'a> {
-    /// Nodes that the main scheduler asked back of late.
+    /// Number of nodes that were given back recently.
     count: usize,
     median_s: Option<f64>,
     longest_s: Option<f64>,
-    /// The newest: when, which node, how long it took.
+    /// The newest ones: when, which node, how long it took.
     newest: Vec<(i64, &'a NodeId, f64)>,
 }
 
@@ -128,11 +128,11 @@ struct HarmRow<'a> {
 #[derive(Debug, Serialize)]
 struct ServiceRow<'a> {
     name: &'a str,
-    /// The address on which it answers.
+    /// The address on which it listens.
     seat: &'a str,
-    /// Since when it is the active one.
+    /// When it became the active one.
     since: i64,
-    /// `active`, `silent`, or `gone`: it has given the lead up.
+    /// `active`, `silent`, or `gone`: it has resigned.
     state: &'static str,
     silent_s: f64,
 }
@@ -154,13 +154,13 @@ pub(crate) fn names(view: &View) -> Names<'_> {
     }
 }
 
-/// The picture of now.
-pub(crate) fn picture<'a>(
+/// The snapshot of the present state.
+pub(crate) fn snapshot<'a>(
     view: &'a View,
     cluster: &'a str,
     now: Timestamp,
     rate: f64,
-) -> Picture<'a> {
+) -> Snapshot<'a> {
     let unusable = |code: &Code| *code == crate::history::code::UNUSABLE;
     let records = view.trainers.as_ref().map(|t| t.value.trainers.as_slice());
     let of_trainers = view.history.codes();
@@ -170,7 +170,7 @@ pub(crate) fn picture<'a>(
         .map(|record| trainer(view, record, of_trainers.get(&record.spec.id).copied()))
         .collect();
     let present = view.present;
-    Picture {
+    Snapshot {
         cluster,
         now: now.unix_ms(),
         rate,
@@ -195,9 +195,9 @@ pub(crate) fn picture<'a>(
     }
 }
 
-fn service<'a>((name, heard): (&'a String, &'a Heard<Leader>)) -> ServiceRow<'a> {
-    let leader = &heard.value;
-    let silent_s = heard.arrived.seconds();
+fn service<'a>((name, arrived): (&'a String, &'a Arrived<Leader>)) -> ServiceRow<'a> {
+    let leader = &arrived.value;
+    let silent_s = arrived.arrived.seconds();
     ServiceRow {
         name,
         seat: leader.seat.rsplit('/').next().unwrap_or_default(),
@@ -358,11 +358,11 @@ mod tests {
     use super::*;
 
     fn shown(view: &View) -> Value {
-        serde_json::to_value(picture(view, "c", Timestamp::from_unix(20), 1.0)).unwrap()
+        serde_json::to_value(snapshot(view, "c", Timestamp::from_unix(20), 1.0)).unwrap()
     }
 
     #[test]
-    fn a_page_that_has_heard_nothing_says_so() {
+    fn a_page_without_messages_shows_that() {
         let shown = shown(&View::new(Span::from_secs(60)));
         assert_eq!(shown["ages"]["pool"], Value::Null);
         assert_eq!(
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_counts_nodes_expects_ends_and_measures_giving_back() {
+    fn the_snapshot_counts_nodes_and_holds_expected_ends_and_give_back_times() {
         let mut view = View::new(Span::from_secs(3600));
         view.take_pool(PoolState {
             pool: pool(1, 10, &["a", "b", "c", "d"]),
@@ -433,7 +433,7 @@ mod tests {
             (&json!(4), &json!(2), &json!(1))
         );
         assert_eq!(shown["trainers"][0]["code"], json!(3));
-        // Open for two minutes, each of them.
+        // Each of them is open for two minutes.
         assert_eq!(shown["forecast"]["open"][3], json!([120.0, 4.0]));
         assert_eq!(shown["forecast"]["open"][5], json!([300.0, 0.0]));
         assert_eq!(shown["harm"]["median_s"], json!(0.009));
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn the_active_instance_of_a_service_is_named_for_as_long_as_it_speaks() {
+    fn the_active_instance_of_a_service_is_named_until_it_is_silent() {
         let mut view = View::new(Span::from_secs(3600));
         let leader = |ttl_ms, resigned| Leader {
             instance: "1".to_owned(),

@@ -1,8 +1,8 @@
-//! Reading what streams keep by asking for it: no consumer is made. A consumer could send what it
-//! reads to any subject, and the server would have to remember one for each of ten thousand agents.
+//! Following a stream by direct gets, without a consumer. A consumer could send its messages to any
+//! subject, and the server would have to hold one for each of ten thousand agents.
 //!
-//! A subject is heard as it is published. The stream is asked for what was missed: at the start,
-//! after a reconnection, and when the reader was too slow.
+//! A follower subscribes to the subject, and gets the messages that it has missed from the stream:
+//! at the start, after a reconnection, and when it was too slow.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use async_nats::jetstream::message::StreamMessage;
 use bytes::Bytes;
 use lacuna_model::{Span, Timestamp};
 use lacuna_wire::{Message, Subject, time_text};
-use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
-use super::bucket::DELETED;
-use super::follow::{AHEAD, moment};
-use super::server::{Ask, Messages};
+use super::follow::AHEAD;
+use super::transport::{
+    Begin, DELETED, Messages, PENDING, Page, PageRequest, kept_by, timestamp,
+};
 use super::{Bus, BusError, Follow, Origin, Received, Start};
 
 /// Messages in one answer of the server.
@@ -26,69 +26,48 @@ const BATCH: u64 = 512;
 /// Bytes in one answer, after which the server sends no further message.
 const BATCH_BYTES: u64 = 4 << 20;
 
-/// Speakers on one subject whose words are told apart from those already heard.
-const SPEAKERS: usize = 8;
+/// Senders on one subject whose message numbers are remembered.
+const SENDERS: usize = 8;
 
-/// What was said within this time before the newest word is asked for again after a reconnection: by
-/// so much the clocks of a speaker and of the server may differ.
+/// Messages that are older than the newest one by up to this time are read again after a
+/// reconnection. It is the tolerated difference between the clocks of senders and server.
 const OVERLAP: Span = Span::from_secs(300);
 
-/// Before a stream is asked again because messages were dropped: who is too slow is not given more
-/// at once.
+/// Pause before the stream is read again because messages were dropped. A slow receiver does not
+/// get more at once.
 const CALM: Duration = Duration::from_secs(1);
 
-/// How many messages the stream holds after this one, as the server says it.
-pub(super) const PENDING: &str = "Nats-Num-Pending";
-
-/// Where a page begins.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Begin {
-    /// At this sequence number.
-    Seq(u64),
-    /// At this time on the server's clock, ISO-8601.
-    StartTime(String),
-}
-
-/// Some messages of a stream, in its order.
-#[derive(Debug, Default)]
-pub(super) struct Page {
-    pub(super) messages: Vec<StreamMessage>,
-    /// Where the next page begins, if the stream may hold more.
-    pub(super) next: Option<Begin>,
-}
-
 impl Bus {
-    /// As [`Bus::follow`], for those who are no services: they hear a subject as it is published,
-    /// and ask the stream for what they have not heard. What the stream refused is heard, too, and
-    /// only messages that were asked for have [`Received::kept`] and a sequence number.
+    /// Like [`Bus::follow`], for users that are no services: subscribes to the subject, and gets
+    /// missed messages from the stream. It also receives messages that the stream has refused. Only
+    /// messages from the stream have [`Received::kept`] and a sequence number.
     ///
     /// # Errors
-    /// As [`Bus::follow`].
-    pub async fn look<M: Message + Send + 'static>(
+    /// Those of [`Bus::follow`].
+    pub async fn follow_direct<M: Message + Send + 'static>(
         &self,
         subject: &Subject<M>,
         start: Start,
     ) -> Result<Follow<M>, BusError> {
         let (into, messages) = mpsc::channel(AHEAD);
-        let looker = Looker {
+        let follower = DirectFollower {
             bus: self.clone(),
             stream: kept_by(subject)?.to_owned(),
             live: self.listen(subject.as_str()).await?,
             subject: subject.clone(),
             start,
             newest: None,
-            heard: Heard::default(),
+            handed_on: HandedOn::default(),
             into,
         };
-        // Whatever keeps the stream from being read shows at once.
-        self.patiently(&looker.stream, || self.newest_of(subject))
+        // An error of the stream shows at once.
+        self.patiently(&follower.stream, || self.newest_of(subject))
             .await?;
-        crate::task::spawn(looker.run());
+        crate::task::spawn(follower.run());
         Ok(Follow::new(subject, messages))
     }
 
-    /// One page of what a stream holds of a subject or pattern.
+    /// One page of the messages that a stream holds of a subject or pattern.
     ///
     /// # Errors
     /// [`BusError::Timeout`] or [`BusError::Stream`].
@@ -100,12 +79,12 @@ impl Bus {
         self.page_of(subject, begin, BATCH_BYTES).await
     }
 
-    /// What a stream holds of a subject or pattern from a sequence number on, until there are so many
-    /// bytes of it, and the number from which there may be more. What cannot be understood is left
+    /// The messages that a stream holds of a subject or pattern from a sequence number on, up to a
+    /// number of bytes, and the number at which there may be more. Undecodable messages are left
     /// out.
     ///
     /// # Errors
-    /// As [`Bus::last`].
+    /// Those of [`Bus::last`].
     pub async fn read_from<M: Message>(
         &self,
         subject: &Subject<M>,
@@ -132,14 +111,14 @@ impl Bus {
         begin: Begin,
         max_bytes: u64,
     ) -> Result<Page, BusError> {
-        let ask = Ask {
+        let request = PageRequest {
             stream: kept_by(subject)?,
             subject: subject.as_str(),
             begin,
             batch: BATCH,
             max_bytes,
         };
-        self.0.server.page(ask).await
+        self.0.server.page(request).await
     }
 
     /// The newest message of a subject or pattern, if the stream holds one.
@@ -154,7 +133,7 @@ impl Bus {
         self.0.server.newest(stream, subject.as_str()).await
     }
 
-    /// Whether the server has the stream of this request: any answer says so.
+    /// Whether the server has the stream of this request. Any answer proves it.
     pub(super) async fn answers(&self, request: &str) -> bool {
         let server = &self.0.server;
         let answer = server.request(request, HeaderMap::new(), Bytes::new(), self.0.limit);
@@ -162,29 +141,22 @@ impl Bus {
     }
 }
 
-/// The stream that keeps a subject.
-pub(super) fn kept_by<M>(subject: &Subject<M>) -> Result<&str, BusError> {
-    subject.stream().ok_or_else(|| BusError::NotKept {
-        subject: subject.to_string(),
-    })
-}
-
-struct Looker<M> {
+struct DirectFollower<M> {
     bus: Bus,
     stream: String,
     live: Messages,
     subject: Subject<M>,
     start: Start,
-    /// The newest time at which anything that was handed on was said, by its speaker's clock.
+    /// The latest sending time of the messages that were handed on, by their senders' clocks.
     newest: Option<Timestamp>,
-    heard: Heard,
+    handed_on: HandedOn,
     into: mpsc::Sender<Received<M>>,
 }
 
-/// Nobody hears any more, or the connection is closed for good.
-struct Over;
+/// The receiver is gone, or the connection is closed for good.
+struct Ended;
 
-impl<M: Message + Send + 'static> Looker<M> {
+impl<M: Message + Send + 'static> DirectFollower<M> {
     async fn run(mut self) {
         let mut again = false;
         loop {
@@ -192,9 +164,9 @@ impl<M: Message + Send + 'static> Looker<M> {
             drops.mark_unchanged();
             let mut wait = Duration::from_millis(20);
             loop {
-                match self.ask(again).await {
+                match self.read_stored(again).await {
                     Ok(Ok(())) => break,
-                    Ok(Err(Over)) => return,
+                    Ok(Err(Ended)) => return,
                     Err(error) => {
                         tracing::debug!(stream = self.stream, %error, "stream cannot be read, retrying");
                         tokio::select! {
@@ -207,23 +179,23 @@ impl<M: Message + Send + 'static> Looker<M> {
                 }
             }
             again = true;
-            if self.listens(generation, drops).await.is_err() {
+            if self.follow_live(generation, drops).await.is_err() {
                 return;
             }
         }
     }
 
-    /// Hands on what is published, until something may have been missed.
-    async fn listens(
+    /// Hands on live messages until some may have been missed.
+    async fn follow_live(
         &mut self,
         generation: u64,
         mut drops: watch::Receiver<u64>,
-    ) -> Result<(), Over> {
+    ) -> Result<(), Ended> {
         let mut link = self.bus.link();
         loop {
             tokio::select! {
                 biased;
-                () = self.into.closed() => return Err(Over),
+                () = self.into.closed() => return Err(Ended),
                 () = link.changed() => {
                     let now = link.seen();
                     if now.up && now.generation != generation {
@@ -231,22 +203,22 @@ impl<M: Message + Send + 'static> Looker<M> {
                     }
                 }
                 changed = drops.changed() => {
-                    changed.map_err(|_| Over)?;
+                    changed.map_err(|_| Ended)?;
                     tokio::time::sleep(CALM).await;
                     return Ok(());
                 }
-                message = self.live.next() => self.published(message.ok_or(Over)?).await?,
+                message = self.live.next() => self.hand_on_live(message.ok_or(Ended)?).await?,
             }
         }
     }
 
-    /// Asks the stream for what it holds and this one has not handed on.
-    async fn ask(&mut self, again: bool) -> Result<Result<(), Over>, BusError> {
+    /// Hands on the messages of the stream that have not been handed on yet.
+    async fn read_stored(&mut self, again: bool) -> Result<Result<(), Ended>, BusError> {
         let newest_alone = matches!(self.start, Start::Last | Start::LastOn);
         if self.start == Start::Last && !self.subject.is_pattern() {
             let newest = self.bus.newest_of(&self.subject).await?;
             return Ok(match newest {
-                Some(newest) => self.asked(newest).await,
+                Some(newest) => self.hand_on_stored(newest).await,
                 None => Ok(()),
             });
         }
@@ -263,23 +235,23 @@ impl<M: Message + Send + 'static> Looker<M> {
                 continue;
             }
             for message in page.messages {
-                if self.asked(message).await.is_err() {
-                    return Ok(Err(Over));
+                if self.hand_on_stored(message).await.is_err() {
+                    return Ok(Err(Ended));
                 }
             }
         }
         let mut of_each: Vec<StreamMessage> = of_each.into_values().collect();
         of_each.sort_by_key(|message| message.sequence);
         for message in of_each {
-            if self.asked(message).await.is_err() {
-                return Ok(Err(Over));
+            if self.hand_on_stored(message).await.is_err() {
+                return Ok(Err(Ended));
             }
         }
         Ok(Ok(()))
     }
 
-    /// Where to begin to ask; nothing if nothing that is kept is wanted. A server that was emptied
-    /// gives its numbers again, so that later times tell.
+    /// Where to begin to read; nothing if no stored message is wanted. An emptied server gives its
+    /// numbers again, so after a reconnection the time decides.
     async fn begin(&self, again: bool) -> Result<Option<Begin>, BusError> {
         if again && self.start != Start::Last {
             let since = self.newest.map(|newest| newest - OVERLAP);
@@ -298,7 +270,7 @@ impl<M: Message + Send + 'static> Looker<M> {
         Ok(Some(Begin::Seq(seq.max(1))))
     }
 
-    async fn asked(&mut self, message: StreamMessage) -> Result<(), Over> {
+    async fn hand_on_stored(&mut self, message: StreamMessage) -> Result<(), Ended> {
         let subject = message.subject.to_string();
         let headers = Some(&message.headers);
         if message.headers.get(DELETED).is_some() {
@@ -310,8 +282,8 @@ impl<M: Message + Send + 'static> Looker<M> {
         let Some((envelope, decoded)) = opened else {
             return Ok(());
         };
-        // States come again after a reconnection; of all else each counts once.
-        let known = self.heard.ask(&subject, &envelope.id);
+        // States are delivered again after a reconnection. Other messages count once.
+        let known = self.handed_on.stored(&subject, &envelope.id);
         if known && self.start != Start::Last {
             return Ok(());
         }
@@ -319,13 +291,13 @@ impl<M: Message + Send + 'static> Looker<M> {
         self.hand_on(Received {
             sequence: message.sequence,
             pending: pending.and_then(|p| p.as_str().parse().ok()).unwrap_or(0),
-            kept: Some(moment(message.time)),
-            ..Received::heard(decoded, envelope, subject)
+            kept: Some(timestamp(message.time)),
+            ..Received::published(decoded, envelope, subject)
         })
         .await
     }
 
-    async fn published(&mut self, message: async_nats::Message) -> Result<(), Over> {
+    async fn hand_on_live(&mut self, message: async_nats::Message) -> Result<(), Ended> {
         let subject = message.subject.to_string();
         let headers = message.headers.as_ref();
         if headers.is_some_and(|h| h.get(DELETED).is_some()) {
@@ -335,70 +307,70 @@ impl<M: Message + Send + 'static> Looker<M> {
         let Some((envelope, decoded)) = opened else {
             return Ok(());
         };
-        if self.heard.hear(&subject, &envelope.id) {
+        if self.handed_on.live(&subject, &envelope.id) {
             return Ok(());
         }
-        self.hand_on(Received::heard(decoded, envelope, subject))
+        self.hand_on(Received::published(decoded, envelope, subject))
             .await
     }
 
-    async fn hand_on(&mut self, received: Received<M>) -> Result<(), Over> {
-        let said = received.envelope.time;
-        self.newest = Some(self.newest.map_or(said, |newest| newest.max(said)));
-        self.into.send(received).await.map_err(|_| Over)
+    async fn hand_on(&mut self, received: Received<M>) -> Result<(), Ended> {
+        let sent = received.envelope.time;
+        self.newest = Some(self.newest.map_or(sent, |newest| newest.max(sent)));
+        self.into.send(received).await.map_err(|_| Ended)
     }
 }
 
-/// What one speaker has said on one subject: a speaker numbers what it says.
+/// The messages of one sender on one subject. A sender numbers its messages.
 #[derive(Debug)]
-struct Words {
-    speaker: String,
-    /// The newest number that was asked for.
-    asked: u64,
+struct Sender {
+    name: String,
+    /// The newest number that was read from the stream.
+    stored: u64,
     /// The greatest number that was handed on.
-    heard: u64,
+    handed_on: u64,
 }
 
-/// Who has said what, by subject.
+/// The messages that were handed on, by subject.
 #[derive(Debug, Default)]
-struct Heard(BTreeMap<String, VecDeque<Words>>);
+struct HandedOn(BTreeMap<String, VecDeque<Sender>>);
 
-impl Heard {
-    /// A message with this id was asked for; gives whether it has come before.
-    fn ask(&mut self, subject: &str, id: &str) -> bool {
-        let Some((words, number)) = self.words(subject, id) else {
+impl HandedOn {
+    /// Takes a message of the stream; gives whether it has been handed on before.
+    fn stored(&mut self, subject: &str, id: &str) -> bool {
+        let Some((sender, number)) = self.sender(subject, id) else {
             return false;
         };
-        let known = number <= words.heard;
-        // A server that has lost its newest messages is told them again.
-        words.asked = number;
-        words.heard = words.heard.max(number);
+        let known = number <= sender.handed_on;
+        // A server that has lost its newest messages receives them again.
+        sender.stored = number;
+        sender.handed_on = sender.handed_on.max(number);
         known
     }
 
-    /// A message with this id was published; gives whether it was asked for before.
-    fn hear(&mut self, subject: &str, id: &str) -> bool {
-        let Some((words, number)) = self.words(subject, id) else {
+    /// Takes a live message; gives whether it was read from the stream before.
+    fn live(&mut self, subject: &str, id: &str) -> bool {
+        let Some((sender, number)) = self.sender(subject, id) else {
             return false;
         };
-        words.heard = words.heard.max(number);
-        number <= words.asked
+        sender.handed_on = sender.handed_on.max(number);
+        number <= sender.stored
     }
 
-    fn words(&mut self, subject: &str, id: &str) -> Option<(&mut Words, u64)> {
-        let (speaker, number) = id.rsplit_once('-')?;
+    fn sender(&mut self, subject: &str, id: &str) -> Option<(&mut Sender, u64)> {
+        let (name, number) = id.rsplit_once('-')?;
         let number = number.parse().ok()?;
         let all = self.0.entry(subject.to_owned()).or_default();
-        let at = match all.iter().position(|words| words.speaker == speaker) {
+        let at = match all.iter().position(|sender| sender.name == name) {
             Some(at) => at,
             None => {
-                if all.len() == SPEAKERS {
+                if all.len() == SENDERS {
                     all.pop_front();
                 }
-                all.push_back(Words {
-                    speaker: speaker.to_owned(),
-                    asked: 0,
-                    heard: 0,
+                all.push_back(Sender {
+                    name: name.to_owned(),
+                    stored: 0,
+                    handed_on: 0,
                 });
                 all.len() - 1
             }
@@ -412,34 +384,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_for_is_not_heard_again() {
-        let mut heard = Heard::default();
-        assert!(!heard.ask("s", "a-2"));
-        assert!(heard.hear("s", "a-2") && heard.hear("s", "a-1"));
-        assert!(!heard.hear("s", "b-1") && !heard.hear("t", "a-1"));
-        // Words that overtake each other are all heard.
-        assert!(!heard.hear("s", "a-4") && !heard.hear("s", "a-3"));
-        assert!(heard.ask("s", "a-3") && heard.ask("s", "a-4"));
-        assert!(!heard.ask("s", "a-5"));
+    fn a_message_read_from_the_stream_is_not_received_again() {
+        let mut handed = HandedOn::default();
+        assert!(!handed.stored("s", "a-2"));
+        assert!(handed.live("s", "a-2") && handed.live("s", "a-1"));
+        assert!(!handed.live("s", "b-1") && !handed.live("t", "a-1"));
+        // Messages that overtake each other are all received.
+        assert!(!handed.live("s", "a-4") && !handed.live("s", "a-3"));
+        assert!(handed.stored("s", "a-3") && handed.stored("s", "a-4"));
+        assert!(!handed.stored("s", "a-5"));
     }
 
     #[test]
-    fn what_a_server_has_lost_is_heard_when_it_is_repeated() {
-        let mut heard = Heard::default();
-        assert!(!heard.ask("s", "a-7") && !heard.hear("s", "a-8"));
-        // The server has lost the eighth, and is told it again.
-        assert!(heard.ask("s", "a-7"));
-        assert!(!heard.hear("s", "a-8"));
+    fn a_message_that_the_server_has_lost_is_received_when_it_is_repeated() {
+        let mut handed = HandedOn::default();
+        assert!(!handed.stored("s", "a-7") && !handed.live("s", "a-8"));
+        // The server has lost the eighth, and receives it again.
+        assert!(handed.stored("s", "a-7"));
+        assert!(!handed.live("s", "a-8"));
     }
 
     #[test]
-    fn of_others_than_our_services_nobody_knows_how_they_number() {
-        let mut heard = Heard::default();
-        assert!(!heard.ask("s", "x") && !heard.hear("s", "x"));
-        assert!(!heard.ask("s", "a-1"));
-        for other in 0..SPEAKERS {
-            assert!(!heard.ask("s", &format!("o{other}-1")));
+    fn messages_of_foreign_senders_are_all_received() {
+        let mut handed = HandedOn::default();
+        assert!(!handed.stored("s", "x") && !handed.live("s", "x"));
+        assert!(!handed.stored("s", "a-1"));
+        for other in 0..SENDERS {
+            assert!(!handed.stored("s", &format!("o{other}-1")));
         }
-        assert!(!heard.hear("s", "a-1"), "forgotten");
+        assert!(!handed.live("s", "a-1"), "forgotten");
     }
 }

@@ -1,0 +1,17 @@
+//! Settings of the launcher.
+
+use std::path::PathBuf;
+
+use lacuna_model::Span;
+use lacuna_trainer::settings::Agent;
+
+/// Where and how programs run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The program that runs as guard: the agent's own.
+    pub guard: PathBuf,
+    /// Time between two reads of a progress file.
+    pub poll_every: Span,
+    /// The section `[agent]`.
+    pub agent: Agent,
+}
